@@ -1,0 +1,29 @@
+"""clinometer measures how far a text-to-image model leans.
+
+    >>> import clinometer as cm
+    >>> cm.__all__
+    ['Run', 'audit', 'import_images', 'open_run', 'score_run']
+
+``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
+The formulas alone are in :mod:`clinometer.metrics`; they need numpy and scipy only.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clinometer.api import Run, audit, import_images, open_run, score_run
+
+__all__ = ["Run", "audit", "import_images", "open_run", "score_run"]  # noqa: F822 - given by __getattr__
+
+
+def __getattr__(name: str) -> Any:
+    """Load the audit only when it is asked for: the metrics must import without torch, and at once."""
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("clinometer")
+    if name in __all__:
+        from clinometer import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'clinometer' has no attribute {name!r}")

@@ -1,0 +1,180 @@
+"""The audit from end to end: plan → generate → encode → score → report, over one run directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from clinometer import report
+from clinometer.models import load_encoder, load_generator
+from clinometer.models.folder import FolderSource, read_manifest
+from clinometer.runs import Progress, Run, Silence, create_run, encode, generate, score
+from clinometer.runs.manifest import manifest_questions
+from clinometer.runs.plan import Sample, build_plan, suite_questions
+from clinometer.runs.store import new_record
+from clinometer.suites import Suite, load_suite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clinometer.models import Encoder, Generator
+
+__all__ = ["Run", "audit", "import_images", "open_run", "score_run"]
+
+SMALLEST_PART = 8
+
+
+def audit(
+    model: str | Generator = "reference",
+    suite: str | Path | Suite = "reference",
+    out: str | os.PathLike[str] | None = None,
+    *,
+    encoder: str | Encoder | Sequence[str | Encoder] = "reference",
+    images: int | None = None,
+    seed: int = 0,
+    steps: int | None = None,
+    guidance_scale: float | None = None,
+    batch_size: int | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    text_targets: Literal["prompt", "keyword"] | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Audit a text-to-image model and return the finished run.
+
+    Parameters
+    ----------
+    model : ``"reference"``, a directory, a hub id, a plug-in's name, or a generator itself.
+    suite : a built-in suite's name, a YAML file, or a suite itself.
+    out : the run directory; by default ``runs/<model>-<suite>``. One that holds part of the same audit is continued.
+    encoder : one encoder or several: ``"reference"``, ``"NAME/PRETRAINED"`` of open_clip, a directory, a hub id.
+    images : images drawn for each target, instead of the suite's number.
+    seed : every image's noise follows from it.
+    steps, guidance_scale : sampler settings, instead of the model's own.
+    batch_size, device, dtype : how to compute; batch size and device do not enter an image's noise.
+    text_targets : what stands for a target in text: its ``"prompt"`` or its ``"keyword"``.
+    progress : a listener for the long stages.
+
+    Raises
+    ------
+    SuiteError, ModelError, RunError
+        Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
+    """
+    progress = progress or Silence()
+    asked = load_suite(suite).with_options(images=images, text_targets=text_targets)
+    generator = _generator(model, steps, guidance_scale, batch_size, device, dtype)
+    plan = build_plan(
+        suite_questions(asked),
+        seed=seed,
+        model_fingerprint=generator.card.fingerprint,
+        part_size=max(generator.batch_size, SMALLEST_PART),
+    )
+    out = out or Path("runs") / f"{generator.card.name.replace('/', '-')}-{asked.name}"
+    return _execute(out, asked, generator, plan, encoder, seed, "generated", device, progress)
+
+
+def import_images(
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    suite: str | Path | Suite = "mcas",
+    manifest: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    encoder: str | Encoder | Sequence[str | Encoder] = "reference",
+    seed: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Run:
+    """Audit finished images: a folder with a manifest (CSV or JSON lines) in place of a model.
+
+    The manifest gives for each file its concept (a target of the suite) or its group, and the prompt it was made
+    with. ``seed`` serves the resampling only.
+
+    Raises
+    ------
+    ImportManifestError
+        The manifest names something that the suite or the folder does not have; the message names file and line.
+    """
+    progress = progress or Silence()
+    asked = load_suite(suite)
+    rows = read_manifest(Path(folder), None if manifest is None else Path(manifest))
+    source = FolderSource(Path(folder), rows, name=name)
+    plan = build_plan(
+        manifest_questions(rows, asked, str(folder)),
+        seed=seed,
+        model_fingerprint=source.card.fingerprint,
+        part_size=64,
+    )
+    source.assign({sample.id: sample.file for sample in plan})
+    out = out or Path("runs") / f"{source.card.name}-{asked.name}"
+    return _execute(out, asked, source, plan, encoder, seed, "imported", device, progress)
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """Open a run directory (a path, or any URL that fsspec knows)."""
+    return Run(path)
+
+
+def score_run(
+    path: str | os.PathLike[str],
+    *,
+    encoder: str | Encoder | Sequence[str | Encoder] = (),
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Score a run anew without drawing anything; encoders named here are added to it first."""
+    progress = progress or Silence()
+    run = Run(path)
+    with run.directory.locked():
+        for each in _encoders(encoder, device):
+            encode(run, each, progress)
+        table = score(run, progress)
+        report.write(run)
+    return table
+
+
+def _execute(
+    out: str | os.PathLike[str],
+    suite: Suite,
+    generator: Generator,
+    plan: Sequence[Sample],
+    encoder: str | Encoder | Sequence[str | Encoder],
+    seed: int,
+    origin: str,
+    device: str,
+    progress: Progress,
+) -> Run:
+    # every encoder is loaded before anything is drawn: a misspelt one must not cost an hour of images
+    encoders = _encoders(encoder, device)
+    from clinometer.runs.storage import Directory
+
+    with Directory(out).locked():
+        run = create_run(out, new_record(suite, generator.card, seed=seed, origin=origin), plan)
+        generate(run, generator, progress)
+        for each in encoders:
+            encode(run, each, progress)
+        score(run, progress)
+        report.write(run)
+    return run
+
+
+def _generator(
+    model: str | Generator,
+    steps: int | None,
+    guidance_scale: float | None,
+    batch_size: int | None,
+    device: str,
+    dtype: str,
+) -> Generator:
+    if not isinstance(model, str | os.PathLike):
+        return model
+    return load_generator(
+        os.fspath(model), steps=steps, guidance_scale=guidance_scale, batch_size=batch_size, device=device, dtype=dtype
+    )
+
+
+def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> list[Encoder]:
+    named = [encoder] if isinstance(encoder, str) or hasattr(encoder, "card") else list(encoder)  # type: ignore[arg-type]
+    return [load_encoder(each, device=device) if isinstance(each, str) else each for each in named]  # type: ignore[misc]

@@ -1,0 +1,68 @@
+"""Every error that clinometer raises on purpose.
+
+::
+
+    ClinometerError
+    ├── InvalidInputError (ValueError)   arrays or arguments that a formula cannot take
+    ├── SuiteError                       a suite file: unknown key, missing group, empty set, duplicate name
+    ├── ModelError                       a generator or an encoder cannot be loaded or used
+    │   └── ModelNotFoundError           no such directory, package entry or hub model
+    ├── ImportManifestError              a manifest of finished images does not say what it must
+    └── RunError                         a run directory
+        ├── RunNotFoundError             there is none at that place
+        ├── RunMismatchError             it belongs to another suite, model, seed or setting
+        ├── RunLockedError               another process is working on it
+        ├── RunCorruptError              a part of it cannot be read
+        └── RunStorageError              a part of it cannot be written: disk full, no permission
+
+A message is one or two lines: the file, the field, what was found, what was expected, and the way out.
+The command line prints it without a traceback and exits with status 2.
+"""
+
+
+class ClinometerError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class InvalidInputError(ClinometerError, ValueError):
+    """Arrays or arguments that a formula cannot take."""
+
+
+class SuiteError(ClinometerError):
+    """A suite file that cannot be used."""
+
+
+class ModelError(ClinometerError):
+    """A generator or an encoder that cannot be loaded or used."""
+
+
+class ModelNotFoundError(ModelError):
+    """No such model: not a directory, not a package entry, not on the hub."""
+
+
+class ImportManifestError(ClinometerError):
+    """A manifest of finished images that does not say what it must."""
+
+
+class RunError(ClinometerError):
+    """A run directory that cannot be used."""
+
+
+class RunNotFoundError(RunError):
+    """There is no run at that place."""
+
+
+class RunMismatchError(RunError):
+    """The run directory belongs to another suite, model, seed or setting."""
+
+
+class RunLockedError(RunError):
+    """Another process is working on the run directory."""
+
+
+class RunCorruptError(RunError):
+    """A part of the run cannot be read."""
+
+
+class RunStorageError(RunError):
+    """A part of the run cannot be written."""

@@ -1,0 +1,63 @@
+"""The record every metric fills: one row of ``scores.parquet``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """One number with everything needed to defend it.
+
+    An undefined number is NaN and ``reason`` says why; it is never 0.
+
+    Attributes
+    ----------
+    metric : ``"mcas"``, ``"internal_bias"``, ``"xmcas"``, ``"profile"``, ``"share"``, ``"category"``, …
+    component : which number of the metric, for example ``"ii"`` or ``"bias_amplification"``.
+    concept : the target it is about; empty for a number about a category or a whole suite.
+    category : the target's category, or the category summarised; ``"all"`` for the whole suite.
+    group : the attribute group it is about, where there is one.
+    encoder : the encoder's name, or ``"mean"`` for the average over encoders.
+    value : the estimate.
+    low, high : 95 % interval; images resampled within their prompts (targets and attributes), words fixed.
+    stimulus_low, stimulus_high : 95 % interval that resamples the attribute words and the encoders too.
+    p : p-value, of the test named in ``test``.
+    q : Benjamini–Hochberg q-value within ``family``.
+    test : what was permuted, and the alternative.
+    p_exact : whether every split was counted; else ``p`` is from ``n_splits`` sampled splits.
+    p_error : Monte-Carlo standard error of ``p``; 0 when exact.
+    n_splits : number of splits counted or sampled.
+    family : the tests ``q`` corrects for.
+    null : expectation at these sample sizes if nothing leaned (median where no mean exists, see docs);
+        for scores that are non-negative by construction.
+    n_target, n_a, n_b : images (or texts) in the target and in the two attribute sets.
+    flag : ``"unstable"`` or empty.
+    reason : why the value, the interval or the p-value is missing.
+    """
+
+    metric: str
+    component: str
+    concept: str = ""
+    category: str = ""
+    group: str = ""
+    encoder: str = "mean"
+    value: float = nan
+    low: float = nan
+    high: float = nan
+    stimulus_low: float = nan
+    stimulus_high: float = nan
+    p: float = nan
+    q: float = nan
+    test: str = ""
+    p_exact: bool = False
+    p_error: float = nan
+    n_splits: int = 0
+    family: str = ""
+    null: float = nan
+    n_target: int = 0
+    n_a: int = 0
+    n_b: int = 0
+    flag: str = ""
+    reason: str = ""

@@ -1,0 +1,94 @@
+"""What a generator and an encoder are, to the rest of the house.
+
+A generator draws images for requests; an encoder turns images and texts into vectors of one space. Each carries
+a card: the encoder is part of the measurement, so name, weights and preprocessing are recorded with every number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from PIL.Image import Image
+
+Status = Literal["ok", "refused", "failed", "blank"]
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a model is, exactly enough to tell two models apart.
+
+    Attributes
+    ----------
+    kind : "generator" or "encoder".
+    name : the name it was asked for by; never a path of one machine.
+    family : the adapter and architecture, for example ``"diffusers/StableDiffusionPipeline"``.
+    revision : a commit or version, where there is one.
+    weights_sha256 : hash over the weight files' names and contents.
+    settings : everything else that changes an output: steps, guidance, size, dtype, preprocessing, …
+    notes : what a reader should know and no output depends on: licence, parameters, where it came from.
+    """
+
+    kind: Literal["generator", "encoder"]
+    name: str
+    family: str
+    revision: str | None = None
+    weights_sha256: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that can change an output (notes are left out), 16 hexadecimal digits."""
+        identity = {key: value for key, value in asdict(self).items() if key != "notes"}
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """One image to draw. ``seed`` alone decides its noise, whatever the batch or the worker."""
+
+    id: str
+    prompt: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class GenerationResult:
+    """One image drawn, or the reason why there is none."""
+
+    id: str
+    status: Status
+    image: Image | None
+    reason: str | None = None
+    seconds: float = 0.0
+
+
+class Generator(Protocol):
+    """Draws images from prompts."""
+
+    card: Card
+    batch_size: int
+
+    def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
+        """Yield a result for each request, in any order."""
+        ...
+
+
+class Encoder(Protocol):
+    """Embeds images and texts in one space."""
+
+    card: Card
+
+    def encode_images(self, images: Sequence[Image]) -> np.ndarray:
+        """Embed images: (n, d) float32, not normalised."""
+        ...
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Embed texts: (n, d) float32, not normalised."""
+        ...

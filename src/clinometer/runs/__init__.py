@@ -1,0 +1,8 @@
+"""Runs: plan, generate, encode, score, all over one directory that holds the truth of the run."""
+
+from clinometer.runs.progress import Progress, Silence
+from clinometer.runs.score import score
+from clinometer.runs.stages import encode, generate
+from clinometer.runs.store import Run, create_run
+
+__all__ = ["Progress", "Run", "Silence", "create_run", "encode", "generate", "score"]

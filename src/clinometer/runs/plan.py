@@ -1,0 +1,129 @@
+"""The plan: every image of a run, decided before the first is drawn.
+
+A sample's id is a hash of what makes it what it is (prompt, how many times that prompt came before, the run's seed, the
+model's card), and its noise seed is read off the id. So the same question put to the same model draws the same image,
+in whatever run, order, batch or process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from clinometer.suites import Suite
+
+PLAN_SCHEMA = pa.schema(
+    {
+        "id": pa.string(),
+        "part": pa.int32(),
+        "prompt": pa.string(),
+        "concept": pa.string(),
+        "role": pa.string(),
+        "group": pa.string(),
+        "category": pa.string(),
+        "seed": pa.int64(),
+        "file": pa.string(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One planned image.
+
+    Attributes
+    ----------
+    id : 16 hexadecimal digits, unique in the run.
+    part : the work unit it belongs to.
+    role : ``"target"`` (an image of a concept) or ``"attribute"`` (an image that stands for a group).
+    concept, category : the target's name and category; empty for attributes.
+    group : the attribute's group; empty for targets.
+    seed : seed of its noise.
+    file : for imported images, the file's place in its folder; else empty.
+    """
+
+    id: str
+    part: int
+    prompt: str
+    concept: str
+    role: str
+    group: str
+    category: str
+    seed: int
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prompt, what it is asked for, and how many images of it."""
+
+    prompt: str
+    role: str
+    concept: str = ""
+    category: str = ""
+    group: str = ""
+    images: int = 1
+    file: str = ""
+
+
+def suite_questions(suite: Suite) -> Iterator[Question]:
+    """What a suite asks: its targets' prompts, then its groups' prompts."""
+    for category, target in suite.categorised_targets():
+        yield Question(target.prompt, "target", target.name, category, images=suite.images.target)
+    for name, group in suite.groups.items():
+        for attribute in group.prompts:
+            yield Question(attribute.prompt, "attribute", group=name, images=suite.images.attribute)
+
+
+def build_plan(
+    questions: Iterable[Question], *, seed: int, model_fingerprint: str, part_size: int
+) -> list[Sample]:
+    """Every sample of a run, cut into parts of at most ``part_size``.
+
+    A prompt that two questions share (an attribute prompt may also be a target) goes on counting, so that no two
+    samples of a run are the same image.
+    """
+    asked: Counter[str] = Counter()
+    samples = []
+    for question in questions:
+        for _ in range(question.images):
+            key = [question.file or question.prompt, asked[question.file or question.prompt], seed, model_fingerprint]
+            asked[question.file or question.prompt] += 1
+            digest = hashlib.sha256(json.dumps(["generate", *key]).encode()).digest()
+            samples.append(
+                Sample(
+                    id=digest[:8].hex(),
+                    part=len(samples) // part_size,
+                    prompt=question.prompt,
+                    concept=question.concept,
+                    role=question.role,
+                    group=question.group,
+                    category=question.category,
+                    seed=int.from_bytes(digest[8:16]) >> 1,  # 63 bits: what an int64 column and torch both hold
+                    file=question.file,
+                )
+            )
+    return samples
+
+
+def plan_to_table(samples: Sequence[Sample]) -> pa.Table:
+    """The plan as a table, one row a sample."""
+    return pa.Table.from_pylist([vars(sample) for sample in samples], schema=PLAN_SCHEMA)
+
+
+def table_to_plan(table: pa.Table) -> list[Sample]:
+    """The plan read back."""
+    return [Sample(**row) for row in table.to_pylist()]
+
+
+def parts_of(samples: Iterable[Sample]) -> dict[int, list[Sample]]:
+    """The samples of each part, in plan order."""
+    parts: dict[int, list[Sample]] = {}
+    for sample in samples:
+        parts.setdefault(sample.part, []).append(sample)
+    return parts

@@ -1,0 +1,169 @@
+"""Files of a run directory: written whole or not at all, on any filesystem that fsspec knows."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
+
+
+class Directory:
+    """A directory at a path or URL. Every write goes to a temporary name first and is then renamed."""
+
+    def __init__(self, url: str | os.PathLike[str]) -> None:
+        self.url = os.fspath(url)
+        self.fs, root = url_to_fs(self.url)
+        self.root = root.rstrip("/")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the directory is on this machine's own filesystem."""
+        return isinstance(self.fs, LocalFileSystem)
+
+    def path(self, name: str) -> str:
+        """The full path of a file in the directory."""
+        return f"{self.root}/{name}"
+
+    def exists(self, name: str) -> bool:
+        """Whether a file is there."""
+        return bool(self.fs.exists(self.path(name)))
+
+    def is_empty(self) -> bool:
+        """Whether the directory is missing or holds nothing but hidden files."""
+        if not self.fs.exists(self.root):
+            return True
+        return all(entry.rsplit("/", 1)[-1].startswith(".") for entry in self.fs.ls(self.root, detail=False))
+
+    def list(self, folder: str, suffix: str) -> list[str]:
+        """Names (``folder/file``) of the files with a suffix in a folder, sorted."""
+        if not self.exists(folder):
+            return []
+        names = (entry.rsplit("/", 1)[-1] for entry in self.fs.ls(self.path(folder), detail=False))
+        return sorted(f"{folder}/{name}" for name in names if name.endswith(suffix))
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write a file whole or not at all.
+
+        Raises
+        ------
+        RunStorageError
+            The disk is full, or it may not be written there. What was there before is untouched.
+        """
+        temporary = self.path(f"{name}.{os.getpid()}.tmp")
+        try:
+            self.fs.makedirs(self.path(name).rsplit("/", 1)[0], exist_ok=True)
+            with self.fs.open(temporary, "wb") as file:
+                file.write(content)
+                if self.is_local:
+                    file.flush()
+                    os.fsync(file.fileno())
+            if self.is_local:
+                os.replace(temporary, self.path(name))
+            else:
+                self.fs.mv(temporary, self.path(name))
+        except OSError as error:
+            with suppress(OSError):
+                self.fs.rm(temporary)
+            raise RunStorageError(
+                f"{self.path(name)}: cannot be written: {error.strerror or error}. What is finished is kept; "
+                "make room or fix the permission and give the same command again"
+            ) from error
+
+    def read_bytes(self, name: str) -> bytes:
+        """Read a file.
+
+        Raises
+        ------
+        RunNotFoundError
+            There is no such file.
+        """
+        try:
+            return bytes(self.fs.cat_file(self.path(name)))
+        except FileNotFoundError as error:
+            raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        """Write a mapping as readable JSON."""
+        self.write_bytes(name, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Read a mapping back."""
+        try:
+            return dict(json.loads(self.read_bytes(name)))
+        except ValueError as error:
+            raise RunCorruptError(f"{self.path(name)}: not JSON ({error}); restore it or start a new run") from error
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Write a table as Parquet."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        self.write_bytes(name, sink.getvalue().to_pybytes())
+
+    def read_table(self, name: str, columns: list[str] | None = None) -> pa.Table:
+        """Read a Parquet table, or some of its columns.
+
+        Raises
+        ------
+        RunCorruptError
+            The file is damaged: the message says which, and that removing it makes the run redo it.
+        """
+        try:
+            with self.fs.open(self.path(name), "rb") as file:
+                return pq.read_table(file, columns=columns)
+        except FileNotFoundError as error:
+            raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
+        except (pa.ArrowException, OSError) as error:
+            raise RunCorruptError(
+                f"{self.path(name)}: cannot be read ({' '.join(str(error).split())}). Delete the file and give the same "
+                "command again: only this part is done anew"
+            ) from error
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory for one process.
+
+        The lock is the operating system's, so it goes with the process however that ends. A remote directory has
+        none: there the plan's parts keep two writers from harm, as both would write the same bytes.
+
+        Raises
+        ------
+        RunLockedError
+            Another process holds it; the message says which.
+        """
+        if not self.is_local:
+            yield
+            return
+        try:
+            os.makedirs(self.root, exist_ok=True)
+            with FileLock(self.path(".lock"), timeout=0):
+                self._sign_lock()
+                yield
+        except Timeout as error:
+            raise RunLockedError(
+                f"{self.url}: another process is working on this run ({self._lock_holder()}); wait for it, or give "
+                "another --out"
+            ) from error
+        except PermissionError as error:
+            raise RunStorageError(f"{self.url}: cannot be written: {error.strerror}; give another --out") from error
+
+    def _sign_lock(self) -> None:
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat("T", "seconds")}
+        self.write_json(".lock-holder.json", holder)
+
+    def _lock_holder(self) -> str:
+        with suppress(RunNotFoundError, RunCorruptError):
+            holder = self.read_json(".lock-holder.json")
+            return f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}"
+        return "process unknown"

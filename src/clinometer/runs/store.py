@@ -1,0 +1,342 @@
+"""A run directory: the truth of a run, written once and read by everything after.
+
+::
+
+    RUN/run.json                              what was asked and by what
+    RUN/plan.parquet                          a row a sample
+    RUN/samples/part-00000.parquet            the images, as the Hugging Face Image struct, and what became of each
+    RUN/embeddings/<encoder>/part-00000.parquet   id, vector: one file for each part of samples
+    RUN/embeddings/<encoder>/texts.parquet    text, vector
+    RUN/scores.parquet, scores.csv            every number
+    RUN/curves.parquet                        curves fitted to the scores, for figures
+    RUN/report.html
+
+A part that exists is whole. ``Run`` opens a directory; ``create_run`` makes one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
+from clinometer.models.protocols import Card
+from clinometer.runs.plan import Sample, parts_of, plan_to_table, table_to_plan
+from clinometer.runs.storage import Directory
+from clinometer.suites import Suite, suite_from_mapping
+
+FORMAT = 1
+
+IMAGE_TYPE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+SAMPLE_FIELDS = {
+    "id": pa.string(),
+    "prompt": pa.string(),
+    "concept": pa.string(),
+    "role": pa.string(),
+    "group": pa.string(),
+    "category": pa.string(),
+    "seed": pa.int64(),
+    "status": pa.string(),
+    "reason": pa.string(),
+    "image": IMAGE_TYPE,
+    "sha256": pa.string(),
+    "seconds": pa.float32(),
+}
+_FEATURES = {name: {"dtype": str(kind), "_type": "Value"} for name, kind in SAMPLE_FIELDS.items() if name != "image"}
+_FEATURES["seconds"]["dtype"] = "float32"
+SAMPLE_SCHEMA = pa.schema(
+    SAMPLE_FIELDS,
+    # `datasets` reads this and shows the column as images
+    metadata={"huggingface": json.dumps({"info": {"features": _FEATURES | {"image": {"_type": "Image"}}}})},
+)
+
+_RECORDED_PACKAGES = ("clinometer", "numpy", "scipy", "pyarrow", "torch", "diffusers", "transformers", "open_clip_torch")
+
+
+class Run:
+    """A run directory, opened. Everything is read from disk when asked for."""
+
+    def __init__(self, url: str | os.PathLike[str]) -> None:
+        self.directory = Directory(url)
+        if not self.directory.exists("run.json"):
+            raise RunNotFoundError(f"{self.directory.url}: not a run directory (it has no run.json)")
+
+    @property
+    def url(self) -> str:
+        """Where the run is."""
+        return self.directory.url
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The contents of run.json."""
+        record = self.directory.read_json("run.json")
+        if record.get("format") != FORMAT:
+            raise RunCorruptError(
+                f"{self.directory.path('run.json')}: format {record.get('format')!r}, expected {FORMAT}; "
+                "it was written by another version of clinometer"
+            )
+        return record
+
+    @cached_property
+    def suite(self) -> Suite:
+        """The suite that was asked, as it was then."""
+        return suite_from_mapping(self.record["suite"], source=self.directory.path("run.json"))
+
+    @property
+    def model_card(self) -> dict[str, Any]:
+        """The card of the model audited."""
+        return dict(self.record["model"])
+
+    @property
+    def encoder_cards(self) -> dict[str, dict[str, Any]]:
+        """The cards of the encoders used so far, by name."""
+        return dict(self.record["encoders"])
+
+    @cached_property
+    def plan(self) -> list[Sample]:
+        """Every planned sample, in order."""
+        return table_to_plan(self.directory.read_table("plan.parquet"))
+
+    @property
+    def parts(self) -> dict[int, list[Sample]]:
+        """The samples of each part."""
+        return parts_of(self.plan)
+
+    # --- samples -----------------------------------------------------------------------------------------------
+
+    def has_samples(self, part: int) -> bool:
+        """Whether a part's images are there."""
+        return self.directory.exists(samples_name(part))
+
+    def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write a part's rows."""
+        self.directory.write_table(samples_name(part), pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
+
+    def read_samples(self, part: int) -> list[dict[str, Any]]:
+        """A part's rows with their images' bytes."""
+        rows: list[dict[str, Any]] = self.directory.read_table(samples_name(part)).to_pylist()
+        return rows
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        """Every finished sample without its pixels, in plan order."""
+        columns = [name for name in SAMPLE_FIELDS if name != "image"]
+        tables = [self.directory.read_table(name, columns) for name in self.directory.list("samples", ".parquet")]
+        return pa.concat_tables([pa.schema(SAMPLE_FIELDS).empty_table().select(columns), *tables]).to_pandas()
+
+    @cached_property
+    def _part_of(self) -> dict[str, int]:
+        return {sample.id: sample.part for sample in self.plan}
+
+    def images(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        """The PNG bytes of samples, part by part; None where there is no image."""
+        wanted: dict[int, set[str]] = {}
+        for identifier in ids:
+            wanted.setdefault(self._part_of[identifier], set()).add(identifier)
+        for part, chosen in sorted(wanted.items()):
+            table = self.directory.read_table(samples_name(part), ["id", "image"])
+            for row in table.to_pylist():
+                if row["id"] in chosen:
+                    yield row["id"], (row["image"] or {}).get("bytes")
+
+    # --- embeddings --------------------------------------------------------------------------------------------
+
+    def add_encoder(self, card: Card) -> None:
+        """Record an encoder, or check that it is the one recorded under that name."""
+        known = self.encoder_cards.get(card.name)
+        if known is None:
+            self._update_record(encoders={**self.encoder_cards, card.name: card_record(card)})
+        elif known["fingerprint"] != card.fingerprint:
+            raise RunMismatchError(
+                f"{self.url}: holds embeddings of another encoder named {card.name!r} "
+                f"({_difference(known, card_record(card))}); give another --out, or delete {embeddings_name(card.name)}"
+            )
+
+    def has_embeddings(self, encoder: str, part: int) -> bool:
+        """Whether a part's images are embedded."""
+        return self.directory.exists(f"{embeddings_name(encoder)}/part-{part:05d}.parquet")
+
+    def write_embeddings(self, encoder: str, part: int, ids: Sequence[str], vectors: np.ndarray) -> None:
+        """Write the vectors of a part's images."""
+        self.directory.write_table(
+            f"{embeddings_name(encoder)}/part-{part:05d}.parquet", _vector_table("id", ids, vectors)
+        )
+
+    def embeddings(self, encoder: str) -> dict[str, np.ndarray]:
+        """Every image vector of an encoder, by sample id."""
+        folder = embeddings_name(encoder)
+        names = [name for name in self.directory.list(folder, ".parquet") if "/part-" in name]
+        vectors: dict[str, np.ndarray] = {}
+        for name in names:
+            vectors.update(_read_vectors(self.directory.read_table(name), "id"))
+        return vectors
+
+    def has_texts(self, encoder: str) -> bool:
+        """Whether the suite's texts are embedded (or known to have no embedding)."""
+        return self.directory.exists(f"{embeddings_name(encoder)}/texts.parquet")
+
+    def write_texts(self, encoder: str, texts: Sequence[str], vectors: np.ndarray) -> None:
+        """Write the vectors of texts."""
+        self.directory.write_table(f"{embeddings_name(encoder)}/texts.parquet", _vector_table("text", texts, vectors))
+
+    def texts(self, encoder: str) -> dict[str, np.ndarray]:
+        """Every text vector of an encoder, by text."""
+        return _read_vectors(self.directory.read_table(f"{embeddings_name(encoder)}/texts.parquet"), "text")
+
+    # --- scores ------------------------------------------------------------------------------------------------
+
+    def write_scores(self, scores: pd.DataFrame, curves: pd.DataFrame) -> None:
+        """Write every number, as Parquet and as CSV."""
+        self.directory.write_table("curves.parquet", pa.Table.from_pandas(curves, preserve_index=False))
+        self.directory.write_bytes("scores.csv", scores.to_csv(index=False).encode())
+        self.directory.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """Every number of the run: one row an estimate, its columns documented in ``clinometer.metrics.Score``."""
+        return self._scored("scores.parquet")
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """Curves fitted to the scores: curve, x, y, low, high."""
+        return self._scored("curves.parquet")
+
+    def _scored(self, name: str) -> pd.DataFrame:
+        if not self.directory.exists(name):
+            raise RunNotFoundError(f"{self.url}: not scored yet; give: clinometer score {self.url}")
+        return self.directory.read_table(name).to_pandas()
+
+    # --- record ------------------------------------------------------------------------------------------------
+
+    def _update_record(self, **changes: Any) -> None:
+        record = self.record | changes
+        self.directory.write_json("run.json", record)
+        self.__dict__["record"] = record
+
+    def require_same_question(self, record: Mapping[str, Any]) -> None:
+        """Refuse, by name, to go on with a run that was asked something else."""
+        own = self.record
+        for field, said in (("suite", _suite_words), ("model", _model_words), ("seed", str)):
+            key = {"suite": "suite_fingerprint", "model": "model", "seed": "seed"}[field]
+            ours, theirs = own[key], record[key]
+            if field == "model":
+                ours, theirs = ours["fingerprint"], theirs["fingerprint"]
+            if ours != theirs:
+                detail = f" ({_difference(own['model'], record['model'])})" if field == "model" else ""
+                raise RunMismatchError(
+                    f"{self.url}: holds a run of {field} {said(own)}, not of {field} {said(record)}{detail}; "
+                    "give another --out, or delete that directory"
+                )
+
+    def __repr__(self) -> str:
+        done = sum(self.has_samples(part) for part in self.parts)
+        return (
+            f"Run({self.url!r}: {self.model_card['name']} × suite {self.suite.name}, {len(self.plan)} images, "
+            f"{done} of {len(self.parts)} parts drawn, encoders: {', '.join(self.encoder_cards) or 'none'})"
+        )
+
+
+def _suite_words(record: Mapping[str, Any]) -> str:
+    images = record["suite"]["images"]
+    return (
+        f"{record['suite']['name']!r} ({images['target']} + {images['attribute']} images a prompt, "
+        f"{record['suite_fingerprint']})"
+    )
+
+
+def _model_words(record: Mapping[str, Any]) -> str:
+    return f"{record['model']['name']!r} ({record['model']['fingerprint']})"
+
+
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """The first few settings in which two cards differ."""
+    flat = [{**card, **card.get("settings", {})} for card in (old, new)]
+    keys = [key for key in {**flat[0], **flat[1]} if key not in ("settings", "notes", "fingerprint")]
+    changed = [f"{key} {flat[0].get(key)} → {flat[1].get(key)}" for key in keys if flat[0].get(key) != flat[1].get(key)]
+    return ", ".join(changed[:3]) or "same settings"
+
+
+def samples_name(part: int) -> str:
+    """Where a part's samples lie."""
+    return f"samples/part-{part:05d}.parquet"
+
+
+def embeddings_name(encoder: str) -> str:
+    """Where an encoder's embeddings lie. Characters that a path cannot hold become hyphens."""
+    return f"embeddings/{re.sub(r'[^A-Za-z0-9._-]+', '-', encoder)}"
+
+
+def card_record(card: Card) -> dict[str, Any]:
+    """A card as run.json holds it."""
+    return asdict(card) | {"fingerprint": card.fingerprint}
+
+
+def new_record(suite: Suite, card: Card, *, seed: int, origin: str) -> dict[str, Any]:
+    """The contents of a new run's run.json."""
+    return {
+        "format": FORMAT,
+        "created": datetime.now(UTC).isoformat("T", "seconds"),
+        "origin": origin,
+        "seed": seed,
+        "suite": suite.model_dump(),
+        "suite_fingerprint": suite.fingerprint,
+        "model": card_record(card),
+        "encoders": {},
+        "versions": {"python": platform.python_version(), **_package_versions()},
+        "machine": {"system": platform.system(), "processor": platform.machine()},
+    }
+
+
+def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Sequence[Sample]) -> Run:
+    """Make a run directory, or open the one that is there if it was asked the same.
+
+    Raises
+    ------
+    RunMismatchError
+        The directory holds something else.
+    """
+    directory = Directory(url)
+    if directory.exists("run.json"):
+        run = Run(url)
+        run.require_same_question(record)
+        return run
+    if not directory.is_empty():
+        raise RunMismatchError(f"{directory.url}: not empty and not a run directory; give another --out")
+    directory.write_table("plan.parquet", plan_to_table(plan))
+    directory.write_json("run.json", dict(record))  # last: a directory with run.json has its plan
+    return Run(url)
+
+
+def _package_versions() -> dict[str, str]:
+    found = {}
+    for package in _RECORDED_PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _vector_table(key: str, keys: Sequence[str], vectors: np.ndarray) -> pa.Table:
+    width = vectors.shape[1]
+    values = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
+    return pa.table({key: pa.array(keys, pa.string()), "vector": pa.FixedSizeListArray.from_arrays(values, width)})
+
+
+def _read_vectors(table: pa.Table, key: str) -> dict[str, np.ndarray]:
+    column = table.column("vector").combine_chunks()
+    width = column.type.list_size
+    values = np.asarray(column.flatten(), dtype=np.float32).reshape(-1, width)
+    return dict(zip(table.column(key).to_pylist(), values, strict=True))
