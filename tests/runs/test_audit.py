@@ -1,0 +1,269 @@
+"""The audit from end to end, with a painter whose leanings are known: resumed, split, repeated, interrupted."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import clinometer as cm
+from clinometer.errors import ModelError, RunCorruptError, RunMismatchError, RunNotFoundError, RunStorageError
+from clinometer.models.protocols import GenerationResult
+from tests.toys import Eye, Painter, toy_suite
+
+
+def audit(out, **options):
+    options = {"model": Painter(), "suite": toy_suite(), "encoder": Eye(), "out": out} | options
+    return cm.audit(**options)
+
+
+def table_bytes(run):
+    return run.directory.read_bytes("scores.parquet"), run.directory.read_bytes("curves.parquet")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return audit(tmp_path_factory.mktemp("finished") / "run")
+
+
+def test_a_run_holds_everything_the_design_names(finished):
+    for name in ("run.json", "plan.parquet", "scores.parquet", "scores.csv", "curves.parquet", "report.html"):
+        assert finished.directory.exists(name), name
+    assert finished.directory.exists("samples/part-00000.parquet")
+    assert finished.directory.exists("embeddings/eye/part-00000.parquet")
+    assert not [name for name in os.listdir(finished.directory.root) if name.endswith(".tmp")]
+
+
+def test_scores_find_what_was_painted(finished):
+    scores = finished.scores
+    rows = scores[(scores.metric == "mcas") & (scores.component == "mcas") & (scores.encoder == "mean")]
+    values = rows.set_index("concept").value
+    assert list(values.sort_values().index) == [f"concept {lean:.2f}" for lean in (0.2, 0.4, 0.6, 0.8)]
+    assert values["concept 0.20"] < 0 < values["concept 0.80"]
+    assert (rows.low <= rows.value).all()
+    assert (rows.value <= rows.high).all()
+
+
+def test_an_opened_run_reads_the_same(finished):
+    again = cm.open_run(finished.url)
+    pd.testing.assert_frame_equal(again.scores, finished.scores)
+    assert again.suite == toy_suite()
+    assert len(again.samples) == len(again.plan) == 4 * 6 + 6 * 5
+    assert "painter × suite toy" in repr(again)
+    assert "<" in again._repr_html_()
+
+
+def test_images_open_in_datasets(finished):
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.load_dataset(
+        "parquet", data_files=f"{finished.directory.root}/samples/*.parquet", split="train", cache_dir=f"{finished.url}-cache"
+    )
+    assert rows[0]["image"].size == (8, 8)
+    assert rows.num_rows == len(finished.plan)
+
+
+def test_running_a_finished_audit_again_draws_nothing(finished):
+    before = table_bytes(finished)
+    painter, eye = Painter(), Eye()
+    again = audit(finished.url, model=painter, encoder=eye)
+    assert (painter.drawn, eye.seen) == (0, 0)
+    assert table_bytes(again) == before
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 50])
+def test_scores_do_not_depend_on_how_the_run_is_cut(tmp_path, finished, batch_size):
+    run = audit(tmp_path / "run", model=Painter(batch_size=batch_size))
+    assert table_bytes(run) == table_bytes(finished)
+
+
+class Stopping(Painter):
+    """A painter that the user stops after some images."""
+
+    def __init__(self, after):
+        super().__init__()
+        self.after = after
+
+    def generate(self, requests):
+        for result in super().generate(requests):
+            if self.drawn > self.after:
+                raise KeyboardInterrupt
+            yield result
+
+
+@pytest.mark.parametrize("after", [0, 1, 13, 53])
+def test_a_stopped_run_goes_on_and_ends_the_same(tmp_path, finished, after):
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        audit(out, model=Stopping(after))
+    painter = Painter()
+    run = audit(out, model=painter)
+    assert painter.drawn <= len(run.plan) - 8 * max(after // 8 - 1, 0)
+    assert table_bytes(run) == table_bytes(finished)
+
+
+SCRIPT = """
+import sys
+import clinometer as cm
+from tests.toys import Eye, Painter, toy_suite
+cm.audit(Painter(delay=0.02), toy_suite(), sys.argv[1], encoder=Eye())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.2, 0.6])
+def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, finished, seconds):
+    out = tmp_path / "run"
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(out)], cwd=Path(__file__).parents[2])
+    while not (out / "run.json").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (out / "scores.parquet").exists()
+    assert table_bytes(audit(out)) == table_bytes(finished)
+
+
+def test_a_run_of_something_else_is_refused_by_name(tmp_path, finished):
+    for change, words in [
+        ({"suite": toy_suite(target=7)}, "suite 'toy'"),
+        ({"model": Painter(name="other")}, "model 'painter'.*not of model 'other'"),
+        ({"seed": 5}, "seed 0, not of seed 5"),
+        ({"encoder": Eye(name="eye", poison="")}, None),
+    ]:
+        if words is None:
+            continue
+        with pytest.raises(RunMismatchError, match=words):
+            audit(finished.url, **change)
+    (tmp_path / "diary.txt").write_text("mine")
+    with pytest.raises(RunMismatchError, match="not empty and not a run directory"):
+        audit(tmp_path)
+    assert os.listdir(tmp_path) == ["diary.txt"] or sorted(os.listdir(tmp_path))[-1] == "diary.txt"
+
+
+def test_another_encoder_under_the_same_name_is_refused(tmp_path):
+    run = audit(tmp_path / "run")
+    other = Eye()
+    other.card = type(other.card)(kind="encoder", name="eye", family="toy/eye", settings={"size": 9})
+    with pytest.raises(RunMismatchError, match="another encoder named 'eye'.*size None → 9"):
+        cm.score_run(run.url, encoder=other)
+
+
+def test_an_encoder_is_added_to_a_finished_run(tmp_path):
+    run = audit(tmp_path / "run")
+    before = run.scores
+    painter_parts = {name: run.directory.read_bytes(name) for name in run.directory.list("samples", ".parquet")}
+    scores = cm.score_run(run.url, encoder=Eye("second"))
+    assert {"eye", "second", "mean"} <= set(scores.encoder)
+    assert painter_parts == {name: run.directory.read_bytes(name) for name in run.directory.list("samples", ".parquet")}
+    one = before[(before.metric == "mcas") & (before.encoder == "eye")].value.to_numpy()
+    same = scores[(scores.metric == "mcas") & (scores.encoder == "eye")].value.to_numpy()
+    np.testing.assert_array_equal(one, same)
+
+
+def test_refused_images_are_counted_and_left_out(tmp_path):
+    run = audit(tmp_path / "run", model=Painter(refuse="lean 0.20"))
+    counts = run.samples.status.value_counts()
+    assert counts["refused"] == 6
+    rows = run.scores[(run.scores.metric == "mcas") & (run.scores.concept == "concept 0.20")]
+    undefined = rows[rows.component.isin(["ii", "ita", "mcas"])]
+    assert undefined.value.isna().all()
+    assert (undefined.reason != "").all()
+    others = run.scores[(run.scores.metric == "mcas") & (run.scores.concept == "concept 0.80")]
+    assert others.value.notna().all()
+
+
+@pytest.mark.parametrize("poison", ["images", "texts"])
+def test_an_embedding_that_is_not_finite_ends_the_stage_and_loses_nothing(tmp_path, finished, poison):
+    out = tmp_path / "run"
+    with pytest.raises(ModelError, match="encoder eye: 1 of|encoder eye: .* are not finite"):
+        audit(out, encoder=Eye(poison=poison))
+    painter = Painter()
+    run = audit(out, model=painter)
+    assert painter.drawn == 0
+    assert table_bytes(run) == table_bytes(finished)
+
+
+class Forgetful(Painter):
+    def generate(self, requests):
+        yield from list(super().generate(requests))[1:]
+
+
+def test_a_generator_that_loses_a_request_is_named(tmp_path):
+    with pytest.raises(ModelError, match="no result for 1 of 8 requests"):
+        audit(tmp_path / "run", model=Forgetful())
+
+
+class Failing(Painter):
+    def generate(self, requests):
+        for request in requests:
+            yield GenerationResult(request.id, "failed", None, "CUDA error: <b>device</b>")
+
+
+def test_a_run_without_a_single_image_says_so_everywhere(tmp_path):
+    run = audit(tmp_path / "run", model=Failing())
+    rows = run.scores[(run.scores.metric == "mcas") & (run.scores.component == "mcas")]
+    assert rows.value.isna().all()
+    assert (rows.reason != "").all()
+    assert b"<b>device</b>" not in run.directory.read_bytes("report.html")
+
+
+def test_a_full_disk_keeps_the_parts_before(tmp_path, monkeypatch, finished):
+    from clinometer.runs.storage import Directory
+
+    write, written = Directory.write_bytes, []
+
+    def fill_up(self, name, content):
+        if name.startswith("samples/") and len(written) == 3:
+            raise RunStorageError(f"{name}: cannot be written: No space left on device")
+        written.extend([name] if name.startswith("samples/") else [])
+        write(self, name, content)
+
+    monkeypatch.setattr(Directory, "write_bytes", fill_up)
+    with pytest.raises(RunStorageError, match="No space left"):
+        audit(tmp_path / "run")
+    monkeypatch.undo()
+    painter = Painter()
+    run = audit(tmp_path / "run", model=painter)
+    assert painter.drawn == len(run.plan) - 3 * 8
+    assert table_bytes(run) == table_bytes(finished)
+
+
+def test_a_damaged_part_is_named_and_can_be_redone(tmp_path, finished):
+    run = audit(tmp_path / "run")
+    path = Path(run.directory.path("embeddings/eye/part-00002.parquet"))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(RunCorruptError, match="part-00002"):
+        cm.score_run(run.url)
+    path.unlink()
+    with pytest.raises(RunNotFoundError, match="encoder eye has not finished"):
+        cm.score_run(run.url)
+    assert table_bytes(audit(run.url)) == table_bytes(finished)
+
+
+def test_a_run_of_another_version_is_refused(tmp_path):
+    run = audit(tmp_path / "run")
+    path = Path(run.directory.path("run.json"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    with pytest.raises(RunCorruptError, match="format 99, expected 1"):
+        _ = cm.open_run(run.url).suite
+
+
+def test_no_run_is_named(tmp_path):
+    with pytest.raises(RunNotFoundError, match="not a run directory"):
+        cm.open_run(tmp_path)
+
+
+def test_pandas_and_pyarrow_open_the_parts(finished):
+    table = pq.read_table(finished.directory.path("scores.parquet"))
+    assert {"metric", "component", "concept", "category", "encoder", "value", "low", "high", "p", "q", "reason"} <= set(
+        table.column_names
+    )
+    assert len(pd.read_csv(finished.directory.path("scores.csv"))) == table.num_rows

@@ -1,0 +1,152 @@
+"""What a suite may say, and what each mistake is answered with."""
+
+import copy
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clinometer.errors import SuiteError
+from clinometer.suites import load_suite, suite_from_mapping, suite_names
+
+MINIMAL = {
+    "name": "tone",
+    "title": "Light and dark",
+    "description": "A suite about skin tone.",
+    "groups": {
+        "light": {"prompts": [{"prompt": "a person with light skin"}], "words": ["light skin"]},
+        "dark": {"prompts": [{"prompt": "a person with dark skin"}], "words": ["dark skin"]},
+    },
+    "axis": {"a": "light", "b": "dark"},
+    "categories": {"work": {"targets": [{"name": "judge", "prompt": "an image of a judge"}]}},
+}
+
+
+def changed(path, value):
+    """MINIMAL with one place changed; ``...`` as value deletes it."""
+    suite = copy.deepcopy(MINIMAL)
+    place = suite
+    for key in path[:-1]:
+        place = place[key]
+    if value is ...:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return suite
+
+
+def test_a_suite_about_something_other_than_gender_needs_yaml_only(tmp_path):
+    path = tmp_path / "tone.yaml"
+    path.write_text(yaml.safe_dump(MINIMAL))
+    suite = load_suite(path)
+    assert suite.axis.a == "light"
+    assert [target.name for target in suite.targets] == ["judge"]
+
+
+MISTAKES = [
+    (["colour"], "red", "colour: unknown key"),
+    (["groups", "light", "word"], ["x"], "groups.light.word: unknown key"),
+    (["axis", "b"], "medium", "axis.b: no group named 'medium'"),
+    (["axis", "b"], "light", "found twice: light"),
+    (["axis"], ..., "axis: Field required"),
+    (["groups", "dark"], ..., "groups"),
+    (["groups", "dark", "words"], [], "groups.dark.words"),
+    (["groups", "dark", "prompts"], [], "groups.dark.prompts"),
+    (["groups", "dark", "words"], ["dark", "dark"], "groups.dark.words: word used twice: dark"),
+    (["groups", "dark", "words"], ["  "], "groups.dark.words"),
+    (["categories"], {}, "categories"),
+    (["categories", "work", "targets"], [], "categories.work.targets"),
+    (["categories", "more"], {"targets": [{"name": "judge", "prompt": "x"}]}, "target name used twice: judge"),
+    (["categories", "work", "targets", 0, "stereotype"], "purple", "no group named 'purple'"),
+    (["text_targets"], "keyword", "keyword: missing"),
+    (["text_targets"], "image", "text_targets"),
+    (["images"], {"target": 0}, "images.target"),
+    (["images"], {"target": "many"}, "'many'"),
+    (["margin"], -1, "margin"),
+    (["name"], "a\nb", "name"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "expected"), MISTAKES)
+def test_a_mistake_is_named_with_its_file_and_field(path, value, expected):
+    with pytest.raises(SuiteError) as caught:
+        suite_from_mapping(changed(path, value), source="mine.yaml")
+    message = str(caught.value)
+    assert message.startswith("mine.yaml: ")
+    assert expected in message
+    assert len(message.splitlines()) <= 2
+
+
+def test_pairs_must_match_between_the_two_groups():
+    suite = changed(["groups", "light", "prompts"], [{"prompt": "a light child", "pair": "child"}])
+    with pytest.raises(SuiteError, match="not matched.*child"):
+        suite_from_mapping(suite, source="mine.yaml")
+
+
+def test_a_key_written_twice_is_refused(tmp_path):
+    path = tmp_path / "twice.yaml"
+    path.write_text(yaml.safe_dump(MINIMAL) + "name: again\n")
+    with pytest.raises(SuiteError, match=r"twice.yaml: line 1: key written twice: name"):
+        load_suite(path)
+
+
+@pytest.mark.parametrize("text", ["- a list", "", "a: [1", "42", "name: !!python/object:os.system {}"])
+def test_what_is_not_a_suite_is_refused(tmp_path, text):
+    path = tmp_path / "odd.yaml"
+    path.write_text(text)
+    with pytest.raises(SuiteError, match="odd.yaml"):
+        load_suite(path)
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(SuiteError, match="mcas, reference, xmcas"):
+        load_suite("mcsa")
+
+
+def test_a_directory_and_a_binary_file_are_refused(tmp_path):
+    with pytest.raises(SuiteError):
+        load_suite(tmp_path)
+    (tmp_path / "noise.yaml").write_bytes(b"\xff\xfe\x00\x80")
+    with pytest.raises(SuiteError, match=r"noise.yaml"):
+        load_suite(tmp_path / "noise.yaml")
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_built_in_suites_load_and_are_balanced(name):
+    suite = load_suite(name)
+    assert suite.name == name
+    sides = [target.stereotype for target in suite.targets]
+    assert sides.count(suite.axis.a) == sides.count(suite.axis.b)
+
+
+def test_the_papers_suites_have_the_papers_numbers():
+    mcas, xmcas = load_suite("mcas"), load_suite("xmcas")
+    assert mcas.targets == xmcas.targets
+    assert len(mcas.targets) == 28
+    assert [len(category.targets) for category in mcas.categories.values()] == [10, 6, 6, 6]
+    assert len(mcas.targets) * mcas.images.target == 560
+    assert sum(len(g.prompts) for g in mcas.groups.values()) * mcas.images.attribute == 128
+    assert sum(len(g.prompts) for g in xmcas.groups.values()) * xmcas.images.attribute == 192
+    assert all(len(mcas.groups[name].words) == 10 for name in ("man", "woman"))
+
+
+def test_the_reference_suite_has_the_same_design():
+    suite = load_suite("reference")
+    assert len(suite.targets) >= 24
+    assert suite.axis.third is not None
+    assert any(target.stereotype is None for target in suite.targets)
+
+
+@given(images=st.integers(1, 100))
+def test_another_number_of_images_is_another_suite(images):
+    suite = load_suite("mcas")
+    other = suite.with_options(images=images)
+    assert other.images.target == images
+    assert (other.fingerprint == suite.fingerprint) == (images == suite.images.target)
+
+
+def test_keywords_can_stand_for_targets():
+    suite = load_suite("mcas").with_options(text_targets="keyword")
+    assert suite.text_of(suite.targets[0]) == "CEO"
+    assert load_suite("mcas").text_of(suite.targets[0]) == "an image of a chief executive officer"

@@ -1,0 +1,111 @@
+"""A generator and an encoder small enough to reason about, for tests of everything around models.
+
+The painter's images are one colour with a little noise: concepts named "lean <x>" have a red share of about x. The
+eye embeds an image by its mean colour and a text by a fixed table, so that every association is known by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from PIL import Image
+
+from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
+from clinometer.suites import Suite, suite_from_mapping
+
+
+class Painter:
+    """Draws a colour that follows from the prompt, with noise that follows from the seed."""
+
+    def __init__(self, *, batch_size: int = 4, delay: float = 0.0, refuse: str = "", name: str = "painter") -> None:
+        self.card = Card(kind="generator", name=name, family="toy/painter", settings={"refuse": refuse})
+        self.batch_size = batch_size
+        self.delay = delay
+        self.refuse = refuse
+        self.drawn = 0
+
+    def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
+        for request in requests:
+            time.sleep(self.delay)
+            self.drawn += 1
+            if self.refuse and self.refuse in request.prompt:
+                yield GenerationResult(request.id, "refused", None, "not allowed here")
+            else:
+                yield GenerationResult(request.id, "ok", paint(request.prompt, request.seed))
+
+
+def paint(prompt: str, seed: int) -> Image.Image:
+    rng = np.random.default_rng(seed)
+    words = prompt.split()
+    red = {"men": 0.9, "women": 0.1, "others": 0.5}.get(words[-1], 0.5)
+    if words[-2:-1] == ["lean"]:
+        red = float(words[-1])
+    centre = np.array([red, 1 - red, 0.5 if words[-1] == "others" else 0.2])
+    pixels = centre + 0.1 * rng.standard_normal(3) + 0.02 * rng.standard_normal((8, 8, 3))
+    return Image.fromarray((255 * pixels.clip(0, 1)).astype(np.uint8))
+
+
+class Eye:
+    """Embeds images by their mean colour; texts by their last word."""
+
+    def __init__(self, name: str = "eye", *, poison: str = "") -> None:
+        self.card = Card(kind="encoder", name=name, family="toy/eye")
+        self.poison = poison
+        self.seen = 0
+
+    def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
+        self.seen += len(images)
+        vectors = np.array([np.asarray(image, float).mean(axis=(0, 1)) / 255 for image in images], np.float32)
+        if self.poison == "images":
+            vectors[-1] = np.nan
+        return vectors
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        return np.array([self._text(text) for text in texts], np.float32)
+
+    def _text(self, text: str) -> list[float]:
+        wobble = int.from_bytes(hashlib.sha256(text.encode()).digest()[:2]) / 65535 * 0.05
+        known = {"he": [1, 0, 0], "his": [0.9, 0.1, 0], "she": [0, 1, 0], "hers": [0.1, 0.9, 0], "they": [0.4, 0.4, 1]}
+        vector = list(known.get(text.split()[-1], [0.5, 0.5, 0.2]))
+        vector[0] += wobble
+        return [float("nan")] * 3 if self.poison == "texts" else vector
+
+
+def toy_suite(*, target: int = 6, attribute: int = 5, concepts: int = 4) -> Suite:
+    leans = np.linspace(0.2, 0.8, concepts)
+    return suite_from_mapping(
+        {
+            "name": "toy",
+            "title": "Colours",
+            "description": "Concepts whose redness is known.",
+            "groups": {
+                "man": {
+                    "prompts": [{"prompt": "young men", "pair": "young"}, {"prompt": "old men", "pair": "old"}],
+                    "words": ["he", "his"],
+                },
+                "woman": {
+                    "prompts": [{"prompt": "young women", "pair": "young"}, {"prompt": "old women", "pair": "old"}],
+                    "words": ["she", "hers"],
+                },
+                "other": {"prompts": [{"prompt": "young others"}, {"prompt": "old others"}], "words": ["they"]},
+            },
+            "axis": {"a": "man", "b": "woman", "third": "other"},
+            "categories": {
+                "low": {"targets": [_toy_target(lean) for lean in leans[: concepts // 2]]},
+                "high": {"targets": [_toy_target(lean) for lean in leans[concepts // 2 :]]},
+            },
+            "images": {"target": target, "attribute": attribute},
+        },
+        source="toy",
+    )
+
+
+def _toy_target(lean: float) -> dict[str, str]:
+    return {
+        "name": f"concept {lean:.2f}",
+        "prompt": f"lean {lean:.2f}",
+        "stereotype": "man" if lean > 0.5 else "woman",
+    }
