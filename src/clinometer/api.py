@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Literal
 from clinometer import report
 from clinometer.models import load_encoder, load_generator
 from clinometer.models.folder import FolderSource, read_manifest
-from clinometer.runs import Progress, Run, Silence, create_run, encode, generate, score
+from clinometer.runs import Directory, Progress, Silence, create_run, encode, generate, score, store
 from clinometer.runs.manifest import manifest_questions
 from clinometer.runs.plan import Sample, build_plan, suite_questions
-from clinometer.runs.store import new_record
 from clinometer.suites import Suite, load_suite
 
 if TYPE_CHECKING:
@@ -24,6 +23,26 @@ if TYPE_CHECKING:
 __all__ = ["Run", "audit", "import_images", "open_run", "score_run"]
 
 SMALLEST_PART = 8
+IMPORTED_PART = 64
+
+REFERENCE_ENCODER_NOTE = (
+    "The reference CLIP has seen nothing but the artwork of the reference model. For other images name an encoder "
+    "that knows them, for example --encoder ViT-B-32/openai."
+)
+
+
+class Run(store.Run):
+    """A run directory, opened: ``run.scores``, ``run.samples``, ``run.suite``, ``run.model_card``, …"""
+
+    def _repr_html_(self) -> str:
+        return report.run_repr_html(
+            suite=self.suite,
+            model_card=self.model_card,
+            samples=self.samples,
+            scores=self.scores if self.is_scored else None,
+            planned=len(self.plan),
+            place=self.url,
+        )
 
 
 def audit(
@@ -105,7 +124,7 @@ def import_images(
         manifest_questions(rows, asked, str(folder)),
         seed=seed,
         model_fingerprint=source.card.fingerprint,
-        part_size=64,
+        part_size=IMPORTED_PART,
     )
     source.assign({sample.id: sample.file for sample in plan})
     out = out or Path("runs") / f"{source.card.name}-{asked.name}"
@@ -148,16 +167,16 @@ def _execute(
 ) -> Run:
     # every encoder is loaded before anything is drawn: a misspelt one must not cost an hour of images
     encoders = _encoders(encoder, device)
-    from clinometer.runs.storage import Directory
-
+    if generator.card.name != "reference" and any(each.card.name == "reference" for each in encoders):
+        progress.note(REFERENCE_ENCODER_NOTE)
     with Directory(out).locked():
-        run = create_run(out, new_record(suite, generator.card, seed=seed, origin=origin), plan)
+        run = create_run(out, store.new_record(suite, generator.card, seed=seed, origin=origin), plan)
         generate(run, generator, progress)
         for each in encoders:
             encode(run, each, progress)
         score(run, progress)
         report.write(run)
-    return run
+    return Run(out)
 
 
 def _generator(

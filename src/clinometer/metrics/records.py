@@ -34,6 +34,7 @@ class Score:
         for scores that are non-negative by construction.
     n_target, n_a, n_b : images (or texts) in the target and in the two attribute sets.
     flag : ``"unstable"`` or empty.
+    verdict : one of the sentences of :mod:`clinometer.metrics.verdict`, in the rows that decide.
     reason : why the value, the interval or the p-value is missing.
     """
 
@@ -60,4 +61,5 @@ class Score:
     n_a: int = 0
     n_b: int = 0
     flag: str = ""
+    verdict: str = ""
     reason: str = ""

@@ -3,6 +3,7 @@
 from clinometer.runs.progress import Progress, Silence
 from clinometer.runs.score import score
 from clinometer.runs.stages import encode, generate
+from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
 
-__all__ = ["Progress", "Run", "Silence", "create_run", "encode", "generate", "score"]
+__all__ = ["Directory", "Progress", "Run", "Silence", "create_run", "encode", "generate", "score"]

@@ -204,6 +204,11 @@ class Run:
         self.directory.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
 
     @property
+    def is_scored(self) -> bool:
+        """Whether the scores are there."""
+        return self.directory.exists("scores.parquet")
+
+    @property
     def scores(self) -> pd.DataFrame:
         """Every number of the run: one row an estimate, its columns documented in ``clinometer.metrics.Score``."""
         return self._scored("scores.parquet")
@@ -227,16 +232,14 @@ class Run:
 
     def require_same_question(self, record: Mapping[str, Any]) -> None:
         """Refuse, by name, to go on with a run that was asked something else."""
-        own = self.record
-        for field, said in (("suite", _suite_words), ("model", _model_words), ("seed", str)):
-            key = {"suite": "suite_fingerprint", "model": "model", "seed": "seed"}[field]
-            ours, theirs = own[key], record[key]
-            if field == "model":
-                ours, theirs = ours["fingerprint"], theirs["fingerprint"]
-            if ours != theirs:
-                detail = f" ({_difference(own['model'], record['model'])})" if field == "model" else ""
+        ours, theirs = _question(self.record), _question(record)
+        for field, found in ours.items():
+            if found != theirs[field]:
+                detail = ""
+                if field == "model":
+                    detail = f" ({_difference(self.model_card, record['model'])})"
                 raise RunMismatchError(
-                    f"{self.url}: holds a run of {field} {said(own)}, not of {field} {said(record)}{detail}; "
+                    f"{self.url}: holds a run of {field} {found}, not of {field} {theirs[field]}{detail}; "
                     "give another --out, or delete that directory"
                 )
 
@@ -248,16 +251,15 @@ class Run:
         )
 
 
-def _suite_words(record: Mapping[str, Any]) -> str:
-    images = record["suite"]["images"]
-    return (
-        f"{record['suite']['name']!r} ({images['target']} + {images['attribute']} images a prompt, "
-        f"{record['suite_fingerprint']})"
-    )
-
-
-def _model_words(record: Mapping[str, Any]) -> str:
-    return f"{record['model']['name']!r} ({record['model']['fingerprint']})"
+def _question(record: Mapping[str, Any]) -> dict[str, str]:
+    """What a run was asked, in words that differ where the question does."""
+    images, model = record["suite"]["images"], record["model"]
+    return {
+        "suite": f"{record['suite']['name']!r} ({images['target']} + {images['attribute']} images a prompt, "
+        f"{record['suite_fingerprint']})",
+        "model": f"{model['name']!r} ({model['fingerprint']})",
+        "seed": str(record["seed"]),
+    }
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

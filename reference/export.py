@@ -1,0 +1,95 @@
+"""Writes the trained networks as the directories that ship: an ordinary pipeline and an ordinary CLIP, in half precision."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from diffusers import AutoencoderKL, SchedulerMixin, StableDiffusionPipeline, UNet2DConditionModel
+from transformers import CLIPModel, CLIPProcessor, CLIPTokenizer
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+from reference import art, captions
+from reference.paths import CLIP, PACKAGE, PIPELINE
+
+LIMIT = 32_000_000
+
+
+def pipeline(
+    vae: AutoencoderKL, unet: UNet2DConditionModel, clip: CLIPModel, tokenizer: CLIPTokenizer, scheduler: SchedulerMixin
+) -> StableDiffusionPipeline:
+    """The networks as a pipeline. The text encoder is the CLIP's own text tower."""
+    return StableDiffusionPipeline(
+        vae=vae,
+        text_encoder=clip.text_model,
+        tokenizer=tokenizer,
+        unet=unet,
+        scheduler=scheduler,
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+
+
+def processor(tokenizer: CLIPTokenizer) -> CLIPProcessor:
+    """64 px, [−1, 1]: the range that the networks were trained in."""
+    images = CLIPImageProcessorPil(
+        size={"shortest_edge": art.SIZE},
+        crop_size={"height": art.SIZE, "width": art.SIZE},
+        image_mean=[0.5] * 3,
+        image_std=[0.5] * 3,
+    )
+    return CLIPProcessor(image_processor=images, tokenizer=tokenizer)
+
+
+def vocabulary() -> dict[str, Any]:
+    """What vocabulary.yaml holds: everything that the model understands, for people and for suites."""
+    rules = captions.grammar()
+    rows = {}
+    for index, concept in enumerate(art.concepts()):
+        phrases = {name: captions.noun_phrases(index, gender, None)[0] for gender, name in enumerate(art.GENDERS)}
+        neutral = captions.noun_phrases(index, None, None)[0]
+        keys = {"kind": concept.kind, "keyword": captions.keyword(index), "neutral": neutral}
+        rows[concept.name] = keys | {"man": phrases["man"], "woman": phrases["woman"], "non-binary": phrases["person"]}
+    words = {name: captions.attribute_words(name) for name in art.GENDERS}
+    words["non-binary"] = words.pop("person")
+    return {"templates": rules["templates"], "tones": rules["tones"], "words": words, "concepts": rows}
+
+
+def export(made: StableDiffusionPipeline, clip: CLIPModel) -> None:
+    """Replaces the shipped directories. Raises ValueError where they are larger than the package may carry."""
+    for folder in (PIPELINE, CLIP):
+        shutil.rmtree(folder, ignore_errors=True)
+    made.to(dtype=torch.float16).save_pretrained(PIPELINE)
+    clip.half().save_pretrained(CLIP)
+    processor(made.tokenizer).save_pretrained(CLIP)
+    for config in (PIPELINE / "text_encoder" / "config.json", CLIP / "config.json"):
+        _load_as_float32(config)
+    text = yaml.safe_dump(vocabulary(), sort_keys=False, allow_unicode=True, width=120)
+    (PACKAGE / "vocabulary.yaml").write_text(text, encoding="utf-8")
+    size = size_of(PIPELINE) + size_of(CLIP)
+    if size > LIMIT:
+        raise ValueError(f"{PIPELINE} and {CLIP} hold {size / 1e6:.1f} MB, more than {LIMIT / 1e6:.0f} MB")
+
+
+def _load_as_float32(config: Path) -> None:
+    """Makes a plain from_pretrained, without a dtype, load in single precision.
+
+    transformers follows the dtype in config.json, diffusers defaults to float32: left alone, a pipeline loaded without a
+    dtype would mix the two and fail.
+    """
+    values = json.loads(config.read_text(encoding="utf-8"))
+    values["dtype"] = "float32"
+    for part in ("text_config", "vision_config"):
+        if part in values:
+            values[part]["dtype"] = "float32"
+    config.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files below."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

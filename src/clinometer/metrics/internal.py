@@ -1,0 +1,58 @@
+"""Internal bias: what the diffusion stage adds to the text encoder's own leaning.
+
+Mandal, Leavy & Little, *Measuring internal bias in text-to-image diffusion models*, eq. 4 and 5. All
+functions work elementwise on arrays of components.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clinometer.stats.smoothing import Curve, loess_curve
+
+
+def signed_diffusion_bias(ii: ArrayLike, tt: ArrayLike) -> np.ndarray:
+    """``|II| − |TT|``, in [−2, 2]; positive: images lean more than the text encoder does. δ is its magnitude."""
+    return np.asarray(np.abs(ii) - np.abs(tt))
+
+
+def diffusion_bias(ii: ArrayLike, tt: ArrayLike) -> np.ndarray:
+    """Diffusion bias ``δ = ||II| − |TT||`` (eq. 4), in [0, 2]; it says how much, not which way."""
+    return np.abs(signed_diffusion_bias(ii, tt))
+
+
+def signed_bias_amplification(itp: ArrayLike, ita: ArrayLike, tt: ArrayLike) -> np.ndarray:
+    """``(ITP + ITA) / (2 TT)``; negative where text–image and text–text lean opposite ways; NaN at TT = 0."""
+    denominator = 2 * np.asarray(tt, np.result_type(tt, np.float32))
+    with np.errstate(over="ignore"):
+        return np.divide(
+            np.add(itp, ita),
+            denominator,
+            out=np.full_like(denominator + np.add(itp, ita), np.nan),
+            where=denominator != 0,
+        )
+
+
+def bias_amplification(itp: ArrayLike, ita: ArrayLike, tt: ArrayLike) -> np.ndarray:
+    """Bias amplification ``α = |(ITP + ITA) / (2 TT)|`` (eq. 5), from 0 up; undefined (NaN) at TT = 0, and it
+    explodes near it: above 1 text-to-image leans more than text alone.
+    """  # noqa: D205
+    return np.abs(signed_bias_amplification(itp, ita, tt))
+
+
+def aligned_diffusion_bias(
+    ii: np.ndarray, tt: np.ndarray, sign_ii: np.ndarray, sign_tt: np.ndarray
+) -> np.ndarray:
+    """``|II| − |TT|`` of bootstrap draws, with the signs of the estimates: ``sign(ÎI)·II* − sign(T̂T)·TT*``.
+
+    Draws of ``|II*|`` cannot reach below 0, so at II = 0 their percentiles never cover the truth. With the
+    sign held, draws scatter evenly; and since ``||x̂| − |x|| ≤ |x̂ − x|`` (reverse triangle inequality), a
+    symmetric interval that covers x around x̂ covers |x| around |x̂| at least as often.
+    """
+    return np.asarray(sign_ii * ii - sign_tt * tt)
+
+
+def delta_alpha_curve(delta: ArrayLike, alpha: ArrayLike) -> Curve:
+    """LOESS of bias amplification on diffusion bias (the paper's figures 3 and 4); targets with a NaN are left out."""
+    return loess_curve(np.asarray(delta), np.asarray(alpha))

@@ -1,0 +1,130 @@
+"""MCAS: four association scores of one target, in the image and the text modality, and their sum.
+
+Mandal, Leavy & Little, *Multimodal Composite Association Score* (eq. 1 and 2), and *Measuring internal bias*
+(eq. 4 and 5) for diffusion bias and bias amplification, which are functions of the same four numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite, nan
+
+import numpy as np
+
+from clinometer.metrics.internal import bias_amplification, signed_bias_amplification, signed_diffusion_bias
+from clinometer.stats.association import Array, association_scores
+
+MODALITIES = ("ii", "itp", "ita", "tt")
+"""Target–attribute pairs: image–image, prompt–image, image–word, prompt–word."""
+
+
+@dataclass(frozen=True)
+class Mcas:
+    """The four association scores of a target and what follows from them; positive leans to A.
+
+    ``ii``, ``itp``, ``ita``, ``tt`` in [−2, 2]; ``mcas`` their sum, in [−8, 8]. ``diffusion_bias`` and
+    ``bias_amplification`` are non-negative, their signed forms keep the direction. What cannot be computed is
+    NaN, and ``reason`` says why.
+    """
+
+    ii: float
+    itp: float
+    ita: float
+    tt: float
+    mcas: float
+    diffusion_bias: float
+    signed_diffusion_bias: float
+    bias_amplification: float
+    signed_bias_amplification: float
+    reason: str = ""
+
+
+def mcas(
+    *,
+    target_images: Array | None,
+    target_texts: Array | None,
+    images_a: Array | None,
+    images_b: Array | None,
+    texts_a: Array | None,
+    texts_b: Array | None,
+) -> Mcas:
+    """MCAS of one target from embeddings (rows) of one encoder.
+
+    ::
+
+        II  = mean_{w ∈ target images} s(w, images A, images B)      ITA = mean_{w ∈ target images} s(w, texts A, texts B)
+        ITP = mean_{w ∈ target texts}  s(w, images A, images B)      TT  = mean_{w ∈ target texts}  s(w, texts A, texts B)
+        MCAS = II + ITP + ITA + TT
+
+    An argument that is ``None`` leaves the components that need it NaN, and with them every number made of
+    them.
+
+    Raises
+    ------
+    InvalidInputError
+        As :func:`clinometer.stats.association.association_scores`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> man, woman = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+    >>> result = mcas(target_images=man, target_texts=man + woman, images_a=man, images_b=woman,
+    ...               texts_a=man, texts_b=woman)
+    >>> result.ii, result.itp, result.ita, result.tt, result.mcas
+    (1.0, 0.0, 1.0, 0.0, 2.0)
+    >>> result.bias_amplification, result.reason
+    (nan, 'TT is 0: bias amplification divides by it')
+    """
+    ii = _mean_association(target_images, images_a, images_b)
+    itp = _mean_association(target_texts, images_a, images_b)
+    ita = _mean_association(target_images, texts_a, texts_b)
+    tt = _mean_association(target_texts, texts_a, texts_b)
+    given = {
+        "target_images": target_images, "target_texts": target_texts, "images_a": images_a,
+        "images_b": images_b, "texts_a": texts_a, "texts_b": texts_b,
+    }  # fmt: skip
+    missing = [name for name, value in given.items() if value is None]
+    reason = f"not given: {', '.join(missing)}" if missing else ""
+    if not reason and tt == 0:
+        reason = "TT is 0: bias amplification divides by it"
+    return Mcas(
+        ii=ii,
+        itp=itp,
+        ita=ita,
+        tt=tt,
+        mcas=ii + itp + ita + tt,
+        diffusion_bias=abs(float(signed_diffusion_bias(ii, tt))),
+        signed_diffusion_bias=float(signed_diffusion_bias(ii, tt)),
+        bias_amplification=float(bias_amplification(itp, ita, tt)),
+        signed_bias_amplification=float(signed_bias_amplification(itp, ita, tt)),
+        reason=reason,
+    )
+
+
+def _mean_association(targets: Array | None, a: Array | None, b: Array | None) -> float:
+    if targets is None or a is None or b is None:
+        return nan
+    value = float(association_scores(targets, a, b).mean())
+    return value if isfinite(value) else nan
+
+
+def components(tensor: np.ndarray, a: int, b: int) -> np.ndarray:
+    """II, ITP, ITA, TT from mean cosines: ``C[…, target, modality, A] − C[…, target, modality, B]``."""
+    difference: np.ndarray = tensor[..., a] - tensor[..., b]
+    return difference
+
+
+def composite(tensor: np.ndarray, a: int, b: int) -> np.ndarray:
+    """MCAS from mean cosines (… × target × modality × group): the sum of the four components."""
+    total: np.ndarray = components(tensor, a, b).sum(axis=-1)
+    return total
+
+
+def group_similarity(tensor: np.ndarray) -> np.ndarray:
+    """``c_g``: mean over the four modalities of the mean cosine of a target to group g; (… × target × group).
+
+    ``MCAS(A, B) = 4 (c_A − c_B)``: both sides are the sum over the four modalities of C[m, A] − C[m, B],
+    since c is that sum over 4 for either group.
+    """
+    mean: np.ndarray = tensor.mean(axis=-2)
+    return mean

@@ -1,0 +1,193 @@
+"""Rows of MCAS and of internal bias, per target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isfinite
+
+import numpy as np
+
+from clinometer.metrics.internal import (
+    aligned_diffusion_bias,
+    diffusion_bias,
+    signed_bias_amplification,
+    signed_diffusion_bias,
+)
+from clinometer.metrics.mcas import MODALITIES, components
+from clinometer.metrics.records import Score
+from clinometer.metrics.study.reasons import ZERO_TT
+from clinometer.metrics.study.rows import Basis, Study, target_row, with_q_values
+from clinometer.metrics.study.views import Estimate, Replicates, View, estimate
+from clinometer.metrics.verdict import verdict
+from clinometer.stats.permutation import PermutationTest
+from clinometer.stats.ratio import RatioInterval, fieller_interval
+
+
+def mcas_rows(study: Study, view: View) -> list[Score]:
+    """II, ITP, ITA, TT and MCAS of every target, tested; MCAS of the average view carries the verdict.
+
+    TT rests on no image: it has no interval over images, only the stimulus interval.
+    """
+    rows = []
+    for component in (*MODALITIES, "mcas"):
+        basis = Basis(MODALITIES if component == "mcas" else (component,), study.pair)
+        numbers = estimate(
+            view.targets, lambda c, name=component: _component(study, c, name), study.settings.confidence
+        )
+        if component == "tt":
+            nothing = np.full_like(numbers.low, np.nan)
+            numbers = replace(numbers, low=nothing, high=nothing)
+        family = [
+            target_row(
+                study, view, t, basis, numbers, metric="mcas", component=component,
+                **_test_fields(study, component, view.tests[component], t),
+            )
+            for t in study.target_numbers
+        ]  # fmt: skip
+        rows += with_q_values(family, f"mcas: {component} over {len(family)} targets")
+    return [_judged(study, row) if (row.component, row.encoder) == ("mcas", "mean") else row for row in rows]
+
+
+def internal_bias_rows(study: Study, view: View) -> list[Score]:
+    """δ, signed δ, α and signed α of every target."""
+    delta, alpha = diffusion_bias_estimate(study, view), bias_amplification_estimate(study, view)
+    delta_basis, alpha_basis = Basis(("ii", "tt"), study.pair), Basis(("itp", "ita", "tt"), study.pair)
+    numbers = {
+        "diffusion_bias": (delta_basis, delta.folded().with_null(null_of_delta(study, view))),
+        "signed_diffusion_bias": (delta_basis, delta),
+        "bias_amplification": (alpha_basis, alpha.folded().with_null(null_of_alpha(study, view), "median")),
+        "signed_bias_amplification": (alpha_basis, alpha),
+    }
+    rows = [
+        target_row(study, view, t, basis, estimates, metric="internal_bias", component=component)
+        for component, (basis, estimates) in numbers.items()
+        for t in study.target_numbers
+    ]
+    unstable = dict(zip(study.layout.targets, unstable_targets(study, view), strict=True))
+    return [
+        _flagged(row, bool(unstable[row.concept])) if "amplification" in row.component else row
+        for row in rows
+    ]
+
+
+def signed_delta(study: Study, tensor: np.ndarray) -> np.ndarray:
+    """``|II| − |TT|`` of every target."""
+    parts = components(tensor, study.a, study.b)
+    return signed_diffusion_bias(parts[..., 0], parts[..., 3])
+
+
+def signed_alpha(study: Study, tensor: np.ndarray) -> np.ndarray:
+    """``(ITP + ITA) / (2 TT)`` of every target."""
+    parts = components(tensor, study.a, study.b)
+    return signed_bias_amplification(parts[..., 1], parts[..., 2], parts[..., 3])
+
+
+def aligned_delta(study: Study, view: View, tensor: np.ndarray) -> np.ndarray:
+    """``|II| − |TT|`` of replicates, with the signs of the estimates held; see :func:`aligned_diffusion_bias`."""
+    signs = np.sign(components(view.targets.point, study.a, study.b))
+    parts = components(tensor, study.a, study.b)
+    return aligned_diffusion_bias(parts[..., 0], parts[..., 3], signs[..., 0], signs[..., 3])
+
+
+def diffusion_bias_estimate(study: Study, view: View) -> Estimate:
+    """Signed δ with its intervals."""
+    return estimate(
+        view.targets,
+        lambda c: signed_delta(study, c),
+        study.settings.confidence,
+        centred=lambda c: aligned_delta(study, view, c),
+    )
+
+
+def bias_amplification_estimate(study: Study, view: View) -> Estimate:
+    """Signed α: percentiles over images (TT is then fixed), Fieller over stimuli (TT is then a draw)."""
+    numbers = estimate(
+        Replicates(view.targets.point, view.targets.images, view.targets.images),
+        lambda c: signed_alpha(study, c),
+        study.settings.confidence,
+    )
+    sets = [_fieller(study, view, t) for t in study.target_numbers]
+    bounds = np.array([(s.low, s.high) if s.shape == "bounded" else (np.nan, np.nan) for s in sets])
+    return replace(numbers, stimulus_low=bounds[:, 0], stimulus_high=bounds[:, 1])
+
+
+def unstable_targets(study: Study, view: View) -> np.ndarray:
+    """Targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
+    numbers = estimate(view.targets, lambda c: _component(study, c, "tt"), study.settings.confidence)
+    return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
+
+
+def null_of_delta(study: Study, view: View) -> np.ndarray:
+    """δ under permuted labels: (draws × T)."""
+    parts = components(view.null_pair, study.a, study.b)
+    return diffusion_bias(parts[..., 0], parts[..., 3])
+
+
+def null_of_alpha(study: Study, view: View) -> np.ndarray:
+    """α under permuted labels, infinite where TT is 0: (draws × T)."""
+    drawn = np.abs(signed_alpha(study, view.null_pair))
+    return np.where(np.isnan(drawn), np.inf, drawn)
+
+
+def _component(study: Study, tensor: np.ndarray, name: str) -> np.ndarray:
+    parts = components(tensor, study.a, study.b)
+    return np.asarray(parts.sum(axis=-1) if name == "mcas" else parts[..., MODALITIES.index(name)])
+
+
+def _fieller(study: Study, view: View, t: int) -> RatioInterval:
+    parts, drawn = (
+        components(c[..., t, :, :], study.a, study.b) for c in (view.targets.point, view.targets.stimulus)
+    )
+    covariance = np.cov(drawn[:, 1] + drawn[:, 2], 2 * drawn[:, 3])
+    return fieller_interval(
+        float(parts[1] + parts[2]),
+        float(2 * parts[3]),
+        variance_numerator=float(covariance[0, 0]),
+        variance_denominator=float(covariance[1, 1]),
+        covariance=float(covariance[0, 1]),
+        confidence=study.settings.confidence,
+    )
+
+
+def _flagged(row: Score, unstable: bool) -> Score:
+    """The row of an amplification, marked where TT may be 0."""
+    if not isfinite(row.value):
+        return row if row.reason else replace(row, reason=ZERO_TT, flag="unstable")
+    if not unstable:
+        return row
+    unbounded = not row.reason and not isfinite(row.stimulus_low)
+    reason = "no stimulus interval: TT may be 0, so the ratio is unbounded" if unbounded else row.reason
+    return replace(row, flag="unstable", reason=reason)
+
+
+def _test_fields(study: Study, component: str, test: PermutationTest | None, t: int) -> dict[str, object]:
+    if test is None or not isfinite(test.p_value[t]):
+        return {}
+    return {
+        "p": float(test.p_value[t]),
+        "p_exact": test.exact,
+        "p_error": float(test.standard_error[t]),
+        "n_splits": test.n_splits,
+        "test": f"labels of {_what_is_permuted(study, component)}, {test.alternative}",
+    }
+
+
+def _what_is_permuted(study: Study, component: str) -> str:
+    images = f"attribute images permuted within {study.images_within}"
+    words = "attribute words permuted over the pool"
+    if component == "mcas":
+        return f"{images} and of {words}"
+    return images if component in ("ii", "itp") else words
+
+
+def _judged(study: Study, row: Score) -> Score:
+    words = verdict(
+        value=row.value,
+        low=row.low,
+        high=row.high,
+        q=row.q,
+        a=study.design.a,
+        b=study.design.b,
+        margin=study.design.margin,
+    )
+    return replace(row, verdict=words)

@@ -1,0 +1,77 @@
+"""Rows of the group association profile: how much nearer than average a target is to each group."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from clinometer.metrics.mcas import MODALITIES, group_similarity
+from clinometer.metrics.records import Score
+from clinometer.metrics.study.rows import Basis, Study, target_row, with_q_values
+from clinometer.metrics.study.views import View, estimate, estimate_norm
+from clinometer.stats.permutation import at_least_as_extreme
+
+
+def profile(tensor: np.ndarray) -> np.ndarray:
+    """Group association profile ``c_g − mean over groups of c``: (… × T × K) from mean cosines.
+
+    The third axis of xMCAS for any number of groups. It sums to 0 over groups; positive: nearer to g than to
+    the groups on average. With two groups it is ±MCAS/8.
+    """
+    similarity = group_similarity(tensor)
+    return np.asarray(similarity - similarity.mean(axis=-1, keepdims=True))
+
+
+def profile_rows(study: Study, view: View) -> list[Score]:
+    """The profile of every target, its length against its null, and MCAS of every pair of groups, ``4 (c_g − c_h)``."""
+    confidence = study.settings.confidence
+    rows = []
+    for g, name in enumerate(study.design.groups):
+        basis = Basis(MODALITIES, study.everyone)
+        numbers = estimate(view.targets, lambda c, g=g: profile(c)[..., g], confidence)
+        rows += [
+            target_row(study, view, t, basis, numbers, metric="profile", component="association", group=name)
+            for t in study.target_numbers
+        ]
+    for g, h in combinations(study.everyone, 2):
+        numbers = estimate(
+            view.targets,
+            lambda c, g=g, h=h: 4 * (group_similarity(c)[..., g] - group_similarity(c)[..., h]),
+            confidence,
+        )
+        component = f"{study.design.groups[g]}-{study.design.groups[h]}"
+        rows += [
+            target_row(
+                study, view, t, Basis(MODALITIES, (g, h)), numbers, metric="profile", component=component
+            )
+            for t in study.target_numbers
+        ]
+    return rows + _norm_rows(study, view)
+
+
+def _norm_rows(study: Study, view: View) -> list[Score]:
+    """‖profile‖: 0 only if the target is as near to every group; tested by permuting the labels of all groups."""
+
+    def norm(x: np.ndarray) -> np.ndarray:
+        return np.asarray(np.linalg.norm(x, axis=-1))
+
+    drawn = norm(profile(view.null_all)).astype(np.float64)
+    numbers = estimate_norm(view.targets, profile, norm, study.settings.confidence).with_null(drawn)
+    # The null draws are float32: ties are equal to about seven digits of the cosines.
+    reached = at_least_as_extreme(drawn, numbers.value, np.full(numbers.value.shape, 1e-6), "greater").sum(
+        axis=0
+    )
+    n = len(drawn)
+    p = np.where(np.isfinite(numbers.value), (1 + reached) / (1 + n), np.nan)
+    rows = [
+        target_row(
+            study, view, t, Basis(MODALITIES, study.everyone), numbers, metric="profile", component="norm",
+            **({} if np.isnan(p[t]) else {
+                "p": float(p[t]), "p_error": float(np.sqrt(p[t] * (1 - p[t]) / (n + 1))), "n_splits": n,
+                "test": "labels of all groups' images and words permuted, greater",
+            }),
+        )
+        for t in study.target_numbers
+    ]  # fmt: skip
+    return with_q_values(rows, f"profile: norm over {len(rows)} targets")

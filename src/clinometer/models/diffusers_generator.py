@@ -1,0 +1,102 @@
+"""The generation loop over a diffusers pipeline: batches in, an outcome for every request out.
+
+The pipeline is driven through its public ``__call__``, so that what is audited is what its users run; the
+loop around it adds what an audit needs: a seed of its own for each image, prompts encoded once, and a reason
+where there is no image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from clinometer._torch import is_out_of_memory, torch
+from clinometer.models.conditioning import Conditioning
+from clinometer.models.images import blank_reason
+from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
+from clinometer.models.weights import describe
+
+REFUSED = "the pipeline's safety checker flagged it"
+NOT_FINITE = "the model returned values that are not finite; try dtype float32"
+
+
+class DiffusersGenerator:
+    """Draws images with a diffusers text-to-image pipeline.
+
+    Parameters
+    ----------
+    pipeline : a loaded pipeline, on its device.
+    card : what it is; its settings already hold everything that changes an output.
+    call : further arguments of every pipeline call: steps, guidance, size.
+    conditioning : makes the arguments that carry a batch's prompts and noise.
+    batch_size : images a call. Halved for good when the device runs out of memory.
+    """
+
+    def __init__(
+        self, pipeline: Any, card: Card, *, call: dict[str, Any], conditioning: Conditioning, batch_size: int
+    ) -> None:
+        self.pipeline = pipeline
+        self.card = card
+        self.batch_size = batch_size
+        self._call = call
+        self._conditioning = conditioning
+
+    def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
+        """Yield one result for each request, in their order.
+
+        An image that cannot be drawn has status "failed" and the reason; one that the safety checker flags is
+        "refused"; one of a single colour is "blank" and is kept. The requests are read a batch at a time.
+        """
+        source = iter(requests)
+        while batch := list(islice(source, self.batch_size)):
+            yield from self._attempt(batch)
+
+    def _attempt(self, batch: Sequence[GenerationRequest]) -> Iterator[GenerationResult]:
+        """Draw a batch; where that fails, draw its halves (out of memory) or its images one by one."""
+        started = perf_counter()
+        try:
+            results = self._draw(batch)
+        except Exception as error:  # whatever a model's code raises: the run goes on and the reason is kept
+            reason, out_of_memory = describe(error), is_out_of_memory(error)
+        else:
+            yield from results
+            return
+        # Outside the handler, so that the failed attempt's tensors are freed before the next one.
+        if out_of_memory and torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        if len(batch) == 1:
+            yield GenerationResult(batch[0].id, "failed", None, reason, perf_counter() - started)
+            return
+        size = 1
+        if out_of_memory:
+            size = (len(batch) + 1) // 2
+            self.batch_size = min(self.batch_size, size)
+        for start in range(0, len(batch), size):
+            yield from self._attempt(batch[start : start + size])
+
+    def _draw(self, batch: Sequence[GenerationRequest]) -> list[GenerationResult]:
+        """Draw a batch in one pipeline call."""
+        started = perf_counter()
+        arguments = self._conditioning([each.prompt for each in batch], [each.seed for each in batch])
+        output = self.pipeline(**self._call, **arguments, output_type="np")
+        seconds = (perf_counter() - started) / len(batch)
+        flags = getattr(output, "nsfw_content_detected", None) or [False] * len(batch)
+        drawn = zip(batch, output.images, flags, strict=True)
+        return [replace(_outcome(*each), seconds=seconds) for each in drawn]
+
+
+def _outcome(request: GenerationRequest, pixels: np.ndarray, flagged: bool) -> GenerationResult:
+    """Judge one drawn image: pixels (height, width, 3), float in [0, 1]."""
+    if flagged:
+        return GenerationResult(request.id, "refused", None, REFUSED)
+    if not np.isfinite(pixels).all():
+        return GenerationResult(request.id, "failed", None, NOT_FINITE)
+    image = Image.fromarray((pixels * 255).round().astype(np.uint8))
+    reason = blank_reason(image)
+    return GenerationResult(request.id, "blank" if reason else "ok", image, reason)

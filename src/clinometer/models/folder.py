@@ -1,0 +1,278 @@
+"""A folder of finished images as a generator: a manifest says what each picture was asked to show.
+
+A manifest is a CSV file with a header, or JSON lines, one image a row:
+
+    file     the image, relative to the folder
+    concept  what a neutral prompt asked for, such as "firefighter"   (one of concept and group, not both)
+    group    whose pictures these are, such as "woman"
+    role     "target" with a concept, "attribute" with a group; may be left out
+    prompt   the prompt, where it is known; may be left out
+
+Other columns are ignored, and listed in `Manifest.ignored`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal, overload
+
+from clinometer.errors import ImportManifestError
+from clinometer.models.images import MAX_PIXELS, decode_image
+from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
+from clinometer.models.weights import hash_files
+
+COLUMNS = ("file", "concept", "group", "role", "prompt")
+NAMES = ("manifest.csv", "manifest.jsonl", "metadata.csv", "metadata.jsonl")
+Role = Literal["target", "attribute"]
+
+
+@dataclass(frozen=True)
+class ManifestRow:
+    """One finished image: exactly one of ``concept`` and ``group`` is given.
+
+    Attributes
+    ----------
+    file : path of the image, relative to the folder, with forward slashes.
+    concept, group : what it shows, by the suite's names.
+    role : "target" for a concept, "attribute" for a group.
+    prompt : what it was drawn from, if that is known.
+    line : the line of the manifest that says so, counted from 1.
+    """
+
+    file: str
+    concept: str | None
+    group: str | None
+    role: Role
+    prompt: str | None
+    line: int
+
+
+@dataclass(frozen=True)
+class Manifest(Sequence[ManifestRow]):
+    """The rows of a manifest, in its order.
+
+    Attributes
+    ----------
+    path : the manifest file.
+    rows : one an image.
+    ignored : columns that mean nothing here.
+    """
+
+    path: Path
+    rows: tuple[ManifestRow, ...]
+    ignored: tuple[str, ...] = ()
+
+    @overload
+    def __getitem__(self, index: int) -> ManifestRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ManifestRow]: ...
+    def __getitem__(self, index: int | slice) -> ManifestRow | Sequence[ManifestRow]:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> Manifest:
+    """Read and check the manifest of a folder of images.
+
+    Parameters
+    ----------
+    directory : the folder.
+    manifest : the CSV or JSON-lines file; None looks for ``manifest.csv``, ``manifest.jsonl``,
+        ``metadata.csv`` and ``metadata.jsonl`` in the folder, in this order.
+
+    Raises
+    ------
+    ImportManifestError
+        There is none, it cannot be parsed, a column or a value is missing, a file is missing, is listed twice
+        or lies outside the folder. The message names the manifest, the line and the field.
+    """
+    folder = Path(directory)
+    if not folder.is_dir():
+        raise ImportManifestError(f"{directory}: no such folder; give the folder that holds the images")
+    path = _find(folder, manifest)
+    records = list(_read_csv(path) if path.suffix.lower() == ".csv" else _read_json_lines(path))
+    if not records:
+        raise ImportManifestError(f"{path.name}: it lists no images; expected one a line")
+    rows = tuple(_row(path.name, line, record) for line, record in records)
+    _check_files(path.name, folder, rows)
+    extra = dict.fromkeys(key for _, record in records for key in record if key not in COLUMNS)
+    return Manifest(path=path, rows=rows, ignored=tuple(extra))
+
+
+class FolderSource:
+    """Finished images behind the generator's protocol: to generate is to read.
+
+    Parameters
+    ----------
+    directory : the folder.
+    rows : its manifest, as `read_manifest` returns it.
+    name : the name in the card; the folder's own by default.
+    max_pixels : see `clinometer.models.images.decode_image`.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str,
+        rows: Sequence[ManifestRow],
+        *,
+        name: str | None = None,
+        max_pixels: int = MAX_PIXELS,
+    ) -> None:
+        self.batch_size = 32
+        self._directory = Path(directory)
+        self._max_pixels = max_pixels
+        self._files = {row.file: row.file for row in rows}
+        self.card = Card(
+            kind="generator",
+            name=name or self._directory.resolve().name,
+            family="folder",
+            weights_sha256=hash_files([self._directory / file for file in self._files], self._directory),
+            settings={"max_pixels": max_pixels},
+            notes={"images": len(self._files)},
+        )
+
+    def assign(self, files: Mapping[str, str]) -> None:
+        """Say which file answers which request, by its id. Until then, a file's own path is its id."""
+        self._files = dict(files)
+
+    def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
+        """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""
+        for request in requests:
+            started = perf_counter()
+            file = self._files.get(request.id)
+            if file is None:
+                yield GenerationResult(request.id, "failed", None, "the manifest lists no image for it")
+                continue
+            found = decode_image(self._directory / file, max_pixels=self._max_pixels)
+            seconds = perf_counter() - started
+            yield GenerationResult(request.id, found.status, found.image, found.reason, seconds)
+
+
+def _find(folder: Path, manifest: Path | str | None) -> Path:
+    candidates = [folder / name for name in NAMES] if manifest is None else [Path(manifest)]
+    for path in candidates:
+        if path.is_file():
+            return path
+    found = ", ".join(NAMES) if manifest is None else str(manifest)
+    raise ImportManifestError(
+        f"no manifest in {folder.name}: looked for {found}; write a CSV with the columns {', '.join(COLUMNS)}"
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ImportManifestError(
+            f"{path.name}: byte {error.start} is not UTF-8; save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise ImportManifestError(f"{path.name}: it cannot be read ({error.strerror})") from error
+
+
+def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
+    line = 1
+    try:
+        fields = reader.fieldnames or []
+        if "file" not in fields or not {"concept", "group"} & set(fields):
+            raise ImportManifestError(
+                f"{path.name}, line 1: found the columns {', '.join(fields) or 'none'}; "
+                "expected file, and concept or group"
+            )
+        for record in reader:
+            line = reader.line_num
+            if None in record:
+                raise ImportManifestError(
+                    f"{path.name}, line {line}: more values than the {len(fields)} columns; "
+                    "put quotes around a value with a comma"
+                )
+            yield line, record
+    except csv.Error as error:
+        raise ImportManifestError(f"{path.name}, after line {line}: not valid CSV: {error}") from error
+
+
+def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for line, text in enumerate(_text(path).split("\n"), start=1):
+        if not text.strip():
+            continue
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            raise ImportManifestError(f"{path.name}, line {line}: not valid JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise ImportManifestError(
+                f"{path.name}, line {line}: found {type(record).__name__}, expected an object with a file"
+            )
+        yield line, record
+
+
+def _row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow:
+    """Check one record's values."""
+    values: dict[str, str | None] = {}
+    for key in COLUMNS:
+        value = record.get(key)
+        if value is not None and not isinstance(value, str):
+            raise ImportManifestError(f"{name}, line {line}, {key}: found {value!r}, expected text")
+        values[key] = value.strip() or None if value is not None else None
+    if values["file"] is None:
+        raise ImportManifestError(
+            f"{name}, line {line}, file: nothing found, expected a path within the folder"
+        )
+    if (values["concept"] is None) == (values["group"] is None):
+        found = "neither" if values["concept"] is None else "both"
+        raise ImportManifestError(
+            f"{name}, line {line}: found {found} of concept and group; expected one: concept for a neutral "
+            "prompt's picture, group for a group's"
+        )
+    role: Role = "target" if values["group"] is None else "attribute"
+    if values["role"] not in (None, role):
+        raise ImportManifestError(
+            f"{name}, line {line}, role: found {values['role']!r}, expected {role!r} or nothing: "
+            "a concept is a target, a group is an attribute"
+        )
+    file = values["file"].replace("\\", "/")
+    return ManifestRow(file, values["concept"], values["group"], role, values["prompt"], line)
+
+
+def _check_files(name: str, folder: Path, rows: Iterable[ManifestRow]) -> None:
+    """Refuse files listed twice, outside the folder, or not there."""
+    root = folder.resolve()
+    seen: dict[Path, int] = {}
+    missing: list[ManifestRow] = []
+    for row in rows:
+        path = _resolve(folder, row.file)
+        if not path.is_relative_to(root):
+            raise ImportManifestError(
+                f"{name}, line {row.line}, file: {row.file!r} lies outside the folder; copy the image into it"
+            )
+        if path in seen:
+            raise ImportManifestError(
+                f"{name}, line {row.line}, file: {row.file!r} is in line {seen[path]} already; remove one"
+            )
+        seen[path] = row.line
+        if not os.path.isfile(path):
+            missing.append(row)
+    if missing:
+        first, more = missing[0], f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        raise ImportManifestError(
+            f"{name}, line {first.line}, file: {first.file!r} is not in the folder{more}; "
+            "add the image or remove the line"
+        )
+
+
+def _resolve(folder: Path, file: str) -> Path:
+    """Follow a path to where it leads; one that no file system takes leads to a file that is not there."""
+    try:
+        return (folder / file).resolve()
+    except (OSError, ValueError):  # too long, or with a NUL
+        return folder.resolve() / f"<{len(file)} characters>"

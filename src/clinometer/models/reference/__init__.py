@@ -1,0 +1,63 @@
+"""The embedded reference model: a small text-to-image model with a planted, known leaning, and its own CLIP.
+
+    >>> from clinometer.models import reference
+    >>> sorted(reference.planted()["firefighter"])[:2]
+    ['dark', 'light']
+
+The weights are ordinary directories: `StableDiffusionPipeline.from_pretrained(reference.pipeline_path())` and
+`CLIPModel.from_pretrained(reference.clip_path())`. Nothing heavy is imported here. MODEL_CARD.md beside this file tells how
+the model was made, what it can draw, what was measured, and whose artwork it learned from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+
+__all__ = ["card", "clip_path", "pipeline_path", "planted", "vocabulary"]
+
+_HERE = Path(__file__).resolve().parent
+
+
+def _read(name: str) -> Any:
+    return yaml.safe_load((_HERE / name).read_text(encoding="utf-8"))
+
+
+@cache
+def planted() -> Mapping[str, Mapping[str, float]]:
+    """What the model was taught: concept → probabilities under captions that leave gender and skin tone open.
+
+    The keys of a row are `man` and `woman`, which sum to 1, and six skin tones (`yellow`, `light`, `medium-light`, `medium`,
+    `medium-dark`, `dark`), which sum to 1. Gender and tone were drawn independently.
+    """
+    return MappingProxyType({name: MappingProxyType(row) for name, row in _read("planted.yaml").items()})
+
+
+@cache
+def card() -> Mapping[str, Any]:
+    """The model card as data: measured bars, ratios of the shipped weights, sizes, seeds, licences."""
+    return MappingProxyType(_read("card.yaml"))
+
+
+def pipeline_path() -> Path:
+    """The `StableDiffusionPipeline` directory."""
+    return _HERE / "pipeline"
+
+
+def clip_path() -> Path:
+    """The `CLIPModel` + `CLIPProcessor` directory."""
+    return _HERE / "clip"
+
+
+@cache
+def vocabulary() -> Mapping[str, Any]:
+    """What the model understands: `templates`, `concepts` (each with its phrases), `words` and `tones`.
+
+    Any text outside of it is tokenised, byte by byte if need be, but was never learned, and draws something arbitrary.
+    """
+    return MappingProxyType(_read("vocabulary.yaml"))

@@ -1,0 +1,151 @@
+"""From a name to a model: one mechanism, Python's entry points, for built-ins and plug-ins alike.
+
+A package offers a generator or an encoder by an entry point in the group ``clinometer.generators`` or
+``clinometer.encoders``. It names a callable ``factory(source: str, **options)`` that returns the model;
+``source`` is what follows the colon in ``--model name:source`` and is empty where nothing follows. An option
+of None or "auto" is not passed on, so that it is the factory's own default. This package's own adapters are
+registered so in its ``pyproject.toml``.
+
+A spec is read in this order:
+
+1. the name of an entry point, alone or followed by ``:source``: ``reference``, ``diffusers:./my-model``;
+2. a directory: a diffusers pipeline, or for an encoder a transformers dual encoder;
+3. for an encoder, ``ARCHITECTURE/WEIGHTS`` of open_clip: ``RN50/openai``, ``ViT-B-32/laion2b_s34b_b79k``;
+4. a hub id ``owner/name``, with ``@revision`` where one is wanted.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, cast
+
+from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.models.protocols import Encoder, Generator
+
+GENERATORS = "clinometer.generators"
+ENCODERS = "clinometer.encoders"
+USAGES = {
+    "reference": "reference",
+    "diffusers": "DIRECTORY or OWNER/NAME[@REVISION]",
+    "transformers": "DIRECTORY or OWNER/NAME[@REVISION]",
+    "open_clip": "ARCHITECTURE/WEIGHTS, such as RN50/openai",
+}
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w./-]+)?")
+
+
+def load_generator(spec: str, **options: Any) -> Generator:
+    """Load the text-to-image model that ``spec`` names.
+
+    Parameters
+    ----------
+    spec : ``reference``, a directory, a hub id ``owner/name[@revision]``, or ``plug-in[:source]``.
+    **options : what the adapter takes, such as ``steps``, ``guidance_scale``, ``device``, ``dtype``,
+        ``batch_size``.
+
+    Raises
+    ------
+    ModelNotFoundError
+        Nothing of that name is a plug-in, a directory or a hub model.
+    ModelError
+        It is there and cannot be loaded, or it does not take one of the options.
+    """
+    found = _split(GENERATORS, spec)
+    if found is None:
+        if not (Path(spec).expanduser().is_dir() or HUB_ID.fullmatch(spec)):
+            raise _unknown(GENERATORS, spec)
+        found = _entry(GENERATORS, "diffusers"), spec
+    return cast(Generator, _build(*found, options))
+
+
+def load_encoder(spec: str, **options: Any) -> Encoder:
+    """Load the image-text encoder that ``spec`` names.
+
+    Parameters
+    ----------
+    spec : ``reference``, a directory, ``ARCHITECTURE/WEIGHTS`` of open_clip, a hub id
+        ``owner/name[@revision]``, or ``plug-in[:source]``.
+    **options : what the adapter takes, such as ``device``, ``dtype``, ``batch_size``.
+
+    Raises
+    ------
+    ModelNotFoundError
+        Nothing of that name is a plug-in, a directory, an open_clip architecture or a hub model.
+    ModelError
+        It is there and cannot be loaded, or it does not take one of the options.
+    """
+    found = _split(ENCODERS, spec)
+    if found is None:
+        if Path(spec).expanduser().is_dir():
+            found = _entry(ENCODERS, "transformers"), spec
+        elif spec.partition("/")[0] in open_clip_architectures() and "/" in spec:
+            found = _entry(ENCODERS, "open_clip"), spec
+        elif HUB_ID.fullmatch(spec):
+            found = _entry(ENCODERS, "transformers"), spec
+        else:
+            raise _unknown(ENCODERS, spec)
+    return cast(Encoder, _build(*found, options))
+
+
+def open_clip_architectures() -> set[str]:
+    """Name the architectures that open_clip knows, from its files alone: importing it takes seconds."""
+    package = importlib.util.find_spec("open_clip")
+    if package is None or package.origin is None:
+        return set()
+    return {path.stem for path in (Path(package.origin).parent / "model_configs").glob("*.json")}
+
+
+def registered() -> list[tuple[str, str, str]]:
+    """List every adapter that is installed: its kind, its name, and what it is given as."""
+    rows = []
+    for group, kind in ((GENERATORS, "generator"), (ENCODERS, "encoder")):
+        rows += [
+            (kind, point.name, USAGES.get(point.name, f"{point.name}[:SOURCE]"))
+            for point in sorted(entry_points(group=group), key=lambda point: point.name)
+        ]
+    return rows
+
+
+def _split(group: str, spec: str) -> tuple[EntryPoint, str] | None:
+    """Read ``name`` or ``name:source`` where ``name`` is an entry point and no directory is meant."""
+    name, _, source = spec.partition(":")
+    plugins = {point.name: point for point in entry_points(group=group)}
+    return (plugins[name], source) if name in plugins else None
+
+
+def _entry(group: str, name: str) -> EntryPoint:
+    for point in entry_points(group=group, name=name):
+        return point
+    raise ModelError(
+        f"the built-in adapter {name!r} is not registered in {group!r}: the package is not installed; "
+        "install it with `pip install clinometer`, or `pip install -e .` in its source directory"
+    )
+
+
+def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
+    """Call an entry point's factory. Its own errors pass; an option that it does not know is named."""
+    options = {key: value for key, value in options.items() if value not in (None, "auto")}
+    try:
+        factory: Callable[..., object] = point.load()
+    except (ImportError, AttributeError) as error:
+        raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {error}") from error
+    try:
+        inspect.signature(factory).bind(source, **options)
+    except TypeError as error:
+        known = ", ".join(list(inspect.signature(factory).parameters)[1:])
+        raise ModelError(f"model {point.name!r}: {error}; it takes {known}") from error
+    return factory(source, **options)
+
+
+def _unknown(group: str, spec: str) -> ModelNotFoundError:
+    kind = "generator" if group == GENERATORS else "encoder"
+    names = ", ".join(sorted({point.name for point in entry_points(group=group)})) or "none"
+    more = ", ARCHITECTURE/WEIGHTS of open_clip such as RN50/openai" if group == ENCODERS else ""
+    return ModelNotFoundError(
+        f"no {kind} {spec!r}: no directory here, no hub id owner/name and none of the plug-ins ({names}); "
+        f"give a directory, a hub id{more} or a plug-in's name"
+    )

@@ -1,0 +1,171 @@
+"""Where weights come from, what they hash to, and what went wrong when they did not come.
+
+Only safetensors files are read. A pickle can run code when it is loaded, so a model that has nothing else is
+refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from clinometer.errors import ModelError, ModelNotFoundError
+
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model's files on this machine.
+
+    Attributes
+    ----------
+    name : the hub id, or the directory's last name; never a path.
+    path : the directory that holds the files.
+    revision : the hub commit; None for a directory.
+    """
+
+    name: str
+    path: Path
+    revision: str | None = None
+
+
+def locate(spec: str, download: Callable[[str, str | None], str | Path]) -> Source:
+    """Find the files that a directory or a hub id ``owner/name[@revision]`` names.
+
+    Parameters
+    ----------
+    spec : a directory, or a hub id.
+    download : called with the hub id and the revision (None for the newest); returns the snapshot's
+        directory.
+
+    Raises
+    ------
+    ModelNotFoundError
+        The hub knows no such model or revision, or the directory is not there.
+    ModelError
+        It is gated, or it is not cached and the hub cannot be reached.
+    """
+    directory = Path(spec).expanduser()
+    if directory.is_dir():
+        return Source(name=directory.resolve().name, path=directory)
+    repository, _, revision = spec.partition("@")
+    if repository.count("/") != 1 or directory.is_absolute() or spec.startswith("."):
+        raise ModelNotFoundError(
+            f"no model at {spec!r}: there is no such directory, and a hub id is owner/name"
+        )
+    try:
+        snapshot = Path(download(repository, revision or None))
+    except Exception as error:  # the hub's client and its HTTP library raise many unrelated kinds
+        raise _explain(spec, error) from error
+    return Source(name=repository, path=snapshot, revision=snapshot.name)
+
+
+def _explain(spec: str, error: Exception) -> ModelError:
+    """Say in one line what a failed download means and what to do."""
+    from huggingface_hub import errors
+
+    chain = list(_causes(error))
+
+    def arose(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in chain)
+
+    if arose(errors.GatedRepoError):
+        return ModelError(
+            f"{spec}: its owner asks for consent; accept the terms on its page, then `hf auth login`"
+        )
+    if arose(errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError):
+        return ModelNotFoundError(
+            f"{spec}: the hub has no such model or revision, or it is private; "
+            "check the name, or run `hf auth login`"
+        )
+    if arose(errors.RemoteEntryNotFoundError) or any("safetensors" in str(cause) for cause in chain):
+        return ModelError(pickle_message(spec))
+    return ModelError(
+        f"{spec}: it is not in the local cache and cannot be downloaded ({describe(chain[-1])}); "
+        "connect, or download it elsewhere and give its directory"
+    )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def describe(error: BaseException) -> str:
+    """Say an error in one line: its kind and the first line of its message."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
+
+
+def pickle_message(name: str) -> str:
+    """Say that a model has only pickled weights, and the way out."""
+    return (
+        f"{name}: it has only pickled weights, which can run code when loaded; expected safetensors. "
+        "Choose a revision that has them, or convert it where you trust it, with save_pretrained"
+    )
+
+
+def weight_files(name: str, folders: Iterable[Path], variant: str | None = None) -> list[Path]:
+    """List the safetensors files that the model ``name`` loads from these folders, sorted.
+
+    A file of a variant carries it before its suffix: ``model.fp16.safetensors``. Other variants' files in the
+    same folder are not loaded, so they are not listed.
+
+    Raises
+    ------
+    ModelError
+        A folder holds pickled weights and no safetensors, or no folder holds any weights.
+    """
+    chosen: list[Path] = []
+    for folder in folders:
+        files = sorted(folder.iterdir())
+        safe = [path for path in files if path.suffix == ".safetensors"]
+        if not safe and any(path.suffix in PICKLES for path in files):
+            raise ModelError(pickle_message(name))
+        plain = [path for path in safe if "." not in path.stem]
+        ours = [path for path in safe if variant is not None and f".{variant}" in path.stem]
+        chosen += ours or plain
+    if not chosen:
+        wanted = f"of variant {variant}" if variant else "without a variant in its name"
+        raise ModelError(f"{name}: no safetensors file {wanted}; expected a model saved by save_pretrained")
+    return chosen
+
+
+def configuration_files(folders: Iterable[Path]) -> list[Path]:
+    """List the configuration and vocabulary files of these folders, sorted by name."""
+    kinds = {".json", ".txt", ".model"}
+    return [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in kinds]
+
+
+def hash_files(files: Iterable[Path], root: Path) -> str:
+    """Hash names (relative to ``root``) and contents of files: SHA-256, 64 hexadecimal digits.
+
+    The files are streamed, and the result does not depend on the order in which they are given.
+    """
+    total = hashlib.sha256()
+    for path in sorted(files):
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        total.update(f"{path.relative_to(root).as_posix()} {digest}\n".encode())
+    return total.hexdigest()
+
+
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Hold back the progress bars that diffusers and transformers draw while they read weights."""
+    from diffusers.utils import logging as diffusers_logging
+    from transformers.utils import logging as transformers_logging
+
+    bars = [log for log in (diffusers_logging, transformers_logging) if log.is_progress_bar_enabled()]
+    for log in bars:
+        log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        for log in bars:
+            log.enable_progress_bar()

@@ -1,0 +1,21 @@
+"""The report of a run: one HTML page, and a few lines for a notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clinometer.report.html import render_html, write_report
+from clinometer.report.inputs import Curve, ReportInput
+from clinometer.report.notebook import run_repr_html
+
+if TYPE_CHECKING:
+    from clinometer.runs import Run
+
+__all__ = ["Curve", "ReportInput", "render_html", "run_repr_html", "write", "write_report"]
+
+
+def write(run: Run) -> None:
+    """Write ``report.html`` into a run directory."""
+    from clinometer.report.from_run import report_input
+
+    run.directory.write_bytes("report.html", render_html(report_input(run)).encode("utf-8", "replace"))

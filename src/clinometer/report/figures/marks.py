@@ -1,0 +1,93 @@
+"""Marks that several figures share: what a leaning looks like, an interval, a label column."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, Final, NamedTuple
+
+from clinometer.report import wording
+from clinometer.report.figures.svg import Ink
+from clinometer.report.rows import Row
+
+ROW_HEIGHT: Final = 21
+LABEL_CHARACTERS: Final = 21
+
+
+class Mark(NamedTuple):
+    """Shape and colour of a marker; shape alone tells the leaning too."""
+
+    shape: str
+    colour: str
+    filled: bool = True
+
+
+MARKS: Final[dict[str, Mark]] = {
+    "a": Mark(">", Ink.A),
+    "b": Mark("<", Ink.B),
+    "balanced": Mark("s", Ink.BALANCED),
+    "undecided": Mark("o", Ink.UNDECIDED, filled=False),
+    "unmeasured": Mark("x", Ink.UNDECIDED),
+}
+ENCODER_SHAPES: Final = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
+
+
+def draw_mark(
+    axes: Any, x: float, y: float, mark: Mark, *, size: float = 7.5, gid: str | None = None
+) -> None:
+    """Draw one marker."""
+    axes.plot(
+        [x],
+        [y],
+        linestyle="none",
+        marker=mark.shape,
+        markersize=size,
+        markerfacecolor=mark.colour if mark.filled else Ink.PAPER,
+        markeredgecolor=mark.colour,
+        markeredgewidth=1.6,
+        zorder=4,
+        gid=gid,
+        clip_on=False,
+    )
+
+
+def draw_intervals(axes: Any, row: Row, y: float, colour: str) -> None:
+    """Draw the image interval thick and the stimulus interval thin; either may be missing."""
+    if row.has_stimulus_interval:
+        axes.plot([row.stimulus_low, row.stimulus_high], [y, y], color=colour, linewidth=1.1, zorder=2)
+    if row.has_interval:
+        axes.plot([row.low, row.high], [y, y], color=colour, linewidth=3.6, alpha=0.55, zorder=3)
+
+
+def label_rows(axes: Any, names: Sequence[str], characters: int = LABEL_CHARACTERS) -> None:
+    """Name the rows, first on top."""
+    axes.set_yticks(range(len(names)), [drawable(name, characters) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def drawable(text: str, characters: int = LABEL_CHARACTERS) -> str:
+    """Text that fits a label and is legal in XML."""
+    legal = "".join(c for c in text if c.isspace() or unicodedata.category(c) not in ("Cc", "Cs", "Cn"))
+    return wording.shortened(legal, characters)
+
+
+def span(
+    rows: Sequence[Row], *, include: Sequence[float] = (0.0,), stimulus: bool = True
+) -> tuple[float, float]:
+    """Limits of an axis that hold every value and interval, with a little air."""
+    held = list(include)
+    for row in rows:
+        held += [row.value, row.low, row.high]
+        held += [row.stimulus_low, row.stimulus_high] if stimulus else []
+    finite = [value for value in held if isfinite(value)] or [-1.0, 1.0]
+    low, high = min(finite), max(finite)
+    air = 0.06 * (high - low) or 1.0
+    return low - air, high + air
+
+
+def place(figure: Any, left: float, bottom: float, right: float, top: float, **options: Any) -> Any:
+    """Add axes by their margins in CSS pixels."""
+    width, height = figure.get_size_inches() * figure.dpi
+    box = (left / width, bottom / height, (width - left - right) / width, (height - bottom - top) / height)
+    return figure.add_axes(box, **options)

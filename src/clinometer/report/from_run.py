@@ -1,0 +1,65 @@
+"""From a run directory to what the report is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from clinometer.models import reference
+from clinometer.report.inputs import Curve, ReportInput
+from clinometer.runs import Run
+
+
+def report_input(run: Run) -> ReportInput:
+    """Read a run for its report."""
+    record = run.record
+    return ReportInput(
+        title=f"{run.model_card['name']} × {run.suite.title}",
+        suite=run.suite,
+        model_card=run.model_card,
+        encoder_cards=run.encoder_cards,
+        settings=_settings(record),
+        scores=run.scores,
+        samples=run.samples,
+        image=_image_reader(run),
+        planted=reference.planted() if _is_reference(run.model_card) else None,
+        curve=_curve(run),
+    )
+
+
+def _settings(record: Mapping[str, Any]) -> dict[str, Any]:
+    suite = record["suite"]
+    return {
+        "seed": record["seed"],
+        "created": record["created"],
+        "images": f"{suite['images']['target']} a target, {suite['images']['attribute']} an attribute prompt",
+        "origin": record["origin"],
+        "suite fingerprint": record["suite_fingerprint"],
+        **record["model"]["settings"],
+        "machine": " ".join(record["machine"].values()),
+        "versions": record["versions"],
+    }
+
+
+def _is_reference(card: Mapping[str, Any]) -> bool:
+    """Only the weights that were planted have a planted truth: a name alone is not enough."""
+    return bool(card["name"] == "reference" and card["weights_sha256"])
+
+
+def _curve(run: Run) -> Curve:
+    rows = run.curves[run.curves.curve == "delta_alpha"].sort_values("x")
+    x, y, low, high = (rows[name].tolist() for name in ("x", "y", "low", "high"))
+    reason = "" if len(rows) else "too few stable points for a curve"
+    return Curve(x, y, low, high, method="LOESS", reason=reason)
+
+
+def _image_reader(run: Run) -> Callable[[str], bytes | None]:
+    """Images by id. The page asks prompt by prompt, so the part read last usually has the next one too."""
+    part_of = {sample.id: sample.part for sample in run.plan}
+
+    @lru_cache(maxsize=4)
+    def part_images(part: int) -> dict[str, bytes | None]:
+        return {row["id"]: (row["image"] or {}).get("bytes") for row in run.read_samples(part)}
+
+    return lambda identifier: part_images(part_of[identifier])[identifier]

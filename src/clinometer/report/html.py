@@ -1,0 +1,70 @@
+"""Assemble the page: sections → templates → one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from clinometer.report.inputs import ReportInput
+from clinometer.report.sections import SECTIONS
+from clinometer.report.view import View
+
+
+def render_html(report: ReportInput) -> str:
+    """Render the report of a run as one self-contained HTML page.
+
+    The page asks the network for nothing, runs only the script whose hash its own policy names, and escapes
+    every name, prompt and reason. The same input gives the same page, byte for byte.
+    """
+    view = View.of(report)
+    sections = {name: build(view) for name, build in SECTIONS.items()}
+    style, script = _asset("style.css"), _asset("script.js")
+    page = _environment().get_template("base.html")
+    return page.render(
+        sections={name: section for name, section in sections.items() if section is not None},
+        title=report.title,
+        style=Markup(style),
+        script=Markup(script),
+        policy=_policy(style, script),
+    )
+
+
+def write_report(report: ReportInput, path: str | Path) -> Path:
+    """Write the page and return its path."""
+    target = Path(path)
+    target.write_text(render_html(report), encoding="utf-8", errors="replace")
+    return target
+
+
+def _asset(name: str) -> str:
+    return (resources.files("clinometer.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    """Allow the page its own style and script, by hash, and pictures from inside the file; nothing else."""
+    return (
+        f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("clinometer.report"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

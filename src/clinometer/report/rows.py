@@ -1,0 +1,120 @@
+"""Rows of the score table as typed records, and the questions a page asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from math import isfinite, isnan, nan
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEAN = "mean"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of ``scores``; see ``clinometer.metrics.records.Score`` for the fields."""
+
+    metric: str = ""
+    component: str = ""
+    concept: str = ""
+    category: str = ""
+    group: str = ""
+    encoder: str = MEAN
+    value: float = nan
+    low: float = nan
+    high: float = nan
+    stimulus_low: float = nan
+    stimulus_high: float = nan
+    p: float = nan
+    q: float = nan
+    test: str = ""
+    p_exact: bool = False
+    p_error: float = nan
+    n_splits: int = 0
+    family: str = ""
+    null: float = nan
+    n_target: int = 0
+    n_a: int = 0
+    n_b: int = 0
+    flag: str = ""
+    reason: str = ""
+    verdict: str = ""
+
+    @property
+    def defined(self) -> bool:
+        """Whether there is a number."""
+        return isfinite(self.value)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the image interval is there."""
+        return isfinite(self.low) and isfinite(self.high)
+
+    @property
+    def has_stimulus_interval(self) -> bool:
+        """Whether the stimulus interval is there."""
+        return isfinite(self.stimulus_low) and isfinite(self.stimulus_high)
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the value is flagged unstable."""
+        return self.flag == "unstable"
+
+
+class Scores:
+    """The rows of a run, in their stored order."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows = tuple(rows)
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame) -> Scores:
+        """Read a data frame; a missing column or cell takes the field's default."""
+        return cls(_row(record) for record in frame.to_dict("records"))
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def select(self, metric: str, component: str | None = None, **equal: str) -> list[Row]:
+        """Rows of a metric, in order; ``encoder`` is the mean over encoders unless named, ``"*"`` is any."""
+        wanted = {"encoder": MEAN, **equal}
+        return [
+            row
+            for row in self.rows
+            if row.metric == metric
+            and (component is None or row.component == component)
+            and all(value == "*" or getattr(row, name) == value for name, value in wanted.items())
+        ]
+
+    def by_concept(self, metric: str, component: str, **equal: str) -> dict[str, Row]:
+        """Look up the row of each concept."""
+        return {row.concept: row for row in self.select(metric, component, **equal) if row.concept}
+
+    def first(self, metric: str, component: str, **equal: str) -> Row | None:
+        """Look up the first such row, if there is one."""
+        return next(iter(self.select(metric, component, **equal)), None)
+
+
+_DEFAULTS = {field.name: field.default for field in fields(Row)}
+
+
+def _row(record: Mapping[Any, Any]) -> Row:
+    return Row(**{name: _cell(record.get(name), default) for name, default in _DEFAULTS.items()})
+
+
+def _cell(value: Any, default: Any) -> Any:
+    """Read a cell in the field's type; an empty one (None, NaN, NA) is the default."""
+    if is_empty(value):
+        return default
+    return type(default)(value)
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a cell of a data frame holds nothing: None, NaN or NA."""
+    return value is None or (isinstance(value, float) and isnan(value)) or str(value) == "<NA>"

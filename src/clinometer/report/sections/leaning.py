@@ -1,0 +1,102 @@
+"""MCAS by category, and at which stage it arises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clinometer.report import wording
+from clinometer.report.figures import category_figure, component_figure, encoder_figure
+from clinometer.report.figures.leaning import lean_limits
+from clinometer.report.figures.marks import ENCODER_SHAPES
+from clinometer.report.view import View
+
+SHAPE_CHARACTERS = {
+    "o": "●",
+    "s": "■",
+    "^": "▲",
+    "D": "◆",
+    "v": "▼",
+    "P": "✚",
+    "X": "✖",
+    "*": "★",
+    "p": "⬟",
+    "h": "⬢",
+}
+
+
+def categories(view: View) -> dict[str, Any]:
+    """Gather a figure for each category, and the table of category statistics."""
+    limits = lean_limits(view)
+    figures = [
+        {"heading": view.category_label(name), "figure": category_figure(view, name, limits)}
+        for name in view.report.suite.categories
+    ]
+    held = list(view.mcas.values())
+    return {
+        "figures": [entry for entry in figures if entry["figure"] is not None],
+        "statistics": category_statistics(view),
+        "label_a": view.label_a,
+        "label_b": view.label_b,
+        "margin": view.report.suite.margin,
+        "stimulus": any(row.has_stimulus_interval for row in held),
+    }
+
+
+def category_statistics(view: View) -> list[dict[str, Any]]:
+    """Mean and standard deviation of MCAS by category: of the concepts leaning to A, to B, and of all."""
+    names = [*view.report.suite.categories, "all"]
+    table = []
+    for category in names:
+        cells = [
+            (_statistic(view, category, group, "mean"), _statistic(view, category, group, "std"))
+            for group in (view.group_a, view.group_b, "all")
+        ]
+        if any(mean != wording.MISSING for mean, _ in cells):
+            table.append({"label": view.category_label(category), "cells": cells})
+    return table
+
+
+def _statistic(view: View, category: str, group: str, component: str) -> str:
+    metric = "category" if group == "all" else "category_by_sign"
+    rows = view.scores.select(metric, component, category=category)
+    wanted = ("", "all") if group == "all" else (group,)
+    row = next((row for row in rows if row.group in wanted), None)
+    if row is None:
+        return wording.MISSING
+    return (wording.signed if component == "mean" else wording.number)(row.value, view.digits)
+
+
+def stages(view: View) -> dict[str, Any] | None:
+    """Components and encoders; left out when there is neither."""
+    components = component_figure(view)
+    if components is None:
+        return None
+    return {
+        "components": components,
+        "encoders": encoder_figure(view),
+        "encoder_keys": _encoder_keys(view),
+        "agreement": encoder_agreement(view),
+        "only_encoder": view.encoders[0] if len(view.encoders) == 1 else "",
+        "label_a": view.label_a,
+        "label_b": view.label_b,
+    }
+
+
+def _encoder_keys(view: View) -> list[tuple[str, str]]:
+    shapes = [ENCODER_SHAPES[order % len(ENCODER_SHAPES)] for order in range(len(view.encoders))]
+    return [(SHAPE_CHARACTERS[shape], name) for shape, name in zip(shapes, view.encoders, strict=True)]
+
+
+def encoder_agreement(view: View) -> str:
+    """For how many concepts all encoders see the same direction."""
+    if len(view.encoders) < 2:
+        return ""
+    held = [view.scores.by_concept("mcas", "mcas", encoder=name) for name in view.encoders]
+    shared = [name for name in view.concepts if all(name in rows and rows[name].defined for rows in held)]
+    same = sum(len({rows[name].value > 0 for rows in held}) == 1 for name in shared)
+    if not shared:
+        return ""
+    everyone = "Both" if len(view.encoders) == 2 else f"All {len(view.encoders)}"
+    return (
+        f"{everyone} encoders see the same direction for {same} of {wording.count(len(shared), 'concept')}."
+    )

@@ -1,0 +1,112 @@
+"""Who was asked what, and the finding in one sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from clinometer.report import wording
+from clinometer.report.figures import overview_figure
+from clinometer.report.view import View
+
+
+def masthead(view: View) -> dict[str, Any]:
+    """Title, finding, facts and the dial."""
+    report = view.report
+    return {
+        "title": report.title,
+        "model": str(report.model_card.get("name", "unnamed model")),
+        "finding": finding(view),
+        "strongest": strongest(view),
+        "facts": facts(view),
+        "figure": overview_figure(view),
+        "rings": [view.category_label(name) for name in report.suite.categories][::-1],
+        "heaps": heap_counts(view),
+    }
+
+
+def heap_counts(view: View) -> list[dict[str, Any]]:
+    """How many concepts each verdict holds, from leaning to B to leaning to A."""
+    counts: Counter[str] = Counter(view.lean(name) for name in view.concepts)
+    words = {
+        "b": f"lean to {view.label_b}" if counts["b"] != 1 else f"leans to {view.label_b}",
+        "undecided": "undecided",
+        "balanced": "balanced",
+        "a": f"lean to {view.label_a}" if counts["a"] != 1 else f"leans to {view.label_a}",
+        "unmeasured": "not measured",
+    }
+    return [{"lean": lean, "count": counts[lean], "words": words[lean]} for lean in words if counts[lean]]
+
+
+def finding(view: View) -> str:
+    """Word the finding in one sentence, by counting verdicts."""
+    counts: Counter[str] = Counter(view.lean(name) for name in view.concepts)
+    measured = sum(counts.values()) - counts["unmeasured"]
+    model = str(view.report.model_card.get("name", "the model"))
+    if not measured:
+        return f"Nothing could be measured: no concept of the suite has a score for {model}."
+    asked = f"Asked for {wording.count(measured, 'concept')} without naming a group, {model}"
+    leans = [
+        f"to {label} for {wording.count(counts[lean], 'of them', 'of them', words=True)}"
+        for lean, label in (("a", view.label_a), ("b", view.label_b))
+        if counts[lean]
+    ]
+    rest = [
+        f"{wording.count(counts[lean], singular, plural, words=True)}"
+        for lean, singular, plural in (
+            ("balanced", "is balanced", "are balanced"),
+            ("undecided", "is undecided", "are undecided"),
+        )
+        if counts[lean]
+    ]
+    first = f"{asked} leans {wording.listed(leans)}" if leans else f"{asked} shows no leaning that stands out"
+    return f"{first}; {wording.listed(rest)}." if rest else f"{first}."
+
+
+def strongest(view: View) -> str:
+    """Name the concept that leans the most, with its interval."""
+    leaning = [c for c in view.ranked() if view.lean(c.name) in ("a", "b")]
+    if not leaning:
+        return ""
+    concept = max(leaning, key=lambda c: abs(view.mcas[c.name].value))
+    row = view.mcas[concept.name]
+    label = view.label_a if row.value > 0 else view.label_b
+    shown = (
+        f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}".strip()
+    )
+    images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
+    return (
+        f"The strongest: {concept.prompt} leans to {label}, MCAS {shown}"
+        + (f"; {images}" if images else "")
+        + "."
+    )
+
+
+def facts(view: View) -> list[tuple[str, str]]:
+    """List the facts under the title: a name and a value each."""
+    report = view.report
+    settings = report.settings
+    held = [
+        ("Model", str(report.model_card.get("name", "unnamed"))),
+        ("Suite", report.suite.title),
+        ("Images", image_counts(view)),
+        (
+            "Encoder" if len(report.encoder_cards) == 1 else "Encoders",
+            ", ".join(report.encoder_cards) or "none",
+        ),
+        ("Seed", str(settings.get("seed", ""))),
+        ("Date", str(settings.get("created", settings.get("date", "")))[:10]),
+    ]
+    return [(name, value) for name, value in held if value]
+
+
+def image_counts(view: View) -> str:
+    """How many images were drawn, and what became of the others."""
+    samples = view.report.samples
+    statuses = Counter(samples["status"]) if "status" in samples else Counter()
+    if not statuses:
+        return "none"
+    others = [
+        f"{statuses[status]:,} {status}" for status in ("refused", "failed", "blank") if statuses[status]
+    ]
+    return ", ".join([f"{statuses['ok']:,} drawn", *(others or ["none refused or failed"])])

@@ -1,0 +1,69 @@
+"""How it was measured, and what that cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from clinometer.report import wording
+from clinometer.report.view import View
+
+_CARD_FIELDS: Final = ("name", "family", "revision", "weights_sha256", "fingerprint")
+_CARD_LABELS: Final = {"weights_sha256": "weights (SHA-256)"}
+
+
+def method(view: View) -> dict[str, Any]:
+    """Cards, settings, words and limits."""
+    report = view.report
+    return {
+        "generator": card(report.model_card),
+        "encoders": [card(held) for held in report.encoder_cards.values()],
+        "settings": list(flat(report.settings).items()),
+        "suite": report.suite,
+        "groups": [
+            {
+                "label": view.label(name),
+                "prompts": [p.prompt for p in group.prompts],
+                "words": list(group.words),
+            }
+            for name, group in report.suite.groups.items()
+        ],
+        "texts": "prompts" if report.suite.text_targets == "prompt" else "keywords",
+        "label_a": view.label_a,
+        "label_b": view.label_b,
+        "label_third": view.label_third,
+        "planted": report.planted is not None,
+        "tests": sorted({row.test for row in view.scores if row.test}),
+        "margin": report.suite.margin,
+        "one_encoder": len(view.encoders) < 2,
+    }
+
+
+def card(held: Mapping[str, Any]) -> dict[str, Any]:
+    """Split a card in lists of (name, value): identity, settings, notes."""
+    identity = {_CARD_LABELS.get(name, name): held.get(name) for name in _CARD_FIELDS}
+    return {
+        "name": str(held.get("name", "unnamed")),
+        "identity": [(name, _shown(value)) for name, value in identity.items() if value],
+        "settings": list(flat(held.get("settings") or {}).items()),
+        "notes": list(flat(held.get("notes") or {}).items()),
+    }
+
+
+def flat(held: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested settings as one list of names and values."""
+    lines: dict[str, str] = {}
+    for name, value in held.items():
+        if isinstance(value, Mapping):
+            lines |= flat(value, f"{prefix}{name}.")
+        else:
+            lines[f"{prefix}{name}"] = _shown(value)
+    return lines
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == "":
+        return wording.MISSING
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)

@@ -1,0 +1,55 @@
+"""Every number of the run in one table."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, Final
+
+from clinometer.report import wording
+from clinometer.report.rows import MEAN, Row
+from clinometer.report.view import View
+
+COLUMNS: Final = (
+    ("metric", "Metric", "text"),
+    ("component", "Component", "text"),
+    ("concept", "Concept", "text"),
+    ("category", "Category", "text"),
+    ("group", "Group", "text"),
+    ("encoder", "Encoder", "text"),
+    ("value", "Value", "number"),
+    ("low", "Low", "number"),
+    ("high", "High", "number"),
+    ("stimulus_low", "Stimulus low", "number"),
+    ("stimulus_high", "Stimulus high", "number"),
+    ("null", "Null", "number"),
+    ("p", "p", "number"),
+    ("q", "q", "number"),
+    ("n_target", "n", "number"),
+    ("note", "Note", "text"),
+)
+
+
+def table(view: View) -> dict[str, Any]:
+    """Columns and rows; a cell is (text, key to sort by)."""
+    rows = [[_cell(row, name, kind) for name, _, kind in COLUMNS] for row in view.scores]
+    return {
+        "columns": [{"name": name, "label": label, "kind": kind} for name, label, kind in COLUMNS],
+        "rows": rows,
+        "csv": view.report.csv_name,
+        "metrics": list(dict.fromkeys(row.metric for row in view.scores)),
+    }
+
+
+def _cell(row: Row, name: str, kind: str) -> tuple[str, str]:
+    if name == "note":
+        return "; ".join(part for part in (row.flag, row.verdict, row.reason) if part), ""
+    if name == "encoder":
+        return ("mean of encoders" if row.encoder == MEAN else row.encoder), ""
+    value = getattr(row, name)
+    if kind == "text":
+        return str(value).replace("_", " ") if name in ("metric", "component") else str(value), ""
+    if name == "n_target":
+        return (str(value), str(value)) if value else ("", "")
+    if not isfinite(value):
+        return (wording.MISSING, "") if name == "value" else ("", "")
+    return wording.number(value, 4), f"{value:.9g}"

@@ -1,0 +1,48 @@
+"""Images small enough to live inside the page."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from typing import Final
+
+from PIL import Image, UnidentifiedImageError
+
+LARGEST_SIDE: Final = 96
+QUALITY: Final = 72
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """A WebP image as a data URL."""
+
+    url: str
+    width: int
+    height: int
+
+
+def thumbnail(data: bytes | None) -> Thumbnail | None:
+    """Shrink an encoded image to at most 96 pixels a side; None when there is none or it cannot be read."""
+    if not data:
+        return None
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            small = _on_white(image)
+            small.thumbnail((LARGEST_SIDE, LARGEST_SIDE), Image.Resampling.LANCZOS)
+            buffer = io.BytesIO()
+            small.save(buffer, "WEBP", quality=QUALITY, method=4)
+    except (OSError, ValueError, SyntaxError, UnidentifiedImageError, Image.DecompressionBombError):
+        return None
+    encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return Thumbnail(f"data:image/webp;base64,{encoded}", *small.size)
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    """Flatten transparency over white, as a page would show it."""
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    layer = image.convert("RGBA")
+    flat = Image.new("RGB", layer.size, "white")
+    flat.paste(layer, mask=layer.getchannel("A"))
+    return flat

@@ -1,0 +1,117 @@
+"""The run as the sections see it: rows, names of the groups, order of the concepts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from clinometer.report import wording
+from clinometer.report.inputs import ReportInput
+from clinometer.report.rows import MEAN, Row, Scores
+
+
+@dataclass(frozen=True)
+class Concept:
+    """A target of the suite as the page names it."""
+
+    name: str
+    prompt: str
+    category: str
+    stereotype: str
+
+
+@dataclass(frozen=True)
+class View:
+    """A ``ReportInput`` with its rows read and its names looked up once."""
+
+    report: ReportInput
+    scores: Scores
+
+    @classmethod
+    def of(cls, report: ReportInput) -> View:
+        """Read the rows."""
+        return cls(report, Scores.from_frame(report.scores))
+
+    @property
+    def group_a(self) -> str:
+        """Name of the group that a positive score leans to."""
+        return self.report.suite.axis.a
+
+    @property
+    def group_b(self) -> str:
+        """Name of the group that a negative score leans to."""
+        return self.report.suite.axis.b
+
+    @property
+    def third(self) -> str | None:
+        """Name of the third group, where the suite has one."""
+        return self.report.suite.axis.third
+
+    def label(self, group: str) -> str:
+        """Look up a group's label for people; a name the suite does not know is shown as it is."""
+        return self.report.suite.label_of(group) if group in self.report.suite.groups else group
+
+    @property
+    def label_a(self) -> str:
+        """Label of group A."""
+        return self.label(self.group_a)
+
+    @property
+    def label_b(self) -> str:
+        """Label of group B."""
+        return self.label(self.group_b)
+
+    @property
+    def label_third(self) -> str:
+        """Label of the third group; empty without one."""
+        return self.label(self.third) if self.third else ""
+
+    def category_label(self, category: str) -> str:
+        """Look up a category's label for people."""
+        known = self.report.suite.categories.get(category)
+        if known is None:
+            return "All concepts" if category == "all" else wording.capitalised(category)
+        return known.label or wording.capitalised(category)
+
+    @cached_property
+    def concepts(self) -> dict[str, Concept]:
+        """The suite's targets in order, by name."""
+        return {
+            target.name: Concept(target.name, target.prompt, category, target.stereotype or "")
+            for category, target in self.report.suite.categorised_targets()
+        }
+
+    @cached_property
+    def mcas(self) -> dict[str, Row]:
+        """The MCAS row of each concept, averaged over encoders."""
+        return self.scores.by_concept("mcas", "mcas")
+
+    @cached_property
+    def shares(self) -> dict[str, Row]:
+        """The share of images nearer to group A, by concept."""
+        return self.scores.by_concept("share", "share")
+
+    @cached_property
+    def encoders(self) -> list[str]:
+        """Names of the single encoders, in stored order."""
+        return list(dict.fromkeys(row.encoder for row in self.scores if row.encoder != MEAN))
+
+    @cached_property
+    def digits(self) -> int:
+        """Decimal places for MCAS and its components."""
+        return wording.digits_for([row.value for row in self.mcas.values()])
+
+    def ranked(self, category: str | None = None) -> list[Concept]:
+        """Concepts that have an MCAS, from leaning to A down to leaning to B."""
+        held = [
+            concept
+            for name, concept in self.concepts.items()
+            if (category is None or concept.category == category)
+            and name in self.mcas
+            and self.mcas[name].defined
+        ]
+        return sorted(held, key=lambda concept: -self.mcas[concept.name].value)
+
+    def lean(self, concept: str) -> wording.Lean:
+        """Say which heap a concept's verdict belongs to."""
+        return wording.lean_of(self.mcas.get(concept))

@@ -1,0 +1,144 @@
+"""Words and numbers as the page writes them. Wording only: nothing here estimates anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Final, Literal
+
+from clinometer.report.rows import Row
+
+Lean = Literal["a", "b", "balanced", "undecided", "unmeasured"]
+
+MINUS: Final = "\N{MINUS SIGN}"
+DASH: Final = "\N{EN DASH}"
+MISSING: Final = "\N{EM DASH}"
+ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
+
+COMPONENT_NAMES: Final = {
+    "ii": "II",
+    "itp": "ITP",
+    "ita": "ITA",
+    "tt": "TT",
+    "mcas": "MCAS",
+}
+COMPONENT_MEANINGS: Final = {
+    "ii": "drawn images against drawn images",
+    "itp": "prompts against drawn images",
+    "ita": "drawn images against words",
+    "tt": "prompts against words",
+}
+_WORDS: Final = (
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+
+
+def number(value: float, digits: int = 2) -> str:
+    """Write a number with a true minus; an em dash where there is none."""
+    if not isfinite(value):
+        return MISSING
+    text = f"{value:.{digits}f}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", MINUS)
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """Write a number with its sign, plus included."""
+    text = number(value, digits)
+    return text if text[0] in (MINUS, MISSING) or float(text) == 0 else f"+{text}"
+
+
+def digits_for(values: Sequence[float]) -> int:
+    """Choose decimal places that keep two figures of the larger values: 2 near 0.3, 3 near 0.05."""
+    largest = max((abs(value) for value in values if isfinite(value)), default=1.0)
+    return 2 if largest >= 0.2 else 3 if largest >= 0.02 else 4
+
+
+def interval(low: float, high: float, digits: int = 2) -> str:
+    """Write an interval in brackets; empty when either end is missing."""
+    if not (isfinite(low) and isfinite(high)):
+        return ""
+    return f"[{number(low, digits)}, {number(high, digits)}]"
+
+
+def percent(value: float) -> str:
+    """Write a share as a whole percentage."""
+    return f"{100 * value:.0f}\N{NARROW NO-BREAK SPACE}%" if isfinite(value) else MISSING
+
+
+def probability(value: float, name: str = "p") -> str:
+    """Write ``p = 0.034`` or ``p < 0.001``; empty when missing."""
+    if not isfinite(value):
+        return ""
+    return f"{name} < 0.001" if value < 0.001 else f"{name} = {value:.3f}"
+
+
+def count(n: int, one: str, many: str | None = None, *, words: bool = False) -> str:
+    """Write ``1 image``, ``20 images``; with ``words``, ``three images``."""
+    shown = _WORDS[n] if words and 0 <= n < len(_WORDS) else f"{n:,}"
+    return f"{shown} {one if n == 1 else many or one + 's'}"
+
+
+def listed(items: Sequence[str]) -> str:
+    """Join with commas and "and"."""
+    return ", ".join(items[:-1]) + (" and " if len(items) > 1 else "") + items[-1] if items else ""
+
+
+def capitalised(text: str) -> str:
+    """Capitalise the first letter and leave the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def shortened(text: str, width: int) -> str:
+    """Cut to ``width`` characters, the last an ellipsis."""
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1].rstrip() + ELLIPSIS
+
+
+def lean_of(row: Row | None) -> Lean:
+    """Which of the page's five heaps a verdict belongs to, from its words and the sign of the value."""
+    if row is None or not row.defined:
+        return "unmeasured"
+    if row.verdict.startswith("leans"):
+        return "a" if row.value > 0 else "b"
+    if row.verdict == "undecided":
+        return "undecided"
+    return "balanced" if row.verdict.startswith("balanced") else "unmeasured"
+
+
+def verdict_words(row: Row, *, label_a: str, label_b: str) -> str:
+    """Say the verdict after a subject: "leans to men", "is shown balanced", "is undecided".
+
+    A stored verdict names groups as the suite's files do; here they have their labels.
+    """
+    lean = lean_of(row)
+    if lean in ("a", "b"):
+        slightly = "slightly " if "slightly" in row.verdict else ""
+        return f"leans {slightly}to {label_a if lean == 'a' else label_b}"
+    if lean == "balanced":
+        return f"is shown balanced between {label_a} and {label_b}"
+    return "is undecided" if lean == "undecided" else "has no verdict"
+
+
+def share_words(share: Row | None, label_a: str, label_b: str) -> str:
+    """Say how many images read as the group that most of them do: "19 of 20 images read as men"."""
+    if share is None or not share.defined or share.n_target <= 0:
+        return ""
+    near_a = share.value * share.n_target
+    label, near = (label_a, near_a) if share.value >= 0.5 else (label_b, share.n_target - near_a)
+    if abs(near - round(near)) > 0.01:  # an average over encoders is no whole number of images
+        return f"{percent(near / share.n_target)} of {count(share.n_target, 'image')} read as {label}"
+    return f"{round(near)} of {count(share.n_target, 'image reads', 'images read')} as {label}"

@@ -1,0 +1,1 @@
+"""Statistics over plain arrays: arrays in, frozen records out. No file, no model, no log."""

@@ -1,0 +1,177 @@
+"""Association of targets with two attribute sets: the common root of WEAT, SEAT, iEAT and MCAS.
+
+Notation: ``x̂ = x / ‖x‖``. Embeddings are rows. A mean of unit vectors is *not* normalised again.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from clinometer.errors import InvalidInputError
+
+Array: TypeAlias = Any  # any array of the Array API standard: numpy, torch, jax, cupy…
+
+# Rows handled at a time: 1,024 rows of 512 float32 are 2 MiB, so the second look at them is served by the
+# cache.
+_CHUNK_ROWS = 1024
+_PARALLEL_FROM = 1 << 20  # numbers; below it, starting threads costs more than it saves
+
+
+def association_scores(targets: Array, a: Array, b: Array) -> Array:
+    """Association of every target with attribute set A against attribute set B.
+
+    ::
+
+        s(w, A, B) = mean_{a∈A} cos(w, a) − mean_{b∈B} cos(w, b)  =  ŵ · d,   d = mean(â) − mean(b̂)
+
+    Caliskan, Bryson & Narayanan (2017); Mandal et al., MCAS, eq. 1. Range [−2, 2]; positive: nearer to A.
+
+    The right-hand side is exact, whatever the sizes of A and B: ``cos(w, a) = ŵ·â`` is linear in ``â``, so
+    ``mean_a cos(w, a) = ŵ · mean(â)``, and likewise for B. One dot product per target replaces |A| + |B|
+    cosines.
+
+    Parameters
+    ----------
+    targets : (n, dim)
+    a, b : (|A|, dim), (|B|, dim)
+        Any arrays of the Array API standard, of one library; a torch tensor keeps its gradient and its
+        device.
+
+    Returns
+    -------
+    (n,) array of the same library. For numpy: in the precision of ``targets`` (at least float32), and the
+    same bits whatever the number of threads.
+
+    Raises
+    ------
+    InvalidInputError
+        Not two-dimensional, no rows, dimensions that differ, a zero vector, NaN or infinity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> association_scores(np.array([[2.0, 0.0], [3.0, 3.0]]), np.array([[1.0, 0.0]]), np.array([[0.0, 5.0]]))
+    array([1., 0.])
+    """
+    _check_shape("targets", targets)
+    direction = association_direction(a, b)
+    if targets.shape[1] != direction.shape[0]:
+        raise InvalidInputError(
+            f"targets: {targets.shape[1]} dimensions, but a and b have {direction.shape[0]}; use one encoder for all"
+        )
+    if isinstance(targets, np.ndarray) and isinstance(direction, np.ndarray):
+        return project_rows(targets, direction, name="targets")
+    return unit_vectors(targets, name="targets") @ direction
+
+
+def association_direction(a: Array, b: Array) -> Array:
+    """The direction ``d = mean(â) − mean(b̂)`` from attribute set B to attribute set A: (dim,), ‖d‖ ≤ 2.
+
+    Neither the two means nor ``d`` is normalised: the length of ``d`` says how far the two sets lie apart.
+    """
+    unit_a, unit_b = unit_vectors(a, name="a"), unit_vectors(b, name="b")
+    if a.shape[1] != b.shape[1]:
+        raise InvalidInputError(
+            f"b: {b.shape[1]} dimensions, but a has {a.shape[1]}; use one encoder for both"
+        )
+    xp = array_namespace(unit_a, unit_b)
+    return xp.mean(unit_a, axis=0) - xp.mean(unit_b, axis=0)
+
+
+def unit_vectors(x: Array, *, name: str = "x") -> Array:
+    """Rows divided by their lengths, ``x̂ = x / ‖x‖``: (n, dim). numpy arrays come back as float64.
+
+    Each row is first divided by its largest magnitude, so no length overflows or underflows.
+    """
+    _check_shape(name, x)
+    xp = array_namespace(x)
+    if isinstance(x, np.ndarray):
+        x = x.astype(np.float64, copy=False)
+    largest = xp.max(xp.abs(x), axis=1, keepdims=True)
+    _check_lengths(name, largest[:, 0])
+    scaled = x / largest
+    return scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
+
+
+def project_rows(
+    x: np.ndarray, direction: np.ndarray, *, name: str = "x", threads: int | None = None
+) -> np.ndarray:
+    """``x̂ · direction`` for every row of a large matrix, in one pass over memory: (n,).
+
+    Per chunk of rows, the dot product with ``direction`` pulls the chunk into the cache and the row lengths
+    are taken from there. Every row is reduced on its own, so neither the chunks nor the threads can change a
+    bit, and the check for zero, NaN and infinity looks at the n lengths only, never at the matrix again.
+    """
+    kind = (
+        x.dtype
+        if x.dtype in (np.float32, np.float64)
+        else np.dtype(np.float32 if x.itemsize < 4 else np.float64)
+    )
+    direction = direction.astype(kind)
+    dots, squares = np.empty(len(x), kind), np.empty(len(x), kind)
+
+    def reduce_rows(start: int, stop: int) -> None:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            for first in range(start, stop, _CHUNK_ROWS):
+                rows = slice(first, min(first + _CHUNK_ROWS, stop))
+                chunk = np.ascontiguousarray(x[rows], kind)
+                np.vecdot(chunk, direction, out=dots[rows])
+                np.vecdot(chunk, chunk, out=squares[rows])
+
+    workers = threads or (_available_cores() if x.size >= _PARALLEL_FROM else 1)
+    edges = np.linspace(0, len(x), workers + 1).astype(int).tolist()
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(reduce_rows, edges[:-1], edges[1:]))
+    return _divide_by_lengths(x, direction, dots, squares, name)
+
+
+def _available_cores() -> int:
+    """Cores this process may use, which a container may have narrowed; not every system can say."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _divide_by_lengths(
+    x: np.ndarray, direction: np.ndarray, dots: np.ndarray, squares: np.ndarray, name: str
+) -> np.ndarray:
+    """``dots / √squares``; the few rows whose squares left the safe range are done again, scaled and checked."""
+    limits = np.finfo(squares.dtype)
+    # Not `<` and `>`: a NaN must land among the rows that are looked at again.
+    unsafe = np.flatnonzero(~((squares > limits.tiny * 2**40) & (squares < limits.max)))
+    squares[unsafe] = 1
+    scores: np.ndarray = dots / np.sqrt(squares)
+    if unsafe.size:
+        largest = np.abs(x[unsafe]).max(axis=1)
+        _check_lengths(name, largest, unsafe)
+        scores[unsafe] = unit_vectors(x[unsafe]) @ direction.astype(np.float64)
+    return scores
+
+
+def _check_shape(name: str, x: Array) -> None:
+    shape = getattr(x, "shape", None)
+    if shape is None or len(shape) != 2:
+        found = type(x).__name__ if shape is None else f"{len(shape)} dimensions"
+        raise InvalidInputError(f"{name}: expected a 2-dimensional array (vectors × dim), found {found}")
+    if 0 in shape:
+        raise InvalidInputError(
+            f"{name}: expected at least one vector, found an array of shape {tuple(shape)}"
+        )
+    if isinstance(x, np.ndarray) and x.dtype.kind not in "fiu":
+        raise InvalidInputError(f"{name}: expected real numbers, found dtype {x.dtype}")
+
+
+def _check_lengths(name: str, largest: Array, rows: np.ndarray | None = None) -> None:
+    """Refuse rows whose largest magnitude is 0, infinite or NaN."""
+    xp = array_namespace(largest)
+    for bad, what in ((~xp.isfinite(largest), "NaN or infinity"), (largest == 0, "a zero vector")):
+        if bool(xp.any(bad)):
+            first = int(xp.argmax(xp.astype(bad, xp.int64)))
+            row = first if rows is None else int(rows[first])
+            raise InvalidInputError(
+                f"{name}: row {row} holds {what}; a cosine needs finite, non-zero vectors"
+            )

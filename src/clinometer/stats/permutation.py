@@ -1,0 +1,280 @@
+"""Permutation tests of a difference of means, for fixed values and permuted labels.
+
+The statistic is linear in the labels::
+
+    S = Σ_blocks ( mean_{i∈A} x_i − mean_{i∈B} x_i )
+
+With one block it is the usual difference of means; with several (image attributes and word attributes of
+MCAS) the blocks are permuted apart and their differences add. Because the total ``T`` of a block is fixed,
+``mean_A x − mean_B x = Σ_i m_i x_i (1/n_A + 1/n_B) − T/n_B`` with ``m`` the 0/1 membership of A: every
+relabelling of every row of values is one matrix product.
+
+p-values: exact where the splits can be counted, else sampled with the observed labelling included, so that
+they are never 0 (Phipson & Smyth 2010, *Permutation P-values should never be zero*).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, get_args
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError
+
+Alternative = Literal["two-sided", "greater", "less"]
+
+EXACT_LIMIT = 200_000  # splits that are enumerated; C(20, 10) = 184,756 is below
+MEET_IN_THE_MIDDLE_LIMIT = 40  # items; two lists of 2^20 subset sums
+_CHUNK = 8192  # relabellings handled at a time
+
+
+@dataclass(frozen=True)
+class PermutationTest:
+    """p-values of m statistics under shared relabellings.
+
+    Attributes
+    ----------
+    statistic : (m,) observed ``S``.
+    p_value : (m,); NaN where a value is NaN.
+    exact : every split was counted; else ``n_splits`` random relabellings.
+    n_splits : splits counted, or relabellings drawn.
+    standard_error : (m,) Monte-Carlo error of ``p_value``; 0 when exact.
+    alternative : ``"two-sided"`` compares |S| with |S_obs|; ``"greater"`` asks for large S.
+    reason : why p is undefined; empty otherwise.
+    """
+
+    statistic: np.ndarray
+    p_value: np.ndarray
+    exact: bool
+    n_splits: int
+    standard_error: np.ndarray
+    alternative: Alternative
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class MembershipStatistic:
+    """``S(m) = m·y − c`` for the 0/1 membership m of A: the linear form that all tests here share.
+
+    ``y`` (rows × items) is centred within blocks, which changes no S and keeps rounding small beside the
+    spread. ``tolerance`` (rows,) is what counts as a tie: far above rounding, far below any real difference.
+    """
+
+    y: np.ndarray
+    offset: np.ndarray
+    tolerance: np.ndarray
+
+    def __call__(self, members: np.ndarray) -> np.ndarray:
+        """(splits × items) memberships → (splits × rows) statistics."""
+        return members.astype(self.y.dtype, copy=False) @ self.y.T - self.offset
+
+
+def membership_statistic(
+    values: np.ndarray, labels: np.ndarray, blocks: np.ndarray | None = None
+) -> MembershipStatistic:
+    """The linear form of ``Σ_blocks (mean_A − mean_B)``; see the module's derivation."""
+    values = np.asarray(values, np.float64)
+    blocks = np.zeros(len(labels), int) if blocks is None else blocks
+    y, offset = np.empty_like(values), np.zeros(len(values))
+    for block in np.unique(blocks):
+        inside = blocks == block
+        n_a, n_b = np.sum(labels & inside), np.sum(~labels & inside)
+        centred = values[:, inside] - values[:, inside].mean(axis=1, keepdims=True)
+        y[:, inside] = centred * (1 / n_a + 1 / n_b)
+        offset += centred.sum(axis=1) / n_b
+    tolerance = 1e-10 * np.abs(y).sum(axis=1) + 1e-14 * np.abs(values).max(axis=1)
+    return MembershipStatistic(y, offset, tolerance)
+
+
+def permute_labels(
+    values: np.ndarray,
+    labels: np.ndarray,
+    *,
+    strata: np.ndarray | None = None,
+    blocks: np.ndarray | None = None,
+    alternative: Alternative = "two-sided",
+    n_permutations: int = 19_999,
+    exact_limit: int = EXACT_LIMIT,
+    rng: np.random.Generator | None = None,
+) -> PermutationTest:
+    """Test whether the labels matter: p of ``Σ_blocks (mean_A − mean_B)`` under relabellings within strata.
+
+    Parameters
+    ----------
+    values : (m, n) m rows of item values that share their labels.
+    labels : (n,) bool, true for A.
+    strata : (n,) labels are permuted only among items of one stratum, keeping its counts; default one
+        stratum.
+    blocks : (n,) the blocks of the statistic; default one. A stratum must lie in one block.
+    n_permutations, rng : how many random relabellings, and from what, when there are more than
+        ``exact_limit`` splits.
+
+    Raises
+    ------
+    InvalidInputError
+        Shapes that do not match, or a block without an item of A or of B.
+    """
+    values, labels = _validate(values, labels, blocks, alternative)
+    strata = np.zeros(len(labels), int) if strata is None else np.asarray(strata)
+    statistic = membership_statistic(values, labels, blocks)
+    n_splits = count_splits(labels, strata)
+    exact = n_splits <= exact_limit
+    if exact:
+        memberships = enumerate_memberships(labels, strata)
+    else:
+        rng = np.random.default_rng(0) if rng is None else rng
+        memberships = sample_memberships(labels, strata, n_permutations, rng)
+    observed = statistic(labels[None, :])[0]
+    extreme = np.zeros(len(values), np.int64)
+    for members in memberships:
+        extreme += at_least_as_extreme(statistic(members), observed, statistic.tolerance, alternative).sum(
+            axis=0
+        )
+    return _test_record(observed, extreme, n_splits if exact else n_permutations, exact, alternative)
+
+
+def split_test(
+    values: np.ndarray, labels: np.ndarray, *, alternative: Alternative = "two-sided"
+) -> PermutationTest:
+    """Exact p of ``mean_A − mean_B`` over all C(n, n_A) splits of one pool, by meeting in the middle; n ≤ 40.
+
+    The pool is cut in two halves. A split of size ``k`` takes j items of the first half and k − j of the
+    second, so with the subset sums of each half listed by size and sorted, the splits with ``sum ≥ s`` are
+    counted by one binary search per subset of the first half: 2^(n/2) searches stand for C(n, k) splits.
+    """
+    values, labels = _validate(values, labels, None, alternative)
+    if len(labels) > MEET_IN_THE_MIDDLE_LIMIT:
+        raise InvalidInputError(
+            f"labels: at most {MEET_IN_THE_MIDDLE_LIMIT} items for an exact count, found {len(labels)}"
+        )
+    statistic = membership_statistic(values, labels)
+    observed = statistic(labels[None, :])[0]
+    size = int(labels.sum())
+    n_splits = math.comb(len(labels), size)
+    extreme = np.array(
+        [
+            _count_extreme_splits(y, size, offset, seen, tolerance, alternative) if np.isfinite(seen) else 0
+            for y, offset, seen, tolerance in zip(
+                statistic.y, statistic.offset, observed, statistic.tolerance, strict=True
+            )
+        ]
+    )
+    return _test_record(observed, extreme, n_splits, True, alternative)
+
+
+def at_least_as_extreme(
+    drawn: np.ndarray, observed: np.ndarray, tolerance: np.ndarray, alternative: Alternative
+) -> np.ndarray:
+    """Whether each drawn statistic is at least as extreme as the observed one; ties count."""
+    if alternative == "two-sided":
+        return np.abs(drawn) >= np.abs(observed) - tolerance
+    if alternative == "greater":
+        return drawn >= observed - tolerance
+    return drawn <= observed + tolerance
+
+
+def count_splits(labels: np.ndarray, strata: np.ndarray) -> int:
+    """How many relabellings there are: the product over strata of C(n_h, n_h,A)."""
+    return math.prod(
+        math.comb(int(np.sum(strata == h)), int(np.sum(labels[strata == h]))) for h in np.unique(strata)
+    )
+
+
+def enumerate_memberships(labels: np.ndarray, strata: np.ndarray) -> Iterator[np.ndarray]:
+    """Every relabelling once, as (chunk × n) 0/1 memberships of A."""
+    positions = [np.flatnonzero(strata == h) for h in np.unique(strata)]
+    choices = [_subsets(len(where), int(labels[where].sum())) for where in positions]
+    sizes = tuple(len(choice) for choice in choices)
+    for start in range(0, math.prod(sizes), _CHUNK):
+        numbers = np.arange(start, min(start + _CHUNK, math.prod(sizes)))
+        members = np.zeros((len(numbers), len(labels)), bool)
+        for where, choice, index in zip(positions, choices, np.unravel_index(numbers, sizes), strict=True):
+            members[:, where] = choice[index]
+        yield members
+
+
+def sample_memberships(
+    labels: np.ndarray, strata: np.ndarray, n_permutations: int, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Random relabellings within strata, as (chunk × n) arrays of permuted labels.
+
+    Each stratum draws from its own child generator, so the sequence does not depend on the chunk size.
+    """
+    positions = [np.flatnonzero(strata == h) for h in np.unique(strata)]
+    children = rng.spawn(len(positions))
+    for start in range(0, n_permutations, _CHUNK):
+        n_rows = min(_CHUNK, n_permutations - start)
+        members = np.empty((n_rows, len(labels)), labels.dtype)
+        for where, child in zip(positions, children, strict=True):
+            members[:, where] = child.permuted(np.tile(labels[where], (n_rows, 1)), axis=1)
+        yield members
+
+
+def _subsets(n: int, size: int) -> np.ndarray:
+    """All subsets of the given size, as (C(n, size) × n) 0/1 rows."""
+    chosen = np.array(list(combinations(range(n), size)), int).reshape(-1, size)
+    members = np.zeros((len(chosen), n), bool)
+    np.put_along_axis(members, chosen, True, axis=1)
+    return members
+
+
+def _count_extreme_splits(
+    y: np.ndarray, size: int, offset: float, observed: float, tolerance: float, alternative: Alternative
+) -> int:
+    """Number of subsets of the given size whose statistic is at least as extreme as the observed one."""
+    half = len(y) // 2
+    first, second = _sums_by_size(y[:half]), _sums_by_size(y[half:])
+    level = abs(observed) if alternative == "two-sided" else observed
+    count = 0
+    for taken in range(max(0, size - len(second) + 1), min(size, len(first) - 1) + 1):
+        left, right = first[taken] - offset, second[size - taken]
+        if alternative in ("two-sided", "greater"):
+            count += left.size * right.size - int(
+                np.searchsorted(right, level - tolerance - left, "left").sum()
+            )
+        if alternative in ("two-sided", "less"):
+            level_below = -level if alternative == "two-sided" else level
+            count += int(np.searchsorted(right, level_below + tolerance - left, "right").sum())
+    # With |S_obs| within the tolerance of 0 both tails hold the splits in between.
+    return min(count, math.comb(len(y), size))
+
+
+def _sums_by_size(y: np.ndarray) -> list[np.ndarray]:
+    """Sorted sums of all subsets of y, listed by subset size 0 … len(y)."""
+    sums = [np.zeros(1)] + [np.empty(0) for _ in y]
+    for value in y:
+        for size in range(len(y), 0, -1):
+            sums[size] = np.concatenate([sums[size], sums[size - 1] + value])
+    return [np.sort(group) for group in sums]
+
+
+def _test_record(
+    observed: np.ndarray, extreme: np.ndarray, n_splits: int, exact: bool, alternative: Alternative
+) -> PermutationTest:
+    p = extreme / n_splits if exact else (1 + extreme) / (1 + n_splits)
+    p = np.where(np.isfinite(observed), p, np.nan)
+    error = np.where(np.isfinite(p), 0.0 if exact else np.sqrt(p * (1 - p) / (n_splits + 1)), np.nan)
+    reason = "" if np.isfinite(observed).all() else "a value is NaN"
+    return PermutationTest(observed, p, exact, n_splits, error, alternative, reason)
+
+
+def _validate(
+    values: np.ndarray, labels: np.ndarray, blocks: np.ndarray | None, alternative: str
+) -> tuple[np.ndarray, np.ndarray]:
+    values, labels = np.atleast_2d(np.asarray(values, np.float64)), np.asarray(labels, bool)
+    if alternative not in get_args(Alternative):
+        raise InvalidInputError(
+            f"alternative: expected one of {', '.join(get_args(Alternative))}, found {alternative!r}"
+        )
+    if values.ndim != 2 or labels.shape != values.shape[1:]:
+        raise InvalidInputError(
+            f"values and labels: expected (rows × n) and (n,), found shapes {values.shape} and {labels.shape}"
+        )
+    for block in [np.ones(len(labels), bool)] if blocks is None else [blocks == b for b in np.unique(blocks)]:
+        if not (labels & block).any() or not (~labels & block).any():
+            raise InvalidInputError("labels: expected at least one item of A and one of B in every block")
+    return values, labels

@@ -1,0 +1,140 @@
+"""The command line as a user meets it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import clinometer as cm
+from tests.toys import Eye, Painter, toy_suite
+
+
+def run(*arguments, cwd=None, **environment):
+    return subprocess.run(
+        [Path(sys.executable).parent / "clinometer", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "120", **environment},
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return cm.audit(Painter(), toy_suite(), tmp_path_factory.mktemp("cli") / "run", encoder=Eye())
+
+
+def test_help_names_every_command():
+    shown = run("--help").stdout
+    for command in ("audit", "score", "report", "import", "suites", "models"):
+        assert command in shown
+    assert run().stdout == shown
+
+
+def test_version():
+    assert run("--version").stdout.strip() == cm.__version__
+
+
+def test_nothing_heavy_is_imported_for_help():
+    code = (
+        "import sys, clinometer.cli.app; from typer.testing import CliRunner;"
+        "CliRunner().invoke(clinometer.cli.app.app, ['audit', '--help']);"
+        "print([m for m in ('torch', 'pandas', 'numpy', 'scipy', 'matplotlib', 'pyarrow', 'pydantic') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+MISTAKES = [
+    (["audit", "--suite", "mcsa"], "no suite named 'mcsa'"),
+    (["audit", "--model", "no-such-model"], "no-such-model"),
+    (["audit", "--encoder", "no-such-encoder"], "no-such-encoder"),
+    (["score", "nowhere"], "nowhere: not a run directory"),
+    (["report", "nowhere"], "nowhere: not a run directory"),
+    (["suites", "nowhere"], "no suite named 'nowhere'"),
+    (["models", "nowhere"], "no card at hand for 'nowhere'"),
+    (["import", "nowhere"], "nowhere"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), MISTAKES)
+def test_a_mistake_ends_with_two_lines_at_most_and_no_traceback(tmp_path, arguments, expected):
+    result = run(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert expected in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) <= 2
+    assert os.listdir(tmp_path) == []  # a mistake leaves nothing behind
+
+
+def test_a_broken_suite_names_file_and_field(tmp_path):
+    (tmp_path / "mine.yaml").write_text("name: x\ntitle: y\ncolour: red\n")
+    result = run("audit", "--suite", "mine.yaml", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "mine.yaml: " in result.stderr
+
+
+def test_score_and_report_work_on_a_finished_run(finished):
+    result = run("score", finished.url)
+    assert result.returncode == 0, result.stderr
+    assert "concept 0.80" in result.stdout
+    assert "report.html" in result.stdout
+    result = run("report", finished.url)
+    assert result.returncode == 0, result.stderr
+    assert Path(result.stdout.split("Report: ")[1].strip()).exists()
+
+
+def test_suites_are_listed_and_shown():
+    listed = run("suites").stdout
+    for name in ("mcas", "xmcas", "reference"):
+        assert name in listed
+    shown = run("suites", "mcas").stdout
+    assert "an image of a chief executive officer" in shown
+    assert "husband" in shown
+
+
+def test_models_are_listed():
+    listed = run("models").stdout
+    for name in ("reference", "open_clip", "transformers", "diffusers"):
+        assert name in listed
+
+
+@pytest.mark.slow
+def test_the_reference_card_shows_the_planted_truth():
+    shown = run("models", "reference").stdout
+    assert "firefighter" in shown
+    assert "0.90" in shown
+    assert "Twemoji" in shown
+
+
+@pytest.mark.slow
+def test_the_reference_model_is_audited_in_one_command(tmp_path):
+    result = run("audit", "--images", "2", "--steps", "3", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "runs/reference-reference/report.html").exists()
+    again = run("audit", "--images", "2", "--steps", "4", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "steps 3 → 4" in again.stderr
+    assert "give another --out" in again.stderr
+
+
+@pytest.mark.slow
+def test_finished_images_are_imported(tmp_path):
+    folder = tmp_path / "made"
+    folder.mkdir()
+    lines = ["file,concept,group,prompt"]
+    for index in range(5):
+        Image.new("RGB", (32, 32), (60 * index, 90, 20)).save(folder / f"{index}.png")
+    lines += ["0.png,CEO,,", "1.png,nurse,,", "2.png,,man,an image of a man", "3.png,,woman,an image of a woman"]
+    (folder / "manifest.csv").write_text("\n".join(lines))
+    result = run("import", "made", "--suite", "mcas", "--out", "run", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    scores = cm.open_run(tmp_path / "run").scores
+    assert set(scores[scores.metric == "mcas"].concept) == {target.name for target in cm.open_run(tmp_path / "run").suite.targets}
+    (folder / "manifest.csv").write_text("\n".join([*lines, "4.png,astronaut,,"]))
+    result = run("import", "made", "--suite", "mcas", "--out", "other", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "line 6, concept: 'astronaut' is not in suite mcas" in result.stderr

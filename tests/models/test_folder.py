@@ -1,0 +1,177 @@
+"""Manifests of finished images: what they may say, and what is refused by name and line."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from clinometer.errors import ImportManifestError
+from clinometer.models.folder import FolderSource, ManifestRow, read_manifest
+from clinometer.models.protocols import GenerationRequest
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "sub").mkdir()
+    for name in ("a.png", "b.png", "sub/c.png"):
+        image = Image.new("RGB", (8, 8))
+        image.putpixel((1, 1), (255, 0, 0))
+        image.save(tmp_path / name)
+    return tmp_path
+
+
+def write(folder, text, name="manifest.csv"):
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_a_csv(folder):
+    write(
+        folder,
+        "\ufefffile,concept,group,prompt,score,model\n"
+        'a.png,firefighter,,"an image of a firefighter, smiling",1,x\n'
+        "sub/c.png,,woman,,2,y\n",
+    )
+    manifest = read_manifest(folder)
+    assert list(manifest) == [
+        ManifestRow("a.png", "firefighter", None, "target", "an image of a firefighter, smiling", 2),
+        ManifestRow("sub/c.png", None, "woman", "attribute", None, 3),
+    ]
+    assert manifest.ignored == ("score", "model")
+    assert len(manifest) == 2
+    assert manifest[1].group == "woman"
+
+
+def test_json_lines(folder):
+    rows = [
+        {"file": "a.png", "concept": "cook", "role": "target"},
+        {"file": "b.png", "group": "man", "seed": 3},
+    ]
+    write(folder, "\n\n".join(map(json.dumps, rows)), "manifest.jsonl")
+    manifest = read_manifest(folder)
+    assert [(row.file, row.role, row.line) for row in manifest] == [
+        ("a.png", "target", 1),
+        ("b.png", "attribute", 3),
+    ]
+    assert manifest.ignored == ("seed",)
+
+
+def test_a_manifest_elsewhere(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("lists") / "mine.csv"
+    path.write_text("file,group\na.png,man\n")
+    assert read_manifest(folder, path)[0].file == "a.png"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "line 1: found the columns none; expected file"),
+        ("path,concept\na.png,cook", "line 1: found the columns path, concept; expected file"),
+        ("file,prompt\na.png,x", "expected file, and concept or group"),
+        ("file,concept\n", "lists no images"),
+        ("file,concept\n,cook", "line 2, file: nothing found"),
+        ("file,concept,group\na.png,,", "line 2: found neither of concept and group"),
+        ("file,concept,group\na.png,cook,man", "line 2: found both of concept and group"),
+        ("file,concept,role\na.png,cook,attribute", "line 2, role: found 'attribute', expected 'target'"),
+        ("file,concept,role\na.png,cook,hero", "line 2, role: found 'hero'"),
+        ("file,concept\na.png,cook\nb.png,cook\na.png,nurse", "line 4, file: 'a.png' is in line 2 already"),
+        ("file,concept\na.png,cook\nsub/../a.png,nurse", "line 3, file: 'sub/../a.png' is in line 2 already"),
+        ("file,concept\n../x.png,cook", "line 2, file: '../x.png' lies outside the folder"),
+        ("file,concept\n/etc/hostname,cook", "line 2, file: '/etc/hostname' lies outside the folder"),
+        (
+            "file,concept\na.png,cook\nx.png,cook\ny.png,cook",
+            r"line 3, file: 'x.png' is not in the folder \(and 1 more",
+        ),
+        ("file,concept\na.png,cook,oh,no", "line 2: more values than the 2 columns"),
+        ('file,concept\n"a.png"x,cook', "after line 1: not valid CSV"),
+        ("file,concept\na\0b.png,cook", "is not in the folder"),
+        (f"file,concept\n{'x' * 5000}.png,cook", "is not in the folder"),
+    ],
+)
+def test_what_a_csv_may_not_say(folder, text, message):
+    with pytest.raises(ImportManifestError, match=message) as caught:
+        read_manifest(write(folder, text))
+    assert str(caught.value).startswith("manifest.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("not json", "line 1: not valid JSON"),
+        ("[1]", "line 1: found list, expected an object"),
+        ('{"file": 3, "concept": "cook"}', "line 1, file: found 3, expected text"),
+        ('{"concept": "cook"}', "line 1, file: nothing found"),
+    ],
+)
+def test_what_json_lines_may_not_say(folder, text, message):
+    with pytest.raises(ImportManifestError, match=message):
+        read_manifest(write(folder, text, "manifest.jsonl"))
+
+
+def test_a_link_out_of_the_folder_is_refused(folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "secret.png"
+    outside.write_bytes(b"x")
+    (folder / "link.png").symlink_to(outside)
+    with pytest.raises(ImportManifestError, match="outside the folder"):
+        read_manifest(write(folder, "file,concept\nlink.png,cook"))
+
+
+def test_no_manifest_no_folder_and_no_utf8(folder):
+    with pytest.raises(ImportManifestError, match=r"looked for manifest\.csv.*write a CSV"):
+        read_manifest(folder)
+    with pytest.raises(ImportManifestError, match="no such folder"):
+        read_manifest(folder / "gone")
+    with pytest.raises(ImportManifestError, match=r"looked for .*mine\.csv"):
+        read_manifest(folder, "mine.csv")
+    (folder / "manifest.csv").write_bytes("file,concept\na.png,Köchin".encode("latin-1"))
+    with pytest.raises(ImportManifestError, match="not UTF-8"):
+        read_manifest(folder)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20), max_size=6))
+def test_any_text_is_a_manifest_or_an_import_error(tmp_path_factory, lines):
+    folder = tmp_path_factory.mktemp("any")
+    for name in ("manifest.csv", "manifest.jsonl"):
+        path = folder / name
+        path.write_text("\n".join(["file,concept"] * (name == "manifest.csv") + lines), encoding="utf-8")
+        with pytest.raises(ImportManifestError):
+            read_manifest(folder, path)
+
+
+def request(id: str) -> GenerationRequest:
+    return GenerationRequest(id=id, prompt="", seed=0)
+
+
+def test_the_source_reads_what_is_asked_and_names_what_cannot_be_read(folder):
+    (folder / "b.png").write_bytes(b"")
+    Image.new("RGB", (8, 8)).save(folder / "blank.png")
+    rows = read_manifest(write(folder, "file,concept\na.png,x\nb.png,x\nblank.png,x"))
+    source = FolderSource(folder, rows)
+    source.assign({"1": "a.png", "2": "b.png", "3": "blank.png"})
+    found = {result.id: result for result in source.generate(map(request, "3214"))}
+    assert {id: result.status for id, result in found.items()} == {
+        "1": "ok",
+        "2": "failed",
+        "3": "blank",
+        "4": "failed",
+    }
+    assert found["1"].image.size == (8, 8)
+    assert found["2"].reason == "the file is empty (0 bytes)"
+    assert "lists no image" in found["4"].reason
+
+
+def test_before_it_is_assigned_a_file_is_its_own_id(folder):
+    source = FolderSource(folder, read_manifest(write(folder, "file,concept\na.png,x")))
+    assert next(source.generate([request("a.png")])).status == "ok"
+
+
+def test_the_card_pins_the_images_and_hides_the_machine(folder):
+    rows = read_manifest(write(folder, "file,concept\na.png,x"))
+    card = FolderSource(folder, rows).card
+    assert card.name == folder.name
+    assert str(folder.parent) not in repr(card)
+    assert FolderSource(folder, rows, name="dall-e").card.name == "dall-e"
+    Image.new("RGB", (9, 9)).save(folder / "a.png")
+    assert FolderSource(folder, rows).card.fingerprint != card.fingerprint

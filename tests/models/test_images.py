@@ -1,0 +1,213 @@
+"""Every kind of image becomes RGB or a reason; nothing raises."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from PIL import Image
+
+from clinometer.models.images import blank_reason, decode_image, encode_png, image_sha256, sha256
+
+RAMP = np.linspace(0, 255, 64, dtype=np.uint8).reshape(8, 8)
+
+
+def file_of(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, format=kind, **options)
+    return buffer.getvalue()
+
+
+def picture() -> Image.Image:
+    return Image.fromarray(np.stack([RAMP, RAMP.T, RAMP[::-1]], axis=-1))
+
+
+def test_a_plain_rgb_file_is_not_changed():
+    found = decode_image(file_of(picture()))
+    assert (found.status, found.reason, found.conversions) == ("ok", None, ())
+    assert np.array_equal(np.asarray(found.image), np.asarray(picture()))
+
+
+def test_a_palette_is_resolved():
+    found = decode_image(file_of(picture().quantize(8)))
+    assert found.image.mode == "RGB"
+    assert np.array_equal(np.asarray(found.image), np.asarray(picture().quantize(8).convert("RGB")))
+    assert found.conversions == ("palette resolved",)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA"])
+def test_alpha_is_composited_on_white(mode):
+    image = picture().convert(mode)
+    image.putalpha(Image.fromarray(np.where(RAMP < 128, 0, 255).astype(np.uint8)))
+    found = decode_image(file_of(image))
+    pixels = np.asarray(found.image)
+    assert (pixels[RAMP < 128] == 255).all()
+    assert np.array_equal(pixels[RAMP >= 128], np.asarray(image.convert("RGB"))[RAMP >= 128])
+    assert "alpha composited on white" in found.conversions
+
+
+def test_a_transparent_palette_entry_is_white_too():
+    image = picture().quantize(8)
+    found = decode_image(file_of(image, transparency=0))
+    assert (np.asarray(found.image)[np.asarray(image) == 0] == 255).all()
+    assert "alpha composited on white" in found.conversions
+
+
+@pytest.mark.parametrize("mode", ["CMYK", "L", "1", "YCbCr", "LAB", "HSV"])
+def test_other_modes_become_rgb(mode):
+    image = (
+        picture().convert("RGB").convert(mode) if mode != "LAB" else Image.new("LAB", (8, 8), (150, 90, 30))
+    )
+    found = decode_image(
+        file_of(image, "TIFF" if mode not in {"HSV"} else "PNG")
+        if mode != "HSV"
+        else file_of(image.convert("RGB"))
+    )
+    assert found.status in {"ok", "blank"}
+    assert found.image.mode == "RGB"
+
+
+def test_cmyk_jpeg():
+    found = decode_image(file_of(picture().convert("CMYK"), "JPEG", quality=95))
+    assert found.conversions == ("CMYK converted",)
+    assert np.abs(np.asarray(found.image, float) - np.asarray(picture(), float)).mean() < 20
+
+
+def test_16_bit_grey_is_divided_by_257():
+    wide = RAMP.astype(np.uint16) * 257
+    found = decode_image(file_of(Image.fromarray(wide)))
+    assert np.array_equal(np.asarray(found.image)[..., 0], RAMP)
+    assert "scaled to 8 bits" in found.conversions[0]
+
+
+@pytest.mark.parametrize("scale", [1.0, 255.0])
+def test_float_grey(scale):
+    found = decode_image(file_of(Image.fromarray((RAMP / 255 * scale).astype(np.float32)), "TIFF"))
+    assert np.abs(np.asarray(found.image)[..., 1].astype(int) - RAMP).max() <= 1
+
+
+def test_a_wider_range_is_stretched():
+    found = decode_image(file_of(Image.fromarray(RAMP.astype(np.int32) * 1000 - 5000), "TIFF"))
+    assert np.asarray(found.image).min() == 0
+    assert np.asarray(found.image).max() == 255
+
+
+def test_values_that_are_not_finite_are_refused():
+    values = (RAMP / 255).astype(np.float32)
+    values[0, 0] = np.nan
+    found = decode_image(file_of(Image.fromarray(values), "TIFF"))
+    assert found.status == "failed"
+    assert "not finite" in found.reason
+
+
+def test_exif_orientation_is_applied():
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter
+    image = picture().resize((16, 8), Image.Resampling.NEAREST)
+    found = decode_image(file_of(image, "PNG", exif=exif))
+    assert found.image.size == (8, 16)
+    assert np.array_equal(np.asarray(found.image), np.rot90(np.asarray(image), k=-1))
+    assert found.conversions == ("EXIF orientation applied",)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "TIFF"])
+def test_of_an_animation_the_first_frame_is_taken(kind):
+    frames = [picture(), picture().transpose(Image.Transpose.ROTATE_90)]
+    options = {"lossless": True} if kind == "WEBP" else {}
+    found = decode_image(file_of(frames[0], kind, save_all=True, append_images=frames[1:], **options))
+    assert "first frame of several" in found.conversions
+    assert np.abs(np.asarray(found.image, int) - np.asarray(picture(), int)).mean() < 2
+
+
+def test_a_huge_image_is_refused_before_it_is_decoded():
+    header = struct.pack(">IIBBBBB", 20_000, 20_000, 8, 2, 0, 0, 0)
+    chunk = struct.pack(">I", 13) + b"IHDR" + header + struct.pack(">I", zlib.crc32(b"IHDR" + header))
+    bomb = b"\x89PNG\r\n\x1a\n" + chunk + b"\0" * 64
+    found = decode_image(bomb)
+    assert found.status == "failed"
+    assert "64,000,000" in found.reason
+    found = decode_image(file_of(picture()), max_pixels=63)
+    assert found.reason == "it has 8 x 8 pixels, more than the limit of 63"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "empty"),
+        (b"this is not an image", "not an image"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n", "not an image"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image"),
+    ],
+)
+def test_what_is_not_an_image_has_a_reason(data, reason):
+    found = decode_image(data)
+    assert (found.status, found.image) == ("failed", None)
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"])
+def test_a_truncated_file_has_a_reason(kind):
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    data = file_of(noise, kind)
+    found = decode_image(data[: len(data) // 2])
+    assert found.status == "failed"
+    assert found.reason
+
+
+def test_a_missing_file_has_a_reason_without_its_path(tmp_path):
+    for path in (tmp_path / "gone.png", tmp_path):
+        found = decode_image(path)
+        assert found.status == "failed"
+        assert str(tmp_path) not in found.reason
+
+
+@given(
+    st.binary(max_size=300),
+    st.sampled_from(["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"]),
+    st.integers(0, 400),
+)
+def test_no_bytes_make_it_raise(noise, kind, at):
+    whole = file_of(picture(), kind)
+    for data in (noise, whole[:at] + noise + whole[at + len(noise) :]):
+        found = decode_image(data)
+        assert found.status in {"ok", "blank", "failed"}
+        assert (found.image is None) == (found.status == "failed")
+        assert (found.reason is None) == (found.status == "ok")
+
+
+@given(npst.arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9), st.just(3))))
+def test_png_is_lossless_and_the_hash_is_of_the_pixels(pixels):
+    image = Image.fromarray(pixels)
+    again = decode_image(encode_png(image)).image
+    assert np.array_equal(np.asarray(again), pixels)
+    assert (
+        image_sha256(again) == image_sha256(image) == image_sha256(decode_image(file_of(image, "BMP")).image)
+    )
+
+
+def test_png_carries_no_metadata():
+    image = picture()
+    image.info["comment"] = "from somewhere"
+    image.info["icc_profile"] = b"profile"
+    assert encode_png(image) == encode_png(picture())
+    assert len(sha256(encode_png(image))) == 64
+
+
+@pytest.mark.parametrize("colour", ["black", "white", (10, 200, 30)])
+def test_an_image_of_one_colour_is_blank(colour):
+    found = decode_image(file_of(Image.new("RGB", (64, 64), colour), "JPEG", quality=60))
+    assert found.status == "blank"
+    assert found.image is not None
+    assert "one colour" in found.reason
+
+
+def test_one_pixel_that_differs_is_not_blank():
+    image = Image.new("RGB", (64, 64))
+    image.putpixel((5, 5), (0, 3, 0))
+    assert blank_reason(image) is None
+    image.putpixel((5, 5), (0, 2, 0))
+    assert blank_reason(image) == "every pixel has one colour, rgb(0, 0, 0)"

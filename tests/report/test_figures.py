@@ -1,0 +1,87 @@
+"""The SVG that leaves matplotlib belongs to the page."""
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from clinometer.report import figures
+from clinometer.report.figures.leaning import lean_limits
+from clinometer.report.view import View
+from tests.report.synthetic import report_input
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def drawings() -> dict[str, figures.Figure]:
+    view = View.of(report_input())
+    return {
+        "overview": figures.overview_figure(view),
+        "category": figures.category_figure(view, "occupation", lean_limits(view)),
+        "component": figures.component_figure(view),
+        "encoder": figures.encoder_figure(view),
+        "internal": figures.internal_bias_figure(view),
+        "plane": figures.plane_figure(view, close=False),
+        "close": figures.plane_figure(view, close=True),
+        "profile": figures.profile_figure(view),
+        "share": figures.planted_figure(view, score="share"),
+        "mcas": figures.planted_figure(view, score="mcas"),
+    }
+
+
+def test_no_colour_is_fixed(drawings):
+    """Every colour is a class that the style sheet knows: a colour left in the drawing is wrong in the dark."""
+    for name, figure in drawings.items():
+        for element in ET.fromstring(figure.svg).iter():
+            for attribute in ("fill", "stroke"):
+                value = element.attrib.get(attribute, "none")
+                assert value == "none" or value.startswith("url("), (name, element.tag, attribute, value)
+            assert "style" not in element.attrib
+
+
+def test_every_class_has_its_rule(drawings, html: str):
+    used = {c for figure in drawings.values() for c in re.findall(r"\b(?:fill|stroke)-[a-z]+\b", figure.svg)}
+    used -= {
+        "stroke-linejoin",
+        "stroke-linecap",
+        "stroke-width",
+        "stroke-dasharray",
+        "stroke-opacity",
+        "fill-opacity",
+    }
+    used -= {"stroke-miterlimit", "stroke-dashoffset"}
+    rules = set(re.findall(r"\.((?:fill|stroke)-[a-z]+) \{", html))
+    assert {c for c in used if c.split("-")[1] not in ("linejoin", "linecap", "rule")} <= rules
+
+
+def test_every_drawing_says_what_it_shows(drawings):
+    for figure in drawings.values():
+        root = ET.fromstring(figure.svg)
+        assert root.attrib["role"] == "img"
+        title, description = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
+        assert root.attrib["aria-labelledby"] == f"{title.attrib['id']} {description.attrib['id']}"
+        assert title.text == figure.title
+        assert len(description.text) > 20
+        assert not list(root.iter(f"{SVG}style"))
+        assert not list(root.iter(f"{SVG}metadata"))
+
+
+def test_every_concept_has_a_mark_with_its_name(drawings):
+    concepts = {target.name for target in report_input().suite.targets}
+    for name in ("overview", "internal", "plane", "share", "mcas"):
+        tips = {e.text.split(":")[0] for e in ET.fromstring(drawings[name].svg).iter(f"{SVG}title")}
+        assert concepts <= tips, name
+
+
+def test_text_is_text(drawings):
+    labels = [e.text for e in ET.fromstring(drawings["category"].svg).iter(f"{SVG}text")]
+    assert "engineer" in labels
+
+
+def test_a_drawing_leaves_no_trace_in_matplotlib():
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    figures.encoder_figure(View.of(report_input()))
+    assert dict(mpl.rcParams) == before

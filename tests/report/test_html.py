@@ -1,0 +1,169 @@
+"""The page of a full run: its structure, its size, what it may load."""
+
+import base64
+import hashlib
+import re
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from clinometer.report import render_html, write_report
+from tests.report.page import Page
+from tests.report.synthetic import ENCODERS, report_input
+
+MEGABYTE = 2**20
+LOADING = ("src", "href", "xlink:href", "srcset", "action", "data", "poster")
+
+
+def test_the_sections_come_in_order(page: Page):
+    ids = [e.attributes["id"] for e in page.find("section") if e.parent and e.parent.tag == "main"]
+    assert ids == [
+        "verdicts",
+        "categories",
+        "stages",
+        "internal",
+        "plane",
+        "planted",
+        "gallery",
+        "table",
+        "method",
+    ]
+    assert [e.attributes["href"] for e in page.find("a") if e.inside("nav")] == [f"#{i}" for i in ids]
+
+
+def test_the_same_input_gives_the_same_bytes(html: str):
+    assert render_html(report_input()) == html
+
+
+def test_the_file_stays_a_few_megabytes(html: str):
+    assert len(html.encode()) < 4 * MEGABYTE
+
+
+def test_nothing_is_loaded_from_outside(page: Page, html: str):
+    for element in page.elements:
+        for name in LOADING:
+            value = element.attributes.get(name, "#")
+            assert value.startswith(("#", "data:")) or value == "scores.csv", (element.tag, name, value[:80])
+    assert "@import" not in html
+    assert "url(" not in re.sub(r"url\(#[^)]*\)", "", html)
+
+
+def test_the_policy_allows_this_style_and_this_script_only(page: Page):
+    (policy,) = (e.attributes["content"] for e in page.find("meta") if "http-equiv" in e.attributes)
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in policy
+    for tag in ("style", "script"):
+        (element,) = page.find(tag)
+        digest = hashlib.sha256("".join(element.pieces).encode()).digest()
+        assert f"{tag}-src 'sha256-{base64.b64encode(digest).decode()}'" in policy
+
+
+def test_no_element_carries_style_or_script_of_its_own(page: Page):
+    for element in page.elements:
+        own = [name for name in element.attributes if name == "style" or name.startswith("on")]
+        assert not own, (element.tag, own)
+
+
+def test_ids_are_unique_and_references_meet_them(page: Page):
+    ids = Counter(e.attributes["id"] for e in page.elements if "id" in e.attributes)
+    assert [name for name, count in ids.items() if count > 1] == []
+    for element in page.elements:
+        for name in ("aria-labelledby", "aria-controls", "for"):
+            assert all(target in ids for target in element.attributes.get(name, "").split())
+        link = element.attributes.get("href", "")
+        assert not link.startswith("#") or link[1:] in ids, link
+        for attribute in element.attributes.values():
+            assert all(target in ids for target in re.findall(r"url\(#([^)]*)\)", attribute))
+
+
+def test_headings_skip_no_level(page: Page):
+    levels = [int(e.tag[1]) for e in page.elements if re.fullmatch("h[1-6]", e.tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(deeper - level <= 1 for level, deeper in pairwise(levels))
+
+
+def test_every_picture_says_what_it_is(page: Page):
+    images = page.find("img")
+    assert len(images) > 500
+    assert all(image.attributes["alt"].startswith("an image of") for image in images)
+    assert all(image.attributes["loading"] == "lazy" for image in images)
+    assert all(image.inside("details") for image in images)
+    drawings = [e for e in page.find("svg", role="img") if "viewbox" in e.attributes]
+    assert all("aria-labelledby" in e.attributes or e.attributes.get("aria-label") for e in drawings)
+
+
+def test_tables_have_captions_and_scoped_heads(page: Page):
+    tables = page.find("table")
+    assert len(page.find("caption")) == len(tables) >= 6
+    assert all(head.attributes.get("scope") in ("col", "row", "colgroup") for head in page.find("th"))
+    for frame in page.find("div"):
+        if "scroll" in frame.attributes.get("class", "").split():
+            assert frame.attributes["tabindex"] == "0"
+            assert frame.attributes["aria-label"]
+
+
+def test_every_concept_has_a_verdict_with_its_interval(page: Page, report):
+    said = [
+        e.text for e in page.find("li") if e.inside("ul") and e.parent.attributes.get("class") == "verdicts"
+    ]
+    assert len(said) == len(report.suite.targets)
+    sentence = re.compile(
+        r"^An? image of .+ (leans (slightly )?to (men|women)|is shown balanced between men and women|is undecided): "
+        r"MCAS [+−]?\d\.\d+ \[−?\d\.\d+, −?\d\.\d+\], \d+ of 20 images read as (men|women)$"
+    )
+    assert [text for text in said if not sentence.match(text)] == []
+
+
+def test_the_full_table_has_every_row(page: Page, report):
+    rows = [e for e in page.find("tr") if e.inside("tbody") and _table_of(e) == "scores"]
+    assert len(rows) == len(report.scores)
+    heads = [e for e in page.find("button") if e.inside("th")]
+    assert [e.text for e in heads][:7] == [
+        "Metric",
+        "Component",
+        "Concept",
+        "Category",
+        "Group",
+        "Encoder",
+        "Value",
+    ]
+
+
+def _table_of(element):
+    while element is not None and element.tag != "table":
+        element = element.parent
+    return element.attributes.get("id") if element is not None else None
+
+
+def test_the_images_that_failed_are_counted(page: Page, report):
+    facts = dict(zip([e.text for e in page.find("dt")], [e.text for e in page.find("dd")], strict=True))
+    counts = report.samples.status.value_counts()
+    assert (
+        facts["Images"]
+        == f"{counts.ok} drawn, {counts.refused} refused, {counts.failed} failed, {counts.blank} blank"
+    )
+    lost = [e for e in page.find("span", class_="tile lost")]
+    assert len(lost) == len(report.samples) - counts.ok
+    assert any("safety checker" in e.attributes["aria-label"] for e in lost)
+
+
+@pytest.mark.parametrize(
+    "words", [*ENCODERS, "0123456789abcdef", "3.13.1", "weights (SHA-256)", "guidance_scale"]
+)
+def test_how_it_was_measured_is_told(page: Page, words: str):
+    assert words in page.by_id("method").text
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["The encoder is part of the measurement", "Word lists", "gender is read off", "drawing convention"],
+)
+def test_the_limits_are_told(page: Page, limit: str):
+    assert limit in page.by_id("method").text
+
+
+def test_the_page_is_written(report, tmp_path):
+    path = write_report(report, tmp_path / "report.html")
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")

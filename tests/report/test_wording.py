@@ -1,0 +1,70 @@
+from math import inf, nan
+
+import pytest
+
+from clinometer.report import wording
+from clinometer.report.rows import Row
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0.214, "+0.21"), (-0.214, "−0.21"), (0.001, "0.00"), (-0.001, "0.00"), (nan, "—"), (inf, "—")],
+)
+def test_signed(value, written):
+    assert wording.signed(value) == written
+
+
+def test_interval():
+    assert wording.interval(-0.151, 0.27) == "[−0.15, 0.27]"
+    assert wording.interval(nan, 0.27) == ""
+
+
+@pytest.mark.parametrize(("p", "written"), [(0.0004, "q < 0.001"), (0.0341, "q = 0.034"), (nan, "")])
+def test_probability(p, written):
+    assert wording.probability(p, "q") == written
+
+
+@pytest.mark.parametrize(
+    ("items", "written"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")]
+)
+def test_listed(items, written):
+    assert wording.listed(items) == written
+
+
+@pytest.mark.parametrize(
+    ("verdict", "value", "lean", "said"),
+    [
+        ("leans to man", 0.2, "a", "leans to men"),
+        ("leans slightly to man", 0.2, "a", "leans slightly to men"),
+        ("leans to woman", -0.2, "b", "leans to women"),
+        ("balanced within margin", 0.01, "balanced", "is shown balanced between men and women"),
+        ("undecided", 0.1, "undecided", "is undecided"),
+        ("not measured", 0.1, "unmeasured", "has no verdict"),
+        ("leans to man", nan, "unmeasured", "has no verdict"),
+    ],
+)
+def test_verdicts(verdict, value, lean, said):
+    row = Row(verdict=verdict, value=value)
+    assert wording.lean_of(row) == lean
+    assert wording.verdict_words(row, label_a="men", label_b="women") == said
+
+
+@pytest.mark.parametrize(
+    ("value", "n", "said"),
+    [
+        (0.95, 20, "19 of 20 images read as men"),
+        (0.05, 20, "19 of 20 images read as women"),
+        (0.5, 20, "10 of 20 images read as men"),
+        (1.0, 1, "1 of 1 image reads as men"),
+        (0.925, 20, "92\N{NARROW NO-BREAK SPACE}% of 20 images read as men"),
+        (nan, 20, ""),
+        (0.5, 0, ""),
+    ],
+)
+def test_shares(value, n, said):
+    assert wording.share_words(Row(value=value, n_target=n), "men", "women") == said
+
+
+def test_digits_keep_two_figures():
+    assert [wording.digits_for([v]) for v in (0.8, 0.08, 0.008)] == [2, 3, 4]
+    assert wording.digits_for([]) == 2

@@ -1,0 +1,54 @@
+"""The walls between the rooms, and the names on the doors."""
+
+import subprocess
+import sys
+
+import pytest
+
+import clinometer
+import clinometer.metrics
+
+
+def test_the_public_names():
+    assert set(clinometer.__all__) == {"Run", "audit", "import_images", "open_run", "score_run"}
+    for name in clinometer.__all__:
+        assert getattr(clinometer, name).__doc__
+    with pytest.raises(AttributeError, match="no attribute 'adit'"):
+        _ = clinometer.adit
+
+
+def test_the_public_metrics():
+    assert {"association_scores", "mcas", "xmcas", "weat", "mcas_study", "Score"} <= set(clinometer.metrics.__all__)
+
+
+def test_the_walls_hold():
+    result = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout
+
+
+HIDDEN = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split('.')[0] in {blocked!r}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Hidden())
+import numpy as np
+import clinometer.metrics as metrics
+rng = np.random.default_rng(0)
+a, b, w = (rng.standard_normal((5, 8)) for _ in range(3))
+assert metrics.association_scores(w, a, b).shape == (5,)
+assert metrics.weat(w, a, a, b, rng=rng).p_value > 0
+"""
+
+
+def test_the_metrics_need_numpy_and_scipy_only():
+    blocked = ("torch", "pandas", "pyarrow", "pydantic", "diffusers", "transformers", "PIL", "matplotlib", "yaml", "rich")
+    subprocess.run([sys.executable, "-c", HIDDEN.format(blocked=blocked)], check=True)
