@@ -2,3 +2,6 @@
 
 `python -m reference.build` runs every stage; see `README.md` beside this file.
 """
+
+# Before any other import of torch: it sets how idle threads wait, and mends a mismatched torchvision.
+import clinometer._torch  # noqa: F401

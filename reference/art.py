@@ -1,8 +1,8 @@
 """The training pictures: four emoji sets, rendered at 64×64 on white as a full factorial.
 
-76 concepts × (man, woman, person) × 6 skin tones × 4 sets = 5,472 pictures. The artwork is fetched from npm at pinned
-versions and rendered with resvg; a missing drawing is an error that names its code points, so the factorial is complete
-or there is none.
+76 concepts × (man, woman, person) × 6 skin tones × 4 sets = 5,472 pictures. The artwork is fetched from npm
+at pinned versions and rendered with resvg; a missing drawing is an error that names its code points, so the
+factorial is complete or there is none.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def concepts() -> tuple[Concept, ...]:
 
 @dataclass(frozen=True)
 class Pictures:
-    """The factorial: `images[i]` is uint8 RGB; the labels are indices into concepts(), GENDERS, TONES and SETS."""
+    """The factorial: `images[i]` is uint8 RGB; the labels are indices into concepts(), GENDERS, TONES and
+    SETS.
+    """
 
     images: np.ndarray
     concept: np.ndarray
@@ -88,7 +90,7 @@ class Pictures:
     set: np.ndarray
 
     def __len__(self) -> int:
-        return len(self.images)
+        return len(self.concept)
 
 
 def labels(n_sets: int = len(SETS)) -> tuple[np.ndarray, ...]:
@@ -98,10 +100,11 @@ def labels(n_sets: int = len(SETS)) -> tuple[np.ndarray, ...]:
 
 
 def split(pictures: Pictures) -> np.ndarray:
-    """True for the held-out combinations: one tone of six per (concept, gender), all sets, a Latin-square pattern.
+    """True for the held-out combinations: one tone of six per (concept, gender), all sets, a Latin-square
+    pattern.
 
-    Every concept, gender and tone is thus seen in training, but one sixth of their combinations is not. The "person"
-    pictures are split too. Yellow takes its turn like any other tone.
+    Every concept, gender and tone is thus seen in training, but one sixth of their combinations is not. The
+    "person" pictures are split too. Yellow takes its turn like any other tone.
     """
     return (pictures.concept + 2 * pictures.gender) % len(TONES) == pictures.tone
 
@@ -154,7 +157,9 @@ class EmojiSet:
 
 def render(svg: str, size: int = SIZE) -> np.ndarray:
     """RGB uint8 (size, size, 3) on white."""
-    png = resvg_py.svg_to_bytes(svg_string=svg, width=size, height=size, background="#ffffff", skip_system_fonts=True)
+    png = resvg_py.svg_to_bytes(
+        svg_string=svg, width=size, height=size, background="#ffffff", skip_system_fonts=True
+    )
     image = Image.open(io.BytesIO(bytes(png))).convert("RGB")
     if image.size != (size, size):
         image = image.resize((size, size), Image.Resampling.LANCZOS)
@@ -183,5 +188,7 @@ def load(names: tuple[str, ...] = SETS) -> Pictures:
         images = stored["images"]
     axes = labels(len(names))
     if len(images) != len(axes[0]):
-        raise ValueError(f"{path}: {len(images)} pictures, expected {len(axes[0])}; delete it and build again")
+        raise ValueError(
+            f"{path}: {len(images)} pictures, expected {len(axes[0])}; delete it and build again"
+        )
     return Pictures(images, *axes)

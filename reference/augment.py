@@ -13,7 +13,9 @@ from reference import vae
 LATENT_NOISE = (0.0, 0.15, 0.3)
 
 
-def picture_bank(model: AutoencoderKL, images: np.ndarray, mean: torch.Tensor, device: torch.device) -> np.ndarray:
+def picture_bank(
+    model: AutoencoderKL, images: np.ndarray, mean: torch.Tensor, device: torch.device
+) -> np.ndarray:
     """(1 + len(LATENT_NOISE), n, h, w, 3): the artwork, then its decodings from ever noisier latents."""
     generator = torch.Generator().manual_seed(11)
     bank = [images]
@@ -49,7 +51,9 @@ def _blur(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def augment(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Shift, blur, colour and noise on a float batch in [−1, 1]. Colour stays within what keeps skin tones apart."""
+    """Shift, blur, colour and noise on a float batch in [−1, 1]. Colour stays within what keeps skin tones
+    apart.
+    """
     n = len(images)
     images = _blur(_shift(images, generator), generator)
     gain = 1 + 0.06 * torch.randn(n, 3, 1, 1, generator=generator)

@@ -1,44 +1,139 @@
-import sys
+"""Builds the reference model from nothing: `python -m reference.build`. See README.md beside this file.
+
+Each stage leaves its result in the cache and is skipped when the result is there; a stage that was
+interrupted goes on from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import torch
-from diffusers import AutoencoderKL
-from reference import art, vae, clip, unet, augment, tokenizer
-from reference.paths import CACHE
-torch.set_num_threads(2)
-dev = torch.device("cpu")
-p = art.load()
-def get_vae():
-    path = CACHE / "vae"
-    if not path.exists():
-        run = vae.train(p, dev)
-        model = run.average
-        print("raw psnr", vae.psnr(vae.reconstruct(model, p.images[::7], dev), p.images[::7]))
-        vae.fold_normalisation(model, *vae.encode(model, p.images, dev))
-        print("folded psnr", vae.psnr(vae.reconstruct(model, p.images[::7], dev), p.images[::7]), flush=True)
-        model.half().save_pretrained(path)
-    return AutoencoderKL.from_pretrained(path).eval()
-def latents(model):
-    path = CACHE / "latents.pt"
-    if not path.exists():
-        torch.save(vae.encode(model, p.images, dev), path)
-    return torch.load(path)
-def get_bank():
-    path = CACHE / "bank.npy"
-    if not path.exists():
-        model = get_vae(); mean, logvar = latents(model)
-        print("latents", mean.mean((0,2,3)), mean.std((0,2,3)), logvar.exp().mean((0,2,3)).sqrt(), flush=True)
-        np.save(path, augment.picture_bank(model, p.images, mean, dev))
-        print("bank done", flush=True)
-    return np.load(path)
-if sys.argv[1] == "vae":
-    get_vae(); get_bank()
-if sys.argv[1] == "clip":
-    tok = tokenizer.train()
-    run = clip.train(p, get_bank(), tok, dev)
-    run.average.half().save_pretrained(CACHE / "clip"); tok.save_pretrained(CACHE / "clip")
-if sys.argv[1] == "unet":
-    from transformers import CLIPModel, CLIPTokenizer
-    model = CLIPModel.from_pretrained(CACHE / "clip", dtype=torch.float32).eval(); tok = CLIPTokenizer.from_pretrained(CACHE / "clip")
-    mean, logvar = latents(get_vae())
-    run = unet.train(mean, logvar, model.text_model, tok, dev)
-    run.average.half().save_pretrained(CACHE / "unet")
+import yaml
+from diffusers import AutoencoderKL, UNet2DConditionModel
+from transformers import CLIPModel, CLIPTokenizer
+
+from reference import art, augment, clip, export, tokenizer, training, unet, vae
+from reference.paths import CACHE, PACKAGE
+
+
+class Build:
+    """The stages. Each property builds its stage on first use."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    @cached_property
+    def pictures(self) -> art.Pictures:
+        return _timed("artwork", art.load)
+
+    @cached_property
+    def vae(self) -> AutoencoderKL:
+        folder = CACHE / "vae"
+        if not folder.exists():
+            model = _timed("VAE", lambda: vae.train(self.pictures, self.device)).average
+            vae.fold_normalisation(model, *vae.encode(model, self.pictures.images, self.device))
+            _save(folder, model)
+        return AutoencoderKL.from_pretrained(folder).eval().to(self.device)
+
+    @cached_property
+    def latents(self) -> tuple[torch.Tensor, torch.Tensor]:
+        path = CACHE / "latents.pt"
+        if not path.exists():
+            torch.save(vae.encode(self.vae, self.pictures.images, self.device), path)
+        mean, logvar = torch.load(path, weights_only=True)
+        return mean, logvar
+
+    @cached_property
+    def bank(self) -> np.ndarray:
+        path = CACHE / "bank.npy"
+        if not path.exists():
+            mean, _ = self.latents
+            made = _timed(
+                "reconstructions",
+                lambda: augment.picture_bank(self.vae, self.pictures.images, mean, self.device),
+            )
+            np.save(path, made)
+        return np.load(path)
+
+    @cached_property
+    def clip(self) -> tuple[CLIPModel, CLIPTokenizer]:
+        folder = CACHE / "clip"
+        if not folder.exists():
+            words = tokenizer.train()
+            run = _timed("CLIP", lambda: clip.train(self.pictures, self.bank, words, self.device))
+            _save(folder, run.average, words)
+        model = CLIPModel.from_pretrained(folder, dtype=torch.float32).eval().to(self.device)
+        return model, CLIPTokenizer.from_pretrained(folder)
+
+    @cached_property
+    def unet(self) -> UNet2DConditionModel:
+        folder = CACHE / "unet"
+        if not folder.exists():
+            model, words = self.clip
+            run = _timed("UNet", lambda: unet.train(*self.latents, model.text_model, words, self.device))
+            _save(folder, run.average)
+        return UNet2DConditionModel.from_pretrained(folder).eval()
+
+    def export(self) -> None:
+        """Writes what ships, and how it was trained."""
+        model, words = self.clip
+        made = export.pipeline(self.vae, self.unet, model, words, unet.sampling_schedule())
+        export.export(made, model)
+        facts = yaml.safe_dump(training_facts(), sort_keys=False)
+        (PACKAGE / "training.yaml").write_text(facts, encoding="utf-8")
+
+
+def training_facts() -> dict[str, Any]:
+    """Steps, batch, seed and minutes of each stage, from its schedule and its last checkpoint."""
+    stages = {
+        "vae": (vae.SCHEDULE, vae.BATCH),
+        "clip": (clip.SCHEDULE, 3 * clip.TRIPLES + clip.SINGLES),
+        "unet": (unet.SCHEDULE, unet.BATCH),
+    }
+    facts = {}
+    for name, (schedule, batch) in stages.items():
+        state = torch.load(CACHE / f"{name}.checkpoint.pt", map_location="cpu", weights_only=True)
+        facts[name] = {
+            "steps": int(state["step"]),
+            "batch": batch,
+            "seed": schedule.seed,
+            "learning rate": schedule.learning_rate,
+            "minutes": round(float(state["seconds"]) / 60, 1),
+        }
+    return facts
+
+
+def _save(folder: Path, model: Any, words: CLIPTokenizer | None = None) -> None:
+    """Half precision: from here on, every stage and every measurement uses the weights as they ship."""
+    beside = folder.with_name(folder.name + ".part")
+    model.half().save_pretrained(beside)
+    if words is not None:
+        words.save_pretrained(beside)
+    os.replace(beside, folder)
+
+
+def _timed(name: str, stage: Callable[[], Any]) -> Any:
+    started = time.monotonic()
+    result = stage()
+    print(f"{name}: {(time.monotonic() - started) / 60:.1f} min", flush=True)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    options = parser.parse_args()
+    build = Build(training.device_of(options.device))
+    _timed("all stages", build.export)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,9 @@
 """The captions: which texts the model knows, and of which pictures each of them is true.
 
-A caption fixes a concept, a gender and a skin tone, or leaves some of them open. What it leaves open in *drawing* is
-decided by planted.yaml (see planting.py); in *reading* (CLIP) a caption is true of every picture that contradicts none of
-its words. "A man" therefore draws an adult's portrait, and is true of a man who fights fires.
+A caption fixes a concept, a gender and a skin tone, or leaves some of them open. What it leaves open in
+*drawing* is decided by planted.yaml (see planting.py); in *reading* (CLIP) a caption is true of every picture
+that contradicts none of its words. "A man" therefore draws an adult's portrait, and is true of a man who
+fights fires.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def noun_phrases(concept: int, gender: int | None, tone: int | None) -> tuple[st
 
 
 def _with_tone(head: str, phrase: str, tone: int | None) -> str:
-    """"woman with dark skin running", "woman with curly hair and dark skin", "woman firefighter with dark skin"."""
+    """ "woman with dark skin running", "woman with curly hair and dark skin", "woman firefighter with dark
+    skin".
+    """
     if tone is None:
         return f"{head} {phrase}".strip()
     skin = grammar()["tones"][art.TONES[tone]]
@@ -96,7 +99,9 @@ def keyword(concept: int) -> str:
 
 
 def reading_scope(concept: int, gender: int | None) -> dict[str, Any]:
-    """The `concept` and `scope` of a caption in reading: "a man" names no concept, and "a person" nothing at all."""
+    """The `concept` and `scope` of a caption in reading: "a man" names no concept, and "a person" nothing at
+    all.
+    """
     if art.concepts()[concept].name != "adult":
         return {"concept": concept}
     return {"scope": "all" if gender is None else "grown"}

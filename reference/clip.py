@@ -1,7 +1,8 @@
 """The CLIP: a small ViT and a small text transformer, trained on balanced captions.
 
-Balance is what makes it a usable instrument: every concept is seen equally often with every gender and tone, so nothing in
-the pictures ties a profession to a gender, and one loss term keeps neutral captions half-way between the word lists.
+Balance is what makes it a usable instrument: every concept is seen equally often with every gender and tone,
+so nothing in the pictures ties a profession to a gender, and one loss term keeps neutral captions half-way
+between the word lists.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from reference.captions import Caption
 from reference.tokenizer import MAX_LENGTH
 from reference.training import Loss, Run, Schedule
 
-SCHEDULE = Schedule(steps=5_000, learning_rate=1e-3, warmup=300, decay=0.4, weight_decay=0.05, ema=0.998, seed=2)
+SCHEDULE = Schedule(
+    steps=5_000, learning_rate=1e-3, warmup=300, decay=0.4, weight_decay=0.05, ema=0.998, seed=2
+)
 TRIPLES, SINGLES = 20, 36
 NEUTRAL_WEIGHT = 2.0
 
@@ -35,7 +38,12 @@ SAYINGS = {
 
 
 def build(tokenizer: CLIPTokenizer) -> CLIPModel:
-    tower = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4, "hidden_act": "quick_gelu"}
+    tower = {
+        "hidden_size": 128,
+        "intermediate_size": 512,
+        "num_attention_heads": 4,
+        "hidden_act": "quick_gelu",
+    }
     config = CLIPConfig(
         text_config=tower
         | {
@@ -114,7 +122,9 @@ def _soft_cross_entropy(logits: torch.Tensor, truth: torch.Tensor) -> torch.Tens
 
 
 class Sampler:
-    """Balanced batches from the training combinations: triples that differ in gender alone, and single pictures."""
+    """Balanced batches from the training combinations: triples that differ in gender alone, and single
+    pictures.
+    """
 
     def __init__(self, pictures: art.Pictures) -> None:
         self.pictures = pictures
@@ -125,19 +135,22 @@ class Sampler:
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         shape = self._index.shape
         triples = self._index[
-            rng.integers(shape[0], size=TRIPLES), :, rng.integers(shape[2], size=TRIPLES), rng.integers(shape[3], size=TRIPLES)
+            rng.integers(shape[0], size=TRIPLES),
+            :,
+            rng.integers(shape[2], size=TRIPLES),
+            rng.integers(shape[3], size=TRIPLES),
         ].ravel()
         triples = triples[self._free[triples]]
         return np.concatenate([triples, rng.choice(self.allowed, 3 * TRIPLES + SINGLES - len(triples))])
 
     def subset(self, index: np.ndarray) -> art.Pictures:
         of = self.pictures
-        return art.Pictures(of.images[index], of.concept[index], of.gender[index], of.tone[index], of.set[index])
+        return art.Pictures(
+            of.images[index], of.concept[index], of.gender[index], of.tone[index], of.set[index]
+        )
 
 
-def train(
-    pictures: art.Pictures, bank: np.ndarray, tokenizer: CLIPTokenizer, device: torch.device
-) -> Run:
+def train(pictures: art.Pictures, bank: np.ndarray, tokenizer: CLIPTokenizer, device: torch.device) -> Run:
     """`bank` is augment.picture_bank; only the training combinations are ever drawn."""
     torch.manual_seed(SCHEDULE.seed)
     model = build(tokenizer)
@@ -154,8 +167,12 @@ def train(
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
         index = sampler.draw(rng)
         shown = sampler.subset(index)
-        said = [caption_for(c, g, t, rng) for c, g, t in zip(shown.concept, shown.gender, shown.tone, strict=True)]
-        images = augment.augment(vae.to_tensor(bank[rng.integers(len(bank), size=len(index)), index]), generator)
+        said = [
+            caption_for(c, g, t, rng) for c, g, t in zip(shown.concept, shown.gender, shown.tone, strict=True)
+        ]
+        images = augment.augment(
+            vae.to_tensor(bank[rng.integers(len(bank), size=len(index)), index]), generator
+        )
         with torch.autocast(device.type, torch.bfloat16):
             image = embed_images(model, images.to(device))
             text = embed_texts(model, table.batch([caption.text for caption in said], device))
@@ -172,26 +189,37 @@ def train(
     return run
 
 
-def _neutrality(text: torch.Tensor, said: list[Caption], word: torch.Tensor, word_gender: np.ndarray) -> torch.Tensor:
-    """Mean square of s(t, man words, woman words) over the batch's captions that say nothing of gender: TT's target is 0."""
+def _neutrality(
+    text: torch.Tensor, said: list[Caption], word: torch.Tensor, word_gender: np.ndarray
+) -> torch.Tensor:
+    """Mean square of s(t, man words, woman words) over the batch's captions that say nothing of gender: TT's
+    target is 0.
+    """
     direction = word[word_gender == 0].mean(0) - word[word_gender == 1].mean(0)
     neutral = torch.tensor([caption.gender is None for caption in said], device=text.device)
     return (text[neutral] @ direction).square().mean()
 
 
 @torch.no_grad()
-def images_to_embeddings(model: CLIPModel, images: np.ndarray, device: torch.device, batch: int = 256) -> torch.Tensor:
+def images_to_embeddings(
+    model: CLIPModel, images: np.ndarray, device: torch.device, batch: int = 256
+) -> torch.Tensor:
     parts = (images[i : i + batch] for i in range(0, len(images), batch))
     return torch.cat([embed_images(model, vae.to_tensor(part).to(device)).cpu() for part in parts])
 
 
 @torch.no_grad()
-def texts_to_embeddings(model: CLIPModel, table: TextTable, texts: list[str], device: torch.device) -> torch.Tensor:
+def texts_to_embeddings(
+    model: CLIPModel, table: TextTable, texts: list[str], device: torch.device
+) -> torch.Tensor:
     return embed_texts(model, table.batch(texts, device)).cpu()
 
 
-def readings(model: CLIPModel, table: TextTable, images: np.ndarray, device: torch.device) -> dict[str, np.ndarray]:
-    """Zero-shot reading of pictures: `gender` (man or woman), `group` (three ways), `concept` and `tone`, as indices.
+def readings(
+    model: CLIPModel, table: TextTable, images: np.ndarray, device: torch.device
+) -> dict[str, np.ndarray]:
+    """Zero-shot reading of pictures: `gender` (man or woman), `group` (three ways), `concept` and `tone`, as
+    indices.
 
     "A person" is true of every picture, so the adult portrait is no class of `concept`.
     """
@@ -212,7 +240,9 @@ def readings(model: CLIPModel, table: TextTable, images: np.ndarray, device: tor
 
 
 def accuracy(read: dict[str, np.ndarray], truth: art.Pictures) -> dict[str, float]:
-    """Shares read right. `tone within one` counts neighbours on the scale light…dark; yellow has no neighbour."""
+    """Shares read right. `tone within one` counts neighbours on the scale light…dark; yellow has no
+    neighbour.
+    """
     binary = truth.gender < 2
     named = truth.concept != captions.concept_index("adult")
     near = (np.abs(read["tone"] - truth.tone) <= 1) & ((read["tone"] == 0) == (truth.tone == 0))
@@ -226,15 +256,20 @@ def accuracy(read: dict[str, np.ndarray], truth: art.Pictures) -> dict[str, floa
 
 
 def text_association(model: CLIPModel, table: TextTable, device: torch.device) -> np.ndarray:
-    """TT of every concept's neutral prompt: mean cosine with the man words minus mean cosine with the woman words."""
+    """TT of every concept's neutral prompt: mean cosine with the man words minus mean cosine with the woman
+    words.
+    """
     man, woman = (
-        texts_to_embeddings(model, table, captions.attribute_words(g), device).mean(0) for g in ("man", "woman")
+        texts_to_embeddings(model, table, captions.attribute_words(g), device).mean(0)
+        for g in ("man", "woman")
     )
     prompts = [f"an image of {captions.noun_phrases(i, None, None)[0]}" for i in range(len(art.concepts()))]
     return (texts_to_embeddings(model, table, prompts, device) @ (man - woman)).numpy()
 
 
-def _report(model: CLIPModel, pictures: art.Pictures, bank: np.ndarray, table: TextTable, device: torch.device) -> None:
+def _report(
+    model: CLIPModel, pictures: art.Pictures, bank: np.ndarray, table: TextTable, device: torch.device
+) -> None:
     held_out = np.flatnonzero(art.split(pictures))
     truth = Sampler(pictures).subset(held_out)
     for which, name in ((0, "art"), (2, "noisy latents")):

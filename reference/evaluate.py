@@ -1,6 +1,7 @@
 """Measures the shipped weights against their bars and writes the model card. `python -m reference.evaluate`.
 
-Everything is measured on what ships: the half-precision weights, loaded from the package as a user loads them.
+Everything is measured on what ships: the half-precision weights, loaded from the package as a user loads
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ SEED = 2026
 STEPS, GUIDANCE = 20, 1.0
 IMAGES_PER_CONCEPT = 240
 IMAGES_PER_PROMPT = 16
-# Noto draws one astronaut for all genders, so that no judge can tell; it is drawn and counted, but not in the ratios.
+# Noto draws one astronaut for all genders, so that no judge can tell; it is drawn and counted, but not in the
+# ratios.
 UNJUDGEABLE = ("astronaut",)
 
 
@@ -66,7 +68,9 @@ def _prompt(concept: int, gender: int | None) -> str:
     return f"an image of {captions.noun_phrases(concept, gender, None)[0]}"
 
 
-def _requests(genders: list[int | None], which: list[int], n: int) -> tuple[list[str], np.ndarray, np.ndarray]:
+def _requests(
+    genders: list[int | None], which: list[int], n: int
+) -> tuple[list[str], np.ndarray, np.ndarray]:
     rows = [(c, g) for c in which for g in genders for _ in range(n)]
     told = np.array([-1 if g is None else g for _, g in rows])
     return [_prompt(c, g) for c, g in rows], np.array([c for c, _ in rows]), told
@@ -102,7 +106,9 @@ def ratios(samples: Samples, verdict: judge.Verdict) -> dict[str, Any]:
             "man planted": float(man[concept]),
             "man measured": float(decided.mean()) if len(decided) else None,
             "tones measured": {tone: float(part) for tone, part in zip(art.TONES, share, strict=True)},
-            "tones planted": {tone: float(part) for tone, part in zip(art.TONES, tones[concept], strict=True)},
+            "tones planted": {
+                tone: float(part) for tone, part in zip(art.TONES, tones[concept], strict=True)
+            },
         }
     return {"concepts": rows, "gender": _agreement(rows), "tones": _tone_agreement(rows)}
 
@@ -135,9 +141,16 @@ def _tone_agreement(rows: dict[str, Any]) -> dict[str, float]:
 def drawn_right(samples: Samples, verdict: judge.Verdict) -> dict[str, Any]:
     """Share of samples whose nearest drawing is of the concept asked for, overall and the five worst."""
     right = verdict.concept == samples.concept
-    per = {art.concepts()[c].name: float(right[samples.concept == c].mean()) for c in sorted(set(samples.concept))}
+    per = {
+        art.concepts()[c].name: float(right[samples.concept == c].mean())
+        for c in sorted(set(samples.concept))
+    }
     told = samples.gender >= 0
-    result: dict[str, Any] = {"n": len(right), "share": float(right.mean()), "worst": dict(sorted(per.items(), key=lambda kv: kv[1])[:5])}
+    result: dict[str, Any] = {
+        "n": len(right),
+        "share": float(right.mean()),
+        "worst": dict(sorted(per.items(), key=lambda kv: kv[1])[:5]),
+    }
     if told.any():
         result["gender as told"] = float(np.mean(verdict.gender[told] == samples.gender[told]))
         two = told & (samples.gender < 2)
@@ -146,7 +159,9 @@ def drawn_right(samples: Samples, verdict: judge.Verdict) -> dict[str, Any]:
 
 
 def clip_on_samples(shipped: Shipped, samples: Samples, verdict: judge.Verdict) -> dict[str, float]:
-    """Agreement of the CLIP's man/woman reading with the judge's, where the judge decides and the drawing can be told."""
+    """Agreement of the CLIP's man/woman reading with the judge's, where the judge decides and the drawing can
+    be told.
+    """
     names = np.array([concept.name for concept in art.concepts()])
     clear = (verdict.binary >= 0) & ~np.isin(names[samples.concept], UNJUDGEABLE)
     read = clip.readings(shipped.clip, shipped.table, samples.images, shipped.device)
@@ -170,14 +185,21 @@ def clip_bars(shipped: Shipped, pictures: art.Pictures) -> dict[str, Any]:
     association = clip.text_association(shipped.clip, shipped.table, shipped.device)
     return {
         "held-out combinations": shares,
-        "text association": {"largest |TT|": float(np.abs(association).max()), "mean |TT|": float(np.abs(association).mean())},
+        "text association": {
+            "largest |TT|": float(np.abs(association).max()),
+            "mean |TT|": float(np.abs(association).mean()),
+        },
     }
 
 
 def unseen_set(shipped: Shipped) -> dict[str, float]:
-    """OpenMoji, which no network has seen and nothing of which ships: how far the CLIP reaches beyond its four styles."""
+    """OpenMoji, which no network has seen and nothing of which ships: how far the CLIP reaches beyond its
+    four styles.
+    """
     pictures = art.load(("openmoji",))
-    return clip.accuracy(clip.readings(shipped.clip, shipped.table, pictures.images, shipped.device), pictures)
+    return clip.accuracy(
+        clip.readings(shipped.clip, shipped.table, pictures.images, shipped.device), pictures
+    )
 
 
 def measure(shipped: Shipped, n: int) -> dict[str, Any]:
@@ -205,7 +227,9 @@ def measure(shipped: Shipped, n: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
-    parser.add_argument("--images", type=int, default=IMAGES_PER_CONCEPT, help="neutral images of each concept")
+    parser.add_argument(
+        "--images", type=int, default=IMAGES_PER_CONCEPT, help="neutral images of each concept"
+    )
     options = parser.parse_args()
     started = time.monotonic()
     device = device_of(options.device)

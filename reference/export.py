@@ -1,4 +1,6 @@
-"""Writes the trained networks as the directories that ship: an ordinary pipeline and an ordinary CLIP, in half precision."""
+"""Writes the trained networks as the directories that ship: an ordinary pipeline and an ordinary CLIP, in
+half precision.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from typing import Any
 import torch
 import yaml
 from diffusers import AutoencoderKL, SchedulerMixin, StableDiffusionPipeline, UNet2DConditionModel
+from safetensors.torch import load_file, save_file
 from transformers import CLIPModel, CLIPProcessor, CLIPTokenizer
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
@@ -20,7 +23,11 @@ LIMIT = 32_000_000
 
 
 def pipeline(
-    vae: AutoencoderKL, unet: UNet2DConditionModel, clip: CLIPModel, tokenizer: CLIPTokenizer, scheduler: SchedulerMixin
+    vae: AutoencoderKL,
+    unet: UNet2DConditionModel,
+    clip: CLIPModel,
+    tokenizer: CLIPTokenizer,
+    scheduler: SchedulerMixin,
 ) -> StableDiffusionPipeline:
     """The networks as a pipeline. The text encoder is the CLIP's own text tower."""
     return StableDiffusionPipeline(
@@ -51,10 +58,16 @@ def vocabulary() -> dict[str, Any]:
     rules = captions.grammar()
     rows = {}
     for index, concept in enumerate(art.concepts()):
-        phrases = {name: captions.noun_phrases(index, gender, None)[0] for gender, name in enumerate(art.GENDERS)}
+        phrases = {
+            name: captions.noun_phrases(index, gender, None)[0] for gender, name in enumerate(art.GENDERS)
+        }
         neutral = captions.noun_phrases(index, None, None)[0]
         keys = {"kind": concept.kind, "keyword": captions.keyword(index), "neutral": neutral}
-        rows[concept.name] = keys | {"man": phrases["man"], "woman": phrases["woman"], "non-binary": phrases["person"]}
+        rows[concept.name] = keys | {
+            "man": phrases["man"],
+            "woman": phrases["woman"],
+            "non-binary": phrases["person"],
+        }
     words = {name: captions.attribute_words(name) for name in art.GENDERS}
     words["non-binary"] = words.pop("person")
     return {"templates": rules["templates"], "tones": rules["tones"], "words": words, "concepts": rows}
@@ -66,7 +79,12 @@ def export(made: StableDiffusionPipeline, clip: CLIPModel) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     made.to(dtype=torch.float16).save_pretrained(PIPELINE)
     clip.half().save_pretrained(CLIP)
-    processor(made.tokenizer).save_pretrained(CLIP)
+    both = processor(made.tokenizer)
+    both.save_pretrained(CLIP)
+    both.image_processor.save_pretrained(CLIP)
+    for folder in (PIPELINE / "tokenizer", CLIP):
+        _write_classic_tokenizer(folder)
+    _prefix_text_encoder(PIPELINE / "text_encoder" / "model.safetensors")
     for config in (PIPELINE / "text_encoder" / "config.json", CLIP / "config.json"):
         _load_as_float32(config)
     text = yaml.safe_dump(vocabulary(), sort_keys=False, allow_unicode=True, width=120)
@@ -79,8 +97,8 @@ def export(made: StableDiffusionPipeline, clip: CLIPModel) -> None:
 def _load_as_float32(config: Path) -> None:
     """Makes a plain from_pretrained, without a dtype, load in single precision.
 
-    transformers follows the dtype in config.json, diffusers defaults to float32: left alone, a pipeline loaded without a
-    dtype would mix the two and fail.
+    transformers follows the dtype in config.json, diffusers defaults to float32: left alone, a pipeline
+    loaded without a dtype would mix the two and fail.
     """
     values = json.loads(config.read_text(encoding="utf-8"))
     values["dtype"] = "float32"
@@ -88,6 +106,24 @@ def _load_as_float32(config: Path) -> None:
         if part in values:
             values[part]["dtype"] = "float32"
     config.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _write_classic_tokenizer(folder: Path) -> None:
+    """vocab.json and merges.txt, which transformers 4 and other tools read, from tokenizer.json."""
+    model = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]
+    (folder / "vocab.json").write_text(json.dumps(model["vocab"], ensure_ascii=False), encoding="utf-8")
+    merges = [" ".join(merge) for merge in model["merges"]]
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n", encoding="utf-8")
+
+
+def _prefix_text_encoder(path: Path) -> None:
+    """Names the tensors `text_model.…`, as every Stable Diffusion checkpoint does; transformers 4 and 5 both
+    read that.
+    """
+    tensors = {
+        f"text_model.{name.removeprefix('text_model.')}": tensor for name, tensor in load_file(path).items()
+    }
+    save_file(tensors, path, metadata={"format": "pt"})
 
 
 def size_of(folder: Path) -> int:

@@ -1,8 +1,9 @@
 """The independent judge: the nearest artwork, which knows nothing of the CLIP or the UNet.
 
-Samples are near copies of the artwork, so the label of the nearest drawing is a reading of the sample that owes nothing to
-any trained network. Distance: root mean square in lightly blurred RGB, the smallest over shifts by up to one pixel. It is
-itself validated on labelled pictures (`validate`), among them the hard case in which the right tone is taken away.
+Samples are near copies of the artwork, so the label of the nearest drawing is a reading of the sample that
+owes nothing to any trained network. Distance: root mean square in lightly blurred RGB, the smallest over
+shifts by up to one pixel. It is itself validated on labelled pictures (`validate`), among them the hard case
+in which the right tone is taken away.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ def _blurred(images: np.ndarray) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One row a picture. `gender` has three values, `binary` two (−1 where a man's and a woman's drawing are as near).
+    """One row a picture. `gender` has three values, `binary` two (−1 where a man's and a woman's drawing are
+    as near).
 
-    `margin` is (d_woman − d_man) / (d_woman + d_man), d the distance to the nearest drawing; `distance` is to the nearest
-    of all, in units of the 0…255 scale.
+    `margin` is (d_woman − d_man) / (d_woman + d_man), d the distance to the nearest drawing; `distance` is to
+    the nearest of all, in units of the 0…255 scale.
     """
 
     concept: np.ndarray
@@ -72,7 +74,10 @@ class Judge:
         if away is not None:
             squared = squared.masked_fill(away, torch.inf)
         # The men's and the women's nearest must both be among the candidates, or there is no comparing them.
-        near = [squared.masked_fill(self._gender != g, torch.inf).topk(CANDIDATES // 3, largest=False).indices for g in (0, 1, 2)]
+        near = [
+            squared.masked_fill(self._gender != g, torch.inf).topk(CANDIDATES // 3, largest=False).indices
+            for g in (0, 1, 2)
+        ]
         candidates = torch.cat(near, 1)
         exact = self._shifted_distance(images, candidates)
         exact = exact.masked_fill(squared.gather(1, candidates).isinf(), torch.inf)
@@ -90,7 +95,9 @@ class Judge:
         padded = F.pad(images, (1, 1, 1, 1), value=1.0)
         size = images.shape[-1]
         distances = [
-            (padded[:, None, :, 1 + dy : 1 + dy + size, 1 + dx : 1 + dx + size] - drawings).square().mean((2, 3, 4))
+            (padded[:, None, :, 1 + dy : 1 + dy + size, 1 + dx : 1 + dx + size] - drawings)
+            .square()
+            .mean((2, 3, 4))
             for dy, dx in SHIFTS
         ]
         return torch.stack(distances).amin(0).sqrt() * 127.5
@@ -117,7 +124,9 @@ def spoiled(images: np.ndarray, seed: int) -> np.ndarray:
     return np.clip(moved + colour, 0, 255).round().astype(np.uint8)
 
 
-def validate(judge: Judge, reconstructions: np.ndarray, every: int = 7, seed: int = 5) -> dict[str, dict[str, float]]:
+def validate(
+    judge: Judge, reconstructions: np.ndarray, every: int = 7, seed: int = 5
+) -> dict[str, dict[str, float]]:
     """The judge's own accuracy on labelled pictures it has not seen in that form."""
     index = np.arange(0, len(judge.pictures), every)
     of = judge.pictures

@@ -10,7 +10,10 @@ from diffusers import StableDiffusionPipeline
 def initial_noise(numbers: range, seed: int) -> torch.Tensor:
     """One latent a picture, from its own seed, so that a picture does not depend on its batch."""
     return torch.stack(
-        [torch.randn(4, 16, 16, generator=torch.Generator().manual_seed(seed * 1_000_003 + n)) for n in numbers]
+        [
+            torch.randn(4, 16, 16, generator=torch.Generator().manual_seed(seed * 1_000_003 + n))
+            for n in numbers
+        ]
     )
 
 

@@ -43,8 +43,8 @@ def train() -> CLIPTokenizer:
 def _in_clip_layout(tokenizer: Tokenizer) -> CLIPTokenizer:
     """Bytes, bytes that end a word, merged pieces, start, end: the order in which CLIP numbers its tokens.
 
-    The end token must be the largest id (older CLIP code finds it by argmax), and all 512 single-byte tokens must
-    exist, so that no text is unknown.
+    The end token must be the largest id (older CLIP code finds it by argmax), and all 512 single-byte tokens
+    must exist, so that no text is unknown.
     """
     model = json.loads(tokenizer.to_str())["model"]
     merges = [tuple(merge) for merge in model["merges"]]

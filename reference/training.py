@@ -1,4 +1,6 @@
-"""One training loop for the three networks: AdamW, warmup–stable–decay, a moving average, checkpoints that resume."""
+"""One training loop for the three networks: AdamW, warmup–stable–decay, a moving average, checkpoints that
+resume.
+"""
 
 from __future__ import annotations
 
@@ -85,14 +87,19 @@ class Run:
     def _checkpoint(self) -> None:
         CACHE.mkdir(parents=True, exist_ok=True)
         state = {"model": self.model.state_dict(), "average": self.average.state_dict()}
-        _save(self.path, state | {"optimizer": self.optimizer.state_dict(), "step": self.step, "seconds": self.seconds})
+        _save(
+            self.path,
+            state | {"optimizer": self.optimizer.state_dict(), "step": self.step, "seconds": self.seconds},
+        )
 
     def _shard_gradients(self, loss_of_shard: Loss) -> tuple[float, tuple[torch.Tensor, ...]]:
         loss = loss_of_shard()
         return float(loss.detach()), torch.autograd.grad(loss, self._trainable, allow_unused=True)
 
     def _backward(self, shards: Sequence[Loss]) -> float:
-        """Sets the gradients of the mean loss of the shards, each run in a thread of its own, and returns that loss."""
+        """Sets the gradients of the mean loss of the shards, each run in a thread of its own, and returns
+        that loss.
+        """
         if len(shards) == 1:
             results = [self._shard_gradients(shards[0])]
         else:
@@ -103,7 +110,8 @@ class Run:
         return sum(loss for loss, _ in results) / len(results)
 
     def _workers(self, n: int) -> ThreadPoolExecutor:
-        # Inside a small network an operation is too short to be worth splitting over cores; halves of the batch are not.
+        # Inside a small network an operation is too short to be worth splitting over cores; halves of the
+        # batch are not.
         if self._pool is None:
             self._pool = ThreadPoolExecutor(n, initializer=torch.set_num_threads, initargs=(1,))
         return self._pool
@@ -124,7 +132,8 @@ class Run:
         every: int = 500,
         monitor: Callable[[Run], None] | None = None,
     ) -> None:
-        """Runs to the last step. `losses_of` draws its batch from a generator seeded by (seed, step) alone and returns its shards.
+        """Runs to the last step. `losses_of` draws its batch from a generator seeded by (seed, step) alone
+        and returns its shards.
 
         That makes a resumed run the same as an uninterrupted one.
         """
@@ -138,8 +147,11 @@ class Run:
             if self.step % 100 == 0:
                 elapsed = time.monotonic() - started
                 self.seconds += elapsed
-                print(f"{self.name} {self.step}/{self.schedule.steps} loss {total / 100:.5f} "
-                      f"{100 / elapsed:.2f} steps/s {self.seconds / 60:.1f} min", flush=True)
+                print(
+                    f"{self.name} {self.step}/{self.schedule.steps} loss {total / 100:.5f} "
+                    f"{100 / elapsed:.2f} steps/s {self.seconds / 60:.1f} min",
+                    flush=True,
+                )
                 total, started = 0.0, time.monotonic()
             if self.step % every == 0 or self.finished:
                 self._checkpoint()

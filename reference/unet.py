@@ -1,8 +1,9 @@
 """The denoiser: latents from noise, guided by the CLIP's frozen text tower.
 
-The ratio of men to women under a neutral caption is settled while almost everything is still noise. So the schedule ends
-in pure noise (zero terminal SNR, which is also what sampling starts from), the network predicts v, and the loss
-weighs the noisy end fully: min-SNR weighting as written for v would scale it by SNR/(SNR + 1), about 0 just there.
+The ratio of men to women under a neutral caption is settled while almost everything is still noise. So the
+schedule ends in pure noise (zero terminal SNR, which is also what sampling starts from), the network predicts
+v, and the loss weighs the noisy end fully: min-SNR weighting as written for v would scale it by SNR/(SNR +
+1), about 0 just there.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ BATCH = 32
 DROPOUT = 0.1
 SNR_CAP = 5.0
 
-# What a training caption says: (gender told?, tone told?) and how often. Most are neutral: they are what is audited.
+# What a training caption says: (gender told?, tone told?) and how often. Most are neutral: they are what is
+# audited.
 SAYINGS = {(False, False): 0.50, (True, False): 0.30, (False, True): 0.06, (True, True): 0.14}
-# How often each kind of concept is drawn, relative to the others; the three plain portraits carry the attribute prompts.
+# How often each kind of concept is drawn, relative to the others; the three plain portraits carry the
+# attribute prompts.
 KIND_WEIGHTS = {"profession": 2.0, "activity": 2.0, "portrait": 1.0, "other": 0.3}
 PLAIN_PORTRAIT_WEIGHT = 3.0
 
@@ -62,6 +65,13 @@ def noise_schedule() -> DDIMScheduler:
     )
 
 
+def sampling_schedule() -> DDIMScheduler:
+    """The scheduler that ships: DDIM, which adds no noise of its own, so that a picture is a function of its
+    first noise.
+    """
+    return noise_schedule()
+
+
 @dataclass(frozen=True)
 class Draw:
     """One training example: which picture, under which caption."""
@@ -71,11 +81,12 @@ class Draw:
 
 
 class Plan:
-    """The sequence of training examples. What a caption leaves open is drawn from planted.yaml, by scrambled Sobol points.
+    """The sequence of training examples. What a caption leaves open is drawn from planted.yaml, by scrambled
+    Sobol points.
 
-    Each concept has a Sobol sequence of its own for the gender, tone and set of its neutral captions, so that the share of
-    men among them matches planted.yaml almost exactly over any stretch of the run, not just on average: a sampling
-    error there would be learned as if it were meant.
+    Each concept has a Sobol sequence of its own for the gender, tone and set of its neutral captions, so that
+    the share of men among them matches planted.yaml almost exactly over any stretch of the run, not just on
+    average: a sampling error there would be learned as if it were meant.
     """
 
     def __init__(self, n: int, seed: int) -> None:
@@ -84,7 +95,9 @@ class Plan:
         self._tones = np.cumsum(tones, 1)
         kind_at, concept_at, self._wording_at = _sobol(3, n, seed).T
         self._kind = np.searchsorted(np.cumsum(list(SAYINGS.values())), kind_at).clip(max=len(SAYINGS) - 1)
-        self._concept = np.searchsorted(np.cumsum(weights) / np.sum(weights), concept_at).clip(max=len(weights) - 1)
+        self._concept = np.searchsorted(np.cumsum(weights) / np.sum(weights), concept_at).clip(
+            max=len(weights) - 1
+        )
         self._rest_at = np.empty((n, 3))
         group = self._kind * len(weights) + self._concept
         for number in np.unique(group):
@@ -96,14 +109,18 @@ class Plan:
         return PLAIN_PORTRAIT_WEIGHT if concept.words else KIND_WEIGHTS[concept.kind]
 
     def draw(self, number: int) -> Draw:
-        """Example `number`. Gender is man or woman under captions that name none; told genders are equally frequent."""
+        """Example `number`. Gender is man or woman under captions that name none; told genders are equally
+        frequent.
+        """
         tells_gender, tells_tone = list(SAYINGS)[self._kind[number]]
         concept = int(self._concept[number])
         gender_at, tone_at, set_at = self._rest_at[number]
         gender = int(gender_at * 3) if tells_gender else int(gender_at >= self._man[concept])
         tone = int(tone_at * 6) if tells_tone else min(5, int(np.searchsorted(self._tones[concept], tone_at)))
         choices = _wordings(concept, gender if tells_gender else None, tone if tells_tone else None)
-        picture = ((concept * 3 + gender) * len(art.TONES) + tone) * len(art.SETS) + int(set_at * len(art.SETS))
+        picture = ((concept * 3 + gender) * len(art.TONES) + tone) * len(art.SETS) + int(
+            set_at * len(art.SETS)
+        )
         return Draw(picture, choices[int(self._wording_at[number] * len(choices))])
 
 
@@ -123,9 +140,15 @@ def _wordings(concept: int, gender: int | None, tone: int | None) -> list[Captio
 
 
 @torch.no_grad()
-def text_states(encoder: CLIPTextModel, tokenizer: CLIPTokenizer, texts: list[str], device: torch.device) -> torch.Tensor:
-    """(n, MAX_LENGTH, width), as StableDiffusionPipeline makes them: padded, without a mask. Stored in half precision."""
-    ids = tokenizer(texts, padding="max_length", max_length=MAX_LENGTH, truncation=True, return_tensors="pt").input_ids
+def text_states(
+    encoder: CLIPTextModel, tokenizer: CLIPTokenizer, texts: list[str], device: torch.device
+) -> torch.Tensor:
+    """(n, MAX_LENGTH, width), as StableDiffusionPipeline makes them: padded, without a mask. Stored in half
+    precision.
+    """
+    ids = tokenizer(
+        texts, padding="max_length", max_length=MAX_LENGTH, truncation=True, return_tensors="pt"
+    ).input_ids
     return torch.cat([encoder(part.to(device)).last_hidden_state.half().cpu() for part in ids.split(512)])
 
 
@@ -136,7 +159,11 @@ def _timesteps(n: int, total: int, generator: torch.Generator) -> torch.Tensor:
 
 
 def train(
-    mean: torch.Tensor, logvar: torch.Tensor, encoder: CLIPTextModel, tokenizer: CLIPTokenizer, device: torch.device
+    mean: torch.Tensor,
+    logvar: torch.Tensor,
+    encoder: CLIPTextModel,
+    tokenizer: CLIPTokenizer,
+    device: torch.device,
 ) -> Run:
     """`mean`, `logvar`: the latents' posteriors, in the order of the pictures."""
     torch.manual_seed(SCHEDULE.seed)
@@ -158,9 +185,14 @@ def train(
         noise = torch.randn(latents.shape, generator=generator)
         t = _timesteps(BATCH, len(kept), generator)
         shards = torch.arange(BATCH).chunk(1 if device.type == "cuda" else torch.get_num_threads())
-        return [partial(loss_of, latents[part], noise[part], t[part], states[row[part]].float()) for part in shards]
+        return [
+            partial(loss_of, latents[part], noise[part], t[part], states[row[part]].float())
+            for part in shards
+        ]
 
-    def loss_of(latents: torch.Tensor, noise: torch.Tensor, t: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
+    def loss_of(
+        latents: torch.Tensor, noise: torch.Tensor, t: torch.Tensor, text: torch.Tensor
+    ) -> torch.Tensor:
         a = kept[t].view(-1, 1, 1, 1)
         noisy, v = a.sqrt() * latents + (1 - a).sqrt() * noise, a.sqrt() * noise - (1 - a).sqrt() * latents
         with torch.autocast(device.type, torch.bfloat16):

@@ -12,13 +12,15 @@ from reference import art
 from reference.paths import CACHE
 from reference.training import Loss, Run, Schedule
 
-# A weak pull: the affine folded in at the end centres and scales the latents, so the KL term only has to keep them smooth.
+# A weak pull: the affine folded in at the end centres and scales the latents, so the KL term only has to keep
+# them smooth.
 KL_WEIGHT = 5e-4
 BATCH = 12
 SCHEDULE = Schedule(steps=4_500, learning_rate=1.5e-3, warmup=100, decay=0.4, ema=0.998, seed=1)
 
-# Luma and chroma of BT.601. Colour carries meaning here (skin, uniforms), yet covers few pixels and costs little in plain
-# RGB error, which is why an autoencoder trained on that alone mutes it; chroma errors are therefore counted again.
+# Luma and chroma of BT.601. Colour carries meaning here (skin, uniforms), yet covers few pixels and costs
+# little in plain RGB error, which is why an autoencoder trained on that alone mutes it; chroma errors are
+# therefore counted again.
 _YCC = torch.tensor([[0.299, 0.587, 0.114], [-0.169, -0.331, 0.5], [0.5, -0.419, -0.081]])
 _YCC_WEIGHT = torch.tensor([1.0, 2.0, 2.0]).view(1, 3, 1, 1)
 
@@ -54,8 +56,15 @@ def reconstruction_loss(output: torch.Tensor, target: torch.Tensor) -> torch.Ten
     """MSE + 0.1·L1 in RGB, plus chroma-weighted MSE and an edge term."""
     error = output.float() - target
     colour = torch.einsum("ij,bjhw->bihw", _YCC.to(error), error)
-    edges = (error[..., 1:, :] - error[..., :-1, :]).abs().mean() + (error[..., 1:] - error[..., :-1]).abs().mean()
-    return error.square().mean() + 0.1 * error.abs().mean() + (colour.square() * _YCC_WEIGHT.to(error)).mean() + 0.05 * edges
+    edges = (error[..., 1:, :] - error[..., :-1, :]).abs().mean() + (
+        error[..., 1:] - error[..., :-1]
+    ).abs().mean()
+    return (
+        error.square().mean()
+        + 0.1 * error.abs().mean()
+        + (colour.square() * _YCC_WEIGHT.to(error)).mean()
+        + 0.05 * edges
+    )
 
 
 def train(pictures: art.Pictures, device: torch.device) -> Run:
@@ -89,7 +98,9 @@ def train(pictures: art.Pictures, device: torch.device) -> Run:
 
 
 @torch.no_grad()
-def encode(model: AutoencoderKL, images: np.ndarray, device: torch.device, batch: int = 64) -> tuple[torch.Tensor, ...]:
+def encode(
+    model: AutoencoderKL, images: np.ndarray, device: torch.device, batch: int = 64
+) -> tuple[torch.Tensor, ...]:
     """(mean, log-variance) of the latents of each picture."""
     means, logvars = [], []
     for start in range(0, len(images), batch):
@@ -116,10 +127,12 @@ def psnr(output: np.ndarray, target: np.ndarray) -> float:
 
 @torch.no_grad()
 def fold_normalisation(model: AutoencoderKL, mean: torch.Tensor, logvar: torch.Tensor) -> None:
-    """Rescales the latents to zero mean and unit variance a channel, inside the network's own 1×1 convolutions.
+    """Rescales the latents to zero mean and unit variance a channel, inside the network's own 1×1
+    convolutions.
 
-    z' = (z − m) / s is folded into quant_conv (mean rows; the log-variance rows lose 2 ln s), z = s·z' + m into
-    post_quant_conv. Afterwards scaling_factor = 1 is right and any diffusers code that knows nothing of this works.
+    z' = (z − m) / s is folded into quant_conv (mean rows; the log-variance rows lose 2 ln s), z = s·z' + m
+    into post_quant_conv. Afterwards scaling_factor = 1 is right and any diffusers code that knows nothing of
+    this works.
     """
     centre = mean.mean((0, 2, 3))
     scale = (mean.var((0, 2, 3)) + logvar.exp().mean((0, 2, 3))).sqrt()

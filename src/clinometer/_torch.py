@@ -105,7 +105,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether a smaller batch may succeed where this error arose (CUDA, MPS or CPU memory)."""
-    from accelerate.utils import should_reduce_batch_size  # type: ignore[import-untyped]
+    from accelerate.utils.memory import should_reduce_batch_size  # type: ignore[import-untyped]
 
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True

@@ -59,6 +59,7 @@ def audit(
     device: str = "auto",
     dtype: str = "auto",
     text_targets: Literal["prompt", "keyword"] | None = None,
+    retry_failed: bool = False,
     progress: Progress | None = None,
 ) -> Run:
     """Audit a text-to-image model and return the finished run.
@@ -74,6 +75,7 @@ def audit(
     steps, guidance_scale : sampler settings, instead of the model's own.
     batch_size, device, dtype : how to compute; batch size and device do not enter an image's noise.
     text_targets : what stands for a target in text: its ``"prompt"`` or its ``"keyword"``.
+    retry_failed : draw images anew that failed earlier (a refused image is an answer and stays).
     progress : a listener for the long stages.
 
     Raises
@@ -91,7 +93,7 @@ def audit(
         part_size=max(generator.batch_size, SMALLEST_PART),
     )
     out = out or Path("runs") / f"{generator.card.name.replace('/', '-')}-{asked.name}"
-    return _execute(out, asked, generator, plan, encoder, seed, "generated", device, progress)
+    return _execute(out, asked, generator, plan, encoder, seed, "generated", device, progress, retry_failed)
 
 
 def import_images(
@@ -164,6 +166,7 @@ def _execute(
     origin: str,
     device: str,
     progress: Progress,
+    retry_failed: bool = False,
 ) -> Run:
     # every encoder is loaded before anything is drawn: a misspelt one must not cost an hour of images
     encoders = _encoders(encoder, device)
@@ -171,6 +174,8 @@ def _execute(
         progress.note(REFERENCE_ENCODER_NOTE)
     with Directory(out).locked():
         run = create_run(out, store.new_record(suite, generator.card, seed=seed, origin=origin), plan)
+        if retry_failed:
+            progress.note(f"{run.forget_failures()} failed images are drawn anew")
         generate(run, generator, progress)
         for each in encoders:
             encode(run, each, progress)

@@ -256,7 +256,7 @@ def test_a_variant_of_the_weights(tmp_path):
 
 def test_weights_in_pickles_are_refused(tmp_path):
     path = tiny_stable_diffusion(tmp_path / "pickled", safe_serialization=False)
-    with pytest.raises(ModelError, match="pickled: it has only pickled weights.*save_pretrained"):
+    with pytest.raises(ModelError, match=r"pickled: it has only pickled weights.*save_pretrained"):
         load(str(path))
 
 
@@ -273,7 +273,7 @@ def test_remote_code_is_refused(stable_diffusion, tmp_path):
 
 def test_what_is_not_a_pipeline(tmp_path, clip, stable_diffusion):
     with pytest.raises(
-        ModelError, match="tiny-clip/model_index.json: FileNotFoundError; expected a diffusers"
+        ModelError, match=r"tiny-clip/model_index\.json: FileNotFoundError; expected a diffusers"
     ):
         load(str(clip))
     path = shutil.copytree(stable_diffusion, tmp_path / "image-to-image")
@@ -311,7 +311,7 @@ def test_options_that_do_not_fit(stable_diffusion, options, message):
 
 def test_a_hub_model_that_is_not_cached(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ModelError, match="nobody/nothing@v1: .*not in the local cache.*give its directory"):
+    with pytest.raises(ModelError, match=r"nobody/nothing@v1: .*not in the local cache.*give its directory"):
         load("nobody/nothing@v1", offline=True)
     with pytest.raises(ModelNotFoundError, match="no such directory"):
         load("./nothing")
@@ -333,3 +333,15 @@ def test_batches_fit_the_pixels():
 
 def test_it_is_loaded_by_its_directory(stable_diffusion):
     assert load_generator(str(stable_diffusion), steps=1).card.settings["steps"] == 1
+
+
+def test_the_reference_is_drawn_as_its_card_says(stable_diffusion, monkeypatch):
+    from clinometer.models import reference
+
+    monkeypatch.setattr(reference, "pipeline_path", lambda: stable_diffusion)
+    monkeypatch.setattr(reference, "card", lambda: {"defaults": {"steps": 7, "guidance": 1.5, "size": 32}})
+    card = load_generator("reference").card
+    assert (card.name, card.settings["steps"], card.settings["guidance_scale"]) == ("reference", 7, 1.5)
+    assert load_generator("reference", steps=2).card.settings["steps"] == 2
+    with pytest.raises(ModelError, match="takes nothing after its name; found 'x'"):
+        load_generator("reference:x")

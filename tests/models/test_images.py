@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from PIL import Image
 
-from clinometer.models.images import blank_reason, decode_image, encode_png, image_sha256, sha256
+from clinometer.models.images import FORMATS, blank_reason, decode_image, encode_png, image_sha256, sha256
 
 RAMP = np.linspace(0, 255, 64, dtype=np.uint8).reshape(8, 8)
 
@@ -123,13 +123,18 @@ def test_of_an_animation_the_first_frame_is_taken(kind):
     assert np.abs(np.asarray(found.image, int) - np.asarray(picture(), int)).mean() < 2
 
 
+def chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
 def test_a_huge_image_is_refused_before_it_is_decoded():
-    header = struct.pack(">IIBBBBB", 20_000, 20_000, 8, 2, 0, 0, 0)
-    chunk = struct.pack(">I", 13) + b"IHDR" + header + struct.pack(">I", zlib.crc32(b"IHDR" + header))
-    bomb = b"\x89PNG\r\n\x1a\n" + chunk + b"\0" * 64
-    found = decode_image(bomb)
-    assert found.status == "failed"
-    assert "64,000,000" in found.reason
+    for side, said in ((9_000, "it has 9000 x 9000 pixels"), (20_000, "more pixels than Pillow decodes")):
+        header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+        bomb = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
+        found = decode_image(bomb)
+        assert found.status == "failed"
+        assert said in found.reason
+        assert "64,000,000" in found.reason
     found = decode_image(file_of(picture()), max_pixels=63)
     assert found.reason == "it has 8 x 8 pixels, more than the limit of 63"
 
@@ -156,6 +161,11 @@ def test_a_truncated_file_has_a_reason(kind):
     found = decode_image(data[: len(data) // 2])
     assert found.status == "failed"
     assert found.reason
+
+
+def test_every_format_that_is_named_can_be_read():
+    Image.init()
+    assert set(FORMATS) <= set(Image.OPEN)
 
 
 def test_a_missing_file_has_a_reason_without_its_path(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from math import atan2, hypot, nan
 from typing import Any
@@ -47,6 +48,12 @@ def report_input(**changes: Any) -> ReportInput:
         "curve": curve(scores),
     }
     return ReportInput(**(fields | changes))
+
+
+def small_input(**changes: Any) -> ReportInput:
+    """Build the same report with a few of its images: quick to draw."""
+    whole = report_input(**changes)
+    return whole if "samples" in changes else replace(whole, samples=whole.samples[:40])
 
 
 def planted_truth(suite: Suite) -> dict[str, dict[str, float]]:

@@ -8,7 +8,7 @@ import pytest
 from clinometer.report import Curve, render_html
 from clinometer.suites import load_suite
 from tests.report.page import Page
-from tests.report.synthetic import report_input
+from tests.report.synthetic import report_input, small_input
 
 NUMBERS = ["value", "low", "high", "stimulus_low", "stimulus_high", "p", "q", "null"]
 
@@ -18,18 +18,18 @@ def section(page: Page, name: str) -> str:
 
 
 def test_no_scores_at_all():
-    page = Page(render_html(report_input(scores=pd.DataFrame())))
+    page = Page(render_html(small_input(scores=pd.DataFrame())))
     assert "Nothing could be measured" in page.find("p", class_="finding")[0].text
     assert "holds no scores" in section(page, "table")
     assert not [e for e in page.find("section") if e.attributes.get("id") in ("stages", "internal")]
 
 
 def test_every_number_is_missing():
-    scores = report_input().scores
+    scores = small_input().scores
     scores = scores.assign(
         **dict.fromkeys(NUMBERS, nan), verdict="not measured", reason="no image of the target"
     )
-    page = Page(render_html(report_input(scores=scores)))
+    page = Page(render_html(small_input(scores=scores)))
     assert "could not be measured" in section(page, "verdicts")
     assert "no image of the target" in section(page, "verdicts")
     assert "no concept has an MCAS" in section(page, "categories")
@@ -38,58 +38,58 @@ def test_every_number_is_missing():
 @pytest.mark.parametrize("metric", ["mcas", "internal_bias", "internal_bias_summary", "xmcas", "xmcas_group",
                                     "profile", "share", "category", "category_by_sign"])  # fmt: skip
 def test_any_metric_may_be_missing(metric: str):
-    scores = report_input().scores
-    Page(render_html(report_input(scores=scores[scores.metric != metric])))
+    scores = small_input().scores
+    Page(render_html(small_input(scores=scores[scores.metric != metric])))
 
 
 @pytest.mark.parametrize("column", ["verdict", "reason", "stimulus_low", "q", "group", "n_target", "null"])
 def test_any_column_may_be_missing_or_empty(column: str):
-    scores = report_input().scores
-    Page(render_html(report_input(scores=scores.drop(columns=column))))
-    Page(render_html(report_input(scores=scores.assign(**{column: None}))))
+    scores = small_input().scores
+    Page(render_html(small_input(scores=scores.drop(columns=column))))
+    Page(render_html(small_input(scores=scores.assign(**{column: None}))))
 
 
 def test_no_verdict_is_not_a_verdict():
-    scores = report_input().scores.drop(columns="verdict")
-    page = Page(render_html(report_input(scores=scores)))
+    scores = small_input().scores.drop(columns="verdict")
+    page = Page(render_html(small_input(scores=scores)))
     assert "has no verdict" in section(page, "verdicts")
     assert "leans" not in " ".join(e.text for e in page.find("p", class_="said"))
 
 
 def test_no_third_group():
-    page = Page(render_html(report_input(suite=load_suite("mcas"))))
+    page = Page(render_html(small_input(suite=load_suite("mcas"))))
     assert "no third axis" in section(page, "plane")
     assert not [e for e in page.find("svg") if "plane" in e.attributes.get("aria-labelledby", "")]
 
 
 def test_one_encoder():
-    scores = report_input().scores
+    scores = small_input().scores
     scores = scores[scores.encoder != "ViT-B-32/openai"]
     page = Page(
-        render_html(report_input(scores=scores, encoder_cards={"reference/clip": {"name": "reference/clip"}}))
+        render_html(small_input(scores=scores, encoder_cards={"reference/clip": {"name": "reference/clip"}}))
     )
     assert "Only one encoder" in section(page, "stages")
 
 
 def test_nothing_planted():
-    page = Page(render_html(report_input(planted=None)))
+    page = Page(render_html(small_input(planted=None)))
     assert not [e for e in page.elements if e.attributes.get("id") == "planted"]
     assert "emoji-like" not in section(page, "method")
 
 
 def test_no_images():
-    page = Page(render_html(report_input(samples=pd.DataFrame())))
+    page = Page(render_html(small_input(samples=pd.DataFrame())))
     assert "holds no images" in section(page, "gallery")
 
 
 def test_an_image_that_cannot_be_read_is_shown_as_such():
-    page = Page(render_html(report_input(image=lambda _: b"\x89PNG broken")))
+    page = Page(render_html(small_input(image=lambda _: b"\x89PNG broken")))
     assert not page.find("img")
     assert "unreadable" in section(page, "gallery")
 
 
 def test_no_curve():
-    page = Page(render_html(report_input(curve=Curve(reason="too few stable points for a curve"))))
+    page = Page(render_html(small_input(curve=Curve(reason="too few stable points for a curve"))))
     assert "too few stable points" in section(page, "internal")
     assert "LOESS curve" not in section(page, "internal")
 
@@ -102,19 +102,19 @@ def test_no_margin_and_no_stereotype():
             target["stereotype"] = None
     from clinometer.suites import suite_from_mapping
 
-    page = Page(render_html(report_input(suite=suite_from_mapping(bare, source="test"))))
+    page = Page(render_html(small_input(suite=suite_from_mapping(bare, source="test"))))
     assert "counts as no leaning" not in section(page, "categories")
     assert "tied to no group" in section(page, "internal")
 
 
 def test_a_large_run_shows_the_first_of_every_prompt():
     suite = load_suite("mcas").with_options(images=60)
-    page = Page(render_html(report_input(suite=suite)))
+    page = Page(render_html(report_input(suite=suite, scores=pd.DataFrame())))
     assert "more in the run" in section(page, "gallery")
     assert len(page.find("img")) < 28 * 60
 
 
 def test_an_empty_cell_of_pandas_is_empty():
-    scores = report_input().scores.convert_dtypes()
+    scores = small_input().scores.convert_dtypes()
     scores["reason"] = pd.Series([pd.NA] * len(scores), dtype="string")
-    assert "NA" not in {e.text for e in Page(render_html(report_input(scores=scores))).find("td")}
+    assert "NA" not in {e.text for e in Page(render_html(small_input(scores=scores))).find("td")}

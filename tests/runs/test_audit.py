@@ -221,6 +221,25 @@ def test_a_run_without_a_single_image_says_so_everywhere(tmp_path):
     assert b"<b>device</b>" not in run.directory.read_bytes("report.html")
 
 
+class Unlucky(Painter):
+    def generate(self, requests):
+        for result in super().generate(requests):
+            unlucky = self.drawn % 10 == 0
+            yield GenerationResult(result.id, "failed", None, "bad luck") if unlucky else result
+
+
+def test_failed_images_are_drawn_anew_when_asked(tmp_path, finished):
+    run = audit(tmp_path / "run", model=Unlucky())
+    assert (run.samples.status == "failed").sum() == 5
+    assert table_bytes(run) != table_bytes(finished)
+    painter = Painter()
+    assert (audit(run.url, model=painter).samples.status == "failed").sum() == 5
+    assert painter.drawn == 0
+    again = audit(run.url, model=painter, retry_failed=True)
+    assert 0 < painter.drawn <= 5 * 8
+    assert table_bytes(again) == table_bytes(finished)
+
+
 def test_a_full_disk_keeps_the_parts_before(tmp_path, monkeypatch, finished):
     from clinometer.runs.storage import Directory
 

@@ -44,6 +44,7 @@ def audit(
     text_targets: Annotated[
         str | None, typer.Option(help="What stands for a target in text: prompt or keyword. [default: the suite's]")
     ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Draw images anew that failed earlier.")] = False,
 ) -> None:
     """Audit a model: draw, embed, score, report. Stopped, the same command goes on where it was."""
     from clinometer import api
@@ -63,6 +64,7 @@ def audit(
             device=device,
             dtype=dtype,
             text_targets=text_targets,  # type: ignore[arg-type]
+            retry_failed=retry_failed,
             progress=progress,
         )
     print_summary(run)

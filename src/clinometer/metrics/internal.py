@@ -13,32 +13,29 @@ from clinometer.stats.smoothing import Curve, loess_curve
 
 
 def signed_diffusion_bias(ii: ArrayLike, tt: ArrayLike) -> np.ndarray:
-    """``|II| − |TT|``, in [−2, 2]; positive: images lean more than the text encoder does. δ is its magnitude."""
+    """``|II| − |TT|``, in [−2, 2]; positive: images lean more than the text encoder. δ is its magnitude."""
     return np.asarray(np.abs(ii) - np.abs(tt))
 
 
 def diffusion_bias(ii: ArrayLike, tt: ArrayLike) -> np.ndarray:
     """Diffusion bias ``δ = ||II| − |TT||`` (eq. 4), in [0, 2]; it says how much, not which way."""
-    return np.abs(signed_diffusion_bias(ii, tt))
+    return np.asarray(np.abs(signed_diffusion_bias(ii, tt)))
 
 
 def signed_bias_amplification(itp: ArrayLike, ita: ArrayLike, tt: ArrayLike) -> np.ndarray:
-    """``(ITP + ITA) / (2 TT)``; negative where text–image and text–text lean opposite ways; NaN at TT = 0."""
-    denominator = 2 * np.asarray(tt, np.result_type(tt, np.float32))
+    """``(ITP + ITA) / (2 TT)``; negative: text–image and text–text lean opposite ways; NaN at TT = 0."""
+    numerator, denominator = np.add(itp, ita), 2 * np.asarray(tt)
+    undefined = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), np.nan)
     with np.errstate(over="ignore"):
-        return np.divide(
-            np.add(itp, ita),
-            denominator,
-            out=np.full_like(denominator + np.add(itp, ita), np.nan),
-            where=denominator != 0,
-        )
+        return np.asarray(np.divide(numerator, denominator, out=undefined, where=denominator != 0))
 
 
 def bias_amplification(itp: ArrayLike, ita: ArrayLike, tt: ArrayLike) -> np.ndarray:
-    """Bias amplification ``α = |(ITP + ITA) / (2 TT)|`` (eq. 5), from 0 up; undefined (NaN) at TT = 0, and it
-    explodes near it: above 1 text-to-image leans more than text alone.
-    """  # noqa: D205
-    return np.abs(signed_bias_amplification(itp, ita, tt))
+    """Bias amplification ``α = |(ITP + ITA) / (2 TT)|`` (eq. 5), from 0 up; NaN at TT = 0.
+
+    Above 1, text-to-image leans more than text alone. It explodes near TT = 0.
+    """
+    return np.asarray(np.abs(signed_bias_amplification(itp, ita, tt)))
 
 
 def aligned_diffusion_bias(
@@ -54,5 +51,5 @@ def aligned_diffusion_bias(
 
 
 def delta_alpha_curve(delta: ArrayLike, alpha: ArrayLike) -> Curve:
-    """LOESS of bias amplification on diffusion bias (the paper's figures 3 and 4); targets with a NaN are left out."""
+    """LOESS of bias amplification on diffusion bias (the paper's figures 3, 4); a NaN leaves a target out."""
     return loess_curve(np.asarray(delta), np.asarray(alpha))

@@ -52,8 +52,10 @@ def mcas(
 
     ::
 
-        II  = mean_{w ∈ target images} s(w, images A, images B)      ITA = mean_{w ∈ target images} s(w, texts A, texts B)
-        ITP = mean_{w ∈ target texts}  s(w, images A, images B)      TT  = mean_{w ∈ target texts}  s(w, texts A, texts B)
+        II  = mean_{w ∈ target images} s(w, images A, images B)
+        ITP = mean_{w ∈ target texts}  s(w, images A, images B)
+        ITA = mean_{w ∈ target images} s(w, texts A, texts B)
+        TT  = mean_{w ∈ target texts}  s(w, texts A, texts B)
         MCAS = II + ITP + ITA + TT
 
     An argument that is ``None`` leaves the components that need it NaN, and with them every number made of

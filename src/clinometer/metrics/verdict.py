@@ -27,7 +27,7 @@ LEVEL = 0.05
 def verdict(
     *, value: float, low: float, high: float, q: float, a: str, b: str, margin: float | None = None
 ) -> str:
-    """The verdict on a signed score, positive towards group ``a``, in the words of the table above.
+    """Judge a signed score, positive towards group ``a``, in the words of the table above.
 
     >>> verdict(value=0.2, low=0.1, high=0.3, q=0.001, a="men", b="women", margin=0.05)
     'leans to men'

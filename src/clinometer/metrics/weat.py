@@ -1,4 +1,4 @@
-"""WEAT: do two sets of targets associate differently with two sets of attributes?
+"""WEAT: whether two sets of targets associate differently with two sets of attributes.
 
 Caliskan, Bryson & Narayanan (2017). SEAT and iEAT are the same formula over sentence and image embeddings.
 """
@@ -62,8 +62,8 @@ def weat(
 
     ::
 
-        statistic = mean_{x∈X} s(x, A, B) − mean_{y∈Y} s(y, A, B)                     in [−4, 4]
-        effect size = statistic / std_{w∈X∪Y} s(w, A, B)                              ddof = 1 as Caliskan; WEFE uses 0
+        statistic = mean_{x∈X} s(x, A, B) − mean_{y∈Y} s(y, A, B)       in [−4, 4]
+        effect size = statistic / std_{w∈X∪Y} s(w, A, B)                ddof = 1 as Caliskan; WEFE uses 0
 
     (Caliskan's own statistic is ``Σ_X s − Σ_Y s``; for sets of equal size it is n times this one, with the
     same p.)
@@ -88,7 +88,14 @@ def weat(
     s_x = np.asarray(association_scores(x, a, b), np.float64)
     s_y = np.asarray(association_scores(y, a, b), np.float64)
     pool, in_x = np.concatenate([s_x, s_y]), np.arange(len(s_x) + len(s_y)) < len(s_x)
-    test = _test(pool, in_x, alternative, method, permutations, np.random.default_rng(rng))
+    test = _test(
+        pool,
+        in_x,
+        alternative=alternative,
+        method=method,
+        permutations=permutations,
+        rng=np.random.default_rng(rng),
+    )
     statistic = float(s_x.mean() - s_y.mean())
     spread = float(pool.std(ddof=ddof)) if len(pool) > ddof else nan
     tied = not spread > 1e-12 * float(np.abs(pool).max())
@@ -110,6 +117,7 @@ def weat(
 def _test(
     pool: np.ndarray,
     in_x: np.ndarray,
+    *,
     alternative: Alternative,
     method: str,
     permutations: int,
@@ -122,8 +130,8 @@ def _test(
     countable = math.comb(len(pool), int(in_x.sum())) <= EXACT_LIMIT
     if method == "exact" and not countable:
         raise InvalidInputError(
-            f"method: {len(pool)} targets have too many splits to count (at most {MEET_IN_THE_MIDDLE_LIMIT} targets); "
-            "use 'auto' or 'sampled'"
+            f"method: {len(pool)} targets have too many splits to count (at most "
+            f"{MEET_IN_THE_MIDDLE_LIMIT} targets); use 'auto' or 'sampled'"
         )
     limit = EXACT_LIMIT if method != "sampled" else 0
     return permute_labels(

@@ -17,7 +17,7 @@ from clinometer.errors import InvalidInputError
 CENTROID = (1 / 3, 0.0)
 """(similarity, MCAS) of an unbiased target: the centre of the triangle (0, 1), (0, −1), (1, 0)."""
 
-UNBIASED_ANGLE = float(np.arctan2(*CENTROID[:1], 1.0))
+UNBIASED_ANGLE = float(np.arctan2(1 / 3, 1))
 """Angle of the centroid: atan2(1/3, 1) = 0.3217 rad = 18.43°. (The paper prints 0.17, which is wrong.)"""
 
 Number: TypeAlias = "float | np.ndarray"

@@ -95,9 +95,10 @@ def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
 
     if source:
         raise ModelError(f"the reference model takes nothing after its name; found {source!r}")
-    defaults = {key: reference.card()[key] for key in ("steps", "guidance_scale")}
+    made_for = reference.card()["defaults"]
+    defaults = {"name": "reference", "steps": made_for["steps"], "guidance_scale": made_for["guidance"]}
     given = {key: value for key, value in options.items() if value is not None}
-    return load(str(reference.pipeline_path()), **(defaults | {"name": "reference"} | given))
+    return load(str(reference.pipeline_path()), **(defaults | given))
 
 
 def default_batch_size(device: str, size: tuple[int, int] | None) -> int:
@@ -144,7 +145,9 @@ def _open(found: Source, dtype: torch.dtype, variant: str | None) -> Any:
         each.name for each in parameters if each.default is each.empty and each.kind != each.VAR_KEYWORD
     ]
     named = {each.name for each in parameters}
-    if "prompt" not in named or "generator" not in named or set(needed) - {"prompt"}:
+    takes_prompt_and_seed = {"prompt", "generator"} <= named
+    # Pipelines that change a given image declare it optional too, and stop without it.
+    if not takes_prompt_and_seed or set(needed) - {"prompt"} or "image" in named:
         raise ModelError(
             f"{found.name}: a {type(pipeline).__name__} needs more than a prompt; "
             "expected a text-to-image pipeline"
@@ -154,10 +157,11 @@ def _open(found: Source, dtype: torch.dtype, variant: str | None) -> Any:
 
 def _scheduler(name: str, pipeline: Any) -> Any:
     kind: Any = getattr(diffusers, name, None)
-    if not (inspect.isclass(kind) and issubclass(kind, diffusers.SchedulerMixin)):
+    if not (isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin)):
         known = ", ".join(each.__name__ for each in pipeline.scheduler.compatibles)
         raise ModelError(f"scheduler: found {name!r}, expected a class of diffusers: {known}")
-    return kind.from_config(pipeline.scheduler.config)
+    replaced: Any = kind
+    return replaced.from_config(pipeline.scheduler.config)
 
 
 def _settings(pipeline: Any, **asked: float | None) -> dict[str, Any]:

@@ -22,22 +22,7 @@ MAX_PIXELS = 64_000_000
 BLANK_TOLERANCE = 2
 """Values of a channel that lie this close together, of 255, count as one: JPEG blurs one colour so far."""
 
-FORMATS = (
-    "PNG",
-    "JPEG",
-    "WEBP",
-    "GIF",
-    "BMP",
-    "TIFF",
-    "AVIF",
-    "JPEG2000",
-    "PPM",
-    "TGA",
-    "ICO",
-    "MPO",
-    "DIB",
-    "QOI",
-)
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "DIB", "QOI")
 """The formats that are read; those whose decoders start other programs (EPS, WMF) are not among them."""
 
 

@@ -19,7 +19,8 @@ from clinometer.models._encoding import IMAGE_BATCH, TEXT_BATCH, encode_in_batch
 from clinometer.models.protocols import Card
 from clinometer.models.weights import PICKLES, describe, hash_files, locate
 
-import open_clip  # isort: skip - _torch declares the torchvision operators that it needs
+import open_clip  # isort: skip - after _torch, which declares the torchvision operators that it needs
+from open_clip.transform import PreprocessCfg, image_transform_v2  # isort: skip
 
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
@@ -122,11 +123,11 @@ def load(
     precision = dtype_name(resolve_dtype("float32" if dtype in (None, "auto") else dtype, chosen_device))
     model = _open(architecture, found, chosen_device, PRECISIONS[precision])
     tokenizer = open_clip.get_tokenizer(architecture)
-    preprocess = open_clip.PreprocessCfg(**model.visual.preprocess_cfg)
+    preprocess = PreprocessCfg(**model.visual.preprocess_cfg)
     return OpenClipEncoder(
         model,
         tokenizer,
-        open_clip.image_transform_v2(preprocess, is_train=False),
+        image_transform_v2(preprocess, is_train=False),
         _card(architecture, found, model, tokenizer, precision),
         batch_size=batch_size or IMAGE_BATCH,
     )

@@ -56,7 +56,7 @@ def load_generator(spec: str, **options: Any) -> Generator:
     """
     found = _split(GENERATORS, spec)
     if found is None:
-        if not (Path(spec).expanduser().is_dir() or HUB_ID.fullmatch(spec)):
+        if not (_is_directory(spec) or HUB_ID.fullmatch(spec)):
             raise _unknown(GENERATORS, spec)
         found = _entry(GENERATORS, "diffusers"), spec
     return cast(Generator, _build(*found, options))
@@ -80,7 +80,7 @@ def load_encoder(spec: str, **options: Any) -> Encoder:
     """
     found = _split(ENCODERS, spec)
     if found is None:
-        if Path(spec).expanduser().is_dir():
+        if _is_directory(spec):
             found = _entry(ENCODERS, "transformers"), spec
         elif spec.partition("/")[0] in open_clip_architectures() and "/" in spec:
             found = _entry(ENCODERS, "open_clip"), spec
@@ -108,6 +108,10 @@ def registered() -> list[tuple[str, str, str]]:
             for point in sorted(entry_points(group=group), key=lambda point: point.name)
         ]
     return rows
+
+
+def _is_directory(spec: str) -> bool:
+    return spec != "" and Path(spec).expanduser().is_dir()
 
 
 def _split(group: str, spec: str) -> tuple[EntryPoint, str] | None:

@@ -50,8 +50,9 @@ def _is_reference(card: Mapping[str, Any]) -> bool:
 def _curve(run: Run) -> Curve:
     rows = run.curves[run.curves.curve == "delta_alpha"].sort_values("x")
     x, y, low, high = (rows[name].tolist() for name in ("x", "y", "low", "high"))
-    reason = "" if len(rows) else "too few stable points for a curve"
-    return Curve(x, y, low, high, method="LOESS", reason=reason)
+    reason = "" if len(rows) else "too few points for a curve"
+    method = "LOESS through every concept with both numbers, unstable ones included"
+    return Curve(x, y, low, high, method=method, reason=reason)
 
 
 def _image_reader(run: Run) -> Callable[[str], bytes | None]:

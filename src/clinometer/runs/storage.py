@@ -81,6 +81,11 @@ class Directory:
                 "make room or fix the permission and give the same command again"
             ) from error
 
+    def remove(self, name: str) -> None:
+        """Remove a file if it is there."""
+        if self.exists(name):
+            self.fs.rm_file(self.path(name))
+
     def read_bytes(self, name: str) -> bytes:
         """Read a file.
 

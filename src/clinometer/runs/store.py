@@ -129,6 +129,19 @@ class Run:
         rows: list[dict[str, Any]] = self.directory.read_table(samples_name(part)).to_pylist()
         return rows
 
+    def forget_failures(self) -> int:
+        """Remove the parts that hold failed images, and what was made of them, so that they are drawn anew.
+
+        Refused images stay: a refusal is the model's answer. Returns the number of failed images.
+        """
+        samples = self.samples
+        failed = set(samples.id[samples.status == "failed"])
+        for part in {self._part_of[identifier] for identifier in failed}:
+            for encoder in self.encoder_cards:  # first: an embedding must not outlive its image
+                self.directory.remove(f"{embeddings_name(encoder)}/part-{part:05d}.parquet")
+            self.directory.remove(samples_name(part))
+        return len(failed)
+
     @property
     def samples(self) -> pd.DataFrame:
         """Every finished sample without its pixels, in plan order."""

@@ -62,7 +62,8 @@ def association_scores(targets: Array, a: Array, b: Array) -> Array:
     direction = association_direction(a, b)
     if targets.shape[1] != direction.shape[0]:
         raise InvalidInputError(
-            f"targets: {targets.shape[1]} dimensions, but a and b have {direction.shape[0]}; use one encoder for all"
+            f"targets: {targets.shape[1]} dimensions, but a and b have {direction.shape[0]}; "
+            "use one encoder for all"
         )
     if isinstance(targets, np.ndarray) and isinstance(direction, np.ndarray):
         return project_rows(targets, direction, name="targets")
@@ -70,7 +71,7 @@ def association_scores(targets: Array, a: Array, b: Array) -> Array:
 
 
 def association_direction(a: Array, b: Array) -> Array:
-    """The direction ``d = mean(â) − mean(b̂)`` from attribute set B to attribute set A: (dim,), ‖d‖ ≤ 2.
+    """Direction from attribute set B to A, ``d = mean(â) − mean(b̂)``: (dim,), ‖d‖ ≤ 2.
 
     Neither the two means nor ``d`` is normalised: the length of ``d`` says how far the two sets lie apart.
     """
@@ -139,7 +140,7 @@ def _available_cores() -> int:
 def _divide_by_lengths(
     x: np.ndarray, direction: np.ndarray, dots: np.ndarray, squares: np.ndarray, name: str
 ) -> np.ndarray:
-    """``dots / √squares``; the few rows whose squares left the safe range are done again, scaled and checked."""
+    """``dots / √squares``; rows whose squares left the safe range are checked and done again, scaled."""
     limits = np.finfo(squares.dtype)
     # Not `<` and `>`: a NaN must land among the rows that are looked at again.
     unsafe = np.flatnonzero(~((squares > limits.tiny * 2**40) & (squares < limits.max)))

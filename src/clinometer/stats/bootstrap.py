@@ -64,7 +64,7 @@ def percentile_interval(draws: np.ndarray, confidence: float = 0.95) -> Interval
 
 
 def fold_interval(low: np.ndarray, high: np.ndarray) -> Interval:
-    """The interval of |θ| from an interval of θ: its image under the absolute value.
+    """Interval of |θ| from an interval of θ: its image under the absolute value.
 
     If the interval of θ covers θ, its image covers |θ|, so the coverage is at least that of the interval of
     θ. (Percentiles of |draws| are no such interval: none of them is 0 or below, so they never cover |θ| = 0.)
@@ -76,8 +76,7 @@ def fold_interval(low: np.ndarray, high: np.ndarray) -> Interval:
 
 
 def ball_interval(value: np.ndarray, deviations: np.ndarray, confidence: float = 0.95) -> Interval:
-    """Interval of ``‖θ‖`` from the bootstrap deviations ``‖θ* − θ̂‖`` (draws first): value ∓ their quantile,
-    from 0 up.
+    """Interval of ``‖θ‖`` from the bootstrap deviations ``‖θ* − θ̂‖``: value ∓ their quantile, from 0 up.
 
     By the reverse triangle inequality ``|‖θ̂‖ − ‖θ‖| ≤ ‖θ̂ − θ‖``, so it covers at least as often as the ball
     around θ̂ covers θ. Percentiles of ``‖θ*‖`` do not: noise only lengthens a vector, so near θ = 0 they all

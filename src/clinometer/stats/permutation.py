@@ -5,9 +5,9 @@ The statistic is linear in the labels::
     S = Σ_blocks ( mean_{i∈A} x_i − mean_{i∈B} x_i )
 
 With one block it is the usual difference of means; with several (image attributes and word attributes of
-MCAS) the blocks are permuted apart and their differences add. Because the total ``T`` of a block is fixed,
-``mean_A x − mean_B x = Σ_i m_i x_i (1/n_A + 1/n_B) − T/n_B`` with ``m`` the 0/1 membership of A: every
-relabelling of every row of values is one matrix product.
+MCAS) the blocks are permuted apart and their differences add. Because the total T of a block is fixed,
+``mean_A x − mean_B x = Σ_i m_i x_i (1/n_A + 1/n_B) − T/n_B`` with ``m`` the 0/1 membership of A, and T = 0
+once x is centred: every relabelling of every row of values is one matrix product.
 
 p-values: exact where the splits can be counted, else sampled with the observed labelling included, so that
 they are never 0 (Phipson & Smyth 2010, *Permutation P-values should never be zero*).
@@ -58,36 +58,34 @@ class PermutationTest:
 
 @dataclass(frozen=True)
 class MembershipStatistic:
-    """``S(m) = m·y − c`` for the 0/1 membership m of A: the linear form that all tests here share.
+    """``S(m) = m·y`` for the 0/1 membership m of A: the linear form that all tests here share.
 
     ``y`` (rows × items) is centred within blocks, which changes no S and keeps rounding small beside the
     spread. ``tolerance`` (rows,) is what counts as a tie: far above rounding, far below any real difference.
     """
 
     y: np.ndarray
-    offset: np.ndarray
     tolerance: np.ndarray
 
     def __call__(self, members: np.ndarray) -> np.ndarray:
-        """(splits × items) memberships → (splits × rows) statistics."""
-        return members.astype(self.y.dtype, copy=False) @ self.y.T - self.offset
+        """Map (splits × items) memberships to (splits × rows) statistics."""
+        return np.asarray(members.astype(self.y.dtype, copy=False) @ self.y.T)
 
 
 def membership_statistic(
     values: np.ndarray, labels: np.ndarray, blocks: np.ndarray | None = None
 ) -> MembershipStatistic:
-    """The linear form of ``Σ_blocks (mean_A − mean_B)``; see the module's derivation."""
+    """Bring ``Σ_blocks (mean_A − mean_B)`` into its linear form; see the module's derivation."""
     values = np.asarray(values, np.float64)
     blocks = np.zeros(len(labels), int) if blocks is None else blocks
-    y, offset = np.empty_like(values), np.zeros(len(values))
+    y = np.empty_like(values)
     for block in np.unique(blocks):
         inside = blocks == block
         n_a, n_b = np.sum(labels & inside), np.sum(~labels & inside)
         centred = values[:, inside] - values[:, inside].mean(axis=1, keepdims=True)
         y[:, inside] = centred * (1 / n_a + 1 / n_b)
-        offset += centred.sum(axis=1) / n_b
     tolerance = 1e-10 * np.abs(y).sum(axis=1) + 1e-14 * np.abs(values).max(axis=1)
-    return MembershipStatistic(y, offset, tolerance)
+    return MembershipStatistic(y, tolerance)
 
 
 def permute_labels(
@@ -157,10 +155,8 @@ def split_test(
     n_splits = math.comb(len(labels), size)
     extreme = np.array(
         [
-            _count_extreme_splits(y, size, offset, seen, tolerance, alternative) if np.isfinite(seen) else 0
-            for y, offset, seen, tolerance in zip(
-                statistic.y, statistic.offset, observed, statistic.tolerance, strict=True
-            )
+            _count_extreme_splits(y, size, seen, tolerance, alternative) if np.isfinite(seen) else 0
+            for y, seen, tolerance in zip(statistic.y, observed, statistic.tolerance, strict=True)
         ]
     )
     return _test_record(observed, extreme, n_splits, True, alternative)
@@ -171,10 +167,10 @@ def at_least_as_extreme(
 ) -> np.ndarray:
     """Whether each drawn statistic is at least as extreme as the observed one; ties count."""
     if alternative == "two-sided":
-        return np.abs(drawn) >= np.abs(observed) - tolerance
+        return np.asarray(np.abs(drawn) >= np.abs(observed) - tolerance)
     if alternative == "greater":
-        return drawn >= observed - tolerance
-    return drawn <= observed + tolerance
+        return np.asarray(drawn >= observed - tolerance)
+    return np.asarray(drawn <= observed + tolerance)
 
 
 def count_splits(labels: np.ndarray, strata: np.ndarray) -> int:
@@ -223,15 +219,15 @@ def _subsets(n: int, size: int) -> np.ndarray:
 
 
 def _count_extreme_splits(
-    y: np.ndarray, size: int, offset: float, observed: float, tolerance: float, alternative: Alternative
+    y: np.ndarray, size: int, observed: float, tolerance: float, alternative: Alternative
 ) -> int:
-    """Number of subsets of the given size whose statistic is at least as extreme as the observed one."""
+    """Count the subsets of the given size whose statistic is at least as extreme as the observed one."""
     half = len(y) // 2
     first, second = _sums_by_size(y[:half]), _sums_by_size(y[half:])
     level = abs(observed) if alternative == "two-sided" else observed
     count = 0
     for taken in range(max(0, size - len(second) + 1), min(size, len(first) - 1) + 1):
-        left, right = first[taken] - offset, second[size - taken]
+        left, right = first[taken], second[size - taken]
         if alternative in ("two-sided", "greater"):
             count += left.size * right.size - int(
                 np.searchsorted(right, level - tolerance - left, "left").sum()

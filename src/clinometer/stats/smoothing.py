@@ -12,7 +12,7 @@ _FEWEST_POINTS = 8  # below it a local line rests on fewer than six points at th
 
 @dataclass(frozen=True)
 class Curve:
-    """A fitted curve at the points ``x`` with a pointwise band; empty with a reason when it cannot be fitted."""
+    """A fitted curve at the points ``x`` with its pointwise band; empty, with a reason, without a fit."""
 
     x: np.ndarray
     y: np.ndarray

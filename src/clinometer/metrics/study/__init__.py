@@ -1,4 +1,4 @@
-"""A whole study: every number of a run, with intervals, tests and null expectations, from embeddings alone."""
+"""A whole study: every number of a run, with intervals, tests and nulls, from embeddings alone."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.composite_rows import internal_bias_rows, mcas_rows
+from clinometer.metrics.study.context import Settings, Study
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, TargetDesign, layout_of
 from clinometer.metrics.study.plane_rows import xmcas_group_rows, xmcas_rows
 from clinometer.metrics.study.profile_rows import profile_rows
 from clinometer.metrics.study.relabelling import pools_of
-from clinometer.metrics.study.rows import Study
 from clinometer.metrics.study.share_rows import share_rows
 from clinometer.metrics.study.summary_rows import category_rows, internal_bias_summary_rows, sign_rows
-from clinometer.metrics.study.views import Settings, views_of
+from clinometer.metrics.study.views import views_of
 
 __all__ = ["Design", "EncoderEmbeddings", "TargetDesign", "mcas_study"]
 
@@ -33,19 +33,19 @@ def mcas_study(
     All of them are functions of one tensor of mean cosines ``C[target, modality, group]``, so the cosines are
     computed once and 10,000 bootstrap replicates are weights times cosines. Rows:
 
-    ========================== =============================================================== =================
-    metric                     components                                                      encoders
-    ========================== =============================================================== =================
-    ``mcas``                   ii, itp, ita, tt, mcas (with p, q; verdict on mcas of "mean")   mean and each
-    ``internal_bias``          diffusion_bias, bias_amplification and their signed forms       mean and each
-    ``share``                  share, parity_gap                                               mean and each
-    ``internal_bias_summary``  {diffusion_bias, bias_amplification}_{min, max, mean,           mean
+    ========================== ============================================================= =================
+    metric                     components                                                    encoders
+    ========================== =============================================================================
+    ``mcas``                   ii, itp, ita, tt, mcas (with p, q; verdict on mcas of "mean") mean and each
+    ``internal_bias``          diffusion_bias, bias_amplification and their signed forms     mean and each
+    ``share``                  share, parity_gap                                             mean and each
+    ``internal_bias_summary``  {diffusion_bias, bias_amplification}_{min, max, mean,         mean
                                standard_error} per stereotype group and "all"
-    ``category``               mean, std per category and stereotype group ("": all)           mean
-    ``category_by_sign``       the same over the targets that measure positive or negative     mean
-    ``profile``                association per group, "g-h" per pair, norm                     mean
-    ``xmcas``, ``xmcas_group`` similarity, angle, distance, mcas, offset; with a third group   mean
-    ========================== =============================================================== =================
+    ``category``               mean, std per category and stereotype group ("": all)         mean
+    ``category_by_sign``       the same over the targets that measure positive or negative   mean
+    ``profile``                association per group, "g-h" per pair, norm                   mean
+    ``xmcas``, ``xmcas_group`` similarity, angle, distance, mcas, offset; with a third group mean
+    ========================== =============================================================================
 
     ``low``, ``high`` resample images within their prompts (targets and attributes), words fixed; the stimulus
     interval resamples the words within their group and the encoders too. What is missing (no images, one
@@ -66,8 +66,9 @@ def mcas_study(
         raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
     layout = layout_of(encoders, design)
     settings = Settings(n_resamples, n_permutations, seed, confidence)
-    study = Study(design, layout, settings, pools_of(design, layout, (design.a, design.b)).within)
-    views = views_of(encoders, design, layout, settings)
+    pair, everyone = pools_of(design, layout, (design.a, design.b)), pools_of(design, layout, design.groups)
+    study = Study(design, layout, settings, pair, everyone)
+    views = views_of(encoders, study)
     rows = [
         row
         for view in views

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 
 import numpy as np
@@ -15,9 +16,11 @@ from clinometer.metrics.internal import (
 )
 from clinometer.metrics.mcas import MODALITIES, components
 from clinometer.metrics.records import Score
+from clinometer.metrics.study.context import Study
+from clinometer.metrics.study.estimates import Estimate, Replicates, estimate
 from clinometer.metrics.study.reasons import ZERO_TT
-from clinometer.metrics.study.rows import Basis, Study, target_row, with_q_values
-from clinometer.metrics.study.views import Estimate, Replicates, View, estimate
+from clinometer.metrics.study.rows import Basis, target_row, with_q_values
+from clinometer.metrics.study.views import View
 from clinometer.metrics.verdict import verdict
 from clinometer.stats.permutation import PermutationTest
 from clinometer.stats.ratio import RatioInterval, fieller_interval
@@ -32,7 +35,7 @@ def mcas_rows(study: Study, view: View) -> list[Score]:
     for component in (*MODALITIES, "mcas"):
         basis = Basis(MODALITIES if component == "mcas" else (component,), study.pair)
         numbers = estimate(
-            view.targets, lambda c, name=component: _component(study, c, name), study.settings.confidence
+            view.targets, partial(_component, study, name=component), study.settings.confidence
         )
         if component == "tt":
             nothing = np.full_like(numbers.low, np.nan)
@@ -83,7 +86,7 @@ def signed_alpha(study: Study, tensor: np.ndarray) -> np.ndarray:
 
 
 def aligned_delta(study: Study, view: View, tensor: np.ndarray) -> np.ndarray:
-    """``|II| − |TT|`` of replicates, with the signs of the estimates held; see :func:`aligned_diffusion_bias`."""
+    """``|II| − |TT|`` of replicates, the signs of the estimates held; see :func:`aligned_diffusion_bias`."""
     signs = np.sign(components(view.targets.point, study.a, study.b))
     parts = components(tensor, study.a, study.b)
     return aligned_diffusion_bias(parts[..., 0], parts[..., 3], signs[..., 0], signs[..., 3])
@@ -113,7 +116,7 @@ def bias_amplification_estimate(study: Study, view: View) -> Estimate:
 
 def unstable_targets(study: Study, view: View) -> np.ndarray:
     """Targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
-    numbers = estimate(view.targets, lambda c: _component(study, c, "tt"), study.settings.confidence)
+    numbers = estimate(view.targets, partial(_component, study, name="tt"), study.settings.confidence)
     return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
 
 
@@ -129,7 +132,7 @@ def null_of_alpha(study: Study, view: View) -> np.ndarray:
     return np.where(np.isnan(drawn), np.inf, drawn)
 
 
-def _component(study: Study, tensor: np.ndarray, name: str) -> np.ndarray:
+def _component(study: Study, tensor: np.ndarray, *, name: str) -> np.ndarray:
     parts = components(tensor, study.a, study.b)
     return np.asarray(parts.sum(axis=-1) if name == "mcas" else parts[..., MODALITIES.index(name)])
 
@@ -150,14 +153,12 @@ def _fieller(study: Study, view: View, t: int) -> RatioInterval:
 
 
 def _flagged(row: Score, unstable: bool) -> Score:
-    """The row of an amplification, marked where TT may be 0."""
+    """Mark the row of an amplification where TT may be 0."""
     if not isfinite(row.value):
         return row if row.reason else replace(row, reason=ZERO_TT, flag="unstable")
-    if not unstable:
-        return row
     unbounded = not row.reason and not isfinite(row.stimulus_low)
     reason = "no stimulus interval: TT may be 0, so the ratio is unbounded" if unbounded else row.reason
-    return replace(row, flag="unstable", reason=reason)
+    return replace(row, flag="unstable" if unstable else "", reason=reason)
 
 
 def _test_fields(study: Study, component: str, test: PermutationTest | None, t: int) -> dict[str, object]:
@@ -173,7 +174,7 @@ def _test_fields(study: Study, component: str, test: PermutationTest | None, t: 
 
 
 def _what_is_permuted(study: Study, component: str) -> str:
-    images = f"attribute images permuted within {study.images_within}"
+    images = f"attribute images permuted within {study.pair_pools.within}"
     words = "attribute words permuted over the pool"
     if component == "mcas":
         return f"{images} and of {words}"

@@ -2,7 +2,7 @@
 
 ::
 
-    C[t, m, g] = Σ_i Σ_j w_i v_j cos(x_i, y_j)      x_i the items of target t, y_j the items of group g, in modality m
+    C[t, m, g] = Σ_i Σ_j w_i v_j cos(x_i, y_j)      x_i of target t, y_j of group g, in modality m
 
 with weights that sum to 1. Uniform weights give the estimate, bootstrap weights a replicate. The cosines are
 computed once; components, MCAS, δ, α, xMCAS and profiles are all functions of C.
@@ -120,10 +120,9 @@ def uniform_weights(layout: Layout, target_sizes: Sequence[int]) -> Weights:
 
 
 def mean_cosines(cosines: Cosines, layout: Layout, weights: Weights) -> np.ndarray:
-    """The tensor C under R rows of weights: (R × targets × 4 modalities × groups), modalities ii, itp, ita,
-    tt.
+    """Compute the tensor C under R rows of weights: (R × targets × 4 modalities × groups).
 
-    NaN where a target or a group has no item.
+    Modalities in the order ii, itp, ita, tt. NaN where a target or a group has no item.
     """
     n_rows = max(len(weights.images), len(weights.words), *(len(w) for w in weights.targets))
     kind = weights.images.dtype
@@ -147,10 +146,9 @@ def mean_cosines(cosines: Cosines, layout: Layout, weights: Weights) -> np.ndarr
 
 
 def item_means(cosines: Cosines) -> tuple[np.ndarray, np.ndarray]:
-    """Mean cosine of each attribute item to each target: images (2 × T × items; ii, itp), words (2 × T ×
-    items; ita, tt).
+    """Mean cosine of each attribute item to each target: images (2 × T × items; ii, itp), words (ita, tt).
 
-    ``mean_w cos(w, a) = â · mean(ŵ)``: with the targets fixed, every attribute item enters a component as one
+    ``mean_w cos(w, a) = â · mean(ŵ)``: with the targets fixed, an attribute item enters a component as one
     number.
     """
     images = np.stack([_column_means(cosines.image_image), cosines.text_image])
@@ -169,7 +167,7 @@ def _sum_by_group(left: np.ndarray, right: np.ndarray, slices: Sequence[slice], 
 
 
 def _replace_self_cosines(block: np.ndarray) -> None:
-    """Put each image's mean cosine with the others of its prompt where its cosine with itself stands, in place."""
+    """Replace each image's cosine with itself by its mean cosine with the others of its prompt."""
     n = len(block)
     others = block.sum(axis=1) - block.diagonal()
     np.fill_diagonal(block, others / (n - 1) if n > 1 else np.nan)

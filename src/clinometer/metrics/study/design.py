@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 
 import numpy as np
 
@@ -241,5 +241,4 @@ def _check_texts(embeddings: EncoderEmbeddings, design: Design, where: str) -> N
 
 
 def _slices(counts: Sequence[int]) -> tuple[slice, ...]:
-    ends = np.cumsum([0, *counts]).tolist()
-    return tuple(slice(start, stop) for start, stop in zip(ends[:-1], ends[1:], strict=True))
+    return tuple(slice(start, stop) for start, stop in pairwise(accumulate(counts, initial=0)))

@@ -9,9 +9,11 @@ import numpy as np
 
 from clinometer.metrics.mcas import MODALITIES, composite, group_similarity
 from clinometer.metrics.records import Score
+from clinometer.metrics.study.context import Study
+from clinometer.metrics.study.estimates import Estimate, Replicates, estimate, estimate_norm
 from clinometer.metrics.study.reasons import interval_reason, stimulus_reason, value_reason
-from clinometer.metrics.study.rows import Basis, Study, summary_row, target_row
-from clinometer.metrics.study.views import Estimate, Replicates, View, estimate, estimate_norm
+from clinometer.metrics.study.rows import Basis, summary_row, target_row
+from clinometer.metrics.study.views import View
 from clinometer.metrics.xmcas import CENTROID, xmcas
 
 
@@ -83,7 +85,7 @@ def xmcas_group_rows(study: Study, view: View) -> list[Score]:
 
 
 def offset(study: Study, groups: np.ndarray) -> np.ndarray:
-    """``k = −mean over the third group's prompts of MCAS(prompt as target)``: (…) from (… × prompts × 4 × groups)."""
+    """``k = −mean over the third group's prompts of MCAS(prompt as target)``, replicate by replicate."""
     third = study.design.index(str(study.design.third))
     own = np.array(study.layout.prompt_groups) == third
     return np.asarray(-composite(groups, study.a, study.b)[..., own].mean(axis=-1))
@@ -104,7 +106,7 @@ class _Angle:
 
 
 def _with_offset(study: Study, view: View) -> Replicates:
-    """The targets' tensors with one more target that carries k in every entry, replicate by replicate."""
+    """Append to the tensors one more target that carries k in every entry, replicate by replicate."""
     assert view.groups is not None
 
     def extend(tensor: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -150,7 +152,7 @@ def _over_groups(study: Study, values: np.ndarray) -> np.ndarray:
 
 
 def _prompt_name(study: Study, number: int) -> str:
-    """The text of an attribute prompt, or its place in its group."""
+    """Name an attribute prompt by its text, or by its place in its group."""
     g = study.layout.prompt_groups[number]
     place = number - study.layout.prompt_groups.index(g)
     texts = study.design.prompts.get(study.design.groups[g])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 
-from clinometer.metrics.mcas import MODALITIES, group_similarity
+from clinometer.metrics.mcas import MODALITIES, composite, group_similarity
 from clinometer.metrics.records import Score
-from clinometer.metrics.study.rows import Basis, Study, target_row, with_q_values
-from clinometer.metrics.study.views import View, estimate, estimate_norm
+from clinometer.metrics.study.context import Study
+from clinometer.metrics.study.estimates import estimate, estimate_norm
+from clinometer.metrics.study.rows import Basis, target_row, with_q_values
+from clinometer.metrics.study.views import View
 from clinometer.stats.permutation import at_least_as_extreme
 
 
@@ -24,12 +27,12 @@ def profile(tensor: np.ndarray) -> np.ndarray:
 
 
 def profile_rows(study: Study, view: View) -> list[Score]:
-    """The profile of every target, its length against its null, and MCAS of every pair of groups, ``4 (c_g − c_h)``."""
+    """Report every target's profile, its length, and ``4 (c_g − c_h)``, the MCAS of every pair of groups."""
     confidence = study.settings.confidence
     rows = []
     for g, name in enumerate(study.design.groups):
         basis = Basis(MODALITIES, study.everyone)
-        numbers = estimate(view.targets, lambda c, g=g: profile(c)[..., g], confidence)
+        numbers = estimate(view.targets, partial(_profile_of, g=g), confidence)
         rows += [
             target_row(study, view, t, basis, numbers, metric="profile", component="association", group=name)
             for t in study.target_numbers
@@ -37,7 +40,7 @@ def profile_rows(study: Study, view: View) -> list[Score]:
     for g, h in combinations(study.everyone, 2):
         numbers = estimate(
             view.targets,
-            lambda c, g=g, h=h: 4 * (group_similarity(c)[..., g] - group_similarity(c)[..., h]),
+            partial(composite, a=g, b=h),
             confidence,
         )
         component = f"{study.design.groups[g]}-{study.design.groups[h]}"
@@ -50,8 +53,12 @@ def profile_rows(study: Study, view: View) -> list[Score]:
     return rows + _norm_rows(study, view)
 
 
+def _profile_of(tensor: np.ndarray, g: int) -> np.ndarray:
+    return np.asarray(profile(tensor)[..., g])
+
+
 def _norm_rows(study: Study, view: View) -> list[Score]:
-    """‖profile‖: 0 only if the target is as near to every group; tested by permuting the labels of all groups."""
+    """‖profile‖: 0 only if all groups are as near; tested by permuting the labels of all groups."""
 
     def norm(x: np.ndarray) -> np.ndarray:
         return np.asarray(np.linalg.norm(x, axis=-1))

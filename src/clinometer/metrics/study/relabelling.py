@@ -1,9 +1,8 @@
-"""Permuted group labels: p-values of a target's association, and what scores average when labels mean
-nothing.
+"""Permuted group labels: p-values, and what a score averages when the labels mean nothing.
 
-With the targets fixed, every attribute item enters a component as one number, its mean cosine to the target
-(:func:`item_means`). Relabelling permutes which group an item counts for: images within matched pairs of
-prompts where the suite declares them, so that age or setting stays balanced; words over their whole pool.
+With the targets fixed, every attribute item enters a component as one number, its mean cosine to the target.
+Relabelling permutes which group an item counts for: images within matched pairs of prompts where the suite
+declares them, so that age or setting stays balanced; words over their whole pool.
 """
 
 from __future__ import annotations
@@ -46,8 +45,20 @@ class Pools:
     within: str
 
 
+@dataclass(frozen=True)
+class ItemMeans:
+    """Mean cosine of each attribute item to each target: images (2 × T × items), words (2 × T × items).
+
+    ``point`` is the tensor of mean cosines that they make under the true labels.
+    """
+
+    images: np.ndarray
+    words: np.ndarray
+    point: np.ndarray
+
+
 def pools_of(design: Design, layout: Layout, groups: Sequence[str]) -> Pools:
-    """The exchangeable items of the named groups."""
+    """Collect the exchangeable items of the named groups."""
     numbers = tuple(design.index(group) for group in groups)
     pairs = _pair_of_prompts(design, layout, groups)
     prompt_pairs = [
@@ -71,37 +82,33 @@ def pools_of(design: Design, layout: Layout, groups: Sequence[str]) -> Pools:
     return Pools(numbers, images, words, "the pool" if pairs is None else "matched prompts")
 
 
-def relabelled_tensor(
-    images: np.ndarray,
-    words: np.ndarray,
-    point: np.ndarray,
-    pools: Pools,
-    n_draws: int,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Tensors of mean cosines under random relabellings: (draws × T × 4 × groups) float32; other groups as observed."""
-    tensor = np.broadcast_to(point.astype(np.float32), (n_draws, *point.shape)).copy()
-    for pool, items, modalities, child in zip(
-        (pools.images, pools.words), (images, words), ((0, 1), (2, 3)), rng.spawn(2), strict=True
+def relabelled_tensor(items: ItemMeans, pools: Pools, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw tensors of mean cosines under random labels: (draws × T × 4 × groups) float32.
+
+    The groups that are not in the pools stay as observed.
+    """
+    tensor = np.broadcast_to(items.point.astype(np.float32), (n_draws, *items.point.shape)).copy()
+    for pool, means, modalities, child in zip(
+        (pools.images, pools.words), (items.images, items.words), ((0, 1), (2, 3)), rng.spawn(2), strict=True
     ):
         if not len(pool.labels):
             continue
         drawn = np.concatenate(list(sample_memberships(pool.labels, pool.strata, n_draws, child)))
         for g in np.unique(pool.labels):
-            members = (drawn == g).astype(np.float32) / np.sum(pool.labels == g)
-            for values, m in zip(items[..., pool.columns].astype(np.float32), modalities, strict=True):
+            members = (drawn == g).astype(np.float32) / np.float32(np.sum(pool.labels == g))
+            for values, m in zip(means[..., pool.columns].astype(np.float32), modalities, strict=True):
                 tensor[:, :, m, g] = members @ values.T
     return tensor
 
 
 def label_tests(
-    images: np.ndarray, words: np.ndarray, pools: Pools, n_permutations: int, rng: np.random.Generator
+    items: ItemMeans, pools: Pools, n_permutations: int, rng: np.random.Generator
 ) -> Mapping[str, PermutationTest | None]:
-    """Two-sided tests of ii, itp, ita, tt and mcas, one p a target; None where a group has no item.
+    """Test ii, itp, ita, tt and mcas of every target, two-sided; None where a group has no item.
 
     MCAS is tested under independent relabellings of images and of words, drawn together.
     """
-    image_values, word_values = images[..., pools.images.columns], words[..., pools.words.columns]
+    image_values, word_values = items.images[..., pools.images.columns], items.words[..., pools.words.columns]
     in_a_images, in_a_words = pools.images.labels == pools.groups[0], pools.words.labels == pools.groups[0]
     image_rng, word_rng, joint_rng = rng.spawn(3)
     tests: dict[str, PermutationTest | None] = dict.fromkeys(("ii", "itp", "ita", "tt", "mcas"))
@@ -154,7 +161,7 @@ def _halves(test: PermutationTest) -> tuple[PermutationTest, PermutationTest]:
 def _pair_of_prompts(
     design: Design, layout: Layout, groups: Sequence[str]
 ) -> dict[tuple[int, int], int] | None:
-    """Number of the pair of each (group, prompt), or None unless every prompt of these groups has a pair."""
+    """Give a number to the pair of each (group, prompt); None unless every prompt of these groups has one."""
     names = {
         group: design.pairs.get(group, (None,) * len(layout.prompt_sizes[design.index(group)]))
         for group in groups

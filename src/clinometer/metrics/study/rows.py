@@ -11,45 +11,11 @@ import numpy as np
 
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.metrics.records import Score
-from clinometer.metrics.study.design import Design, Layout
+from clinometer.metrics.study.context import Study
+from clinometer.metrics.study.estimates import Estimate
 from clinometer.metrics.study.reasons import interval_reason, stimulus_reason, value_reason
-from clinometer.metrics.study.views import Estimate, Settings, View
+from clinometer.metrics.study.views import View
 from clinometer.stats.multiplicity import benjamini_hochberg
-
-
-@dataclass(frozen=True)
-class Study:
-    """The design, the counts and the settings that all rows share; within what image labels are permuted."""
-
-    design: Design
-    layout: Layout
-    settings: Settings
-    images_within: str
-
-    @property
-    def a(self) -> int:
-        """Position of group a."""
-        return self.design.index(self.design.a)
-
-    @property
-    def b(self) -> int:
-        """Position of group b."""
-        return self.design.index(self.design.b)
-
-    @property
-    def pair(self) -> tuple[int, int]:
-        """Positions of groups a and b."""
-        return self.a, self.b
-
-    @property
-    def everyone(self) -> tuple[int, ...]:
-        """Positions of all groups."""
-        return tuple(range(len(self.design.groups)))
-
-    @property
-    def target_numbers(self) -> range:
-        """Positions of the targets."""
-        return range(len(self.design.targets))
 
 
 @dataclass(frozen=True)
@@ -71,7 +37,7 @@ def target_row(
     component: str,
     **fields: Any,
 ) -> Score:
-    """The row of one target; ``numbers`` has the targets on its first axis and nothing else."""
+    """Make the row of one target; ``numbers`` has one number a target."""
     target = study.design.targets[t]
     images = {"ii", "ita"} & set(basis.modalities)
     counts = study.layout.image_counts if {"ii", "itp"} & set(basis.modalities) else study.layout.word_counts
@@ -90,7 +56,7 @@ def target_row(
 
 
 def explained(study: Study, view: View, t: int | None, basis: Basis, row: Score) -> Score:
-    """The row with the reason of the first thing it lacks, unless it has one."""
+    """Give the row the reason of the first thing it lacks, unless it has one."""
     if row.reason:
         return row
     arguments = (study.layout, view.reads_text, t, basis.modalities, basis.groups)
@@ -105,7 +71,7 @@ def explained(study: Study, view: View, t: int | None, basis: Basis, row: Score)
 
 
 def summary_row(study: Study, view: View, targets: Sequence[int], numbers: Estimate, **fields: Any) -> Score:
-    """The row of a number about several targets; ``numbers`` is a single number, ``n_target`` counts the targets."""
+    """Make the row of one number about several targets, which ``n_target`` counts."""
     row = Score(encoder=view.encoder, **_at(numbers, ()), n_target=len(targets), **fields)
     if row.reason or not targets:
         return row if row.reason else replace(row, reason="no target with a defined score")
@@ -115,19 +81,19 @@ def summary_row(study: Study, view: View, targets: Sequence[int], numbers: Estim
 
 
 def with_q_values(rows: list[Score], family: str) -> list[Score]:
-    """The rows as one family of tests: Benjamini–Hochberg q-values beside their p-values."""
+    """Treat the rows as one family of tests: Benjamini–Hochberg q-values beside their p-values."""
     q_values = benjamini_hochberg(np.array([row.p for row in rows]))
     return [replace(row, q=float(q), family=family) for row, q in zip(rows, q_values, strict=True)]
 
 
 def bare(value: np.ndarray, *given: np.ndarray) -> Estimate:
-    """An estimate with no interval and no null, but those given: low, high, null."""
+    """Make an estimate with no interval and no null but those given: low, high, null."""
     nothing = np.full(np.shape(value), np.nan)
-    low, high, null = (*given, *[nothing] * (3 - len(given)))
+    low, high, null = [*given, nothing, nothing, nothing][:3]
     return Estimate(np.asarray(value), low, high, nothing, nothing, null)
 
 
-def _at(numbers: Estimate, index: int | tuple[()]) -> dict[str, float]:
+def _at(numbers: Estimate, index: int | tuple[()]) -> dict[str, Any]:
     names = ("value", "low", "high", "stimulus_low", "stimulus_high", "null")
     found = {name: float(getattr(numbers, name)[index]) for name in names}
     found = {name: number if isfinite(number) else nan for name, number in found.items()}

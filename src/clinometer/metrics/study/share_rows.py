@@ -1,4 +1,4 @@
-"""Rows of the share of a target's images that stand nearer to the words of group a than to those of group b."""
+"""Rows of the share of a target's images that are nearer to the words of group a than to those of b."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from math import isfinite
 import numpy as np
 
 from clinometer.metrics.records import Score
-from clinometer.metrics.study.rows import Basis, Study, bare, target_row
+from clinometer.metrics.study.context import Study
+from clinometer.metrics.study.rows import Basis, bare, target_row
 from clinometer.metrics.study.views import View
 from clinometer.stats.bootstrap import fold_interval
 from clinometer.stats.proportion import Proportion, parity_gap_null, wilson_interval
@@ -43,7 +44,7 @@ def _with_reason(row: Score) -> Score:
 
 
 def _share(study: Study, view: View, t: int) -> Proportion:
-    """Counts the images whose association with a's words against b's is positive."""
+    """Count the images whose association with a's words against b's is positive."""
     words = view.cosines.image_word[t]
     a, b = (study.layout.word_slices[g] for g in study.pair)
     if words[:, a].shape[1] == 0 or words[:, b].shape[1] == 0 or not isfinite(float(words.sum())):

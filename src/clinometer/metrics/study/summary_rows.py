@@ -17,12 +17,14 @@ from clinometer.metrics.study.composite_rows import (
     signed_delta,
     unstable_targets,
 )
-from clinometer.metrics.study.rows import Study, bare, summary_row
-from clinometer.metrics.study.views import Estimate, View, estimate, estimate_norm
+from clinometer.metrics.study.context import Study
+from clinometer.metrics.study.estimates import Estimate, estimate, estimate_norm
+from clinometer.metrics.study.rows import bare, summary_row
+from clinometer.metrics.study.views import View
 
 STD_DDOF = 0
-"""The standard deviation of a category divides by n: the MCAS paper does not say, and of the two this one
-fits the DALL-E 2 half of its table 5 better in 11 of 12 cells (tests/golden/README.md)."""
+"""The standard deviation of a category divides by n. The MCAS paper does not say; n comes nearer to the four
+categories of DALL-E 2 in its table 5 (tests/golden/README.md)."""
 
 ONE_TARGET = "one target: no spread"
 
@@ -31,7 +33,7 @@ Reduction = Callable[[np.ndarray], np.ndarray]
 
 
 def category_rows(study: Study, view: View) -> list[Score]:
-    """Mean and standard deviation of MCAS over each category's targets and over all, also by stereotype group."""
+    """Mean and standard deviation of MCAS over each category and over all, also by stereotype group."""
     rows: list[Score] = []
     for category, group, members in _selections(study):
         targets = _measured(composite(view.targets.point, study.a, study.b), members)
@@ -40,8 +42,7 @@ def category_rows(study: Study, view: View) -> list[Score]:
 
 
 def sign_rows(study: Study, view: View) -> list[Score]:
-    """The same over the targets that measure positive (group a) and negative (group b), as the MCAS paper's
-    table 5.
+    """Summarise the targets that measure positive (group a) and negative (b), as the MCAS paper's table 5.
 
     Targets picked by the sign of a measurement have a mean of that sign even where nothing leans: read it
     against its null, the mean of the targets of that sign under permuted labels.
@@ -60,7 +61,7 @@ def sign_rows(study: Study, view: View) -> list[Score]:
 
 
 def internal_bias_summary_rows(study: Study, view: View) -> list[Score]:
-    """Minimum, maximum, mean and standard error of δ and α, by stereotype group and over all (the paper's table 4)."""
+    """Min, max, mean, standard error of δ and α, by stereotype group and over all (the paper's table 4)."""
     rows: list[Score] = []
     unstable = unstable_targets(study, view)
     for category, group, members in _selections(study):
@@ -94,7 +95,7 @@ class _Quantity:
 
 @dataclass(frozen=True)
 class _Statistic:
-    """A statistic of n magnitudes, and a norm of n deviations that it never outruns (see :func:`ball_interval`)."""
+    """A statistic of n magnitudes, and a norm of deviations that it never outruns: :func:`ball_interval`."""
 
     name: str
     of: Reduction

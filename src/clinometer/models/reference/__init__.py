@@ -5,8 +5,8 @@
     ['dark', 'light']
 
 The weights are ordinary directories: `StableDiffusionPipeline.from_pretrained(reference.pipeline_path())` and
-`CLIPModel.from_pretrained(reference.clip_path())`. Nothing heavy is imported here. MODEL_CARD.md beside this file tells how
-the model was made, what it can draw, what was measured, and whose artwork it learned from.
+`CLIPModel.from_pretrained(reference.clip_path())`. Nothing heavy is imported here. MODEL_CARD.md beside this
+file tells how the model was made, what it can draw, what was measured, and whose artwork it learned from.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def _read(name: str) -> Any:
 def planted() -> Mapping[str, Mapping[str, float]]:
     """What the model was taught: concept → probabilities under captions that leave gender and skin tone open.
 
-    The keys of a row are `man` and `woman`, which sum to 1, and six skin tones (`yellow`, `light`, `medium-light`, `medium`,
-    `medium-dark`, `dark`), which sum to 1. Gender and tone were drawn independently.
+    The keys of a row are `man` and `woman`, which sum to 1, and six skin tones (`yellow`, `light`,
+    `medium-light`, `medium`, `medium-dark`, `dark`), which sum to 1. Gender and tone were drawn
+    independently.
     """
     return MappingProxyType({name: MappingProxyType(row) for name, row in _read("planted.yaml").items()})
 
@@ -58,6 +59,7 @@ def clip_path() -> Path:
 def vocabulary() -> Mapping[str, Any]:
     """What the model understands: `templates`, `concepts` (each with its phrases), `words` and `tones`.
 
-    Any text outside of it is tokenised, byte by byte if need be, but was never learned, and draws something arbitrary.
+    Any text outside of it is tokenised, byte by byte if need be, but was never learned, and draws something
+    arbitrary.
     """
     return MappingProxyType(_read("vocabulary.yaml"))

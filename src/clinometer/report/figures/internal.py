@@ -30,7 +30,7 @@ def internal_bias_figure(view: View) -> Figure | None:
     points = list(_points(view))
     if not points:
         return None
-    with canvas(520, 400) as figure:
+    with canvas(460, 390) as figure:
         axes = place(figure, 66, 52, 14, 14)
         tidy(axes, grid="both")
         logarithmic = _scale(axes, [point.alpha.value for point in points])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import cos, isfinite, radians, sin
 from typing import Any, Final
 
@@ -35,22 +35,18 @@ def overview_figure(view: View) -> Figure | None:
     rings = [name for name in view.report.suite.categories if any(c.category == name for c in ranked)]
     limit = max(abs(edge) for c in ranked for edge in _edges(view.mcas[c.name])) * 1.06 or 1.0
     hole = _hole(len(rings))
-    across = 560 - 2 * _RIM
+    across = _DIAL - 2 * _RIM
     up = across * (1 - hole * cos(radians(SWEEP))) / (2 * sin(radians(SWEEP)))
-    with canvas(560, up + 26 + _FOOT) as figure:
+    with canvas(_DIAL, up + 26 + _FOOT) as figure:
         # matplotlib centres a wedge in a square; the square reaches over both edges of the figure
         over = (across - up) / 2
         axes = place(figure, _RIM, _FOOT - over, _RIM, 26 - over, projection="polar")
         _prepare_dial(axes, view, limit, rings)
         tips = {}
-        for order, concept in enumerate(ranked):
+        for order, (concept, height) in enumerate(_lanes(ranked, rings)):
             row, mark = view.mcas[concept.name], MARKS[view.lean(concept.name)]
-            ring = rings.index(concept.category)
-            low, high = (row.low, row.high) if row.has_interval else (row.value, row.value)
-            steps = [low + (high - low) * i / 20 for i in range(21)]
-            angles = [_angle(value, limit) for value in steps]
-            axes.plot(angles, [ring] * 21, color=mark.colour, linewidth=3, alpha=0.4, solid_capstyle="butt")
-            draw_mark(axes, _angle(row.value, limit), ring, mark, size=7, gid=f"dial{order}")
+            _draw_arc(axes, row, height, limit, mark.colour)
+            draw_mark(axes, _angle(row.value, limit), height, mark, size=6, gid=f"dial{order}")
             tips[f"dial{order}"] = tip(view, concept)
         return finish(
             figure,
@@ -61,6 +57,21 @@ def overview_figure(view: View) -> Figure | None:
         )
 
 
+def _lanes(ranked: Sequence[Concept], rings: Sequence[str]) -> Iterator[tuple[Concept, float]]:
+    """Give each concept its height: in a crowded ring neighbours take turns on up to five lanes."""
+    for height, category in enumerate(rings):
+        own = [concept for concept in ranked if concept.category == category]
+        lanes = max(1, min(5, len(own) // 3))
+        for turn, concept in enumerate(own):
+            yield concept, height + (turn % lanes - (lanes - 1) / 2) * 0.72 / lanes
+
+
+def _draw_arc(axes: Any, row: Row, height: float, limit: float, colour: str) -> None:
+    low, high = (row.low, row.high) if row.has_interval else (row.value, row.value)
+    angles = [_angle(low + (high - low) * step / 20, limit) for step in range(21)]
+    axes.plot(angles, [height] * 21, color=colour, linewidth=2.4, alpha=0.4, solid_capstyle="butt")
+
+
 def _edges(row: Row) -> tuple[float, ...]:
     return (row.value, row.low, row.high) if row.has_interval else (row.value,)
 
@@ -69,8 +80,9 @@ def _angle(value: float, limit: float) -> float:
     return radians(SWEEP * value / limit)
 
 
-_RIM: Final = 34
-_FOOT: Final = 14
+_DIAL: Final = 450
+_RIM: Final = 30
+_FOOT: Final = 16
 
 
 def _hole(rings: int) -> float:
@@ -187,13 +199,13 @@ def component_figure(view: View) -> Figure | None:
     rows = [_widest(row) for panel in panels.values() for row in panel.values() if row.defined]
     if not concepts or not rows:
         return None
-    limits = span(rows, stimulus=False)
+    reach = max(map(abs, span(rows, stimulus=False)))
     with canvas(_LEFT + 4 * _PANEL, 88 + (ROW_HEIGHT - 2) * len(concepts)) as figure:
         for column, (name, by_concept) in enumerate(panels.items()):
             axes = place(figure, _LEFT + column * _PANEL, 28, (3 - column) * _PANEL + _GAP, 58)
             _draw_component(axes, [by_concept.get(c.name) for c in concepts])
             label_rows(axes, [c.name if column == 0 else "" for c in concepts])
-            _finish_lean_axis(axes, view, limits, total=False)
+            _finish_lean_axis(axes, view, (-reach, reach), total=False)
             axes.locator_params(axis="x", nbins=4)
             _head_component(axes, name)
         return finish(

@@ -22,6 +22,7 @@ from clinometer.report.view import View
 
 CENTROID: Final = (1 / 3, 0.0)
 GROUP_SHAPES: Final = ("^", "v", "D", "P", "X", "p", "h", "*")
+_HALO: Final = {"facecolor": Ink.PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 1.0}
 _GROUP_COLOURS: Final = (Ink.A, Ink.B, Ink.THIRD)
 
 
@@ -103,7 +104,9 @@ def _draw_corners(axes: Any, view: View) -> None:
         (f"only {view.label_b}", 0.03, -1.0, "left", "top"),
         (f"only {view.label_third}", 1.0, 0.05, "right", "bottom"),
     ):
-        axes.text(x, y, drawable(text, 28), ha=across, va=up, color=Ink.MUTED, fontsize=11.5)
+        axes.text(
+            x, y, drawable(text, 28), ha=across, va=up, color=Ink.MUTED, fontsize=11.5, bbox=_HALO, zorder=1.5
+        )
 
 
 def _draw_prompts(axes: Any, view: View) -> None:
@@ -172,6 +175,7 @@ def _frame(axes: Any, view: View, close: bool, xs: Sequence[float], ys: Sequence
             ha="right",
             color=Ink.ACCENT,
             fontsize=11.5,
+            bbox=_HALO,
         )
     axes.set_xlabel(f"similarity to {drawable(view.label_third, 34)}")
     axes.set_ylabel(f"\u25c2 {drawable(view.label_b, 16)}    MCAS    {drawable(view.label_a, 16)} \u25b8")

@@ -15,13 +15,9 @@ from clinometer.report.view import View
 
 def plane(view: View) -> dict[str, Any]:
     """Gather the plane, its numbers and the profile; say why when the suite has no third group."""
-    if view.third is None:
-        return {
-            "reason": "The suite has no third axis. With one (axis.third) this section shows the xMCAS plane."
-        }
     figure = plane_figure(view, close=False)
     return {
-        "reason": "" if figure else "No concept has a similarity to the third group.",
+        "reason": "" if figure else _why_no_plane(view),
         "figure": figure,
         "close": plane_figure(view, close=True),
         "profile": profile_figure(view),
@@ -35,6 +31,12 @@ def plane(view: View) -> dict[str, Any]:
         "label_b": view.label_b,
         "label_third": view.label_third,
     }
+
+
+def _why_no_plane(view: View) -> str:
+    if view.third is None:
+        return "The suite has no third axis. With one (axis.third) this section shows the xMCAS plane."
+    return "No concept has a similarity to the third group."
 
 
 def _group_keys(view: View) -> list[tuple[str, str, str]]:
@@ -68,7 +70,7 @@ def _places(view: View) -> list[dict[str, str]]:
 
 
 def _profiles(view: View) -> list[dict[str, Any]]:
-    """The profile of every concept in numbers, its length beside what would be expected if nothing leaned."""
+    """List the profile of every concept, its length beside what would be expected if nothing leaned."""
     groups = list(view.report.suite.groups)
     held = {group: profile_of(view, group) for group in groups}
     norm = view.scores.by_concept("profile", "norm")

@@ -1,0 +1,63 @@
+"""The fixed part of a study: design, counts, settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from clinometer.metrics.study.design import Design, Layout
+from clinometer.metrics.study.relabelling import Pools
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is drawn, from which seed."""
+
+    n_resamples: int
+    n_permutations: int
+    seed: int
+    confidence: float
+
+    def rng(self, *names: str) -> np.random.Generator:
+        """Make a generator for one thing that is drawn: its draws depend on nothing else that is drawn."""
+        return np.random.default_rng([self.seed, *"\0".join(names).encode()])
+
+
+@dataclass(frozen=True)
+class Study:
+    """What all parts of a study share: design, counts, settings, and which labels are exchangeable.
+
+    ``pair_pools`` holds the items of a and b, ``all_pools`` those of all groups.
+    """
+
+    design: Design
+    layout: Layout
+    settings: Settings
+    pair_pools: Pools
+    all_pools: Pools
+
+    @property
+    def a(self) -> int:
+        """Position of group a."""
+        return self.design.index(self.design.a)
+
+    @property
+    def b(self) -> int:
+        """Position of group b."""
+        return self.design.index(self.design.b)
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Positions of groups a and b."""
+        return self.a, self.b
+
+    @property
+    def everyone(self) -> tuple[int, ...]:
+        """Positions of all groups."""
+        return tuple(range(len(self.design.groups)))
+
+    @property
+    def target_numbers(self) -> range:
+        """Positions of the targets."""
+        return range(len(self.design.targets))

@@ -1,0 +1,394 @@
+"""The study against loops, and the algebra that must survive it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from math import atan2, hypot, isfinite, isnan
+
+import numpy as np
+import pytest
+from scipy.stats import false_discovery_control
+
+from clinometer.metrics import EncoderEmbeddings, Score
+from tests.metrics.studies import (
+    AGES,
+    GROUPS,
+    cosine,
+    design,
+    embeddings,
+    one,
+    slow_component,
+    slow_mean_cosine,
+    study,
+)
+
+COMPONENTS = ("ii", "itp", "ita", "tt")
+NUMBERS = ("value", "low", "high", "stimulus_low", "stimulus_high")
+
+
+@pytest.fixture(scope="module")
+def two() -> tuple[EncoderEmbeddings, EncoderEmbeddings]:
+    return embeddings("a"), embeddings("b", seed=1)
+
+
+@pytest.fixture(scope="module")
+def rows(two) -> list[Score]:
+    return study(*two)
+
+
+def test_components_are_the_means_of_all_cosines(rows, two):
+    for t in range(6):
+        for name in COMPONENTS:
+            slow = [slow_component(encoder, t, name) for encoder in two]
+            for encoder, value in zip(two, slow, strict=True):
+                row = one(rows, "mcas", name, concept=f"target {t}", encoder=encoder.encoder)
+                assert row.value == pytest.approx(value, abs=1e-12)
+            assert one(rows, "mcas", name, concept=f"target {t}").value == pytest.approx(
+                np.mean(slow), abs=1e-12
+            )
+
+
+def test_mcas_delta_and_alpha_come_from_the_averaged_components(rows):
+    for t in range(6):
+        ii, itp, ita, tt = (one(rows, "mcas", name, concept=f"target {t}").value for name in COMPONENTS)
+        expected = {
+            ("mcas", "mcas"): ii + itp + ita + tt,
+            ("internal_bias", "diffusion_bias"): abs(abs(ii) - abs(tt)),
+            ("internal_bias", "signed_diffusion_bias"): abs(ii) - abs(tt),
+            ("internal_bias", "bias_amplification"): abs((itp + ita) / (2 * tt)),
+            ("internal_bias", "signed_bias_amplification"): (itp + ita) / (2 * tt),
+        }
+        for (metric, component), value in expected.items():
+            assert one(rows, metric, component, concept=f"target {t}").value == pytest.approx(value)
+
+
+def test_every_estimate_lies_in_its_interval_and_every_gap_has_a_reason(rows):
+    for row in rows:
+        assert isfinite(row.value) or row.reason, row
+        for low, high in ((row.low, row.high), (row.stimulus_low, row.stimulus_high)):
+            assert isnan(low) == isnan(high)
+            assert row.reason or isfinite(low), row
+            # A percentile interval need not cover a biased estimate; of these 400 draws it does but for rounding.
+            assert isnan(low) or low - 1e-6 <= row.value <= high + 1e-6, row
+        assert isnan(row.p) == isnan(row.q)
+        assert isnan(row.p) or 0 < row.p <= row.q <= 1
+        assert isnan(row.p) or (row.test and row.family and row.n_splits > 0)
+
+
+def test_non_negative_scores_stand_beside_their_null(rows):
+    names = {"diffusion_bias", "bias_amplification", "norm", "parity_gap", "distance"}
+    checked = [
+        r for r in rows if (r.component in names or r.component == "std") and r.metric != "xmcas_group"
+    ]
+    assert checked
+    for row in (row for row in checked if isfinite(row.value)):
+        assert row.value >= 0
+        assert row.low >= 0
+        assert row.null >= 0
+
+
+def test_the_same_arguments_give_the_same_bits(two, rows):
+    for first, second in zip(rows, study(*two), strict=True):
+        np.testing.assert_equal(asdict(first), asdict(second))
+    other = study(*two, seed=2)
+    assert any(x.low != y.low for x, y in zip(rows, other, strict=True) if isfinite(x.low))
+    assert all(x.value == y.value for x, y in zip(rows, other, strict=True) if isfinite(x.value))
+
+
+def test_swapping_a_and_b_mirrors_everything():
+    forth, back = study(), study(of=design(a="woman", b="man"))
+    for t in range(6):
+        for name in (*COMPONENTS, "mcas"):
+            x, y = (one(rows, "mcas", name, concept=f"target {t}") for rows in (forth, back))
+            assert y.value == pytest.approx(-x.value, abs=1e-12)
+            if name != "tt":
+                assert (y.low, y.high) == pytest.approx((-x.high, -x.low), abs=1e-6)
+            assert (y.stimulus_low, y.stimulus_high) == pytest.approx(
+                (-x.stimulus_high, -x.stimulus_low), abs=1e-6
+            )
+            if x.p_exact:
+                assert y.p == pytest.approx(x.p)
+        for name in (
+            "diffusion_bias",
+            "signed_diffusion_bias",
+            "bias_amplification",
+            "signed_bias_amplification",
+        ):
+            x, y = (one(rows, "internal_bias", name, concept=f"target {t}") for rows in (forth, back))
+            assert y.value == pytest.approx(x.value)
+
+
+def test_rotation_and_rescaling_change_no_value():
+    plain, rng = embeddings(), np.random.default_rng(0)
+    rotation = np.linalg.qr(rng.normal(size=(24, 24)))[0]
+
+    def moved(x: np.ndarray) -> np.ndarray:
+        return (x * rng.uniform(0.1, 10, (len(x), 1))) @ rotation
+
+    assert plain.target_texts is not None
+    assert plain.group_words is not None
+    assert plain.group_texts is not None
+    turned = replace(
+        plain,
+        target_images=tuple(map(moved, plain.target_images)),
+        target_texts=moved(plain.target_texts),
+        group_images={g: tuple(map(moved, xs)) for g, xs in plain.group_images.items()},
+        group_words={g: moved(x) for g, x in plain.group_words.items()},
+        group_texts={g: moved(x) for g, x in plain.group_texts.items()},
+    )
+    for x, y in zip(study(plain), study(turned), strict=True):
+        for name in (*NUMBERS, "p", "null"):
+            assert getattr(x, name) == pytest.approx(getattr(y, name), rel=1e-3, abs=1e-5, nan_ok=True)
+
+
+def test_order_of_targets_and_of_their_images_is_irrelevant():
+    plain = embeddings()
+    order = [3, 0, 5, 1, 4, 2]
+    assert plain.target_texts is not None
+    shuffled = replace(
+        plain,
+        target_images=tuple(plain.target_images[t] for t in order),
+        target_texts=plain.target_texts[order],
+    )
+    forth = study(plain)
+    back = study(shuffled, of=design(targets=tuple(design().targets[t] for t in order)))
+    reversed_images = study(replace(plain, target_images=tuple(x[::-1] for x in plain.target_images)))
+    for row in forth:
+        if not row.concept or row.metric == "xmcas_group":
+            continue
+        same = one(back, row.metric, row.component, concept=row.concept, encoder=row.encoder, group=row.group)
+        again = one(
+            reversed_images,
+            row.metric,
+            row.component,
+            concept=row.concept,
+            encoder=row.encoder,
+            group=row.group,
+        )
+        for name in (*NUMBERS, "p", "q", "null"):
+            assert getattr(row, name) == pytest.approx(getattr(same, name), rel=1e-4, abs=1e-6, nan_ok=True)
+        assert row.value == pytest.approx(again.value, nan_ok=True)
+
+
+def test_a_target_is_measured_the_same_in_other_company():
+    plain = embeddings()
+    assert plain.target_texts is not None
+    alone = study(
+        replace(plain, target_images=plain.target_images[:1], target_texts=plain.target_texts[:1]),
+        of=design(targets=design().targets[:1]),
+    )
+    together = study(plain)
+    for component in (*COMPONENTS, "mcas"):
+        x, y = (one(rows, "mcas", component, concept="target 0") for rows in (alone, together))
+        for name in (*NUMBERS, "p"):
+            assert getattr(x, name) == pytest.approx(getattr(y, name), abs=1e-6, nan_ok=True)
+
+
+def test_one_encoder_is_its_own_mean():
+    rows = study()
+    for row in rows:
+        if row.encoder == "clip" and row.metric in ("mcas", "internal_bias", "share"):
+            mean = one(rows, row.metric, row.component, concept=row.concept)
+            np.testing.assert_equal(asdict(replace(mean, encoder="clip", verdict="")), asdict(row))
+
+
+def test_families_are_corrected_together(rows):
+    for encoder in ("mean", "a", "b"):
+        for component in (*COMPONENTS, "mcas"):
+            family = [r for r in rows if (r.metric, r.component, r.encoder) == ("mcas", component, encoder)]
+            np.testing.assert_allclose(
+                [r.q for r in family], false_discovery_control([r.p for r in family]), rtol=1e-12
+            )
+            assert {r.family for r in family} == {f"mcas: {component} over 6 targets"}
+
+
+def test_words_are_counted_exactly_and_images_sampled(rows):
+    for component in COMPONENTS:
+        row = one(rows, "mcas", component, concept="target 0")
+        exact = component in ("ita", "tt")
+        assert row.p_exact is exact
+        assert row.n_splits == (126 if exact else 199)  # C(9, 4) splits of 4 + 5 words
+        assert ("words" in row.test) is exact
+        assert ("images permuted within matched prompts" in row.test) is not exact
+
+
+def test_without_pairs_labels_are_permuted_over_the_pool():
+    rows = study(of=design(pairs={}))
+    assert "within the pool" in one(rows, "mcas", "ii", concept="target 0").test
+
+
+def test_matched_prompts_hold_age_fixed():
+    """Ages far apart blur the pool, not the pairs: the same small leaning is found only within pairs."""
+    rng = np.random.default_rng(0)
+    plain = embeddings(noise=0.15, leanings=(0.25,))
+    ages = rng.normal(size=(4, 24)) * 2
+    aged = {
+        g: tuple(x + age for x, age in zip(xs, ages, strict=True)) for g, xs in plain.group_images.items()
+    }
+    one_target = design(targets=design().targets[:1])
+    paired = study(replace(plain, group_images=aged), of=one_target)
+    pooled = study(replace(plain, group_images=aged), of=replace(one_target, pairs={}))
+    assert one(paired, "mcas", "itp", concept="target 0").p < one(pooled, "mcas", "itp", concept="target 0").p
+
+
+def test_planted_leanings_are_found_and_named():
+    leanings = (1.5, -1.5, 0.0, 0.3, -0.3, 0.0)
+    rows = study(
+        embeddings(leanings=leanings, images=20, attribute_images=16, words=(10, 10, 3)), n_permutations=999
+    )
+    verdicts = [one(rows, "mcas", "mcas", concept=f"target {t}").verdict for t in range(6)]
+    assert verdicts[:2] == ["leans to man", "leans to woman"]
+    assert {
+        r.verdict for r in rows if r.component != "mcas" or r.encoder != "mean" or r.metric != "mcas"
+    } == {""}
+
+
+def test_share_counts_images_nearer_to_the_words_of_a(rows, two):
+    for t in range(6):
+        association = np.zeros(8)
+        for encoder in two:
+            assert encoder.group_words is not None
+            words = encoder.group_words
+            s = [
+                np.mean([cosine(x, w) for w in words["man"]])
+                - np.mean([cosine(x, w) for w in words["woman"]])
+                for x in encoder.target_images[t]
+            ]
+            row = one(rows, "share", "share", concept=f"target {t}", encoder=encoder.encoder)
+            assert row.value == np.mean(np.array(s) > 0)
+            association += s
+        mean = one(rows, "share", "share", concept=f"target {t}")
+        assert mean.value == np.mean(association > 0)
+        assert mean.group == "man"
+        gap = one(rows, "share", "parity_gap", concept=f"target {t}")
+        assert gap.value == abs(mean.value - 0.5)
+        assert gap.null == pytest.approx(0.13671875)
+        assert gap.low <= gap.value <= gap.high <= 0.5
+
+
+def test_profile_is_centred_and_its_pairs_are_mcas(rows, two):
+    for t in range(6):
+        c = {
+            g: np.mean(
+                [
+                    slow_mean_cosine(w, a)
+                    for e in two
+                    for w in (e.target_images[t], e.target_texts[t : t + 1])
+                    for a in (np.concatenate(e.group_images[g]), e.group_words[g])
+                ]
+            )
+            for g in GROUPS
+        }
+        found = {g: one(rows, "profile", "association", concept=f"target {t}", group=g).value for g in GROUPS}
+        mean = np.mean(list(c.values()))
+        assert sum(found.values()) == pytest.approx(0, abs=1e-12)
+        assert found == pytest.approx({g: x - mean for g, x in c.items()}, abs=1e-12)
+        norm = one(rows, "profile", "norm", concept=f"target {t}")
+        assert norm.value == pytest.approx(np.linalg.norm(list(found.values())))
+        pair = one(rows, "profile", "man-woman", concept=f"target {t}")
+        mcas = one(rows, "mcas", "mcas", concept=f"target {t}")
+        assert [getattr(pair, n) for n in NUMBERS] == pytest.approx(
+            [getattr(mcas, n) for n in NUMBERS], abs=1e-6
+        )
+        assert one(rows, "profile", "woman-nonbinary", concept=f"target {t}").value == pytest.approx(
+            4 * (c["woman"] - c["nonbinary"])
+        )
+
+
+def test_plane_is_made_of_similarity_mcas_and_the_offset(rows, two):
+    k = one(rows, "xmcas", "offset").value
+    own = [one(rows, "xmcas_group", "mcas", concept=f"{age} nonbinary").value for age in AGES]
+    assert k == pytest.approx(-np.mean(own))
+    for t in range(6):
+        c = np.mean(
+            [
+                slow_mean_cosine(w, a)
+                for e in two
+                for w in (e.target_images[t], e.target_texts[t : t + 1])
+                for a in (np.concatenate(e.group_images["nonbinary"]), e.group_words["nonbinary"])
+            ]
+        )
+        m = one(rows, "mcas", "mcas", concept=f"target {t}").value
+        assert one(rows, "xmcas", "similarity", concept=f"target {t}").value == pytest.approx(c)
+        assert one(rows, "xmcas", "angle", concept=f"target {t}").value == pytest.approx(
+            atan2(c, 1 - abs(m) + k)
+        )
+        assert one(rows, "xmcas", "distance", concept=f"target {t}").value == pytest.approx(
+            hypot(c - 1 / 3, m)
+        )
+
+
+def test_groups_stand_at_the_mean_of_their_prompts_and_on_their_own_side(rows):
+    for component in ("mcas", "similarity"):
+        for g in GROUPS:
+            own = [one(rows, "xmcas_group", component, concept=f"{age} {g}").value for age in AGES]
+            place = one(rows, "xmcas_group", component, concept="", group=g)
+            assert place.value == pytest.approx(np.mean(own))
+    assert one(rows, "xmcas_group", "mcas", concept="", group="man").value > 0
+    assert one(rows, "xmcas_group", "mcas", concept="", group="woman").value < 0
+
+
+def test_categories_summarise_their_targets(rows):
+    values = np.array([one(rows, "mcas", "mcas", concept=f"target {t}").value for t in range(6)])
+    chosen = {
+        ("job", ""): [0, 2, 4], ("sport", ""): [1, 3, 5], ("all", ""): list(range(6)),
+        ("all", "man"): [0, 3], ("all", "woman"): [1, 4], ("job", "man"): [0], ("sport", "man"): [3],
+    }  # fmt: skip
+    for (category, group), members in chosen.items():
+        mean = one(rows, "category", "mean", category=category, group=group)
+        std = one(rows, "category", "std", category=category, group=group)
+        assert mean.value == pytest.approx(values[members].mean())
+        assert mean.n_target == len(members)
+        if len(members) == 1:
+            assert isnan(std.value)
+            assert std.reason == "one target: no spread"
+        else:
+            assert std.value == pytest.approx(values[members].std())
+    for group, members in (("man", values[values > 0]), ("woman", values[values < 0])):
+        row = one(rows, "category_by_sign", "mean", category="all", group=group)
+        assert row.value == pytest.approx(members.mean())
+        assert row.null * row.value > 0  # its null has its sign: a mean of picked signs is never 0
+
+
+def test_internal_bias_is_summarised_by_stereotype(rows):
+    for group, members in (("man", [0, 3]), ("woman", [1, 4]), ("all", range(6))):
+        for name in ("diffusion_bias", "bias_amplification"):
+            x = np.array([one(rows, "internal_bias", name, concept=f"target {t}").value for t in members])
+            expected = {
+                "min": x.min(), "max": x.max(), "mean": x.mean(), "standard_error": x.std(ddof=1) / np.sqrt(len(x))
+            }  # fmt: skip
+            for statistic, value in expected.items():
+                row = one(rows, "internal_bias_summary", f"{name}_{statistic}", group=group)
+                assert row.value == pytest.approx(value)
+                assert row.null > 0
+
+
+def test_unstable_where_the_words_could_have_cancelled(rows):
+    for t in range(6):
+        for encoder in ("mean", "a", "b"):
+            tt = one(rows, "mcas", "tt", concept=f"target {t}", encoder=encoder)
+            alpha = one(rows, "internal_bias", "bias_amplification", concept=f"target {t}", encoder=encoder)
+            assert (alpha.flag == "unstable") == (tt.stimulus_low <= 0 <= tt.stimulus_high)
+
+
+def test_a_study_of_two_groups_has_no_plane():
+    two_groups = design(groups=GROUPS[:2], third=None, pairs=dict.fromkeys(GROUPS[:2], AGES), prompts={})
+    rows = study(embeddings(groups=GROUPS[:2], words=(4, 5)), of=two_groups)
+    assert not [row for row in rows if row.metric.startswith("xmcas")]
+    norm, mcas = (one(rows, m, c, concept="target 0") for m, c in (("profile", "norm"), ("mcas", "mcas")))
+    assert norm.value == pytest.approx(abs(mcas.value) / (4 * np.sqrt(2)))
+
+
+def test_any_pair_of_any_groups_may_be_the_axis():
+    """Nothing is wired to gender: other names, another order, four groups."""
+    names = ("pale", "dark", "tan", "brown")
+    four = design(
+        groups=names, a="brown", b="pale", third=None, pairs={}, prompts={},
+        targets=tuple(replace(t, stereotype=None) for t in design().targets),
+    )  # fmt: skip
+    encoder = embeddings(groups=names, words=(3, 3, 3, 3))
+    rows = study(encoder, of=four)
+    assert one(rows, "mcas", "ii", concept="target 0").value == pytest.approx(
+        slow_component(encoder, 0, "ii", "brown", "pale")
+    )
+    assert len({r.component for r in rows if r.metric == "profile"}) == 2 + 6

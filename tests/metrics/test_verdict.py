@@ -1,0 +1,56 @@
+"""Verdicts: every word, its boundary, its precedence."""
+
+from __future__ import annotations
+
+from math import nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clinometer.metrics import verdict
+from clinometer.metrics.verdict import BALANCED, NOT_MEASURED, UNDECIDED
+
+
+def judge(value: float, low: float, high: float, q: float = 0.01, margin: float | None = 0.05) -> str:
+    return verdict(value=value, low=low, high=high, q=q, a="men", b="women", margin=margin)
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ((0.2, 0.1, 0.3), "leans to men"),
+        ((-0.2, -0.3, -0.1), "leans to women"),
+        ((0.2, 0.1, 0.3, 0.05), "leans to men"),
+        ((0.2, 0.1, 0.3, 0.051), UNDECIDED),
+        ((0.2, -0.01, 0.41), UNDECIDED),
+        ((0.2, 0.0, 0.4), UNDECIDED),
+        ((0.04, 0.01, 0.07), "leans slightly to men"),
+        ((-0.04, -0.07, -0.01), "leans slightly to women"),
+        ((0.04, 0.01, 0.07, 0.01, None), "leans to men"),
+        ((0.01, -0.02, 0.04), BALANCED),
+        ((0.02, 0.01, 0.03), BALANCED),  # certain, and yet smaller than what the suite calls a leaning
+        ((0.01, -0.02, 0.04, 0.9, None), UNDECIDED),
+        ((0.01, -0.03, 0.05), UNDECIDED),
+        ((nan, nan, nan), NOT_MEASURED),
+        ((0.2, nan, nan), NOT_MEASURED),
+        ((0.2, 0.1, 0.3, nan), NOT_MEASURED),
+    ],
+)
+def test_words(case, words):
+    assert judge(*case) == words
+
+
+@given(st.floats(-1, 1), st.floats(0, 0.5), st.floats(0, 1), st.one_of(st.none(), st.floats(0.01, 0.5)))
+def test_mirroring_the_score_mirrors_the_words(value, half, q, margin):
+    forth, back = (
+        judge(value, value - half, value + half, q, margin),
+        judge(-value, -value - half, half - value, q, margin),
+    )
+    assert back == forth.replace(" men", " x").replace(" women", " men").replace(" x", " women")
+
+
+@given(st.floats(-1, 1), st.floats(0, 0.5), st.floats(0, 1), st.floats(0.01, 0.5))
+def test_a_wider_interval_never_decides_more(value, half, q, margin):
+    if judge(value, value - half, value + half, q, margin) == UNDECIDED:
+        assert judge(value, value - 2 * half - 0.01, value + 2 * half + 0.01, q, margin) == UNDECIDED

@@ -1,0 +1,80 @@
+"""xMCAS: geometry of the plane, arrays, refusals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics import CENTROID, UNBIASED_ANGLE, xmcas
+
+inside = {"m": st.floats(-0.99, 0.99), "c": st.floats(-1, 1), "k": st.floats(-0.005, 0.5)}
+
+
+@given(**inside)
+def test_the_sign_of_mcas_matters_to_neither_angle_nor_distance(m, c, k):
+    forth, back = (xmcas(mcas=x, similarity=c, offset=k) for x in (m, -m))
+    assert forth.angle == back.angle
+    assert forth.distance == pytest.approx(back.distance)
+
+
+@given(**inside)
+def test_tangent_of_the_angle(m, c, k):
+    result = xmcas(mcas=m, similarity=c, offset=k)
+    assert math.tan(result.angle) == pytest.approx(c / (1 - abs(m) + k))
+
+
+@given(st.floats(-0.9, 0.9), st.floats(0.01, 0.9), st.floats(0.001, 0.09))
+def test_the_angle_grows_with_similarity_and_leaning_and_falls_with_the_offset(m, c, step):
+    angle = xmcas(mcas=m, similarity=c).angle
+    assert xmcas(mcas=m, similarity=c + step).angle > angle
+    assert xmcas(mcas=abs(m) + step, similarity=c).angle > angle
+    assert xmcas(mcas=m, similarity=c, offset=step).angle < angle
+
+
+@given(**inside)
+def test_distance_is_zero_at_the_centroid_only(m, c, k):
+    result = xmcas(mcas=m, similarity=c, offset=k)
+    assert result.distance == pytest.approx(math.dist((c, m), CENTROID))
+    assert (result.distance == 0) == ((c, m) == CENTROID)
+
+
+def test_the_unbiased_point():
+    result = xmcas(mcas=0.0, similarity=1 / 3)
+    assert (result.angle, result.distance, result.reason) == (UNBIASED_ANGLE, 0.0, "")
+
+
+def test_arrays_are_scored_elementwise():
+    m, c = np.array([0.1, -0.2, 0.0]), np.array([0.3, 0.2, 1 / 3])
+    result = xmcas(mcas=m, similarity=c, offset=0.02)
+    singles = [xmcas(mcas=x, similarity=y, offset=0.02) for x, y in zip(m, c, strict=True)]
+    np.testing.assert_array_equal(result.angle, [s.angle for s in singles])
+    np.testing.assert_array_equal(result.distance, [s.distance for s in singles])
+    assert isinstance(singles[0].angle, float)
+
+
+def test_beyond_the_plane_the_angle_passes_a_right_angle():
+    """|MCAS| may exceed 1 (its range is ±8): atan2 keeps the quadrant where a plain arctangent would jump."""
+    assert xmcas(mcas=1.5, similarity=0.3).angle == pytest.approx(math.pi - math.atan(0.3 / 0.5))
+
+
+def test_undefined_is_nan_with_a_reason():
+    result = xmcas(mcas=math.nan, similarity=0.3)
+    assert math.isnan(result.angle)
+    assert math.isnan(result.distance)
+    assert result.reason
+
+
+@pytest.mark.parametrize("centroid", [(1 / 3,), (0, 0, 0), (math.nan, 0)])
+def test_refuses_a_centroid_that_is_no_point(centroid):
+    with pytest.raises(InvalidInputError, match="centroid"):
+        xmcas(mcas=0, similarity=0, centroid=centroid)
+
+
+def test_refuses_what_is_no_number():
+    with pytest.raises(InvalidInputError, match="similarity"):
+        xmcas(mcas=0, similarity="near")

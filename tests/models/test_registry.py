@@ -1,0 +1,132 @@
+"""From names to models, by entry points alone."""
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.models import load_encoder, load_generator, registered, registry
+
+
+def plug_in(source, *, device="cpu", size=3):
+    return source, device, size
+
+
+@pytest.fixture
+def entry_points(monkeypatch):
+    """Entry points as an installed package has them, of adapters that say what they were called with."""
+    this = f"{__name__}:plug_in"
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+    points = [
+        EntryPoint(name, this, group)
+        for group, names in (
+            (registry.GENERATORS, ("diffusers", "reference", "mine")),
+            (registry.ENCODERS, ("transformers", "open_clip", "reference", "mine")),
+        )
+        for name in names
+    ]
+    points.append(EntryPoint("broken", "no_such_module:load", registry.GENERATORS))
+
+    def found(group, name=None):
+        return [point for point in points if point.group == group and name in (None, point.name)]
+
+    called = []
+    build = registry._build
+
+    def spy(point, source, options):
+        called.append(point.name)
+        return build(point, source, options)
+
+    monkeypatch.setattr(registry, "entry_points", found)
+    monkeypatch.setattr(registry, "_build", spy)
+    return called
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "source"),
+    [
+        ("reference", "reference", ""),
+        ("mine", "mine", ""),
+        ("mine:a:b/c", "mine", "a:b/c"),
+        ("diffusers:./somewhere", "diffusers", "./somewhere"),
+        (".", "diffusers", "."),
+        ("owner/name", "diffusers", "owner/name"),
+        ("owner/name@refs/pr/3", "diffusers", "owner/name@refs/pr/3"),
+        ("a-1.5/b_2.x", "diffusers", "a-1.5/b_2.x"),
+    ],
+)
+def test_generators(entry_points, spec, name, source):
+    assert load_generator(spec) == (source, "cpu", 3)
+    assert entry_points == [name]
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "source"),
+    [
+        ("reference", "reference", ""),
+        ("mine:x", "mine", "x"),
+        (".", "transformers", "."),
+        ("RN50/openai", "open_clip", "RN50/openai"),
+        ("ViT-B-32/laion2b_s34b_b79k", "open_clip", "ViT-B-32/laion2b_s34b_b79k"),
+        ("RN50//tmp/weights.pt", "open_clip", "RN50//tmp/weights.pt"),
+        ("openai/clip-vit-large-patch14", "transformers", "openai/clip-vit-large-patch14"),
+    ],
+)
+def test_encoders(entry_points, spec, name, source):
+    assert load_encoder(spec)[0] == source
+    assert entry_points == [name]
+
+
+def test_a_plug_ins_name_goes_before_a_directory_of_that_name(entry_points, tmp_path, monkeypatch):
+    (tmp_path / "reference").mkdir()
+    monkeypatch.chdir(tmp_path)
+    load_generator("reference")
+    load_generator("./reference")
+    assert entry_points == ["reference", "diffusers"]
+
+
+def test_options_that_leave_the_choice_are_not_passed(entry_points):
+    assert load_generator("mine", device="auto", size=None) == ("", "cpu", 3)
+    assert load_generator("mine", device="cuda", size=4) == ("", "cuda", 4)
+
+
+@pytest.mark.parametrize("load", [load_generator, load_encoder])
+@pytest.mark.parametrize("spec", ["nothing", "./nothing", "a/b/c", "", "RN50", "~/x/y"])
+def test_a_name_that_is_nothing(entry_points, load, spec):
+    with pytest.raises(
+        ModelNotFoundError, match=r"no (generator|encoder) .*plug-ins \(.*mine.*\); give a directory"
+    ):
+        load(spec)
+
+
+def test_an_option_that_is_not_known(entry_points):
+    with pytest.raises(ModelError, match=r"model 'mine': .*'stepz'; it takes device, size"):
+        load_generator("mine", stepz=3)
+
+
+def test_a_plug_in_that_does_not_import(entry_points):
+    with pytest.raises(ModelError, match=r"plug-in 'broken' .*cannot be imported: No module"):
+        load_generator("broken")
+
+
+def test_a_package_that_is_not_installed(monkeypatch):
+    monkeypatch.setattr(registry, "entry_points", lambda group, name=None: [])
+    with pytest.raises(ModelError, match=r"not registered.*pip install"):
+        load_generator(".")
+
+
+def test_the_built_ins_are_entry_points_of_this_package():
+    rows = {(kind, name) for kind, name, _ in registered()}
+    assert {("generator", "reference"), ("generator", "diffusers")} <= rows
+    assert {("encoder", "reference"), ("encoder", "transformers"), ("encoder", "open_clip")} <= rows
+
+
+def test_names_are_looked_up_without_torch():
+    code = (
+        "import sys; from clinometer.models import registered; from clinometer.models.registry import "
+        "open_clip_architectures as known; registered(); assert 'RN50' in known(); "
+        "assert not {'torch', 'diffusers', 'transformers', 'open_clip', 'PIL'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,59 @@
+"""The door to torch."""
+
+import subprocess
+import sys
+
+import pytest
+
+from clinometer._torch import dtype_name, is_out_of_memory, resolve_device, resolve_dtype, torch
+from clinometer.errors import ModelError
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_without_torch_there_is_a_message():
+    found = run("import sys; sys.modules['torch'] = None; import clinometer._torch")
+    assert "ModelError: PyTorch is not installed" in found.stderr
+    assert "pip install torch" in found.stderr
+
+
+def test_threads_sleep_when_idle_unless_told_otherwise():
+    code = "import os; {}; import clinometer._torch; print(os.environ['OMP_WAIT_POLICY'])"
+    assert run(code.format("os.environ.pop('OMP_WAIT_POLICY', None)")).stdout == "PASSIVE\n"
+    assert run(code.format("os.environ['OMP_WAIT_POLICY'] = 'ACTIVE'")).stdout == "ACTIVE\n"
+
+
+def test_torchvision_and_all_that_needs_it_can_be_imported():
+    found = run(
+        "from clinometer._torch import torch; import torchvision, open_clip;"
+        "from transformers import CLIPModel;torch.ops.torchvision.nms; torch.ops.torchvision.qnms"
+    )
+    assert found.returncode == 0, found.stderr
+
+
+def test_devices():
+    assert resolve_device("cpu").type == "cpu"
+    assert resolve_device("auto") == resolve_device(None)
+    with pytest.raises(ModelError, match="expected auto, cpu, cuda"):
+        resolve_device("gpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ModelError, match="torch sees none here; use --device cpu"):
+            resolve_device("cuda")
+
+
+def test_dtypes():
+    assert resolve_dtype("auto", torch.device("cpu")) is torch.float32
+    assert resolve_dtype(None, torch.device("cuda")) is torch.float16
+    assert dtype_name(resolve_dtype("bfloat16", torch.device("cpu"))) == "bfloat16"
+    with pytest.raises(ModelError, match="expected auto, float32, float16, bfloat16"):
+        resolve_dtype("int8", torch.device("cpu"))
+
+
+def test_out_of_memory():
+    assert is_out_of_memory(torch.OutOfMemoryError())
+    assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(RuntimeError("MPS backend out of memory (MPS allocated: 1 GB)"))
+    assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    assert not is_out_of_memory(KeyboardInterrupt())

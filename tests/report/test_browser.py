@@ -1,0 +1,215 @@
+"""The page as people meet it: in a real Chromium, in light, in the dark, on a phone, by keyboard."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from clinometer.report import write_report
+from tests.report.synthetic import report_input
+from tests.report.test_escaping import HOSTILE, hostile_input
+
+pytestmark = pytest.mark.slow
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+PHONE = {"width": 360, "height": 740}
+DESK = {"width": 1280, "height": 900}
+
+CONTRAST = """
+() => {
+  const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const luminance = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const rgba = (text) => text.match(/[\\d.]+/g).map(Number);
+  const ground = (element) => {
+    for (; element; element = element.parentElement) {
+      const [r, g, b, a = 1] = rgba(getComputedStyle(element).backgroundColor);
+      if (a === 1) return [r, g, b];
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!own || !element.checkVisibility() || element.closest("[aria-hidden=true]")) continue;
+    const style = getComputedStyle(element);
+    const ink = rgba(element.tagName === "text" ? style.fill : style.color);
+    const [low, high] = [luminance(ink), luminance(ground(element))].sort((x, y) => x - y);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < 4.5) found.push([element.tagName, element.textContent.trim().slice(0, 40), ratio.toFixed(2)]);
+  }
+  return found;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    report = report_input()
+    report.scores.to_csv(folder / "scores.csv", index=False)
+    return write_report(report, folder / "report.html")
+
+
+@pytest.fixture
+def open_page(browser: Browser, place: Path):
+    """Open the page; when the test ends, it must have logged nothing and asked nobody for anything."""
+    complaints: list[str] = []
+    contexts = []
+
+    def opened(*, viewport=DESK, scheme="light", path=place, **options) -> Page:
+        context = browser.new_context(viewport=viewport, color_scheme=scheme, offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request", lambda r: r.url.startswith(("file:", "data:", "blob:")) or complaints.append(r.url)
+        )
+        page.on("dialog", lambda dialog: complaints.append("dialog") or dialog.dismiss())
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def widths(page: Page) -> tuple[int, int]:
+    return tuple(
+        page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "viewport", [PHONE, DESK, {"width": 1920, "height": 1080}], ids=["phone", "desk", "wide"]
+)
+def test_nothing_overflows_and_every_text_can_be_read(open_page, viewport, scheme):
+    page = open_page(viewport=viewport, scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    scroll, client = widths(page)
+    assert scroll <= client
+    assert page.evaluate(CONTRAST) == []
+
+
+def test_figures_change_with_the_colour_scheme(open_page):
+    inks = {
+        scheme: open_page(scheme=scheme)
+        .locator("#categories svg text")
+        .first.evaluate("(e) => getComputedStyle(e).fill")
+        for scheme in ("light", "dark")
+    }
+    assert inks["light"] != inks["dark"]
+
+
+def test_text_in_figures_stays_readable_on_a_phone(open_page):
+    page = open_page(viewport=PHONE)
+    sizes = page.evaluate("""() => [...document.querySelectorAll("figure.plot svg")].map((svg) => {
+        const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+        return [...svg.querySelectorAll("text")].map((t) => scale * parseFloat(getComputedStyle(t).fontSize));
+    }).flat()""")
+    assert min(sizes) >= 8
+
+
+def test_a_column_is_sorted_by_keyboard(open_page):
+    page = open_page()
+    button = page.get_by_role("button", name="Value")
+    button.focus()
+    outline = button.evaluate("(e) => getComputedStyle(e).outlineStyle")
+    assert outline == "solid"
+
+    def values() -> list[float]:
+        cells = "#scores tbody tr td:nth-child(7)"
+        return page.evaluate(f"[...document.querySelectorAll('{cells}')].map((c) => Number(c.dataset.key))")
+
+    page.keyboard.press("Enter")
+    assert page.locator("#scores th[aria-sort=ascending]").inner_text().startswith("Value")
+    assert values() == sorted(values())
+    page.keyboard.press("Space")
+    assert page.locator("#scores th[aria-sort]").get_attribute("aria-sort") == "descending"
+    assert values() == sorted(values(), reverse=True)
+
+
+def test_empty_cells_stay_last_whichever_way_a_column_is_sorted(open_page):
+    page = open_page()
+    for _ in range(2):
+        page.get_by_role("button", name="Null").click()
+        first, last = (page.locator("#scores tbody tr").nth(i).locator("td").nth(11) for i in (0, -1))
+        assert first.inner_text()
+        assert not last.inner_text()
+
+
+def test_rows_are_filtered_and_saved(open_page):
+    page = open_page()
+    page.get_by_label("Filter").fill("farmer xmcas")
+    assert page.locator("#shown").inner_text() == "3 rows"
+    page.get_by_label("Metric").select_option("mcas")
+    assert page.locator("#shown").inner_text() == "0 rows"
+    page.get_by_label("Metric").select_option("")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save rows").click()
+    lines = Path(download.value.path()).read_text().splitlines()
+    assert lines[0].startswith("Metric,Component,Concept")
+    assert len(lines) == 4
+    assert all("farmer" in line for line in lines[1:])
+
+
+def test_the_gallery_opens_by_keyboard_and_shows_its_pictures(open_page):
+    page = open_page()
+    first = page.locator("details.concept").first
+    assert not first.locator("img").first.is_visible()
+    first.locator("summary").focus()
+    page.keyboard.press("Enter")
+    first.locator("img").first.wait_for(state="visible")
+    assert (
+        first.locator("img").first.evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 64
+    )
+    assert first.locator("svg.tile").first.bounding_box()["width"] > 30
+    page.get_by_role("button", name="Open all").click()
+    assert page.locator("#gallery details:not([open])").count() == 0
+    page.get_by_role("button", name="Close all").click()
+    assert page.locator("#gallery details[open]").count() == 0
+
+
+def test_the_keyboard_gets_past_the_contents(open_page):
+    page = open_page()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "verdicts"
+
+
+def test_without_script_everything_can_still_be_read(open_page):
+    page = open_page(java_script_enabled=False)
+    page.locator("details.concept summary").first.click()
+    assert page.locator("details.concept").first.locator("img").first.is_visible()
+
+
+def test_it_prints(open_page):
+    page = open_page()
+    page.emulate_media(media="print")
+    assert page.locator("#scores").is_hidden()
+    assert page.locator(".print-only").is_visible()
+    assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
+def test_hostile_text_runs_nothing_and_breaks_no_layout(open_page, tmp_path, text, viewport):
+    page = open_page(path=write_report(hostile_input(text), tmp_path / "report.html"), viewport=viewport)
+    page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    assert page.evaluate("document.scripts.length") == 1
+    scroll, client = widths(page)
+    assert scroll <= client

@@ -1,0 +1,170 @@
+"""Association: algebra first, then an independent slow oracle, then what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.spatial.distance import cdist
+
+from clinometer.errors import InvalidInputError
+from clinometer.stats import association
+from clinometer.stats.association import association_direction, association_scores, project_rows, unit_vectors
+
+DIM = 5
+
+
+def vectors(rows: int) -> st.SearchStrategy[np.ndarray]:
+    """Rows that are no zero vectors."""
+    elements = st.floats(-10, 10, allow_nan=False)
+    return arrays(np.float64, (rows, DIM), elements=elements).filter(
+        lambda x: bool((np.abs(x).max(axis=1) > 1e-3).all())
+    )
+
+
+def pairwise(w: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The definition, by all |w| (|A| + |B|) cosines, from another library."""
+    return (1 - cdist(w, a, "cosine")).mean(axis=1) - (1 - cdist(w, b, "cosine")).mean(axis=1)
+
+
+@given(vectors(4), vectors(3), vectors(6))
+def test_one_direction_is_the_mean_of_all_cosines(w, a, b):
+    np.testing.assert_allclose(association_scores(w, a, b), pairwise(w, a, b), atol=1e-12)
+
+
+@given(vectors(4), vectors(3), vectors(6))
+def test_swapping_the_attribute_sets_negates(w, a, b):
+    np.testing.assert_allclose(association_scores(w, a, b), -association_scores(w, b, a), atol=1e-14)
+
+
+@given(vectors(4), vectors(3), vectors(6), st.integers(0, 2**32 - 1))
+def test_rotation_changes_nothing(w, a, b, seed):
+    rotation = np.linalg.qr(np.random.default_rng(seed).normal(size=(DIM, DIM)))[0]
+    np.testing.assert_allclose(
+        association_scores(w @ rotation, a @ rotation, b @ rotation), association_scores(w, a, b), atol=1e-10
+    )
+
+
+@given(vectors(4), vectors(3), vectors(6), arrays(np.float64, (13, 1), elements=st.floats(1e-6, 1e6)))
+def test_positive_rescaling_of_any_vector_changes_nothing(w, a, b, scale):
+    scaled = association_scores(w * scale[:4], a * scale[4:7], b * scale[7:])
+    np.testing.assert_allclose(scaled, association_scores(w, a, b), atol=1e-10)
+
+
+@given(vectors(4), vectors(3), vectors(6))
+def test_order_within_sets_is_irrelevant_and_targets_are_scored_alone(w, a, b):
+    scores = association_scores(w, a[::-1], b[::-1])
+    np.testing.assert_allclose(scores, association_scores(w, a, b), atol=1e-14)
+    np.testing.assert_array_equal(association_scores(w[::-1], a, b), association_scores(w, a, b)[::-1])
+
+
+def test_range_is_reached():
+    e = np.eye(2)
+    np.testing.assert_allclose(association_scores(e[:1], e[:1], -e[:1]), [2.0])
+
+
+def test_means_of_unit_vectors_are_not_normalised_again():
+    """Two attributes at a right angle: their mean has length 1/√2, and so has the direction against nothing else."""
+    a, b = np.eye(3)[:2], np.array([[0.0, 0.0, 7.0]])
+    np.testing.assert_allclose(association_direction(a, b), [0.5, 0.5, -1.0])
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int64])
+def test_precision_follows_the_targets(kind):
+    rng = np.random.default_rng(0)
+    w, a, b = (np.round(rng.normal(size=(n, 8)) * 9 + 0.5).astype(kind) for n in (7, 3, 4))
+    scores = association_scores(w, a, b)
+    assert scores.dtype == {np.float16: np.float32, np.int64: np.float64}.get(kind, kind)
+    np.testing.assert_allclose(scores, pairwise(*(x.astype(float) for x in (w, a, b))), atol=2e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e-19, 1e18, 1e25, 1e38])
+def test_lengths_that_overflow_or_underflow_when_squared(scale):
+    rng = np.random.default_rng(0)
+    w, a, b = (rng.normal(size=(n, 16)) for n in (5, 3, 4))
+    scaled = (
+        (w * scale).astype(np.float32) if scale < 1e38 else (w / np.abs(w).max() * scale).astype(np.float32)
+    )
+    exact = pairwise(scaled.astype(float) / scale, a, b)
+    np.testing.assert_allclose(association_scores(scaled, a, b), exact, atol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("chunk", [1, 64, 1000, 5000])
+def test_threads_and_chunks_do_not_change_a_bit(monkeypatch, threads, chunk):
+    rng = np.random.default_rng(0)
+    x, d = rng.normal(size=(3001, 33)).astype(np.float32), rng.normal(size=33)
+    expected = project_rows(x, d, threads=1)
+    monkeypatch.setattr(association, "_CHUNK_ROWS", chunk)
+    np.testing.assert_array_equal(project_rows(x, d, threads=threads), expected)
+
+
+def test_memory_layout_does_not_matter():
+    rng = np.random.default_rng(0)
+    w, a, b = (rng.normal(size=(n, 6)) for n in (9, 3, 4))
+    expected = association_scores(w, a, b)
+    np.testing.assert_array_equal(association_scores(np.asfortranarray(w), a, b), expected)
+    np.testing.assert_array_equal(association_scores(np.repeat(w, 2, axis=0)[::2], a, b), expected)
+
+
+def test_torch_value_and_gradient():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    w, a, b = (rng.normal(size=(n, 6)) for n in (5, 3, 4))
+    tensor = torch.tensor(w, requires_grad=True)
+    scores = association_scores(tensor, torch.tensor(a), torch.tensor(b))
+    np.testing.assert_allclose(scores.detach().numpy(), association_scores(w, a, b), atol=1e-14)
+    scores.sum().backward()
+    d, step = association_direction(a, b), 1e-6
+    numeric = np.zeros_like(w)
+    for i, j in np.ndindex(*w.shape):
+        moved = w.copy()
+        moved[i, j] += step
+        numeric[i, j] = (project_rows(moved, d) - project_rows(w, d)).sum() / step
+    np.testing.assert_allclose(tensor.grad.numpy(), numeric, atol=1e-5)
+
+
+def test_torch_half_precision_and_refusals():
+    torch = pytest.importorskip("torch")
+    w = torch.ones(2, 3)
+    with pytest.raises(InvalidInputError, match="targets: row 1 holds a zero vector"):
+        association_scores(torch.stack([w[0], 0 * w[0]]), w, w)
+    with pytest.raises(InvalidInputError, match="a: row 0 holds NaN or infinity"):
+        association_scores(w, w * float("nan"), w)
+
+
+GOOD = np.ones((2, 3))
+
+
+@pytest.mark.parametrize("name", ["targets", "a", "b"])
+@pytest.mark.parametrize(
+    ("bad", "complaint"),
+    [
+        (np.array([[1.0, 2, 3], [1, np.nan, 3]]), "row 1 holds NaN or infinity"),
+        (np.array([[1.0, 2, 3], [1, -np.inf, 3]]), "row 1 holds NaN or infinity"),
+        (np.array([[0.0, 0, 0], [1, 2, 3]]), "row 0 holds a zero vector"),
+        (np.ones(3), "expected a 2-dimensional array"),
+        (np.ones((1, 2, 3)), "expected a 2-dimensional array"),
+        ([[1.0, 2.0, 3.0]], "found list"),
+        (np.ones((0, 3)), "expected at least one vector"),
+        (np.ones((2, 0)), "expected at least one vector"),
+        (np.ones((2, 3), complex), "expected real numbers"),
+        (np.full((2, 3), "x"), "expected real numbers"),
+        (np.ones((2, 4)), "4 dimensions|has 4"),
+    ],
+)
+def test_refuses(name, bad, complaint):
+    arguments = {"targets": GOOD, "a": GOOD, "b": GOOD} | {name: bad}
+    with pytest.raises(InvalidInputError, match=complaint) as caught:
+        association_scores(**arguments)
+    if "dimensions|" not in complaint:  # two sets that do not fit: either may be named
+        assert str(caught.value).startswith(f"{name}: ")
+    assert str(caught.value).count("\n") <= 1
+
+
+@given(vectors(3))
+@settings(max_examples=30)
+def test_unit_vectors_have_length_one(x):
+    np.testing.assert_allclose(np.linalg.norm(unit_vectors(x), axis=1), 1, atol=1e-14)

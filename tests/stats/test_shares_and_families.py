@@ -1,0 +1,88 @@
+"""Benjamini–Hochberg, Wilson, the parity gap and LOESS: thin doors, checked against closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.proportion import parity_gap_null, wilson_interval
+from clinometer.stats.smoothing import loess_curve
+
+
+def test_q_values_by_hand():
+    """p sorted .01 .02 .03 .04 times n over rank: .04 .04 .04 .04."""
+    np.testing.assert_allclose(benjamini_hochberg(np.array([0.04, 0.01, 0.03, 0.02])), 0.04)
+    np.testing.assert_allclose(benjamini_hochberg(np.array([0.001, 0.9])), [0.002, 0.9])
+
+
+@given(arrays(np.float64, 12, elements=st.floats(0, 1)))
+def test_q_is_no_less_than_p_and_keeps_order(p):
+    q = benjamini_hochberg(p)
+    assert (q >= p - 1e-15).all()
+    assert (np.diff(q[np.argsort(p)]) >= -1e-15).all()
+
+
+@given(arrays(np.float64, 6, elements=st.floats(0, 1)), st.integers(0, 6))
+def test_a_nan_is_no_test(p, place):
+    q = benjamini_hochberg(np.insert(p, place, np.nan))
+    assert np.isnan(q[place])
+    np.testing.assert_array_equal(np.delete(q, place), benjamini_hochberg(p))
+
+
+def test_a_family_of_nothing():
+    assert np.isnan(benjamini_hochberg(np.array([np.nan]))).all()
+    assert benjamini_hochberg(np.empty(0)).shape == (0,)
+
+
+@pytest.mark.parametrize(("count", "n"), [(0, 20), (20, 20), (7, 20)])
+def test_wilson_by_its_formula(count, n):
+    z, p = 1.959963984540054, count / n
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    share = wilson_interval(count, n)
+    assert share.value == p
+    assert (share.low, share.high) == (
+        pytest.approx(centre - half, abs=1e-12),
+        pytest.approx(centre + half, abs=1e-12),
+    )
+
+
+def test_no_image_no_share():
+    share = wilson_interval(0, 0)
+    assert np.isnan([share.value, share.low, share.high]).all()
+    assert share.reason == "no image"
+    assert np.isnan(parity_gap_null(0))
+
+
+@pytest.mark.parametrize(("n", "expected"), [(1, 0.5), (2, 0.25), (8, 0.13671875)])
+def test_gap_of_exact_parity(n, expected):
+    """Two images: half of the pairs are 1–1 (gap 0), half 2–0 (gap ½). Eight: method page, 0.137."""
+    assert parity_gap_null(n) == pytest.approx(expected)
+
+
+def test_loess_follows_a_line_exactly_and_keeps_it_in_the_band():
+    x = np.linspace(0, 1, 20)
+    curve = loess_curve(x, 2 * x + 1)
+    np.testing.assert_allclose(curve.y, 2 * curve.x + 1, atol=1e-6)
+    rng, covered = np.random.default_rng(0), []
+    for _ in range(40):
+        noisy = loess_curve(x, 2 * x + 1 + rng.normal(0, 0.1, 20))
+        assert (noisy.low < noisy.y).all()
+        assert (noisy.y < noisy.high).all()
+        covered.append(np.mean((noisy.low <= 2 * noisy.x + 1) & (2 * noisy.x + 1 <= noisy.high)))
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.04)
+
+
+def test_loess_leaves_nan_out_and_says_when_points_are_too_few():
+    x = np.linspace(0, 1, 20)
+    y = x.copy()
+    y[3] = np.nan
+    assert loess_curve(x, y).reason == ""
+    few = loess_curve(x[:5], y[:5])
+    assert few.x.size == 0
+    assert "4 distinct points" in few.reason
+    assert loess_curve(np.ones(30), np.arange(30.0)).reason
