@@ -15,12 +15,6 @@ from clinometer._torch import torch
 
 ENCODE_PROMPT_OUTPUTS: dict[str, tuple[str, ...]] = {
     "StableDiffusionPipeline": ("prompt_embeds", "negative_prompt_embeds"),
-    "StableDiffusionXLPipeline": (
-        "prompt_embeds",
-        "negative_prompt_embeds",
-        "pooled_prompt_embeds",
-        "negative_pooled_prompt_embeds",
-    ),
 }
 """What ``encode_prompt`` returns, by the names under which ``__call__`` takes it."""
 

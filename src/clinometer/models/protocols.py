@@ -1,7 +1,7 @@
 """What a generator and an encoder are, to the rest of the house.
 
-A generator draws images for requests; an encoder turns images and texts into vectors of one space. Each carries
-a card: the encoder is part of the measurement, so name, weights and preprocessing are recorded with every number.
+A generator draws images for requests; an encoder turns images and texts into vectors of one space. Each carries a card:
+the encoder is part of the measurement, so name, weights and preprocessing are recorded with every number.
 """
 
 from __future__ import annotations
