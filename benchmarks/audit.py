@@ -24,7 +24,7 @@ def timed(owner: type, method: str, label: str) -> None:
     original = getattr(owner, method)
 
     @wraps(original)
-    def wrapper(*args, **kwargs):  # noqa: ANN002, ANN003, ANN202
+    def wrapper(*args, **kwargs):
         began = time.perf_counter()
         try:
             return original(*args, **kwargs)
@@ -36,9 +36,10 @@ def timed(owner: type, method: str, label: str) -> None:
 
 def main() -> None:
     """Run the audit and print the shares."""
-    from clinometer import _torch  # noqa: F401 - the environment before torch
     from diffusers import AutoencoderKL, UNet2DConditionModel
     from transformers import CLIPModel, CLIPTextModel
+
+    from clinometer import _torch  # noqa: F401 - the environment before torch
 
     timed(UNet2DConditionModel, "forward", "UNet")
     timed(AutoencoderKL, "decode", "VAE")

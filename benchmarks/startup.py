@@ -1,6 +1,6 @@
 """How fast the command answers: ``clinometer --help`` beside a bare Python, and what the metrics import.
 
-    python benchmarks/startup.py [--runs N]
+python benchmarks/startup.py [--runs N]
 """
 
 import argparse

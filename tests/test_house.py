@@ -18,7 +18,9 @@ def test_the_public_names():
 
 
 def test_the_public_metrics():
-    assert {"association_scores", "mcas", "xmcas", "weat", "mcas_study", "Score"} <= set(clinometer.metrics.__all__)
+    assert {"association_scores", "mcas", "xmcas", "weat", "mcas_study", "Score"} <= set(
+        clinometer.metrics.__all__
+    )
 
 
 def test_the_walls_hold():
@@ -50,5 +52,16 @@ assert metrics.weat(w, a, a, b, rng=rng).p_value > 0
 
 
 def test_the_metrics_need_numpy_and_scipy_only():
-    blocked = ("torch", "pandas", "pyarrow", "pydantic", "diffusers", "transformers", "PIL", "matplotlib", "yaml", "rich")
+    blocked = (
+        "torch",
+        "pandas",
+        "pyarrow",
+        "pydantic",
+        "diffusers",
+        "transformers",
+        "PIL",
+        "matplotlib",
+        "yaml",
+        "rich",
+    )
     subprocess.run([sys.executable, "-c", HIDDEN.format(blocked=blocked)], check=True)

@@ -20,7 +20,9 @@ from clinometer.suites import Suite, suite_from_mapping
 class Painter:
     """Draws a colour that follows from the prompt, with noise that follows from the seed."""
 
-    def __init__(self, *, batch_size: int = 4, delay: float = 0.0, refuse: str = "", name: str = "painter") -> None:
+    def __init__(
+        self, *, batch_size: int = 4, delay: float = 0.0, refuse: str = "", name: str = "painter"
+    ) -> None:
         self.card = Card(kind="generator", name=name, family="toy/painter", settings={"refuse": refuse})
         self.batch_size = batch_size
         self.delay = delay
@@ -68,8 +70,14 @@ class Eye:
 
     def _text(self, text: str) -> list[float]:
         wobble = int.from_bytes(hashlib.sha256(text.encode()).digest()[:2]) / 65535 * 0.05
-        known = {"he": [1, 0, 0], "his": [0.9, 0.1, 0], "she": [0, 1, 0], "hers": [0.1, 0.9, 0], "they": [0.4, 0.4, 1]}
-        vector = list(known.get(text.split()[-1], [0.5, 0.5, 0.2]))
+        known = {
+            "he": [1, 0, 0],
+            "his": [0.9, 0.1, 0],
+            "she": [0, 1, 0],
+            "hers": [0.1, 0.9, 0],
+            "they": [0.4, 0.4, 1],
+        }
+        vector = list(known.get(text.rsplit(maxsplit=1)[-1], [0.5, 0.5, 0.2]))
         vector[0] += wobble
         return [float("nan")] * 3 if self.poison == "texts" else vector
 
@@ -83,14 +91,23 @@ def toy_suite(*, target: int = 6, attribute: int = 5, concepts: int = 4) -> Suit
             "description": "Concepts whose redness is known.",
             "groups": {
                 "man": {
-                    "prompts": [{"prompt": "young men", "pair": "young"}, {"prompt": "old men", "pair": "old"}],
+                    "prompts": [
+                        {"prompt": "young men", "pair": "young"},
+                        {"prompt": "old men", "pair": "old"},
+                    ],
                     "words": ["he", "his"],
                 },
                 "woman": {
-                    "prompts": [{"prompt": "young women", "pair": "young"}, {"prompt": "old women", "pair": "old"}],
+                    "prompts": [
+                        {"prompt": "young women", "pair": "young"},
+                        {"prompt": "old women", "pair": "old"},
+                    ],
                     "words": ["she", "hers"],
                 },
-                "other": {"prompts": [{"prompt": "young others"}, {"prompt": "old others"}], "words": ["they"]},
+                "other": {
+                    "prompts": [{"prompt": "young others"}, {"prompt": "old others"}],
+                    "words": ["they"],
+                },
             },
             "axis": {"a": "man", "b": "woman", "third": "other"},
             "categories": {

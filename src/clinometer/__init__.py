@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clinometer.api import Run, audit, import_images, open_run, score_run
 
-__all__ = ["Run", "audit", "import_images", "open_run", "score_run"]  # noqa: F822 - given by __getattr__
+__all__ = ["Run", "audit", "import_images", "open_run", "score_run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -195,7 +195,12 @@ def _generator(
     if not isinstance(model, str | os.PathLike):
         return model
     return load_generator(
-        os.fspath(model), steps=steps, guidance_scale=guidance_scale, batch_size=batch_size, device=device, dtype=dtype
+        os.fspath(model),
+        steps=steps,
+        guidance_scale=guidance_scale,
+        batch_size=batch_size,
+        device=device,
+        dtype=dtype,
     )
 
 

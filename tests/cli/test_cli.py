@@ -43,9 +43,13 @@ def test_nothing_heavy_is_imported_for_help():
     code = (
         "import sys, clinometer.cli.app; from typer.testing import CliRunner;"
         "CliRunner().invoke(clinometer.cli.app.app, ['audit', '--help']);"
-        "print([m for m in ('torch', 'pandas', 'numpy', 'scipy', 'matplotlib', 'pyarrow', 'pydantic') if m in sys.modules])"
+        "heavy = ('torch', 'pandas', 'numpy', 'scipy', 'matplotlib', 'pyarrow', 'pydantic');"
+        "print([name for name in heavy if name in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "[]\n"
+    )
 
 
 MISTAKES = [
@@ -128,12 +132,19 @@ def test_finished_images_are_imported(tmp_path):
     lines = ["file,concept,group,prompt"]
     for index in range(5):
         Image.new("RGB", (32, 32), (60 * index, 90, 20)).save(folder / f"{index}.png")
-    lines += ["0.png,CEO,,", "1.png,nurse,,", "2.png,,man,an image of a man", "3.png,,woman,an image of a woman"]
+    lines += [
+        "0.png,CEO,,",
+        "1.png,nurse,,",
+        "2.png,,man,an image of a man",
+        "3.png,,woman,an image of a woman",
+    ]
     (folder / "manifest.csv").write_text("\n".join(lines))
     result = run("import", "made", "--suite", "mcas", "--out", "run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     scores = cm.open_run(tmp_path / "run").scores
-    assert set(scores[scores.metric == "mcas"].concept) == {target.name for target in cm.open_run(tmp_path / "run").suite.targets}
+    assert set(scores[scores.metric == "mcas"].concept) == {
+        target.name for target in cm.open_run(tmp_path / "run").suite.targets
+    }
     (folder / "manifest.csv").write_text("\n".join([*lines, "4.png,astronaut,,"]))
     result = run("import", "made", "--suite", "mcas", "--out", "other", cwd=tmp_path)
     assert result.returncode == 2

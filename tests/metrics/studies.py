@@ -57,13 +57,10 @@ def embeddings(
         "target_images": tuple(around(base + x * axis, images) for x in leanings),
         "target_texts": np.stack([around(base + x * axis / 4, 1)[0] for x in leanings]),
         "group_images": {
-            g: tuple(around(base + towards[i] + age, attribute_images) for age in ages)
-            for i, g in enumerate(groups)
+            g: tuple(around(base + towards[i] + age, attribute_images) for age in ages) for i, g in enumerate(groups)
         },
         "group_words": {g: around(towards[i], words[i]) for i, g in enumerate(groups)},
-        "group_texts": {
-            g: np.stack([around(base + towards[i], 1)[0] for _ in AGES]) for i, g in enumerate(groups)
-        },
+        "group_texts": {g: np.stack([around(base + towards[i], 1)[0] for _ in AGES]) for i, g in enumerate(groups)},
     }
     return EncoderEmbeddings(encoder=name, **(fields | changes))
 
@@ -80,8 +77,7 @@ def one(rows: list[Score], metric: str, component: str, **equal: str) -> Score:
     found = [
         row
         for row in rows
-        if (row.metric, row.component) == (metric, component)
-        and all(getattr(row, k) == v for k, v in equal.items())
+        if (row.metric, row.component) == (metric, component) and all(getattr(row, k) == v for k, v in equal.items())
     ]
     assert len(found) == 1, f"{len(found)} rows {metric}/{component} {equal}"
     return found[0]
@@ -105,11 +101,7 @@ def slow_component(encoder: EncoderEmbeddings, t: int, name: str, a: str = "man"
 
     def attributes(group: str) -> np.ndarray:
         assert encoder.group_words is not None
-        return (
-            np.concatenate(encoder.group_images[group])
-            if name in ("ii", "itp")
-            else encoder.group_words[group]
-        )
+        return np.concatenate(encoder.group_images[group]) if name in ("ii", "itp") else encoder.group_words[group]
 
     return slow_mean_cosine(targets, attributes(a)) - slow_mean_cosine(targets, attributes(b))
 

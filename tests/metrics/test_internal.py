@@ -33,9 +33,7 @@ def test_amplification_is_free_of_scale_and_odd_in_its_signs(itp, ita, tt, scale
     if tt == 0:
         assert np.isnan(alpha)
         return
-    assert signed_bias_amplification(scale * itp, scale * ita, scale * tt) == pytest.approx(
-        float(alpha), rel=1e-9
-    )
+    assert signed_bias_amplification(scale * itp, scale * ita, scale * tt) == pytest.approx(float(alpha), rel=1e-9)
     assert signed_bias_amplification(-itp, -ita, tt) == -alpha == signed_bias_amplification(itp, ita, -tt)
     assert bias_amplification(itp, ita, tt) == abs(alpha)
 

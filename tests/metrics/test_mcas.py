@@ -26,8 +26,7 @@ def sets(seed: int, dim: int = 6) -> dict[str, np.ndarray]:
 
 def slow(x: dict[str, np.ndarray]) -> list[float]:
     return [
-        slow_mean_cosine(x[f"target_{w}"], x[f"{kind}_a"])
-        - slow_mean_cosine(x[f"target_{w}"], x[f"{kind}_b"])
+        slow_mean_cosine(x[f"target_{w}"], x[f"{kind}_a"]) - slow_mean_cosine(x[f"target_{w}"], x[f"{kind}_b"])
         for kind, w in (("images", "images"), ("images", "texts"), ("texts", "images"), ("texts", "texts"))
     ]
 
@@ -81,9 +80,7 @@ def test_order_of_items_is_irrelevant(seed):
 @given(arrays(np.float64, (2, 3, 4, 3), elements=st.floats(-1, 1)))
 def test_mcas_is_four_times_the_difference_of_group_similarities(tensor):
     similarity = group_similarity(tensor)
-    np.testing.assert_allclose(
-        composite(tensor, 0, 2), 4 * (similarity[..., 0] - similarity[..., 2]), atol=1e-12
-    )
+    np.testing.assert_allclose(composite(tensor, 0, 2), 4 * (similarity[..., 0] - similarity[..., 2]), atol=1e-12)
     np.testing.assert_allclose(components(tensor, 0, 2).sum(-1), composite(tensor, 0, 2))
 
 

@@ -1,4 +1,4 @@
-"""Printed numbers of the papers. Where each comes from, and what is wrong with some: tests/golden/README.md."""
+"""Printed numbers of the papers; tests/golden/README.md says whence, and what is wrong with some."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def test_the_unbiased_angle_is_not_what_the_paper_prints():
 def test_swapped_centroid_reproduces_the_printed_distances():
     rows = read("xmcas.csv")
     assert len(rows) == 44
-    result = xmcas(
-        mcas=column(rows, "mcas"), similarity=similarities(rows), offset=PAPER_OFFSET, centroid=(0, 1 / 3)
-    )
+    result = xmcas(mcas=column(rows, "mcas"), similarity=similarities(rows), offset=PAPER_OFFSET, centroid=(0, 1 / 3))
     np.testing.assert_allclose(result.angle, column(rows, "theta_rad"), atol=1e-12)
     error = result.distance - column(rows, "euclidean_od")
     assert np.abs(error).max() <= 0.06
@@ -68,9 +66,7 @@ def test_the_definition_gives_other_distances_than_the_printed():
 )
 def test_table_four_follows_from_table_three(model, stereotype, delta, alpha):
     """Minimum, maximum and mean; the last female and overall α are 2 % off in the paper itself."""
-    rows = [
-        r for r in read("internal_bias.csv") if r["model"] == model and stereotype in (None, r["stereotype"])
-    ]
+    rows = [r for r in read("internal_bias.csv") if r["model"] == model and stereotype in (None, r["stereotype"])]
     for name, printed in (("diffusion_bias", delta), ("bias_amplification", alpha)):
         x = column(rows, name)
         assert (x.min(), x.max()) == printed[:2]

@@ -43,9 +43,7 @@ def test_components_are_the_means_of_all_cosines(rows, two):
             for encoder, value in zip(two, slow, strict=True):
                 row = one(rows, "mcas", name, concept=f"target {t}", encoder=encoder.encoder)
                 assert row.value == pytest.approx(value, abs=1e-12)
-            assert one(rows, "mcas", name, concept=f"target {t}").value == pytest.approx(
-                np.mean(slow), abs=1e-12
-            )
+            assert one(rows, "mcas", name, concept=f"target {t}").value == pytest.approx(np.mean(slow), abs=1e-12)
 
 
 def test_mcas_delta_and_alpha_come_from_the_averaged_components(rows):
@@ -68,7 +66,7 @@ def test_every_estimate_lies_in_its_interval_and_every_gap_has_a_reason(rows):
         for low, high in ((row.low, row.high), (row.stimulus_low, row.stimulus_high)):
             assert isnan(low) == isnan(high)
             assert row.reason or isfinite(low), row
-            # A percentile interval need not cover a biased estimate; of these 400 draws it does but for rounding.
+            # A percentile interval need not cover a biased estimate; here it does, but for rounding.
             assert isnan(low) or low - 1e-6 <= row.value <= high + 1e-6, row
         assert isnan(row.p) == isnan(row.q)
         assert isnan(row.p) or 0 < row.p <= row.q <= 1
@@ -77,9 +75,7 @@ def test_every_estimate_lies_in_its_interval_and_every_gap_has_a_reason(rows):
 
 def test_non_negative_scores_stand_beside_their_null(rows):
     names = {"diffusion_bias", "bias_amplification", "norm", "parity_gap", "distance"}
-    checked = [
-        r for r in rows if (r.component in names or r.component == "std") and r.metric != "xmcas_group"
-    ]
+    checked = [r for r in rows if (r.component in names or r.component == "std") and r.metric != "xmcas_group"]
     assert checked
     for row in (row for row in checked if isfinite(row.value)):
         assert row.value >= 0
@@ -103,9 +99,7 @@ def test_swapping_a_and_b_mirrors_everything():
             assert y.value == pytest.approx(-x.value, abs=1e-12)
             if name != "tt":
                 assert (y.low, y.high) == pytest.approx((-x.high, -x.low), abs=1e-6)
-            assert (y.stimulus_low, y.stimulus_high) == pytest.approx(
-                (-x.stimulus_high, -x.stimulus_low), abs=1e-6
-            )
+            assert (y.stimulus_low, y.stimulus_high) == pytest.approx((-x.stimulus_high, -x.stimulus_low), abs=1e-6)
             if x.p_exact:
                 assert y.p == pytest.approx(x.p)
         for name in (
@@ -222,9 +216,7 @@ def test_matched_prompts_hold_age_fixed():
     rng = np.random.default_rng(0)
     plain = embeddings(noise=0.15, leanings=(0.25,))
     ages = rng.normal(size=(4, 24)) * 2
-    aged = {
-        g: tuple(x + age for x, age in zip(xs, ages, strict=True)) for g, xs in plain.group_images.items()
-    }
+    aged = {g: tuple(x + age for x, age in zip(xs, ages, strict=True)) for g, xs in plain.group_images.items()}
     one_target = design(targets=design().targets[:1])
     paired = study(replace(plain, group_images=aged), of=one_target)
     pooled = study(replace(plain, group_images=aged), of=replace(one_target, pairs={}))
@@ -233,14 +225,10 @@ def test_matched_prompts_hold_age_fixed():
 
 def test_planted_leanings_are_found_and_named():
     leanings = (1.5, -1.5, 0.0, 0.3, -0.3, 0.0)
-    rows = study(
-        embeddings(leanings=leanings, images=20, attribute_images=16, words=(10, 10, 3)), n_permutations=999
-    )
+    rows = study(embeddings(leanings=leanings, images=20, attribute_images=16, words=(10, 10, 3)), n_permutations=999)
     verdicts = [one(rows, "mcas", "mcas", concept=f"target {t}").verdict for t in range(6)]
     assert verdicts[:2] == ["leans to man", "leans to woman"]
-    assert {
-        r.verdict for r in rows if r.component != "mcas" or r.encoder != "mean" or r.metric != "mcas"
-    } == {""}
+    assert {r.verdict for r in rows if r.component != "mcas" or r.encoder != "mean" or r.metric != "mcas"} == {""}
 
 
 def test_share_counts_images_nearer_to_the_words_of_a(rows, two):
@@ -250,8 +238,7 @@ def test_share_counts_images_nearer_to_the_words_of_a(rows, two):
             assert encoder.group_words is not None
             words = encoder.group_words
             s = [
-                np.mean([cosine(x, w) for w in words["man"]])
-                - np.mean([cosine(x, w) for w in words["woman"]])
+                np.mean([cosine(x, w) for w in words["man"]]) - np.mean([cosine(x, w) for w in words["woman"]])
                 for x in encoder.target_images[t]
             ]
             row = one(rows, "share", "share", concept=f"target {t}", encoder=encoder.encoder)
@@ -287,9 +274,7 @@ def test_profile_is_centred_and_its_pairs_are_mcas(rows, two):
         assert norm.value == pytest.approx(np.linalg.norm(list(found.values())))
         pair = one(rows, "profile", "man-woman", concept=f"target {t}")
         mcas = one(rows, "mcas", "mcas", concept=f"target {t}")
-        assert [getattr(pair, n) for n in NUMBERS] == pytest.approx(
-            [getattr(mcas, n) for n in NUMBERS], abs=1e-6
-        )
+        assert [getattr(pair, n) for n in NUMBERS] == pytest.approx([getattr(mcas, n) for n in NUMBERS], abs=1e-6)
         assert one(rows, "profile", "woman-nonbinary", concept=f"target {t}").value == pytest.approx(
             4 * (c["woman"] - c["nonbinary"])
         )
@@ -310,12 +295,8 @@ def test_plane_is_made_of_similarity_mcas_and_the_offset(rows, two):
         )
         m = one(rows, "mcas", "mcas", concept=f"target {t}").value
         assert one(rows, "xmcas", "similarity", concept=f"target {t}").value == pytest.approx(c)
-        assert one(rows, "xmcas", "angle", concept=f"target {t}").value == pytest.approx(
-            atan2(c, 1 - abs(m) + k)
-        )
-        assert one(rows, "xmcas", "distance", concept=f"target {t}").value == pytest.approx(
-            hypot(c - 1 / 3, m)
-        )
+        assert one(rows, "xmcas", "angle", concept=f"target {t}").value == pytest.approx(atan2(c, 1 - abs(m) + k))
+        assert one(rows, "xmcas", "distance", concept=f"target {t}").value == pytest.approx(hypot(c - 1 / 3, m))
 
 
 def test_groups_stand_at_the_mean_of_their_prompts_and_on_their_own_side(rows):
@@ -354,9 +335,8 @@ def test_internal_bias_is_summarised_by_stereotype(rows):
     for group, members in (("man", [0, 3]), ("woman", [1, 4]), ("all", range(6))):
         for name in ("diffusion_bias", "bias_amplification"):
             x = np.array([one(rows, "internal_bias", name, concept=f"target {t}").value for t in members])
-            expected = {
-                "min": x.min(), "max": x.max(), "mean": x.mean(), "standard_error": x.std(ddof=1) / np.sqrt(len(x))
-            }  # fmt: skip
+            expected = {"min": x.min(), "max": x.max(), "mean": x.mean()}
+            expected["standard_error"] = x.std(ddof=1) / np.sqrt(len(x))
             for statistic, value in expected.items():
                 row = one(rows, "internal_bias_summary", f"{name}_{statistic}", group=group)
                 assert row.value == pytest.approx(value)

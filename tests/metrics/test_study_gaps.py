@@ -34,17 +34,12 @@ def test_a_target_with_no_images():
     assert one(rows, "mcas", "mcas", concept="target 0").verdict == "not measured"
     assert one(rows, "share", "share", concept="target 0").reason == "no image of the target"
     assert one(rows, "xmcas", "distance", concept="target 0").reason == "no image of the target"
-    intact, other = (
-        one(study(e), "mcas", "mcas", concept="target 1") for e in (embeddings(), without_images())
-    )
+    intact, other = (one(study(e), "mcas", "mcas", concept="target 1") for e in (embeddings(), without_images()))
     assert (intact.value, intact.low) == pytest.approx((other.value, other.low))
     summary = one(rows, "category", "mean", category="all", group="")
     assert summary.n_target == 5
     assert isfinite(summary.low)
-    assert (
-        len([r for r in rows if r.metric == "mcas" and isfinite(r.q) and r.encoder == "mean"])
-        == 5 * 3 + 6 * 2
-    )
+    assert len([r for r in rows if r.metric == "mcas" and isfinite(r.q) and r.encoder == "mean"]) == 5 * 3 + 6 * 2
 
 
 def test_a_target_with_one_image_has_a_value_and_no_interval():
@@ -170,9 +165,7 @@ def broken(x: np.ndarray, number: float) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize(
-    ("number", "what"), [(np.nan, "NaN or infinity"), (np.inf, "NaN"), (0.0, "zero vector")]
-)
+@pytest.mark.parametrize(("number", "what"), [(np.nan, "NaN or infinity"), (np.inf, "NaN"), (0.0, "zero vector")])
 def test_refuses_embeddings_by_encoder_and_target(number, what):
     plain = embeddings("ViT-B/32")
     images = (plain.target_images[0], broken(plain.target_images[1], number), *plain.target_images[2:])

@@ -26,9 +26,7 @@ def test_statistic_and_effect_size_by_definition(seed, ddof):
     result = weat(x, y, a, b, ddof=ddof)
     s_x, s_y = association_scores(x, a, b), association_scores(y, a, b)
     assert result.statistic == pytest.approx(s_x.mean() - s_y.mean())
-    assert result.effect_size == pytest.approx(
-        (s_x.mean() - s_y.mean()) / np.concatenate([s_x, s_y]).std(ddof=ddof)
-    )
+    assert result.effect_size == pytest.approx((s_x.mean() - s_y.mean()) / np.concatenate([s_x, s_y]).std(ddof=ddof))
     assert (result.n_x, result.n_y, result.ddof, result.reason) == (5, 6, ddof, "")
 
 
@@ -98,7 +96,7 @@ def test_sampled_p_is_never_zero():
 
 
 def test_float32_ties_are_ties():
-    """The same targets on both sides: every swap of a copy ties with the observed split, whatever the rounding."""
+    """The same targets on both sides: swapping a copy ties with the observed split, whatever the rounding."""
     rng = np.random.default_rng(0)
     x, a, b = (rng.normal(size=(n, 8)).astype(np.float32) for n in (4, 3, 3))
     assert weat(x, x.copy(), a, b).p_value >= 0.5

@@ -63,7 +63,10 @@ def test_an_opened_run_reads_the_same(finished):
 def test_images_open_in_datasets(finished):
     datasets = pytest.importorskip("datasets")
     rows = datasets.load_dataset(
-        "parquet", data_files=f"{finished.directory.root}/samples/*.parquet", split="train", cache_dir=f"{finished.url}-cache"
+        "parquet",
+        data_files=f"{finished.directory.root}/samples/*.parquet",
+        split="train",
+        cache_dir=f"{finished.url}-cache",
     )
     assert rows[0]["image"].size == (8, 8)
     assert rows.num_rows == len(finished.plan)
@@ -158,17 +161,21 @@ def test_another_encoder_under_the_same_name_is_refused(tmp_path):
     run = audit(tmp_path / "run")
     other = Eye()
     other.card = type(other.card)(kind="encoder", name="eye", family="toy/eye", settings={"size": 9})
-    with pytest.raises(RunMismatchError, match="another encoder named 'eye'.*size None → 9"):
+    with pytest.raises(RunMismatchError, match=r"another encoder named 'eye'.*size None → 9"):
         cm.score_run(run.url, encoder=other)
 
 
 def test_an_encoder_is_added_to_a_finished_run(tmp_path):
     run = audit(tmp_path / "run")
     before = run.scores
-    painter_parts = {name: run.directory.read_bytes(name) for name in run.directory.list("samples", ".parquet")}
+    painter_parts = {
+        name: run.directory.read_bytes(name) for name in run.directory.names("samples", ".parquet")
+    }
     scores = cm.score_run(run.url, encoder=Eye("second"))
     assert {"eye", "second", "mean"} <= set(scores.encoder)
-    assert painter_parts == {name: run.directory.read_bytes(name) for name in run.directory.list("samples", ".parquet")}
+    assert painter_parts == {
+        name: run.directory.read_bytes(name) for name in run.directory.names("samples", ".parquet")
+    }
     one = before[(before.metric == "mcas") & (before.encoder == "eye")].value.to_numpy()
     same = scores[(scores.metric == "mcas") & (scores.encoder == "eye")].value.to_numpy()
     np.testing.assert_array_equal(one, same)
@@ -189,7 +196,7 @@ def test_refused_images_are_counted_and_left_out(tmp_path):
 @pytest.mark.parametrize("poison", ["images", "texts"])
 def test_an_embedding_that_is_not_finite_ends_the_stage_and_loses_nothing(tmp_path, finished, poison):
     out = tmp_path / "run"
-    with pytest.raises(ModelError, match="encoder eye: 1 of|encoder eye: .* are not finite"):
+    with pytest.raises(ModelError, match=r"encoder eye: .* are not finite"):
         audit(out, encoder=Eye(poison=poison))
     painter = Painter()
     run = audit(out, model=painter)
@@ -288,7 +295,17 @@ def test_no_run_is_named(tmp_path):
 
 def test_pandas_and_pyarrow_open_the_parts(finished):
     table = pq.read_table(finished.directory.path("scores.parquet"))
-    assert {"metric", "component", "concept", "category", "encoder", "value", "low", "high", "p", "q", "reason"} <= set(
-        table.column_names
-    )
+    assert {
+        "metric",
+        "component",
+        "concept",
+        "category",
+        "encoder",
+        "value",
+        "low",
+        "high",
+        "p",
+        "q",
+        "reason",
+    } <= set(table.column_names)
     assert len(pd.read_csv(finished.directory.path("scores.csv"))) == table.num_rows

@@ -9,7 +9,8 @@ from clinometer.suites import load_suite
 from tests.toys import toy_suite
 
 QUESTIONS = st.lists(
-    st.builds(Question, prompt=st.sampled_from("abcd"), role=st.just("target"), images=st.integers(1, 5)), max_size=6
+    st.builds(Question, prompt=st.sampled_from("abcd"), role=st.just("target"), images=st.integers(1, 5)),
+    max_size=6,
 )
 
 

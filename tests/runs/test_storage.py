@@ -15,8 +15,8 @@ def test_a_file_reads_back(tmp_path):
     directory = Directory(tmp_path / "run")
     directory.write_json("a/b.json", {"x": "ä"})
     assert directory.read_json("a/b.json") == {"x": "ä"}
-    assert directory.list("a", ".json") == ["a/b.json"]
-    assert directory.list("nothing", ".json") == []
+    assert directory.names("a", ".json") == ["a/b.json"]
+    assert directory.names("nothing", ".json") == []
 
 
 def test_the_same_holds_on_another_filesystem():
@@ -24,7 +24,7 @@ def test_the_same_holds_on_another_filesystem():
     table = pa.table({"x": [1, 2]})
     directory.write_table("t.parquet", table)
     assert directory.read_table("t.parquet") == table
-    assert directory.list("", ".parquet") == ["/t.parquet"]
+    assert directory.names("", ".parquet") == ["/t.parquet"]
     with directory.locked():
         pass
 

@@ -66,7 +66,7 @@ def test_range_is_reached():
 
 
 def test_means_of_unit_vectors_are_not_normalised_again():
-    """Two attributes at a right angle: their mean has length 1/√2, and so has the direction against nothing else."""
+    """Two attributes at a right angle: their mean has length 1/√2, and stays so."""
     a, b = np.eye(3)[:2], np.array([[0.0, 0.0, 7.0]])
     np.testing.assert_allclose(association_direction(a, b), [0.5, 0.5, -1.0])
 
@@ -84,9 +84,7 @@ def test_precision_follows_the_targets(kind):
 def test_lengths_that_overflow_or_underflow_when_squared(scale):
     rng = np.random.default_rng(0)
     w, a, b = (rng.normal(size=(n, 16)) for n in (5, 3, 4))
-    scaled = (
-        (w * scale).astype(np.float32) if scale < 1e38 else (w / np.abs(w).max() * scale).astype(np.float32)
-    )
+    scaled = (w * scale).astype(np.float32) if scale < 1e38 else (w / np.abs(w).max() * scale).astype(np.float32)
     exact = pairwise(scaled.astype(float) / scale, a, b)
     np.testing.assert_allclose(association_scores(scaled, a, b), exact, atol=1e-5)
 

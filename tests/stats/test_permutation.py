@@ -32,9 +32,8 @@ def brute_force(x: np.ndarray, labels: np.ndarray, strata: np.ndarray, alternati
         members = np.zeros(len(x), bool)
         members[[i for part in chosen for i in part]] = True
         s = difference(x, members)
-        hits += {
-            "two-sided": abs(s) >= abs(observed) - 1e-9, "greater": s >= observed - 1e-9, "less": s <= observed + 1e-9
-        }[alternative]  # fmt: skip
+        signed = {"two-sided": abs(s) - abs(observed), "greater": s - observed, "less": observed - s}
+        hits += signed[alternative] >= -1e-9
         total += 1
     return hits / total
 

@@ -57,7 +57,11 @@ MISTAKES = [
     (["groups", "dark", "words"], ["  "], "groups.dark.words"),
     (["categories"], {}, "categories"),
     (["categories", "work", "targets"], [], "categories.work.targets"),
-    (["categories", "more"], {"targets": [{"name": "judge", "prompt": "x"}]}, "target name used twice: judge"),
+    (
+        ["categories", "more"],
+        {"targets": [{"name": "judge", "prompt": "x"}]},
+        "target name used twice: judge",
+    ),
     (["categories", "work", "targets", 0, "stereotype"], "purple", "no group named 'purple'"),
     (["text_targets"], "keyword", "keyword: missing"),
     (["text_targets"], "image", "text_targets"),
@@ -80,7 +84,7 @@ def test_a_mistake_is_named_with_its_file_and_field(path, value, expected):
 
 def test_pairs_must_match_between_the_two_groups():
     suite = changed(["groups", "light", "prompts"], [{"prompt": "a light child", "pair": "child"}])
-    with pytest.raises(SuiteError, match="not matched.*child"):
+    with pytest.raises(SuiteError, match=r"not matched.*child"):
         suite_from_mapping(suite, source="mine.yaml")
 
 
@@ -95,7 +99,7 @@ def test_a_key_written_twice_is_refused(tmp_path):
 def test_what_is_not_a_suite_is_refused(tmp_path, text):
     path = tmp_path / "odd.yaml"
     path.write_text(text)
-    with pytest.raises(SuiteError, match="odd.yaml"):
+    with pytest.raises(SuiteError, match=r"odd\.yaml"):
         load_suite(path)
 
 

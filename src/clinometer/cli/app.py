@@ -16,12 +16,15 @@ app = typer.Typer(
 )
 
 ModelOption = Annotated[
-    str, typer.Option("--model", "-m", help="'reference', a pipeline directory, or a hub id such as owner/name.")
+    str,
+    typer.Option("--model", "-m", help="'reference', a pipeline directory, or a hub id such as owner/name."),
 ]
 EncoderOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--encoder", "-e", help="'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory or a hub id. Repeatable."
+        "--encoder",
+        "-e",
+        help="'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory or a hub id. Repeatable.",
     ),
 ]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
@@ -42,7 +45,8 @@ def audit(
     device: DeviceOption = "auto",
     dtype: Annotated[str, typer.Option(help="float32, float16, bfloat16, or auto.")] = "auto",
     text_targets: Annotated[
-        str | None, typer.Option(help="What stands for a target in text: prompt or keyword. [default: the suite's]")
+        str | None,
+        typer.Option(help="What stands for a target in text: prompt or keyword. [default: the suite's]"),
     ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Draw images anew that failed earlier.")] = False,
 ) -> None:
@@ -124,7 +128,9 @@ def import_(
 
 
 @app.command()
-def suites(name: Annotated[str | None, typer.Argument(help="A built-in suite or a YAML file.")] = None) -> None:
+def suites(
+    name: Annotated[str | None, typer.Argument(help="A built-in suite or a YAML file.")] = None,
+) -> None:
     """List the built-in suites, or show what one asks."""
     from clinometer.cli.console import print_suite, print_suites
     from clinometer.suites import load_suite
@@ -136,7 +142,9 @@ def suites(name: Annotated[str | None, typer.Argument(help="A built-in suite or 
 
 
 @app.command()
-def models(name: Annotated[str | None, typer.Argument(help="'reference' shows its card and planted truth.")] = None) -> None:
+def models(
+    name: Annotated[str | None, typer.Argument(help="'reference' shows its card and planted truth.")] = None,
+) -> None:
     """List the generators and encoders at hand, or show the card of one."""
     from clinometer.cli.console import print_card, print_models
 

@@ -114,17 +114,29 @@ def _extremes(run: Run, rows: pd.DataFrame) -> Table:
     """The concepts that lean farthest either way."""
     suite = run.suite
     ordered = rows.dropna(subset=["value"]).sort_values("value", ascending=False)
-    shown = ordered if len(ordered) <= 2 * SHOWN_CONCEPTS else pd.concat([ordered[:SHOWN_CONCEPTS], ordered[-SHOWN_CONCEPTS:]])
-    table = Table(title=f"MCAS: + leans to {escape(suite.label_of(suite.axis.a))}, − to {escape(suite.label_of(suite.axis.b))}")
-    for heading, justify in (("concept", "left"), ("MCAS", "right"), ("95 % interval", "right"), ("q", "right"), ("verdict", "left")):
+    shown = (
+        ordered
+        if len(ordered) <= 2 * SHOWN_CONCEPTS
+        else pd.concat([ordered[:SHOWN_CONCEPTS], ordered[-SHOWN_CONCEPTS:]])
+    )
+    table = Table(
+        title=f"MCAS: + leans to {escape(suite.label_of(suite.axis.a))}, − to {escape(suite.label_of(suite.axis.b))}"
+    )
+    for heading, justify in (
+        ("concept", "left"),
+        ("MCAS", "right"),
+        ("95 % interval", "right"),
+        ("q", "right"),
+        ("verdict", "left"),
+    ):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    for row in shown.itertuples():
+    for row in shown.to_dict("records"):
         table.add_row(
-            escape(str(row.concept)),
-            f"{row.value:+.3f}",
-            f"[{row.low:+.3f}, {row.high:+.3f}]".replace("[", r"\["),
-            "" if pd.isna(row.q) else f"{row.q:.2g}",
-            escape(str(row.verdict)),
+            escape(row["concept"]),
+            f"{row['value']:+.3f}",
+            escape(f"[{row['low']:+.3f}, {row['high']:+.3f}]"),
+            f"{row['q']:.2g}",
+            escape(row["verdict"]),
         )
     return table
 
@@ -139,7 +151,13 @@ def print_suites() -> None:
     table = Table("suite", "what it asks", "targets", "groups", "images")
     for name in suite_names():
         suite = load_suite(name)
-        table.add_row(name, escape(suite.title), str(len(suite.targets)), ", ".join(suite.groups), str(_image_count(suite)))
+        table.add_row(
+            name,
+            escape(suite.title),
+            str(len(suite.targets)),
+            ", ".join(suite.groups),
+            str(_image_count(suite)),
+        )
     Console().print(table)
 
 
@@ -185,7 +203,11 @@ def print_card(name: str) -> None:
         )
     console = Console(soft_wrap=True)
     console.print_json(json.dumps(reference.card(), ensure_ascii=False, default=str))
-    table = Table("concept", *next(iter(reference.planted().values())), title="Planted probabilities under neutral prompts")
+    table = Table(
+        "concept",
+        *next(iter(reference.planted().values())),
+        title="Planted probabilities under neutral prompts",
+    )
     for concept, truth in reference.planted().items():
         table.add_row(escape(concept), *(f"{probability:.2f}" for probability in truth.values()))
     console.print(table)

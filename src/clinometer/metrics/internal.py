@@ -38,9 +38,7 @@ def bias_amplification(itp: ArrayLike, ita: ArrayLike, tt: ArrayLike) -> np.ndar
     return np.asarray(np.abs(signed_bias_amplification(itp, ita, tt)))
 
 
-def aligned_diffusion_bias(
-    ii: np.ndarray, tt: np.ndarray, sign_ii: np.ndarray, sign_tt: np.ndarray
-) -> np.ndarray:
+def aligned_diffusion_bias(ii: np.ndarray, tt: np.ndarray, sign_ii: np.ndarray, sign_tt: np.ndarray) -> np.ndarray:
     """``|II| − |TT|`` of bootstrap draws, with the signs of the estimates: ``sign(ÎI)·II* − sign(T̂T)·TT*``.
 
     Draws of ``|II*|`` cannot reach below 0, so at II = 0 their percentiles never cover the truth. With the

@@ -24,9 +24,7 @@ LEVEL = 0.05
 """Largest q-value that counts."""
 
 
-def verdict(
-    *, value: float, low: float, high: float, q: float, a: str, b: str, margin: float | None = None
-) -> str:
+def verdict(*, value: float, low: float, high: float, q: float, a: str, b: str, margin: float | None = None) -> str:
     """Judge a signed score, positive towards group ``a``, in the words of the table above.
 
     >>> verdict(value=0.2, low=0.1, high=0.3, q=0.001, a="men", b="women", margin=0.05)

@@ -61,9 +61,7 @@ def xmcas(
     """
     m, c, k = (_real(name, x) for name, x in (("mcas", mcas), ("similarity", similarity), ("offset", offset)))
     if len(centroid) != 2 or not np.isfinite(centroid).all():
-        raise InvalidInputError(
-            f"centroid: expected two finite numbers (similarity, MCAS), found {centroid!r}"
-        )
+        raise InvalidInputError(f"centroid: expected two finite numbers (similarity, MCAS), found {centroid!r}")
     angle = np.arctan2(c, 1 - np.abs(m) + k)
     distance = np.hypot(c - centroid[0], m - centroid[1])
     reason = "" if np.isfinite(angle).all() else "mcas, similarity or offset is not defined"
@@ -76,6 +74,4 @@ def _real(name: str, value: ArrayLike) -> np.ndarray:
     try:
         return np.asarray(value, np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"{name}: expected a number or an array of numbers, found {value!r}"
-        ) from error
+        raise InvalidInputError(f"{name}: expected a number or an array of numbers, found {value!r}") from error

@@ -80,19 +80,22 @@ def suite_questions(suite: Suite) -> Iterator[Question]:
             yield Question(attribute.prompt, "attribute", group=name, images=suite.images.attribute)
 
 
-def build_plan(
-    questions: Iterable[Question], *, seed: int, model_fingerprint: str, part_size: int
-) -> list[Sample]:
+def build_plan(questions: Iterable[Question], *, seed: int, model_fingerprint: str, part_size: int) -> list[Sample]:
     """Every sample of a run, cut into parts of at most ``part_size``.
 
     A prompt that two questions share (an attribute prompt may also be a target) goes on counting, so that no two
     samples of a run are the same image.
     """
     asked: Counter[str] = Counter()
-    samples = []
+    samples: list[Sample] = []
     for question in questions:
         for _ in range(question.images):
-            key = [question.file or question.prompt, asked[question.file or question.prompt], seed, model_fingerprint]
+            key = [
+                question.file or question.prompt,
+                asked[question.file or question.prompt],
+                seed,
+                model_fingerprint,
+            ]
             asked[question.file or question.prompt] += 1
             digest = hashlib.sha256(json.dumps(["generate", *key]).encode()).digest()
             samples.append(

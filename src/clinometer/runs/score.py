@@ -80,9 +80,7 @@ def _encoder_embeddings(run: Run, encoder: str) -> EncoderEmbeddings:
             for name, group in suite.groups.items()
         },
         group_words={name: np.stack([texts[word] for word in group.words]) for name, group in suite.groups.items()},
-        group_texts={
-            name: np.stack([texts[p.prompt] for p in group.prompts]) for name, group in suite.groups.items()
-        },
+        group_texts={name: np.stack([texts[p.prompt] for p in group.prompts]) for name, group in suite.groups.items()},
     )
 
 

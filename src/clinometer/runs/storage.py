@@ -46,7 +46,7 @@ class Directory:
             return True
         return all(entry.rsplit("/", 1)[-1].startswith(".") for entry in self.fs.ls(self.root, detail=False))
 
-    def list(self, folder: str, suffix: str) -> list[str]:
+    def names(self, folder: str, suffix: str) -> list[str]:
         """Names (``folder/file``) of the files with a suffix in a folder, sorted."""
         if not self.exists(folder):
             return []
@@ -131,8 +131,8 @@ class Directory:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
         except (pa.ArrowException, OSError) as error:
             raise RunCorruptError(
-                f"{self.path(name)}: cannot be read ({' '.join(str(error).split())}). Delete the file and give the same "
-                "command again: only this part is done anew"
+                f"{self.path(name)}: cannot be read ({' '.join(str(error).split())}). Delete the file and give the "
+                "same command again: only this part is done anew"
             ) from error
 
     @contextmanager
@@ -164,7 +164,11 @@ class Directory:
             raise RunStorageError(f"{self.url}: cannot be written: {error.strerror}; give another --out") from error
 
     def _sign_lock(self) -> None:
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat("T", "seconds")}
+        holder = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": datetime.now(UTC).isoformat("T", "seconds"),
+        }
         self.write_json(".lock-holder.json", holder)
 
     def _lock_holder(self) -> str:

@@ -62,7 +62,16 @@ SAMPLE_SCHEMA = pa.schema(
     metadata={"huggingface": json.dumps({"info": {"features": _FEATURES | {"image": {"_type": "Image"}}}})},
 )
 
-_RECORDED_PACKAGES = ("clinometer", "numpy", "scipy", "pyarrow", "torch", "diffusers", "transformers", "open_clip_torch")
+_RECORDED_PACKAGES = (
+    "clinometer",
+    "numpy",
+    "scipy",
+    "pyarrow",
+    "torch",
+    "diffusers",
+    "transformers",
+    "open_clip_torch",
+)
 
 
 class Run:
@@ -146,8 +155,11 @@ class Run:
     def samples(self) -> pd.DataFrame:
         """Every finished sample without its pixels, in plan order."""
         columns = [name for name in SAMPLE_FIELDS if name != "image"]
-        tables = [self.directory.read_table(name, columns) for name in self.directory.list("samples", ".parquet")]
-        return pa.concat_tables([pa.schema(SAMPLE_FIELDS).empty_table().select(columns), *tables]).to_pandas()
+        tables = [self.directory.read_table(name, columns) for name in self.directory.names("samples", ".parquet")]
+        joined: pd.DataFrame = pa.concat_tables(
+            [pa.schema(SAMPLE_FIELDS).empty_table().select(columns), *tables]
+        ).to_pandas()
+        return joined
 
     @cached_property
     def _part_of(self) -> dict[str, int]:
@@ -190,7 +202,7 @@ class Run:
     def embeddings(self, encoder: str) -> dict[str, np.ndarray]:
         """Every image vector of an encoder, by sample id."""
         folder = embeddings_name(encoder)
-        names = [name for name in self.directory.list(folder, ".parquet") if "/part-" in name]
+        names = [name for name in self.directory.names(folder, ".parquet") if "/part-" in name]
         vectors: dict[str, np.ndarray] = {}
         for name in names:
             vectors.update(_read_vectors(self.directory.read_table(name), "id"))
@@ -234,7 +246,8 @@ class Run:
     def _scored(self, name: str) -> pd.DataFrame:
         if not self.directory.exists(name):
             raise RunNotFoundError(f"{self.url}: not scored yet; give: clinometer score {self.url}")
-        return self.directory.read_table(name).to_pandas()
+        table: pd.DataFrame = self.directory.read_table(name).to_pandas()
+        return table
 
     # --- record ------------------------------------------------------------------------------------------------
 

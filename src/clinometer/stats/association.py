@@ -62,8 +62,7 @@ def association_scores(targets: Array, a: Array, b: Array) -> Array:
     direction = association_direction(a, b)
     if targets.shape[1] != direction.shape[0]:
         raise InvalidInputError(
-            f"targets: {targets.shape[1]} dimensions, but a and b have {direction.shape[0]}; "
-            "use one encoder for all"
+            f"targets: {targets.shape[1]} dimensions, but a and b have {direction.shape[0]}; use one encoder for all"
         )
     if isinstance(targets, np.ndarray) and isinstance(direction, np.ndarray):
         return project_rows(targets, direction, name="targets")
@@ -77,9 +76,7 @@ def association_direction(a: Array, b: Array) -> Array:
     """
     unit_a, unit_b = unit_vectors(a, name="a"), unit_vectors(b, name="b")
     if a.shape[1] != b.shape[1]:
-        raise InvalidInputError(
-            f"b: {b.shape[1]} dimensions, but a has {a.shape[1]}; use one encoder for both"
-        )
+        raise InvalidInputError(f"b: {b.shape[1]} dimensions, but a has {a.shape[1]}; use one encoder for both")
     xp = array_namespace(unit_a, unit_b)
     return xp.mean(unit_a, axis=0) - xp.mean(unit_b, axis=0)
 
@@ -99,20 +96,14 @@ def unit_vectors(x: Array, *, name: str = "x") -> Array:
     return scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
 
 
-def project_rows(
-    x: np.ndarray, direction: np.ndarray, *, name: str = "x", threads: int | None = None
-) -> np.ndarray:
+def project_rows(x: np.ndarray, direction: np.ndarray, *, name: str = "x", threads: int | None = None) -> np.ndarray:
     """``x̂ · direction`` for every row of a large matrix, in one pass over memory: (n,).
 
     Per chunk of rows, the dot product with ``direction`` pulls the chunk into the cache and the row lengths
     are taken from there. Every row is reduced on its own, so neither the chunks nor the threads can change a
     bit, and the check for zero, NaN and infinity looks at the n lengths only, never at the matrix again.
     """
-    kind = (
-        x.dtype
-        if x.dtype in (np.float32, np.float64)
-        else np.dtype(np.float32 if x.itemsize < 4 else np.float64)
-    )
+    kind = x.dtype if x.dtype in (np.float32, np.float64) else np.dtype(np.float32 if x.itemsize < 4 else np.float64)
     direction = direction.astype(kind)
     dots, squares = np.empty(len(x), kind), np.empty(len(x), kind)
 
@@ -159,9 +150,7 @@ def _check_shape(name: str, x: Array) -> None:
         found = type(x).__name__ if shape is None else f"{len(shape)} dimensions"
         raise InvalidInputError(f"{name}: expected a 2-dimensional array (vectors × dim), found {found}")
     if 0 in shape:
-        raise InvalidInputError(
-            f"{name}: expected at least one vector, found an array of shape {tuple(shape)}"
-        )
+        raise InvalidInputError(f"{name}: expected at least one vector, found an array of shape {tuple(shape)}")
     if isinstance(x, np.ndarray) and x.dtype.kind not in "fiu":
         raise InvalidInputError(f"{name}: expected real numbers, found dtype {x.dtype}")
 
@@ -173,6 +162,4 @@ def _check_lengths(name: str, largest: Array, rows: np.ndarray | None = None) ->
         if bool(xp.any(bad)):
             first = int(xp.argmax(xp.astype(bad, xp.int64)))
             row = first if rows is None else int(rows[first])
-            raise InvalidInputError(
-                f"{name}: row {row} holds {what}; a cosine needs finite, non-zero vectors"
-            )
+            raise InvalidInputError(f"{name}: row {row} holds {what}; a cosine needs finite, non-zero vectors")

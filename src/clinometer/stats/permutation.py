@@ -129,15 +129,11 @@ def permute_labels(
     observed = statistic(labels[None, :])[0]
     extreme = np.zeros(len(values), np.int64)
     for members in memberships:
-        extreme += at_least_as_extreme(statistic(members), observed, statistic.tolerance, alternative).sum(
-            axis=0
-        )
+        extreme += at_least_as_extreme(statistic(members), observed, statistic.tolerance, alternative).sum(axis=0)
     return _test_record(observed, extreme, n_splits if exact else n_permutations, exact, alternative)
 
 
-def split_test(
-    values: np.ndarray, labels: np.ndarray, *, alternative: Alternative = "two-sided"
-) -> PermutationTest:
+def split_test(values: np.ndarray, labels: np.ndarray, *, alternative: Alternative = "two-sided") -> PermutationTest:
     """Exact p of ``mean_A − mean_B`` over all C(n, n_A) splits of one pool, by meeting in the middle; n ≤ 40.
 
     The pool is cut in two halves. A split of size ``k`` takes j items of the first half and k − j of the
@@ -175,9 +171,7 @@ def at_least_as_extreme(
 
 def count_splits(labels: np.ndarray, strata: np.ndarray) -> int:
     """How many relabellings there are: the product over strata of C(n_h, n_h,A)."""
-    return math.prod(
-        math.comb(int(np.sum(strata == h)), int(np.sum(labels[strata == h]))) for h in np.unique(strata)
-    )
+    return math.prod(math.comb(int(np.sum(strata == h)), int(np.sum(labels[strata == h]))) for h in np.unique(strata))
 
 
 def enumerate_memberships(labels: np.ndarray, strata: np.ndarray) -> Iterator[np.ndarray]:
@@ -218,9 +212,7 @@ def _subsets(n: int, size: int) -> np.ndarray:
     return members
 
 
-def _count_extreme_splits(
-    y: np.ndarray, size: int, observed: float, tolerance: float, alternative: Alternative
-) -> int:
+def _count_extreme_splits(y: np.ndarray, size: int, observed: float, tolerance: float, alternative: Alternative) -> int:
     """Count the subsets of the given size whose statistic is at least as extreme as the observed one."""
     half = len(y) // 2
     first, second = _sums_by_size(y[:half]), _sums_by_size(y[half:])
@@ -229,9 +221,7 @@ def _count_extreme_splits(
     for taken in range(max(0, size - len(second) + 1), min(size, len(first) - 1) + 1):
         left, right = first[taken], second[size - taken]
         if alternative in ("two-sided", "greater"):
-            count += left.size * right.size - int(
-                np.searchsorted(right, level - tolerance - left, "left").sum()
-            )
+            count += left.size * right.size - int(np.searchsorted(right, level - tolerance - left, "left").sum())
         if alternative in ("two-sided", "less"):
             level_below = -level if alternative == "two-sided" else level
             count += int(np.searchsorted(right, level_below + tolerance - left, "right").sum())

@@ -107,13 +107,9 @@ class Suite(_Strict):
             if self.text_targets == "keyword" and target.keyword is None:
                 raise ValueError(f"{where}.keyword: missing, and text_targets is 'keyword'")
         for name, group in self.groups.items():
-            _refuse_duplicates(
-                (p.prompt for p in group.prompts), f"groups.{name}.prompts: prompt used twice"
-            )
+            _refuse_duplicates((p.prompt for p in group.prompts), f"groups.{name}.prompts: prompt used twice")
             _refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
-            _refuse_duplicates(
-                (p.pair for p in group.prompts if p.pair), f"groups.{name}.prompts: pair used twice"
-            )
+            _refuse_duplicates((p.pair for p in group.prompts if p.pair), f"groups.{name}.prompts: pair used twice")
         self._check_pairs()
         return self
 
@@ -203,13 +199,15 @@ def load_suite(suite: str | Path | Suite) -> Suite:
 def suite_from_text(text: str, *, source: str) -> Suite:
     """Parse and check a suite. ``source`` is what an error calls it."""
     try:
-        data = yaml.load(text, _UniqueKeyLoader)  # noqa: S506 - a SafeLoader
+        data = yaml.load(text, _UniqueKeyLoader)
     except SuiteError as error:
         raise SuiteError(f"{source}: {error}") from error
     except yaml.YAMLError as error:
         raise SuiteError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(data, dict):
-        raise SuiteError(f"{source}: expected a mapping with name, groups, axis and categories, found {type(data).__name__}")
+        raise SuiteError(
+            f"{source}: expected a mapping with name, groups, axis and categories, found {type(data).__name__}"
+        )
     return suite_from_mapping(data, source=source)
 
 

@@ -69,12 +69,7 @@ def mcas_study(
     pair, everyone = pools_of(design, layout, (design.a, design.b)), pools_of(design, layout, design.groups)
     study = Study(design, layout, settings, pair, everyone)
     views = views_of(encoders, study)
-    rows = [
-        row
-        for view in views
-        for make in (mcas_rows, internal_bias_rows, share_rows)
-        for row in make(study, view)
-    ]
+    rows = [row for view in views for make in (mcas_rows, internal_bias_rows, share_rows) for row in make(study, view)]
     summaries = (
         internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows,
     )  # fmt: skip

@@ -34,9 +34,7 @@ def mcas_rows(study: Study, view: View) -> list[Score]:
     rows = []
     for component in (*MODALITIES, "mcas"):
         basis = Basis(MODALITIES if component == "mcas" else (component,), study.pair)
-        numbers = estimate(
-            view.targets, partial(_component, study, name=component), study.settings.confidence
-        )
+        numbers = estimate(view.targets, partial(_component, study, name=component), study.settings.confidence)
         if component == "tt":
             nothing = np.full_like(numbers.low, np.nan)
             numbers = replace(numbers, low=nothing, high=nothing)
@@ -67,10 +65,7 @@ def internal_bias_rows(study: Study, view: View) -> list[Score]:
         for t in study.target_numbers
     ]
     unstable = dict(zip(study.layout.targets, unstable_targets(study, view), strict=True))
-    return [
-        _flagged(row, bool(unstable[row.concept])) if "amplification" in row.component else row
-        for row in rows
-    ]
+    return [_flagged(row, bool(unstable[row.concept])) if "amplification" in row.component else row for row in rows]
 
 
 def signed_delta(study: Study, tensor: np.ndarray) -> np.ndarray:
@@ -138,9 +133,7 @@ def _component(study: Study, tensor: np.ndarray, *, name: str) -> np.ndarray:
 
 
 def _fieller(study: Study, view: View, t: int) -> RatioInterval:
-    parts, drawn = (
-        components(c[..., t, :, :], study.a, study.b) for c in (view.targets.point, view.targets.stimulus)
-    )
+    parts, drawn = (components(c[..., t, :, :], study.a, study.b) for c in (view.targets.point, view.targets.stimulus))
     covariance = np.cov(drawn[:, 1] + drawn[:, 2], 2 * drawn[:, 3])
     return fieller_interval(
         float(parts[1] + parts[2]),

@@ -99,8 +99,7 @@ def average_cosines(cosines: Sequence[Cosines]) -> Cosines:
         return cosines[0]
     return Cosines(
         image_image=tuple(
-            np.mean(per_encoder, axis=0)
-            for per_encoder in zip(*(c.image_image for c in cosines), strict=True)
+            np.mean(per_encoder, axis=0) for per_encoder in zip(*(c.image_image for c in cosines), strict=True)
         ),
         text_image=np.mean([c.text_image for c in cosines], axis=0),
         image_word=tuple(

@@ -48,9 +48,7 @@ class Design:
         for role in ("a", "b", "third"):
             group = getattr(self, role)
             if group not in self.groups and not (role == "third" and group is None):
-                raise InvalidInputError(
-                    f"{role}: no group named {group!r}; groups are {', '.join(self.groups)}"
-                )
+                raise InvalidInputError(f"{role}: no group named {group!r}; groups are {', '.join(self.groups)}")
         if self.a == self.b or self.third in (self.a, self.b):
             raise InvalidInputError("a, b, third: expected different groups")
 
@@ -140,9 +138,7 @@ def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design) -> Layout:
         raise InvalidInputError("encoders: expected at least one")
     names = [embeddings.encoder for embeddings in encoders]
     if len(set(names)) < len(names) or "mean" in names:
-        raise InvalidInputError(
-            f"encoders: expected different names, none of them 'mean', found {', '.join(names)}"
-        )
+        raise InvalidInputError(f"encoders: expected different names, none of them 'mean', found {', '.join(names)}")
     layouts = [_checked_layout(embeddings, design) for embeddings in encoders]
     first = next((lay for lay, e in zip(layouts, encoders, strict=True) if e.reads_text), layouts[0])
     for layout, embeddings in zip(layouts, encoders, strict=True):
@@ -169,14 +165,10 @@ def _checked_layout(embeddings: EncoderEmbeddings, design: Design) -> Layout:
         if missing:
             raise InvalidInputError(f"{where}, {kind}: nothing for group {', '.join(missing)}")
     dims = {
-        array.shape[1]
-        for name, array in _named_arrays(embeddings, design)
-        if _check_array(f"{where}, {name}", array)
+        array.shape[1] for name, array in _named_arrays(embeddings, design) if _check_array(f"{where}, {name}", array)
     }
     if len(dims) > 1:
-        raise InvalidInputError(
-            f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}"
-        )
+        raise InvalidInputError(f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}")
     _check_texts(embeddings, design, where)
     words = embeddings.group_words
     return Layout(
@@ -196,9 +188,7 @@ def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> list[tuple[s
     if embeddings.target_texts is not None:
         arrays.append(("target texts", embeddings.target_texts))
     for group in design.groups:
-        arrays += [
-            (f"group {group!r}, prompt {i + 1}", x) for i, x in enumerate(embeddings.group_images[group])
-        ]
+        arrays += [(f"group {group!r}, prompt {i + 1}", x) for i, x in enumerate(embeddings.group_images[group])]
         if embeddings.group_words is not None:
             arrays.append((f"words of group {group!r}", embeddings.group_words[group]))
         if embeddings.group_texts is not None:
@@ -209,14 +199,10 @@ def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> list[tuple[s
 def _check_array(where: str, array: np.ndarray) -> bool:
     """Refuse what no cosine can take; tell whether there is a row at all."""
     if array.ndim != 2:
-        raise InvalidInputError(
-            f"{where}: expected embeddings (vectors × dim), found {array.ndim} dimensions"
-        )
+        raise InvalidInputError(f"{where}: expected embeddings (vectors × dim), found {array.ndim} dimensions")
     if not np.isfinite(array).all():
         row = int(np.argmin(np.isfinite(array).all(axis=1)))
-        raise InvalidInputError(
-            f"{where}: row {row} holds NaN or infinity; encode it again or leave the image out"
-        )
+        raise InvalidInputError(f"{where}: row {row} holds NaN or infinity; encode it again or leave the image out")
     if not array.any(axis=1).all():
         row = int(np.argmin(array.any(axis=1)))
         raise InvalidInputError(f"{where}: row {row} is a zero vector; a cosine needs non-zero vectors")
@@ -226,9 +212,7 @@ def _check_array(where: str, array: np.ndarray) -> bool:
 def _check_texts(embeddings: EncoderEmbeddings, design: Design, where: str) -> None:
     """One text per target, and one per attribute prompt."""
     if embeddings.target_texts is not None and len(embeddings.target_texts) != len(design.targets):
-        raise InvalidInputError(
-            f"{where}: {len(embeddings.target_texts)} target texts, expected {len(design.targets)}"
-        )
+        raise InvalidInputError(f"{where}: {len(embeddings.target_texts)} target texts, expected {len(design.targets)}")
     for group in design.groups:
         n_prompts = len(embeddings.group_images[group])
         for kind, given in (("pairs", design.pairs.get(group)), ("prompts", design.prompts.get(group))):

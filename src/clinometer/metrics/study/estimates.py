@@ -55,9 +55,7 @@ class Estimate:
         return replace(self, null=draws.mean(axis=0) if centre == "mean" else np.median(draws, axis=0))
 
 
-def estimate(
-    replicates: Replicates, formula: Formula, confidence: float, centred: Formula | None = None
-) -> Estimate:
+def estimate(replicates: Replicates, formula: Formula, confidence: float, centred: Formula | None = None) -> Estimate:
     """Apply a formula of the tensor, with percentile intervals.
 
     ``centred`` serves the replicates where it differs from the formula of the estimate (signs held, say).

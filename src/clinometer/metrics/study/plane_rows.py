@@ -56,9 +56,7 @@ def xmcas_group_rows(study: Study, view: View) -> list[Score]:
     owners = np.array(study.layout.prompt_groups)
     confidence = study.settings.confidence
     numbers = {
-        "mcas": estimate(
-            view.groups, lambda c: _over_groups(study, composite(c, study.a, study.b)), confidence
-        ),
+        "mcas": estimate(view.groups, lambda c: _over_groups(study, composite(c, study.a, study.b)), confidence),
         "similarity": estimate(view.groups, lambda c: _over_groups(study, _similarity(study, c)), confidence),
     }
     plane = _with_offset(study, replace(view, targets=view.groups))
@@ -111,9 +109,7 @@ def _with_offset(study: Study, view: View) -> Replicates:
 
     def extend(tensor: np.ndarray, groups: np.ndarray) -> np.ndarray:
         k = offset(study, groups)[..., None, None, None]
-        return np.concatenate(
-            [tensor, np.broadcast_to(k, (*tensor.shape[:-3], 1, *tensor.shape[-2:]))], axis=-3
-        )
+        return np.concatenate([tensor, np.broadcast_to(k, (*tensor.shape[:-3], 1, *tensor.shape[-2:]))], axis=-3)
 
     own, groups = view.targets, view.groups
     return Replicates(
@@ -187,9 +183,7 @@ def _group_reason(study: Study, view: View, row: Score) -> str:
         missing = value_reason(study.layout, view.reads_text, None, MODALITIES, groups)
         return missing or "a prompt of a group has fewer than two images, or its text was not given"
     if not isfinite(row.low):
-        return (
-            interval_reason(study.layout, None, MODALITIES, groups) or "no interval: a prompt has one image"
-        )
+        return interval_reason(study.layout, None, MODALITIES, groups) or "no interval: a prompt has one image"
     return "" if isfinite(row.stimulus_low) else stimulus_reason(study.layout, MODALITIES, groups)
 
 

@@ -45,9 +45,7 @@ def profile_rows(study: Study, view: View) -> list[Score]:
         )
         component = f"{study.design.groups[g]}-{study.design.groups[h]}"
         rows += [
-            target_row(
-                study, view, t, Basis(MODALITIES, (g, h)), numbers, metric="profile", component=component
-            )
+            target_row(study, view, t, Basis(MODALITIES, (g, h)), numbers, metric="profile", component=component)
             for t in study.target_numbers
         ]
     return rows + _norm_rows(study, view)
@@ -66,9 +64,7 @@ def _norm_rows(study: Study, view: View) -> list[Score]:
     drawn = norm(profile(view.null_all)).astype(np.float64)
     numbers = estimate_norm(view.targets, profile, norm, study.settings.confidence).with_null(drawn)
     # The null draws are float32: ties are equal to about seven digits of the cosines.
-    reached = at_least_as_extreme(drawn, numbers.value, np.full(numbers.value.shape, 1e-6), "greater").sum(
-        axis=0
-    )
+    reached = at_least_as_extreme(drawn, numbers.value, np.full(numbers.value.shape, 1e-6), "greater").sum(axis=0)
     n = len(drawn)
     p = np.where(np.isfinite(numbers.value), (1 + reached) / (1 + n), np.nan)
     rows = [

@@ -22,9 +22,7 @@ def value_reason(
     return next(_missing_items(layout, reads_text, target, set(modalities), groups), "")
 
 
-def interval_reason(
-    layout: Layout, target: int | None, modalities: Collection[str], groups: Collection[int]
-) -> str:
+def interval_reason(layout: Layout, target: int | None, modalities: Collection[str], groups: Collection[int]) -> str:
     """Why it has no interval: it rests on no image, or a single image has no spread within its prompt."""
     if set(modalities) == {"tt"}:
         return stimulus_reason(layout, modalities, groups) or TEXT_ONLY

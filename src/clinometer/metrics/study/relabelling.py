@@ -61,21 +61,15 @@ def pools_of(design: Design, layout: Layout, groups: Sequence[str]) -> Pools:
     """Collect the exchangeable items of the named groups."""
     numbers = tuple(design.index(group) for group in groups)
     pairs = _pair_of_prompts(design, layout, groups)
-    prompt_pairs = [
-        -1 if pairs is None else pairs[g, i] for g in numbers for i in range(len(layout.prompt_sizes[g]))
-    ]
+    prompt_pairs = [-1 if pairs is None else pairs[g, i] for g in numbers for i in range(len(layout.prompt_sizes[g]))]
     sizes = [n for g in numbers for n in layout.prompt_sizes[g]]
     images = LabelPool(
-        columns=np.concatenate(
-            [np.arange(s.start, s.stop) for s in (layout.image_slices[g] for g in numbers)]
-        ),
+        columns=np.concatenate([np.arange(s.start, s.stop) for s in (layout.image_slices[g] for g in numbers)]),
         labels=np.repeat(numbers, [layout.image_counts[g] for g in numbers]),
         strata=np.repeat(prompt_pairs, sizes),
     )
     words = LabelPool(
-        columns=np.concatenate(
-            [np.arange(s.start, s.stop) for s in (layout.word_slices[g] for g in numbers)]
-        ),
+        columns=np.concatenate([np.arange(s.start, s.stop) for s in (layout.word_slices[g] for g in numbers)]),
         labels=np.repeat(numbers, [layout.word_counts[g] for g in numbers]),
         strata=np.zeros(sum(layout.word_counts[g] for g in numbers), int),
     )
@@ -125,18 +119,14 @@ def label_tests(
         tests["ita"], tests["tt"] = _halves(
             split_test(np.concatenate(word_values), in_a_words)
             if len(in_a_words) <= _MOST_WORDS_COUNTED
-            else permute_labels(
-                np.concatenate(word_values), in_a_words, n_permutations=n_permutations, rng=word_rng
-            )
+            else permute_labels(np.concatenate(word_values), in_a_words, n_permutations=n_permutations, rng=word_rng)
         )
     if pools.images.complete and pools.words.complete:
         tests["mcas"] = permute_labels(
             np.concatenate([image_values.sum(axis=0), word_values.sum(axis=0)], axis=1),
             np.concatenate([in_a_images, in_a_words]),
             blocks=np.repeat([0, 1], [len(in_a_images), len(in_a_words)]),
-            strata=np.concatenate(
-                [pools.images.strata, np.full(len(in_a_words), pools.images.strata.max() + 1)]
-            ),
+            strata=np.concatenate([pools.images.strata, np.full(len(in_a_words), pools.images.strata.max() + 1)]),
             n_permutations=n_permutations,
             rng=joint_rng,
         )
@@ -158,20 +148,14 @@ def _halves(test: PermutationTest) -> tuple[PermutationTest, PermutationTest]:
     return first, second
 
 
-def _pair_of_prompts(
-    design: Design, layout: Layout, groups: Sequence[str]
-) -> dict[tuple[int, int], int] | None:
+def _pair_of_prompts(design: Design, layout: Layout, groups: Sequence[str]) -> dict[tuple[int, int], int] | None:
     """Give a number to the pair of each (group, prompt); None unless every prompt of these groups has one."""
     names = {
-        group: design.pairs.get(group, (None,) * len(layout.prompt_sizes[design.index(group)]))
-        for group in groups
+        group: design.pairs.get(group, (None,) * len(layout.prompt_sizes[design.index(group)])) for group in groups
     }
     known = sorted({pair for pairs in names.values() for pair in pairs if pair is not None})
     if any(pair is None for pairs in names.values() for pair in pairs):
         return None
     return {
-        (design.index(g), i): known.index(pair)
-        for g, pairs in names.items()
-        for i, pair in enumerate(pairs)
-        if pair
+        (design.index(g), i): known.index(pair) for g, pairs in names.items() for i, pair in enumerate(pairs) if pair
     }

@@ -31,9 +31,7 @@ def share_rows(study: Study, view: View) -> list[Score]:
         "parity_gap": (bare(np.abs(value - 0.5), gap.low, gap.high, null), ""),
     }
     return [
-        _with_reason(
-            target_row(study, view, t, basis, estimates, metric="share", component=component, group=group)
-        )
+        _with_reason(target_row(study, view, t, basis, estimates, metric="share", component=component, group=group))
         for component, (estimates, group) in numbers.items()
         for t in study.target_numbers
     ]

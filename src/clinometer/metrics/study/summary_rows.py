@@ -27,6 +27,7 @@ STD_DDOF = 0
 categories of DALL-E 2 in its table 5 (tests/golden/README.md)."""
 
 ONE_TARGET = "one target: no spread"
+UNSTABLE_TARGET = "no stimulus interval: holds a target whose TT may be 0"
 
 Reduction = Callable[[np.ndarray], np.ndarray]
 """From numbers (… × targets) to one number (…)."""
@@ -79,7 +80,9 @@ def internal_bias_summary_rows(study: Study, view: View) -> list[Score]:
                 row = summary_row(
                     study, view, targets, numbers, component=f"{name}_{statistic.name}", flag=flag, **fields
                 )
-                rows.append(replace(row, reason=ONE_TARGET) if alone else row)
+                if alone or (flag and not row.reason):
+                    row = replace(row, reason=ONE_TARGET if alone else UNSTABLE_TARGET)
+                rows.append(row)
     return rows
 
 
@@ -188,9 +191,7 @@ def _mean_and_std(
     yield summary_row(study, view, targets, std, component="std", **fields)
 
 
-def _with_signed_null(
-    mean: Estimate, std: Estimate, null: np.ndarray, sign: int
-) -> tuple[Estimate, Estimate]:
+def _with_signed_null(mean: Estimate, std: Estimate, null: np.ndarray, sign: int) -> tuple[Estimate, Estimate]:
     """Mean and std of the targets of one sign in each null draw, averaged over the draws that have one."""
     chosen = sign * null > 0
     counts = chosen.sum(axis=-1)

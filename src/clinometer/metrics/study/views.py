@@ -50,9 +50,7 @@ def views_of(encoders: Sequence[EncoderEmbeddings], study: Study) -> tuple[View,
     """
     pooled = [i for i, e in enumerate(encoders) if e.reads_text] or list(range(len(encoders)))
     draws = _draw_weights(study, n_encoders=len(pooled))
-    targets = [
-        _measure(target_cosines(e, study.layout), study.layout, draws, draws.targets) for e in encoders
-    ]
+    targets = [_measure(target_cosines(e, study.layout), study.layout, draws, draws.targets) for e in encoders]
     groups: list[_Measured] | None = None
     if study.design.third is not None:
         own = [group_cosines(e, study.layout) for e in encoders]
@@ -133,9 +131,7 @@ def _measure(cosines: Cosines, layout: Layout, draws: _Draws, weights: tuple[np.
     return _Measured(cosines, _replicates(cosines, layout, draws, weights, stimulus))
 
 
-def _average(
-    parts: Sequence[_Measured], layout: Layout, draws: _Draws, weights: tuple[np.ndarray, ...]
-) -> _Measured:
+def _average(parts: Sequence[_Measured], layout: Layout, draws: _Draws, weights: tuple[np.ndarray, ...]) -> _Measured:
     """Average encoders; the stimulus replicates resample the encoders as well."""
     if len(parts) == 1:
         return parts[0]

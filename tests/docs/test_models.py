@@ -1,0 +1,77 @@
+"""The page about models: its plug-in works once installed, its manifest is read, its tables are complete."""
+
+import inspect
+import re
+import tomllib
+
+from PIL import Image
+
+import clinometer as cm
+from clinometer.models.folder import COLUMNS, NAMES, read_manifest
+from clinometer.models.registry import load_generator, registered
+from tests.docs.pages import blocks, page, table_rows
+from tests.toys import Eye, toy_suite
+
+PAGE = page("docs/models.md")
+
+
+def install(folder, monkeypatch):
+    """What pip would write for the page's package."""
+    (toml,) = blocks(PAGE, "toml")
+    project = tomllib.loads(toml)["project"]
+    code = next(block for block in blocks(PAGE, "python") if "class Stripes" in block)
+    (folder / "clinometer_stripes.py").write_text(code)
+    info = folder / "clinometer_stripes-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines = [
+        f"[{group}]\n" + "\n".join(f"{name} = {value}" for name, value in points.items())
+        for group, points in project["entry-points"].items()
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(folder))
+    return toml, code
+
+
+def test_the_plug_in_is_a_whole_package(tmp_path, monkeypatch):
+    toml, code = install(tmp_path, monkeypatch)
+    assert len(toml.splitlines()) + len(code.splitlines()) <= 40
+    assert ("generator", "stripes") in {(kind, name) for kind, name, _ in registered()}
+    (command,) = (line for block in blocks(PAGE, "sh") for line in block.splitlines() if "stripes" in line)
+    spec = re.search(r"--model (\S+)", command).group(1)
+    assert load_generator(spec).card.settings == {"width": 4}
+    run = cm.audit(spec, toy_suite(target=3, attribute=3, concepts=2), tmp_path / "run", encoder=Eye())
+    assert set(run.samples.status) == {"ok"}
+
+
+def test_the_manifest_is_read(tmp_path):
+    (text,) = blocks(PAGE, "csv")
+    (tmp_path / "manifest.csv").write_text(text)
+    for line in text.splitlines()[1:]:
+        Image.new("RGB", (8, 8), "red").save(tmp_path / line.split(",")[0])
+    rows = read_manifest(tmp_path)
+    assert [row.concept or row.group for row in rows] == ["CEO", "nurse", "man", "woman"]
+
+
+def test_every_column_and_file_name_of_a_manifest_is_named():
+    assert {row[0].strip("`") for row in table_rows(PAGE, "manifest column")} == set(COLUMNS)
+    assert all(f"`{name}`" in PAGE for name in NAMES)
+
+
+def test_the_options_are_those_of_audit():
+    options = {row[1].strip("`") for row in table_rows(PAGE, "option")}
+    assert options <= set(inspect.signature(cm.audit).parameters)
+
+
+def test_the_options_of_a_generator_are_those_of_its_adapter():
+    from clinometer.models.diffusers_pipeline import load
+
+    sentence = re.search(r"Python takes more, through .*?\.", PAGE.replace("\n", " ").replace("clinometer.models", "")).group()
+    named = set(re.findall(r"`(\w+)`", sentence)) - {"load_generator"}
+    known = set(inspect.signature(load).parameters) - {"source"}
+    assert named | {row[1].strip("`") for row in table_rows(PAGE, "option")} - {"images", "seed"} == known
+
+
+def test_every_adapter_is_named():
+    for _, name, _ in registered():
+        assert f"`{name}`" in PAGE
