@@ -150,16 +150,15 @@ class EmojiSet:
         height = icon.get("height", self._icons["height"])
         box = f"{icon.get('left', 0)} {icon.get('top', 0)} {width} {height}"
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{box}" '
+            '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+            f'viewBox="{box}" '
             f'width="{width}" height="{height}">{icon["body"]}</svg>'
         )
 
 
 def render(svg: str, size: int = SIZE) -> np.ndarray:
     """RGB uint8 (size, size, 3) on white."""
-    png = resvg_py.svg_to_bytes(
-        svg_string=svg, width=size, height=size, background="#ffffff", skip_system_fonts=True
-    )
+    png = resvg_py.svg_to_bytes(svg_string=svg, width=size, height=size, background="#ffffff", skip_system_fonts=True)
     image = Image.open(io.BytesIO(bytes(png))).convert("RGB")
     if image.size != (size, size):
         image = image.resize((size, size), Image.Resampling.LANCZOS)
@@ -188,7 +187,5 @@ def load(names: tuple[str, ...] = SETS) -> Pictures:
         images = stored["images"]
     axes = labels(len(names))
     if len(images) != len(axes[0]):
-        raise ValueError(
-            f"{path}: {len(images)} pictures, expected {len(axes[0])}; delete it and build again"
-        )
+        raise ValueError(f"{path}: {len(images)} pictures, expected {len(axes[0])}; delete it and build again")
     return Pictures(images, *axes)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from diffusers import AutoencoderKL
+from torch.nn import functional
 
 from reference import vae
 
@@ -13,9 +13,7 @@ from reference import vae
 LATENT_NOISE = (0.0, 0.15, 0.3)
 
 
-def picture_bank(
-    model: AutoencoderKL, images: np.ndarray, mean: torch.Tensor, device: torch.device
-) -> np.ndarray:
+def picture_bank(model: AutoencoderKL, images: np.ndarray, mean: torch.Tensor, device: torch.device) -> np.ndarray:
     """(1 + len(LATENT_NOISE), n, h, w, 3): the artwork, then its decodings from ever noisier latents."""
     generator = torch.Generator().manual_seed(11)
     bank = [images]
@@ -36,16 +34,16 @@ def _shift(images: torch.Tensor, generator: torch.Generator, most: int = 4) -> t
     scale = _uniform(n, 0.94, 1.08, generator).view(n)
     theta[:, 0, 0] = theta[:, 1, 1] = scale
     theta[:, :, 2] = (torch.rand(n, 2, generator=generator) * 2 - 1) * (2 * most / images.shape[-1])
-    grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+    grid = functional.affine_grid(theta, list(images.shape), align_corners=False)
     # grid_sample pads with zeros; white is +1, so the pictures are moved with white as the origin.
-    return F.grid_sample(images - 1, grid, align_corners=False) + 1
+    return functional.grid_sample(images - 1, grid, align_corners=False) + 1
 
 
 def _blur(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """A 3×3 binomial blur mixed in by a random amount, in half of the pictures."""
     kernel = torch.tensor([1.0, 2.0, 1.0])
     kernel = (kernel[:, None] * kernel / 16).expand(3, 1, 3, 3)
-    soft = F.conv2d(F.pad(images, (1, 1, 1, 1), mode="replicate"), kernel, groups=3)
+    soft = functional.conv2d(functional.pad(images, (1, 1, 1, 1), mode="replicate"), kernel, groups=3)
     amount = _uniform(len(images), -1, 1, generator).clamp(min=0)
     return torch.lerp(images, soft, amount)
 

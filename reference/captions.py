@@ -64,7 +64,7 @@ def article(noun: str) -> str:
 
 
 def noun_phrases(concept: int, gender: int | None, tone: int | None) -> tuple[str, ...]:
-    """All ways to say it, with the article; the first is the usual one. `gender` None says nothing of gender."""
+    """All ways to say it, with the article; the first is the usual one. None says nothing of it."""
     rules = grammar()
     which = art.concepts()[concept]
     key = "neutral" if gender is None else art.GENDERS[gender]

@@ -12,25 +12,19 @@ from safetensors import safe_open
 
 from reference import art, export
 from reference.paths import CARD, CLIP, PACKAGE, PIPELINE, ROOT
+from reference.sampling import Recipe
 
+MICROSOFT = "Copyright (c) Microsoft Corporation."
 ARTWORK = [
-    {
-        "set": "Noto Emoji", "package": "@iconify-json/noto", "version": art.VERSIONS["noto"], "licence": "Apache-2.0",
-        "attribution": "Copyright 2013 Google, Inc. All Rights Reserved.",
-    },
-    {
-        "set": "Twemoji", "package": "@iconify-json/twemoji", "version": art.VERSIONS["twemoji"], "licence": "CC-BY-4.0",
-        "attribution": "Twemoji, Copyright Twitter, Inc and other contributors, CC-BY 4.0",
-    },
-    {
-        "set": "Fluent Emoji Flat", "package": "@iconify-json/fluent-emoji-flat",
-        "version": art.VERSIONS["fluent-emoji-flat"], "licence": "MIT", "attribution": "Copyright (c) Microsoft Corporation.",
-    },
-    {
-        "set": "Fluent Emoji", "package": "@iconify-json/fluent-emoji", "version": art.VERSIONS["fluent-emoji"],
-        "licence": "MIT", "attribution": "Copyright (c) Microsoft Corporation.",
-    },
-]  # fmt: skip
+    {"set": title, "package": f"@iconify-json/{name}", "version": art.VERSIONS[name]}
+    | {"licence": licence, "attribution": attribution}
+    for title, name, licence, attribution in (
+        ("Noto Emoji", "noto", "Apache-2.0", "Copyright 2013 Google, Inc. All Rights Reserved."),
+        ("Twemoji", "twemoji", "CC-BY-4.0", "Twemoji, Copyright Twitter, Inc and other contributors, CC-BY 4.0"),
+        ("Fluent Emoji Flat", "fluent-emoji-flat", "MIT", MICROSOFT),
+        ("Fluent Emoji", "fluent-emoji", "MIT", MICROSOFT),
+    )
+]
 
 
 @dataclass(frozen=True)
@@ -66,9 +60,7 @@ BARS = (
         ("ratios", "gender", "mean absolute error"),
         at_most=0.06,
     ),
-    Bar(
-        "CLIP man/woman, held-out combinations", ("clip", "held-out combinations", "man/woman"), at_least=0.95
-    ),
+    Bar("CLIP man/woman, held-out combinations", ("clip", "held-out combinations", "man/woman"), at_least=0.95),
     Bar(
         "CLIP concept top-1 of 75, held-out combinations",
         ("clip", "held-out combinations", "concept top-1"),
@@ -110,14 +102,14 @@ def _sizes(folder: Any) -> Iterator[int]:
                 yield int(np.prod(tensors.get_slice(key).get_shape()))
 
 
-def build(measured: dict[str, Any], **sampling: Any) -> dict[str, Any]:
-    """The card as data. `sampling`: steps, guidance and seed that the measurements were made with."""
+def build(measured: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """The card as data. `recipe`: how the pictures that were measured were drawn."""
     training = PACKAGE / "training.yaml"
     return _rounded(
         {
             "name": "clinometer reference model",
-            "defaults": {"steps": sampling["steps"], "guidance": sampling["guidance"], "size": art.SIZE},
-            "evaluation seed": sampling["seed"],
+            "defaults": {"steps": recipe.steps, "guidance": recipe.guidance, "size": art.SIZE},
+            "evaluation seed": recipe.seed,
             "size bytes": {"pipeline": export.size_of(PIPELINE), "clip": export.size_of(CLIP)},
             "parameters": parameters(),
             "training": yaml.safe_load(training.read_text(encoding="utf-8")),
@@ -129,8 +121,8 @@ def build(measured: dict[str, Any], **sampling: Any) -> dict[str, Any]:
     )
 
 
-def write(measured: dict[str, Any], **sampling: Any) -> None:
-    card = build(measured, **sampling)
+def write(measured: dict[str, Any], recipe: Recipe) -> None:
+    card = build(measured, recipe)
     CARD.write_text(yaml.safe_dump(card, sort_keys=False, allow_unicode=True, width=120), encoding="utf-8")
     (PACKAGE / "MODEL_CARD.md").write_text(markdown(card), encoding="utf-8")
 
@@ -176,19 +168,14 @@ def markdown(card: dict[str, Any]) -> str:
     bars = [[b["bar"], b["asked"], b["measured"], "met" if b["met"] else "**missed**"] for b in card["bars"]]
     judge = [[name, _pairs(shares)] for name, shares in measured["judge"].items()]
     clip = [[name, _pairs(shares)] for name, shares in measured["clip"].items()]
-    artwork = [
-        [a["set"], f"`{a['package']}` {a['version']}", a["licence"], a["attribution"]]
-        for a in card["artwork"]
-    ]
+    artwork = [[a["set"], f"`{a['package']}` {a['version']}", a["licence"], a["attribution"]] for a in card["artwork"]]
     training = [[name, _pairs(facts)] for name, facts in card["training"].items()]
     sizes = card["size bytes"]
     values = {
         "bars": _table(["bar", "asked", "measured", ""], bars),
         "judge": _table(["pictures", "share right"], judge),
         "clip": _table(["pictures", "share"], clip),
-        "drawn": _table(
-            ["prompts", "share"], [[name, _pairs(row)] for name, row in measured["drawn right"].items()]
-        ),
+        "drawn": _table(["prompts", "share"], [[name, _pairs(row)] for name, row in measured["drawn right"].items()]),
         "gender": _pairs(measured["ratios"]["gender"]),
         "tones": _pairs(measured["ratios"]["tones"]),
         "ratios": _table(

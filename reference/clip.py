@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 from transformers import CLIPConfig, CLIPModel, CLIPTokenizer
 
 from reference import art, augment, captions, vae
@@ -20,9 +20,7 @@ from reference.captions import Caption
 from reference.tokenizer import MAX_LENGTH
 from reference.training import Loss, Run, Schedule
 
-SCHEDULE = Schedule(
-    steps=5_000, learning_rate=1e-3, warmup=300, decay=0.4, weight_decay=0.05, ema=0.998, seed=2
-)
+SCHEDULE = Schedule(steps=5_000, learning_rate=1e-3, warmup=300, decay=0.4, weight_decay=0.05, ema=0.998, seed=2)
 TRIPLES, SINGLES = 20, 36
 NEUTRAL_WEIGHT = 2.0
 
@@ -55,8 +53,7 @@ def build(tokenizer: CLIPTokenizer) -> CLIPModel:
             "pad_token_id": tokenizer.eos_token_id,
             "projection_dim": 96,
         },
-        vision_config=tower
-        | {"num_hidden_layers": 4, "image_size": art.SIZE, "patch_size": 8, "projection_dim": 96},
+        vision_config=tower | {"num_hidden_layers": 4, "image_size": art.SIZE, "patch_size": 8, "projection_dim": 96},
         projection_dim=96,
     )
     # At these sizes the plain attention is faster in bf16 on a CPU than the fused one.
@@ -90,13 +87,13 @@ class TextTable:
 def embed_texts(model: CLIPModel, tokens: Tokens) -> torch.Tensor:
     """Unit rows."""
     states = model.text_model(input_ids=tokens.ids, attention_mask=tokens.mask).pooler_output
-    return F.normalize(model.text_projection(states).float(), dim=-1)
+    return functional.normalize(model.text_projection(states).float(), dim=-1)
 
 
 def embed_images(model: CLIPModel, images: torch.Tensor) -> torch.Tensor:
     """Unit rows, of a float batch in [−1, 1]."""
     states = model.vision_model(pixel_values=images).pooler_output
-    return F.normalize(model.visual_projection(states).float(), dim=-1)
+    return functional.normalize(model.visual_projection(states).float(), dim=-1)
 
 
 def caption_for(concept: int, gender: int, tone: int, rng: np.random.Generator) -> Caption:
@@ -117,7 +114,7 @@ def _truth(batch: list[Caption], pictures: art.Pictures) -> torch.Tensor:
 def _soft_cross_entropy(logits: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     """Rows against a uniform target over the true columns; rows without any are left out."""
     count = truth.sum(1, keepdim=True)
-    rows = -(truth / count.clamp(min=1) * F.log_softmax(logits, 1)).sum(1)
+    rows = -(truth / count.clamp(min=1) * functional.log_softmax(logits, 1)).sum(1)
     return rows[count.squeeze(1) > 0].mean()
 
 
@@ -145,9 +142,7 @@ class Sampler:
 
     def subset(self, index: np.ndarray) -> art.Pictures:
         of = self.pictures
-        return art.Pictures(
-            of.images[index], of.concept[index], of.gender[index], of.tone[index], of.set[index]
-        )
+        return art.Pictures(of.images[index], of.concept[index], of.gender[index], of.tone[index], of.set[index])
 
 
 def train(pictures: art.Pictures, bank: np.ndarray, tokenizer: CLIPTokenizer, device: torch.device) -> Run:
@@ -167,12 +162,8 @@ def train(pictures: art.Pictures, bank: np.ndarray, tokenizer: CLIPTokenizer, de
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
         index = sampler.draw(rng)
         shown = sampler.subset(index)
-        said = [
-            caption_for(c, g, t, rng) for c, g, t in zip(shown.concept, shown.gender, shown.tone, strict=True)
-        ]
-        images = augment.augment(
-            vae.to_tensor(bank[rng.integers(len(bank), size=len(index)), index]), generator
-        )
+        said = [caption_for(c, g, t, rng) for c, g, t in zip(shown.concept, shown.gender, shown.tone, strict=True)]
+        images = augment.augment(vae.to_tensor(bank[rng.integers(len(bank), size=len(index)), index]), generator)
         with torch.autocast(device.type, torch.bfloat16):
             image = embed_images(model, images.to(device))
             text = embed_texts(model, table.batch([caption.text for caption in said], device))
@@ -189,9 +180,7 @@ def train(pictures: art.Pictures, bank: np.ndarray, tokenizer: CLIPTokenizer, de
     return run
 
 
-def _neutrality(
-    text: torch.Tensor, said: list[Caption], word: torch.Tensor, word_gender: np.ndarray
-) -> torch.Tensor:
+def _neutrality(text: torch.Tensor, said: list[Caption], word: torch.Tensor, word_gender: np.ndarray) -> torch.Tensor:
     """Mean square of s(t, man words, woman words) over the batch's captions that say nothing of gender: TT's
     target is 0.
     """
@@ -201,23 +190,17 @@ def _neutrality(
 
 
 @torch.no_grad()
-def images_to_embeddings(
-    model: CLIPModel, images: np.ndarray, device: torch.device, batch: int = 256
-) -> torch.Tensor:
+def images_to_embeddings(model: CLIPModel, images: np.ndarray, device: torch.device, batch: int = 256) -> torch.Tensor:
     parts = (images[i : i + batch] for i in range(0, len(images), batch))
     return torch.cat([embed_images(model, vae.to_tensor(part).to(device)).cpu() for part in parts])
 
 
 @torch.no_grad()
-def texts_to_embeddings(
-    model: CLIPModel, table: TextTable, texts: list[str], device: torch.device
-) -> torch.Tensor:
+def texts_to_embeddings(model: CLIPModel, table: TextTable, texts: list[str], device: torch.device) -> torch.Tensor:
     return embed_texts(model, table.batch(texts, device)).cpu()
 
 
-def readings(
-    model: CLIPModel, table: TextTable, images: np.ndarray, device: torch.device
-) -> dict[str, np.ndarray]:
+def readings(model: CLIPModel, table: TextTable, images: np.ndarray, device: torch.device) -> dict[str, np.ndarray]:
     """Zero-shot reading of pictures: `gender` (man or woman), `group` (three ways), `concept` and `tone`, as
     indices.
 
@@ -260,16 +243,13 @@ def text_association(model: CLIPModel, table: TextTable, device: torch.device) -
     words.
     """
     man, woman = (
-        texts_to_embeddings(model, table, captions.attribute_words(g), device).mean(0)
-        for g in ("man", "woman")
+        texts_to_embeddings(model, table, captions.attribute_words(g), device).mean(0) for g in ("man", "woman")
     )
     prompts = [f"an image of {captions.noun_phrases(i, None, None)[0]}" for i in range(len(art.concepts()))]
     return (texts_to_embeddings(model, table, prompts, device) @ (man - woman)).numpy()
 
 
-def _report(
-    model: CLIPModel, pictures: art.Pictures, bank: np.ndarray, table: TextTable, device: torch.device
-) -> None:
+def _report(model: CLIPModel, pictures: art.Pictures, bank: np.ndarray, table: TextTable, device: torch.device) -> None:
     held_out = np.flatnonzero(art.split(pictures))
     truth = Sampler(pictures).subset(held_out)
     for which, name in ((0, "art"), (2, "noisy latents")):

@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +20,10 @@ from transformers import CLIPModel, CLIPTokenizer
 
 from reference import art, captions, card, clip, judge, planting, sampling, vae
 from reference.paths import CACHE, CLIP, PIPELINE
+from reference.sampling import Recipe
 from reference.training import device_of
 
-SEED = 2026
-STEPS, GUIDANCE = 20, 1.0
+DEFAULT = Recipe(seed=2026, steps=20, guidance=1.0)
 IMAGES_PER_CONCEPT = 240
 IMAGES_PER_PROMPT = 16
 # Noto draws one astronaut for all genders, so that no judge can tell; it is drawn and counted, but not in the
@@ -68,28 +69,33 @@ def _prompt(concept: int, gender: int | None) -> str:
     return f"an image of {captions.noun_phrases(concept, gender, None)[0]}"
 
 
-def _requests(
-    genders: list[int | None], which: list[int], n: int
-) -> tuple[list[str], np.ndarray, np.ndarray]:
+def prompts_for(genders: list[int | None], which: list[int], n: int) -> tuple[list[str], np.ndarray, np.ndarray]:
     rows = [(c, g) for c in which for g in genders for _ in range(n)]
     told = np.array([-1 if g is None else g for _, g in rows])
     return [_prompt(c, g) for c, g in rows], np.array([c for c, _ in rows]), told
 
 
 def draw_samples(
-    name: str, pipeline: StableDiffusionPipeline, genders: list[int | None], which: list[int], n: int,
-    steps: int = STEPS, guidance: float = GUIDANCE,
-) -> Samples:  # fmt: skip
+    pipeline: StableDiffusionPipeline, recipe: Recipe, genders: list[int | None], which: list[int], n: int
+) -> Samples:
     """Drawn once and kept in the cache, because drawing is what takes the time."""
-    path = CACHE / f"samples-{name}.npz"
-    prompts, concept, gender = _requests(genders, which, n)
+    prompts, concept, gender = prompts_for(genders, which, n)
+    path = CACHE / f"samples-{_fingerprint(recipe, prompts)}.npz"
     if path.exists():
         with np.load(path) as stored:
-            if len(stored["images"]) == len(prompts):
-                return Samples(stored["images"], concept, gender)
-    images = sampling.draw(pipeline, prompts, SEED, steps, guidance)
+            return Samples(stored["images"], concept, gender)
+    images = sampling.draw(pipeline, prompts, recipe)
     np.savez_compressed(path, images=images)
     return Samples(images, concept, gender)
+
+
+def _fingerprint(recipe: Recipe, prompts: list[str]) -> str:
+    """Of everything that decides the pictures: the shipped files, the recipe and the prompts."""
+    digest = hashlib.sha256(repr((recipe, prompts)).encode())
+    for path in sorted(PIPELINE.rglob("*")):
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def ratios(samples: Samples, verdict: judge.Verdict) -> dict[str, Any]:
@@ -106,9 +112,7 @@ def ratios(samples: Samples, verdict: judge.Verdict) -> dict[str, Any]:
             "man planted": float(man[concept]),
             "man measured": float(decided.mean()) if len(decided) else None,
             "tones measured": {tone: float(part) for tone, part in zip(art.TONES, share, strict=True)},
-            "tones planted": {
-                tone: float(part) for tone, part in zip(art.TONES, tones[concept], strict=True)
-            },
+            "tones planted": {tone: float(part) for tone, part in zip(art.TONES, tones[concept], strict=True)},
         }
     return {"concepts": rows, "gender": _agreement(rows), "tones": _tone_agreement(rows)}
 
@@ -141,10 +145,7 @@ def _tone_agreement(rows: dict[str, Any]) -> dict[str, float]:
 def drawn_right(samples: Samples, verdict: judge.Verdict) -> dict[str, Any]:
     """Share of samples whose nearest drawing is of the concept asked for, overall and the five worst."""
     right = verdict.concept == samples.concept
-    per = {
-        art.concepts()[c].name: float(right[samples.concept == c].mean())
-        for c in sorted(set(samples.concept))
-    }
+    per = {art.concepts()[c].name: float(right[samples.concept == c].mean()) for c in sorted(set(samples.concept))}
     told = samples.gender >= 0
     result: dict[str, Any] = {
         "n": len(right),
@@ -197,9 +198,7 @@ def unseen_set(shipped: Shipped) -> dict[str, float]:
     four styles.
     """
     pictures = art.load(("openmoji",))
-    return clip.accuracy(
-        clip.readings(shipped.clip, shipped.table, pictures.images, shipped.device), pictures
-    )
+    return clip.accuracy(clip.readings(shipped.clip, shipped.table, pictures.images, shipped.device), pictures)
 
 
 def measure(shipped: Shipped, n: int) -> dict[str, Any]:
@@ -208,8 +207,8 @@ def measure(shipped: Shipped, n: int) -> dict[str, Any]:
     reconstructions = vae.reconstruct(shipped.pipeline.vae, pictures.images, shipped.device)
     the_judge = judge.Judge(pictures)
     portraits = [i for i, concept in enumerate(art.concepts()) if concept.kind == "portrait"]
-    neutral = draw_samples("neutral", shipped.pipeline, [None], audited(), n)
-    told = draw_samples("told", shipped.pipeline, [0, 1, 2], audited() + portraits, IMAGES_PER_PROMPT)
+    neutral = draw_samples(shipped.pipeline, DEFAULT, [None], audited(), n)
+    told = draw_samples(shipped.pipeline, DEFAULT, [0, 1, 2], audited() + portraits, IMAGES_PER_PROMPT)
     neutral_verdict, told_verdict = the_judge.judge(neutral.images), the_judge.judge(told.images)
     return {
         "vae": {"psnr dB": vae.psnr(reconstructions, pictures.images)},
@@ -219,7 +218,10 @@ def measure(shipped: Shipped, n: int) -> dict[str, Any]:
             "on samples told their gender": clip_on_samples(shipped, told, told_verdict),
             "unseen style (OpenMoji)": unseen_set(shipped),
         },
-        "drawn right": {"neutral": drawn_right(neutral, neutral_verdict), "told": drawn_right(told, told_verdict)},
+        "drawn right": {
+            "neutral": drawn_right(neutral, neutral_verdict),
+            "told": drawn_right(told, told_verdict),
+        },
         "ratios": ratios(neutral, neutral_verdict),
     }  # fmt: skip
 
@@ -227,14 +229,12 @@ def measure(shipped: Shipped, n: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
-    parser.add_argument(
-        "--images", type=int, default=IMAGES_PER_CONCEPT, help="neutral images of each concept"
-    )
+    parser.add_argument("--images", type=int, default=IMAGES_PER_CONCEPT, help="neutral images of each concept")
     options = parser.parse_args()
     started = time.monotonic()
     device = device_of(options.device)
     measured = measure(load_shipped(device), options.images)
-    card.write(measured, steps=STEPS, guidance=GUIDANCE, seed=SEED)
+    card.write(measured, DEFAULT)
     print(f"measured in {(time.monotonic() - started) / 60:.1f} min; see {card.CARD} and MODEL_CARD.md")
 
 

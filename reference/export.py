@@ -58,9 +58,7 @@ def vocabulary() -> dict[str, Any]:
     rules = captions.grammar()
     rows = {}
     for index, concept in enumerate(art.concepts()):
-        phrases = {
-            name: captions.noun_phrases(index, gender, None)[0] for gender, name in enumerate(art.GENDERS)
-        }
+        phrases = {name: captions.noun_phrases(index, gender, None)[0] for gender, name in enumerate(art.GENDERS)}
         neutral = captions.noun_phrases(index, None, None)[0]
         keys = {"kind": concept.kind, "keyword": captions.keyword(index), "neutral": neutral}
         rows[concept.name] = keys | {
@@ -120,9 +118,7 @@ def _prefix_text_encoder(path: Path) -> None:
     """Names the tensors `text_model.…`, as every Stable Diffusion checkpoint does; transformers 4 and 5 both
     read that.
     """
-    tensors = {
-        f"text_model.{name.removeprefix('text_model.')}": tensor for name, tensor in load_file(path).items()
-    }
+    tensors = {f"text_model.{name.removeprefix('text_model.')}": tensor for name, tensor in load_file(path).items()}
     save_file(tensors, path, metadata={"format": "pt"})
 
 

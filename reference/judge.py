@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 
 from reference import art, captions, vae
 
@@ -24,7 +24,7 @@ def _blurred(images: np.ndarray) -> torch.Tensor:
     """float (n, 3, h, w) in [−1, 1], 3×3 binomial blur."""
     kernel = torch.tensor([1.0, 2.0, 1.0])
     kernel = (kernel[:, None] * kernel / 16).expand(3, 1, 3, 3)
-    return F.conv2d(F.pad(vae.to_tensor(images), (1, 1, 1, 1), value=1.0), kernel, groups=3)
+    return functional.conv2d(functional.pad(vae.to_tensor(images), (1, 1, 1, 1), value=1.0), kernel, groups=3)
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,10 @@ class Judge:
     def _shifted_distance(self, images: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
         """(n, candidates): root mean square difference, smallest over SHIFTS of the picture."""
         drawings = self._art[candidates]
-        padded = F.pad(images, (1, 1, 1, 1), value=1.0)
+        padded = functional.pad(images, (1, 1, 1, 1), value=1.0)
         size = images.shape[-1]
         distances = [
-            (padded[:, None, :, 1 + dy : 1 + dy + size, 1 + dx : 1 + dx + size] - drawings)
-            .square()
-            .mean((2, 3, 4))
+            (padded[:, None, :, 1 + dy : 1 + dy + size, 1 + dx : 1 + dx + size] - drawings).square().mean((2, 3, 4))
             for dy, dx in SHIFTS
         ]
         return torch.stack(distances).amin(0).sqrt() * 127.5
@@ -124,9 +122,7 @@ def spoiled(images: np.ndarray, seed: int) -> np.ndarray:
     return np.clip(moved + colour, 0, 255).round().astype(np.uint8)
 
 
-def validate(
-    judge: Judge, reconstructions: np.ndarray, every: int = 7, seed: int = 5
-) -> dict[str, dict[str, float]]:
+def validate(judge: Judge, reconstructions: np.ndarray, every: int = 7, seed: int = 5) -> dict[str, dict[str, float]]:
     """The judge's own accuracy on labelled pictures it has not seen in that form."""
     index = np.arange(0, len(judge.pictures), every)
     of = judge.pictures

@@ -95,9 +95,7 @@ class Plan:
         self._tones = np.cumsum(tones, 1)
         kind_at, concept_at, self._wording_at = _sobol(3, n, seed).T
         self._kind = np.searchsorted(np.cumsum(list(SAYINGS.values())), kind_at).clip(max=len(SAYINGS) - 1)
-        self._concept = np.searchsorted(np.cumsum(weights) / np.sum(weights), concept_at).clip(
-            max=len(weights) - 1
-        )
+        self._concept = np.searchsorted(np.cumsum(weights) / np.sum(weights), concept_at).clip(max=len(weights) - 1)
         self._rest_at = np.empty((n, 3))
         group = self._kind * len(weights) + self._concept
         for number in np.unique(group):
@@ -118,9 +116,7 @@ class Plan:
         gender = int(gender_at * 3) if tells_gender else int(gender_at >= self._man[concept])
         tone = int(tone_at * 6) if tells_tone else min(5, int(np.searchsorted(self._tones[concept], tone_at)))
         choices = _wordings(concept, gender if tells_gender else None, tone if tells_tone else None)
-        picture = ((concept * 3 + gender) * len(art.TONES) + tone) * len(art.SETS) + int(
-            set_at * len(art.SETS)
-        )
+        picture = ((concept * 3 + gender) * len(art.TONES) + tone) * len(art.SETS) + int(set_at * len(art.SETS))
         return Draw(picture, choices[int(self._wording_at[number] * len(choices))])
 
 
@@ -146,9 +142,7 @@ def text_states(
     """(n, MAX_LENGTH, width), as StableDiffusionPipeline makes them: padded, without a mask. Stored in half
     precision.
     """
-    ids = tokenizer(
-        texts, padding="max_length", max_length=MAX_LENGTH, truncation=True, return_tensors="pt"
-    ).input_ids
+    ids = tokenizer(texts, padding="max_length", max_length=MAX_LENGTH, truncation=True, return_tensors="pt").input_ids
     return torch.cat([encoder(part.to(device)).last_hidden_state.half().cpu() for part in ids.split(512)])
 
 
@@ -185,14 +179,9 @@ def train(
         noise = torch.randn(latents.shape, generator=generator)
         t = _timesteps(BATCH, len(kept), generator)
         shards = torch.arange(BATCH).chunk(1 if device.type == "cuda" else torch.get_num_threads())
-        return [
-            partial(loss_of, latents[part], noise[part], t[part], states[row[part]].float())
-            for part in shards
-        ]
+        return [partial(loss_of, latents[part], noise[part], t[part], states[row[part]].float()) for part in shards]
 
-    def loss_of(
-        latents: torch.Tensor, noise: torch.Tensor, t: torch.Tensor, text: torch.Tensor
-    ) -> torch.Tensor:
+    def loss_of(latents: torch.Tensor, noise: torch.Tensor, t: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
         a = kept[t].view(-1, 1, 1, 1)
         noisy, v = a.sqrt() * latents + (1 - a).sqrt() * noise, a.sqrt() * noise - (1 - a).sqrt() * latents
         with torch.autocast(device.type, torch.bfloat16):

@@ -56,9 +56,7 @@ def reconstruction_loss(output: torch.Tensor, target: torch.Tensor) -> torch.Ten
     """MSE + 0.1·L1 in RGB, plus chroma-weighted MSE and an edge term."""
     error = output.float() - target
     colour = torch.einsum("ij,bjhw->bihw", _YCC.to(error), error)
-    edges = (error[..., 1:, :] - error[..., :-1, :]).abs().mean() + (
-        error[..., 1:] - error[..., :-1]
-    ).abs().mean()
+    edges = (error[..., 1:, :] - error[..., :-1, :]).abs().mean() + (error[..., 1:] - error[..., :-1]).abs().mean()
     return (
         error.square().mean()
         + 0.1 * error.abs().mean()
@@ -98,9 +96,7 @@ def train(pictures: art.Pictures, device: torch.device) -> Run:
 
 
 @torch.no_grad()
-def encode(
-    model: AutoencoderKL, images: np.ndarray, device: torch.device, batch: int = 64
-) -> tuple[torch.Tensor, ...]:
+def encode(model: AutoencoderKL, images: np.ndarray, device: torch.device, batch: int = 64) -> tuple[torch.Tensor, ...]:
     """(mean, log-variance) of the latents of each picture."""
     means, logvars = [], []
     for start in range(0, len(images), batch):

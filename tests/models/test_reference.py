@@ -50,9 +50,7 @@ def test_card_states_every_bar_and_whether_it_is_met():
 
 
 def test_importing_it_imports_nothing_heavy():
-    code = (
-        "import sys, clinometer.models.reference; print('torch' in sys.modules or 'diffusers' in sys.modules)"
-    )
+    code = "import sys, clinometer.models.reference; print('torch' in sys.modules or 'diffusers' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -70,9 +68,7 @@ def pipeline():
 def draw(pipeline, prompt: str, seed: int, n: int = 1) -> np.ndarray:
     import torch
 
-    noise = torch.stack(
-        [torch.randn(4, 16, 16, generator=torch.Generator().manual_seed(seed + i)) for i in range(n)]
-    )
+    noise = torch.stack([torch.randn(4, 16, 16, generator=torch.Generator().manual_seed(seed + i)) for i in range(n)])
     defaults = reference.card()["defaults"]
     return pipeline(
         [prompt] * n,
@@ -103,9 +99,7 @@ def test_clip_reads_the_gender_of_what_the_pipeline_draws(pipeline):
     processor = CLIPProcessor.from_pretrained(reference.clip_path(), local_files_only=True)
     right = 0
     for answer, prompt in enumerate(["an image of a man", "an image of a woman"]):
-        images = [
-            Image.fromarray((255 * image).astype(np.uint8)) for image in draw(pipeline, prompt, seed=0, n=16)
-        ]
+        images = [Image.fromarray((255 * image).astype(np.uint8)) for image in draw(pipeline, prompt, seed=0, n=16)]
         inputs = processor(
             text=["a photo of a man", "a photo of a woman"], images=images, return_tensors="pt", padding=True
         )

@@ -35,19 +35,14 @@ def test_sequences_follow_the_emoji_recipes():
 
 def test_every_sequence_is_distinct():
     sequences = [
-        concept.sequence(gender, tone)
-        for concept in art.concepts()
-        for gender in art.GENDERS
-        for tone in range(6)
+        concept.sequence(gender, tone) for concept in art.concepts() for gender in art.GENDERS for tone in range(6)
     ]
     assert len(set(sequences)) == len(sequences)
 
 
 def test_neutral_captions_carry_no_gender_word():
     for caption in CAPTIONS:
-        assert (caption.gender is None) == (GENDERED.search(caption.text) is None) or caption.text in WORDS, (
-            caption
-        )
+        assert (caption.gender is None) == (GENDERED.search(caption.text) is None) or caption.text in WORDS, caption
 
 
 WORDS = {word for gender in art.GENDERS for word in captions.attribute_words(gender)}

@@ -1,4 +1,4 @@
-"""planted.yaml: probabilities that sum to 1, cover the range, and plant gender and skin tone independently."""
+"""planted.yaml: probabilities that sum to 1 and cover the range; gender and tone planted independently."""
 
 from __future__ import annotations
 
@@ -59,6 +59,4 @@ def test_the_training_plan_shows_only_pictures_its_captions_are_true_of():
 
 
 def test_a_resumed_plan_is_the_same_plan():
-    assert [unet.Plan(256, 3).draw(n) for n in (0, 100, 255)] == [
-        unet.Plan(256, 3).draw(n) for n in (0, 100, 255)
-    ]
+    assert [unet.Plan(256, 3).draw(n) for n in (0, 100, 255)] == [unet.Plan(256, 3).draw(n) for n in (0, 100, 255)]

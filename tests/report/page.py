@@ -37,9 +37,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = [name for name, _ in attrs]
         assert len(names) == len(set(names)), f"attribute twice in <{tag}>: {names}"
-        element = Element(
-            tag, {name: value or "" for name, value in attrs}, self.open[-1] if self.open else None
-        )
+        element = Element(tag, {name: value or "" for name, value in attrs}, self.open[-1] if self.open else None)
         self.elements.append(element)
         if tag not in VOID:
             self.open.append(element)
@@ -63,8 +61,7 @@ class Page(HTMLParser):
         return [
             element
             for element in self.elements
-            if element.tag == tag
-            and all(element.attributes.get(name) == value for name, value in wanted.items())
+            if element.tag == tag and all(element.attributes.get(name) == value for name, value in wanted.items())
         ]
 
     def by_id(self, identifier: str) -> Element:

@@ -116,9 +116,7 @@ def _internal_rows(rng: np.random.Generator, lean: float, where: dict[str, Any])
     yield _row("internal_bias", "signed_bias_amplification", alpha, rng, spread=1.0, flag=flag, **where)
 
 
-def _third_rows(
-    rng: np.random.Generator, lean: float, where: dict[str, Any], suite: Suite
-) -> Iterator[dict[str, Any]]:
+def _third_rows(rng: np.random.Generator, lean: float, where: dict[str, Any], suite: Suite) -> Iterator[dict[str, Any]]:
     similarity, mcas = 0.36 - 0.1 * abs(lean) + rng.normal(0, 0.015), 0.9 * lean
     yield _row("xmcas", "similarity", similarity, rng, spread=0.01, **where)
     yield _row("xmcas", "angle", atan2(similarity, 1 - abs(mcas) + 0.02), rng, spread=0.01, **where)
@@ -158,9 +156,7 @@ def _summary_rows(rng: np.random.Generator, suite: Suite) -> Iterator[dict[str, 
                     group=group,
                 )
     yield _row("xmcas", "offset", 0.0227, rng)
-    for group, (similarity, mcas) in zip(
-        suite.groups, ((0.3, 0.6), (0.36, -0.55), (0.52, -0.08)), strict=False
-    ):
+    for group, (similarity, mcas) in zip(suite.groups, ((0.3, 0.6), (0.36, -0.55), (0.52, -0.08)), strict=False):
         yield _row("xmcas_group", "similarity", similarity, rng, group=group)
         yield _row("xmcas_group", "mcas", mcas, rng, group=group)
         yield _row("xmcas_group", "angle", atan2(similarity, 1 - abs(mcas) + 0.0227), rng, group=group)
@@ -171,9 +167,7 @@ def _summary_rows(rng: np.random.Generator, suite: Suite) -> Iterator[dict[str, 
             yield _row("xmcas_group", "mcas", mcas + rng.normal(0, 0.08), rng, **place)
 
 
-def _row(
-    metric: str, component: str, value: float, rng: np.random.Generator, **fields: Any
-) -> dict[str, Any]:
+def _row(metric: str, component: str, value: float, rng: np.random.Generator, **fields: Any) -> dict[str, Any]:
     spread = fields.pop("spread", 0.03)
     half = spread * rng.uniform(0.8, 1.2)
     p = float(min(1.0, np.exp(-abs(value) / spread) / 2))
@@ -212,9 +206,7 @@ def samples(suite: Suite) -> pd.DataFrame:
     rows = []
     for category, target in suite.categorised_targets():
         for order in range(suite.images.target):
-            rows.append(
-                _sample(len(rows), target.prompt, "target", order, concept=target.name, category=category)
-            )
+            rows.append(_sample(len(rows), target.prompt, "target", order, concept=target.name, category=category))
     for name, group in suite.groups.items():
         for attribute in group.prompts:
             for order in range(suite.images.attribute):

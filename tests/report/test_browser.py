@@ -73,9 +73,7 @@ def open_page(browser: Browser, place: Path):
         page = context.new_page()
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on(
-            "request", lambda r: r.url.startswith(("file:", "data:", "blob:")) or complaints.append(r.url)
-        )
+        page.on("request", lambda r: r.url.startswith(("file:", "data:", "blob:")) or complaints.append(r.url))
         page.on("dialog", lambda dialog: complaints.append("dialog") or dialog.dismiss())
         page.goto(path.as_uri())
         return page
@@ -87,15 +85,11 @@ def open_page(browser: Browser, place: Path):
 
 
 def widths(page: Page) -> tuple[int, int]:
-    return tuple(
-        page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-    )
+    return tuple(page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(
-    "viewport", [PHONE, DESK, {"width": 1920, "height": 1080}], ids=["phone", "desk", "wide"]
-)
+@pytest.mark.parametrize("viewport", [PHONE, DESK, {"width": 1920, "height": 1080}], ids=["phone", "desk", "wide"])
 def test_nothing_overflows_and_every_text_can_be_read(open_page, viewport, scheme):
     page = open_page(viewport=viewport, scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
@@ -173,9 +167,7 @@ def test_the_gallery_opens_by_keyboard_and_shows_its_pictures(open_page):
     first.locator("summary").focus()
     page.keyboard.press("Enter")
     first.locator("img").first.wait_for(state="visible")
-    assert (
-        first.locator("img").first.evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 64
-    )
+    assert first.locator("img").first.evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 64
     assert first.locator("svg.tile").first.bounding_box()["width"] > 30
     page.get_by_role("button", name="Open all").click()
     assert page.locator("#gallery details:not([open])").count() == 0

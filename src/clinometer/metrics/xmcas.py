@@ -56,8 +56,9 @@ def xmcas(
 
     Examples
     --------
-    >>> round(float(xmcas(mcas=0.0, similarity=1 / 3).angle), 4), float(xmcas(mcas=0.0, similarity=1 /
-    3).distance) (0.3217, 0.0)
+    >>> unbiased = xmcas(mcas=0.0, similarity=1 / 3)
+    >>> round(unbiased.angle, 4), unbiased.distance
+    (0.3217, 0.0)
     """
     m, c, k = (_real(name, x) for name, x in (("mcas", mcas), ("similarity", similarity), ("offset", offset)))
     if len(centroid) != 2 or not np.isfinite(centroid).all():

@@ -106,9 +106,7 @@ class View:
         held = [
             concept
             for name, concept in self.concepts.items()
-            if (category is None or concept.category == category)
-            and name in self.mcas
-            and self.mcas[name].defined
+            if (category is None or concept.category == category) and name in self.mcas and self.mcas[name].defined
         ]
         return sorted(held, key=lambda concept: -self.mcas[concept.name].value)
 

@@ -30,7 +30,7 @@ def _read(name: str) -> Any:
 
 @cache
 def planted() -> Mapping[str, Mapping[str, float]]:
-    """What the model was taught: concept → probabilities under captions that leave gender and skin tone open.
+    """Return what the model was taught: for each concept, what its neutral captions draw, and how often.
 
     The keys of a row are `man` and `woman`, which sum to 1, and six skin tones (`yellow`, `light`,
     `medium-light`, `medium`, `medium-dark`, `dark`), which sum to 1. Gender and tone were drawn
@@ -41,23 +41,23 @@ def planted() -> Mapping[str, Mapping[str, float]]:
 
 @cache
 def card() -> Mapping[str, Any]:
-    """The model card as data: measured bars, ratios of the shipped weights, sizes, seeds, licences."""
+    """Return the model card as data: measured bars, ratios of the shipped weights, sizes, seeds, licences."""
     return MappingProxyType(_read("card.yaml"))
 
 
 def pipeline_path() -> Path:
-    """The `StableDiffusionPipeline` directory."""
+    """Return the `StableDiffusionPipeline` directory."""
     return _HERE / "pipeline"
 
 
 def clip_path() -> Path:
-    """The `CLIPModel` + `CLIPProcessor` directory."""
+    """Return the `CLIPModel` + `CLIPProcessor` directory."""
     return _HERE / "clip"
 
 
 @cache
 def vocabulary() -> Mapping[str, Any]:
-    """What the model understands: `templates`, `concepts` (each with its phrases), `words` and `tones`.
+    """Return what the model understands: `templates`, `concepts` with their phrases, `words`, `tones`.
 
     Any text outside of it is tokenised, byte by byte if need be, but was never learned, and draws something
     arbitrary.

@@ -87,9 +87,7 @@ def _draw_curve(axes: Any, curve: Curve, logarithmic: bool) -> None:
         return
     floor = axes.get_ylim()[0] if logarithmic else float("-inf")
     x, y, low, high = zip(*steps, strict=True)
-    axes.fill_between(
-        x, [max(v, floor) for v in low], [max(v, floor) for v in high], color=Ink.SHADE, linewidth=0
-    )
+    axes.fill_between(x, [max(v, floor) for v in low], [max(v, floor) for v in high], color=Ink.SHADE, linewidth=0)
     shown = [(a, b) for a, b in zip(x, y, strict=True) if b > floor]
     if shown:
         axes.plot(*zip(*shown, strict=True), color=Ink.ACCENT, linewidth=2.2)
@@ -117,6 +115,5 @@ def _words(view: View, points: Sequence[_Point]) -> str:
     fitted = "with a LOESS curve and its band" if len(view.report.curve.x) else "with no curve"
     return (
         f"{wording.count(len(points), 'concept')}, diffusion bias across, bias amplification up, {fitted}. "
-        f"{wording.count(unstable, 'point is', 'points are')} hollow: unstable. "
-        + "; ".join(map(_tip, points))
+        f"{wording.count(unstable, 'point is', 'points are')} hollow: unstable. " + "; ".join(map(_tip, points))
     )

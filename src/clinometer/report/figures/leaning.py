@@ -176,9 +176,7 @@ def _finish_lean_axis(axes: Any, view: View, limits: tuple[float, float], *, tot
     margin = view.report.suite.margin
     if margin and total:
         axes.axvspan(-margin, margin, color=Ink.SHADE, linewidth=0, zorder=0)
-    axes.xaxis.set_major_formatter(
-        lambda value, _: wording.signed(value, 2).removesuffix("0") if value else "0"
-    )
+    axes.xaxis.set_major_formatter(lambda value, _: wording.signed(value, 2).removesuffix("0") if value else "0")
     axes.locator_params(axis="x", nbins=6)
     if total:
         below = dict(transform=axes.transAxes, va="top", color=Ink.MUTED, fontsize=11.5)
@@ -225,15 +223,11 @@ def _head_component(axes: Any, name: str) -> None:
     meaning = wording.COMPONENT_MEANINGS[name].replace(" against ", "\nagainst ")
     place_above = dict(xycoords="axes fraction", textcoords="offset points", va="bottom")
     axes.annotate(meaning, (0, 1), (0, 5), color=Ink.MUTED, fontsize=10.5, **place_above)
-    axes.annotate(
-        wording.COMPONENT_NAMES[name], (0, 1), (0, 36), fontweight="bold", fontsize=14, **place_above
-    )
+    axes.annotate(wording.COMPONENT_NAMES[name], (0, 1), (0, 36), fontweight="bold", fontsize=14, **place_above)
 
 
 def _component_words(panels: Iterable[str]) -> str:
-    compared = [
-        f"{wording.COMPONENT_NAMES[name]} compares {wording.COMPONENT_MEANINGS[name]}" for name in panels
-    ]
+    compared = [f"{wording.COMPONENT_NAMES[name]} compares {wording.COMPONENT_MEANINGS[name]}" for name in panels]
     return f"Four panels, one row a concept: {'; '.join(compared)}. Every number is in the full table."
 
 
@@ -264,9 +258,7 @@ def encoder_figure(view: View) -> Figure | None:
     with canvas(440, 60 + (ROW_HEIGHT - 2) * len(concepts)) as figure:
         axes = place(figure, 156, 48, 14, 12)
         for y, concept in enumerate(concepts):
-            _draw_encoders(
-                axes, y, view.mcas[concept.name], [by_encoder[e].get(concept.name) for e in by_encoder]
-            )
+            _draw_encoders(axes, y, view.mcas[concept.name], [by_encoder[e].get(concept.name) for e in by_encoder])
         label_rows(axes, [concept.name for concept in concepts])
         _finish_lean_axis(axes, view, span(rows, stimulus=False))
         return finish(

@@ -33,9 +33,7 @@ MARKS: Final[dict[str, Mark]] = {
 ENCODER_SHAPES: Final = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
 
 
-def draw_mark(
-    axes: Any, x: float, y: float, mark: Mark, *, size: float = 7.5, gid: str | None = None
-) -> None:
+def draw_mark(axes: Any, x: float, y: float, mark: Mark, *, size: float = 7.5, gid: str | None = None) -> None:
     """Draw one marker."""
     axes.plot(
         [x],
@@ -72,9 +70,7 @@ def drawable(text: str, characters: int = LABEL_CHARACTERS) -> str:
     return wording.shortened(legal, characters)
 
 
-def span(
-    rows: Sequence[Row], *, include: Sequence[float] = (0.0,), stimulus: bool = True
-) -> tuple[float, float]:
+def span(rows: Sequence[Row], *, include: Sequence[float] = (0.0,), stimulus: bool = True) -> tuple[float, float]:
     """Limits of an axis that hold every value and interval, with a little air."""
     held = list(include)
     for row in rows:

@@ -48,9 +48,7 @@ def plane_figure(view: View, *, close: bool) -> Figure | None:
         for order, concept in enumerate(concepts):
             row, mcas = similarity[concept.name], view.mcas[concept.name].value
             shown = f"similarity {wording.number(row.value, 3)}, MCAS {wording.signed(mcas, view.digits)}"
-            draw_mark(
-                axes, row.value, mcas, MARKS[view.lean(concept.name)], size=7 if close else 5, gid=f"p{order}"
-            )
+            draw_mark(axes, row.value, mcas, MARKS[view.lean(concept.name)], size=7 if close else 5, gid=f"p{order}")
             tips[f"p{order}"] = drawable(f"{concept.name}: {shown}", 120)
         if close:
             _draw_prompts(axes, view)
@@ -104,9 +102,7 @@ def _draw_corners(axes: Any, view: View) -> None:
         (f"only {view.label_b}", 0.03, -1.0, "left", "top"),
         (f"only {view.label_third}", 1.0, 0.05, "right", "bottom"),
     ):
-        axes.text(
-            x, y, drawable(text, 28), ha=across, va=up, color=Ink.MUTED, fontsize=11.5, bbox=_HALO, zorder=1.5
-        )
+        axes.text(x, y, drawable(text, 28), ha=across, va=up, color=Ink.MUTED, fontsize=11.5, bbox=_HALO, zorder=1.5)
 
 
 def _draw_prompts(axes: Any, view: View) -> None:

@@ -101,9 +101,7 @@ def canvas(width: float, height: float) -> Iterator[Canvas]:
         yield Canvas(figsize=(width / PIXELS_PER_INCH, height / PIXELS_PER_INCH), dpi=PIXELS_PER_INCH)
 
 
-def finish(
-    figure: Canvas, *, name: str, title: str, description: str, tips: Mapping[str, str] | None = None
-) -> Figure:
+def finish(figure: Canvas, *, name: str, title: str, description: str, tips: Mapping[str, str] | None = None) -> Figure:
     """Turn a matplotlib figure into the page's SVG. Call it inside ``canvas``.
 
     Parameters

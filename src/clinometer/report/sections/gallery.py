@@ -46,10 +46,7 @@ class Strip:
 
 def gallery(view: View) -> dict[str, Any]:
     """Tiles of every concept, tiles of every group, and what was refused."""
-    samples = [
-        {str(key): value for key, value in sample.items()}
-        for sample in view.report.samples.to_dict("records")
-    ]
+    samples = [{str(key): value for key, value in sample.items()} for sample in view.report.samples.to_dict("records")]
     if not samples:
         return {"reason": "The run holds no images."}
     prompts = _by_prompt(samples)
@@ -92,25 +89,17 @@ def _tile(view: View, sample: Sample, alt: str) -> Tile:
     if status != "ok":
         return Tile(alt, status or "unknown", reason)
     picture = thumbnail(view.report.image(_text(sample.get("id"))))
-    return (
-        Tile(alt, "ok", picture=picture)
-        if picture
-        else Tile(alt, "unreadable", "the image file cannot be read")
-    )
+    return Tile(alt, "ok", picture=picture) if picture else Tile(alt, "unreadable", "the image file cannot be read")
 
 
-def _categories(
-    view: View, prompts: dict[tuple[str, str, str], list[Sample]], limit: int
-) -> list[dict[str, Any]]:
+def _categories(view: View, prompts: dict[tuple[str, str, str], list[Sample]], limit: int) -> list[dict[str, Any]]:
     held: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for concept in view.concepts.values():
         own = [(key[2], found) for key, found in prompts.items() if key[:2] == ("target", concept.name)]
         if not own:
             continue
         row = view.mcas.get(concept.name)
-        words = (
-            wording.verdict_words(row, label_a=view.label_a, label_b=view.label_b) if row else "not measured"
-        )
+        words = wording.verdict_words(row, label_a=view.label_a, label_b=view.label_b) if row else "not measured"
         held[concept.category].append(
             {
                 "name": concept.name,
@@ -132,9 +121,7 @@ def _counts(samples: Sequence[Sample]) -> str:
     return ", ".join([wording.count(drawn, "image"), *(f"{n} {status}" for status, n in statuses.items())])
 
 
-def _groups(
-    view: View, prompts: dict[tuple[str, str, str], list[Sample]], limit: int
-) -> dict[str, list[Strip]]:
+def _groups(view: View, prompts: dict[tuple[str, str, str], list[Sample]], limit: int) -> dict[str, list[Strip]]:
     held: dict[str, list[Strip]] = {name: [] for name in view.report.suite.groups}
     serial = 0
     for (role, group, prompt), samples in prompts.items():

@@ -97,6 +97,4 @@ def encoder_agreement(view: View) -> str:
     if not shared:
         return ""
     everyone = "Both" if len(view.encoders) == 2 else f"All {len(view.encoders)}"
-    return (
-        f"{everyone} encoders see the same direction for {same} of {wording.count(len(shared), 'concept')}."
-    )
+    return f"{everyone} encoders see the same direction for {same} of {wording.count(len(shared), 'concept')}."

@@ -71,15 +71,9 @@ def strongest(view: View) -> str:
     concept = max(leaning, key=lambda c: abs(view.mcas[c.name].value))
     row = view.mcas[concept.name]
     label = view.label_a if row.value > 0 else view.label_b
-    shown = (
-        f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}".strip()
-    )
+    shown = f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}".strip()
     images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
-    return (
-        f"The strongest: {concept.prompt} leans to {label}, MCAS {shown}"
-        + (f"; {images}" if images else "")
-        + "."
-    )
+    return f"The strongest: {concept.prompt} leans to {label}, MCAS {shown}" + (f"; {images}" if images else "") + "."
 
 
 def facts(view: View) -> list[tuple[str, str]]:
@@ -106,7 +100,5 @@ def image_counts(view: View) -> str:
     statuses = Counter(samples["status"]) if "status" in samples else Counter()
     if not statuses:
         return "none"
-    others = [
-        f"{statuses[status]:,} {status}" for status in ("refused", "failed", "blank") if statuses[status]
-    ]
+    others = [f"{statuses[status]:,} {status}" for status in ("refused", "failed", "blank") if statuses[status]]
     return ", ".join([f"{statuses['ok']:,} drawn", *(others or ["none refused or failed"])])

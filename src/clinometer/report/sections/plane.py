@@ -106,9 +106,7 @@ def _concepts(view: View) -> list[dict[str, str]]:
             "similarity": _with_interval(similarity.get(concept.name), 3),
             "angle": _angle(angle.get(concept.name)),
             "distance": _with_interval(distance.get(concept.name), 3),
-            "null": wording.number(distance[concept.name].null, 3)
-            if concept.name in distance
-            else wording.MISSING,
+            "null": wording.number(distance[concept.name].null, 3) if concept.name in distance else wording.MISSING,
         }
         for concept in view.ranked()
         if concept.name in similarity

@@ -18,8 +18,7 @@ def verdicts(view: View) -> dict[str, Any]:
         ("unmeasured", "Not measured", ""),
     ]
     held = [
-        {"lean": lean, "heading": heading, "note": note, "items": _items(view, lean)}
-        for lean, heading, note in heaps
+        {"lean": lean, "heading": heading, "note": note, "items": _items(view, lean)} for lean, heading, note in heaps
     ]
     return {
         "heaps": [heap for heap in held if heap["items"]],
