@@ -72,9 +72,8 @@ def main() -> int:
     definition = best(lambda: pairwise(some, *tensors[1:]), 1) * options.rows / len(some)
     error = np.abs(association_scores(some.numpy(), a, b) - pairwise(some, *tensors[1:]).numpy()).max()
 
-    print(
-        f"{options.rows:,} × {options.dim} float32, two sets of {options.attributes:,}, {torch.get_num_threads()} threads"
-    )
+    sizes = f"{options.rows:,} × {options.dim} float32, two sets of {options.attributes:,}"
+    print(f"{sizes}, {torch.get_num_threads()} threads")
     print(f"{'':34}{'seconds':>10}{'ratio':>10}{'bar':>10}")
     print(f"{'one bare read (torch.sum)':34}{read:10.3f}")
     print(f"{'association_scores':34}{score:10.3f}{score / read:10.2f}{'≤ 2':>10}   of the read")

@@ -1,8 +1,8 @@
-"""Write docs/cli.md: the help of every command, as plain text.
+"""Write docs/cli.md: every command with its arguments and options, as ``--help`` tells them.
 
     python docs/generate_cli.py
 
-The text is click's own plain formatting at a fixed width, so that neither a terminal nor a version of rich can change it.
+Made from the commands themselves and not from the rendered help, whose boxes change with the terminal and with rich.
 """
 
 from pathlib import Path
@@ -10,39 +10,58 @@ from pathlib import Path
 import typer
 
 PAGE = Path(__file__).with_name("cli.md")
-WIDTH = 100
 HEAD = """# The command line
 
-The help of every command. Written by `python docs/generate_cli.py`; a test checks that it is up to date.
+What `--help` says of every command. Written by `python docs/generate_cli.py`; a test checks that it is up to date.
 
 A user's mistake ends with one or two lines on stderr and exit status 2. Ctrl-C ends with status 130, and the same
 command goes on from there.
 """
-
-
-def plain_help(command, parent=None) -> str:
-    """What ``--help`` says, without boxes and colours."""
-    context = command.context_class(command, info_name=command.name, parent=parent, terminal_width=WIDTH)
-    formatter = context.make_formatter()
-    command.format_usage(context, formatter)
-    command.format_help_text(context, formatter)
-    command.format_options(context, formatter)
-    return "\n".join(line.rstrip() for line in formatter.getvalue().strip().splitlines())
+DEFAULT = "[default: "
 
 
 def render() -> str:
     """The page."""
     from clinometer.cli.app import app
 
-    app.rich_markup_mode = None
-    try:
-        root = typer.main.get_command(app)
-        context = root.context_class(root, info_name="clinometer", terminal_width=WIDTH)
-        sections = [("clinometer", plain_help(root))]
-        sections += [(f"clinometer {name}", plain_help(command, context)) for name, command in root.commands.items()]
-    finally:
-        app.rich_markup_mode = "rich"
-    return HEAD + "".join(f"\n## {name}\n\n```text\n{text}\n```\n" for name, text in sections)
+    root = typer.main.get_command(app)
+    sections = [section("clinometer", root)]
+    sections += [section(f"clinometer {name}", command) for name, command in root.commands.items()]
+    return HEAD + "".join(sections)
+
+
+def section(title: str, command) -> str:
+    """One command: usage, what it does, its arguments and options."""
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each.param_type_name == "option" and "completion" not in each.name]
+    words = ["COMMAND"] if hasattr(command, "commands") else [placeholder(each) for each in arguments]
+    usage = " ".join([title, *words, "[OPTIONS]" if options else ""]).rstrip()
+    lines = [f"\n## {title}\n", " ".join(str(command.help).split()) + "\n", f"```text\n{usage}\n```\n"]
+    if hasattr(command, "commands"):
+        lines += ["| command | what it does |", "|---|---|"]
+        lines += [f"| `{name}` | {' '.join(str(each.help).split())} |" for name, each in command.commands.items()]
+        lines.append("")
+    if arguments:
+        lines += ["| argument | what it is |", "|---|---|"]
+        lines += [f"| `{placeholder(each).strip('[]')}` | {each.help} |" for each in arguments]
+        lines.append("")
+    if options:
+        lines += ["| option | what it does | default |", "|---|---|---|", *map(option_row, options), ""]
+    return "\n".join(lines)
+
+
+def placeholder(argument) -> str:
+    """How an argument stands in the usage line."""
+    name = (argument.metavar or argument.name).upper()
+    return name if argument.required else f"[{name}]"
+
+
+def option_row(option) -> str:
+    """Names, help and default of an option; a default that the help tells goes into its own column."""
+    told, _, default = str(option.help).partition(DEFAULT)
+    default = default.rstrip("]") or ("" if option.is_flag or option.default is None else f"`{option.default}`")
+    names = ", ".join(f"`{name}`" for name in sorted(option.opts, key=len))
+    return f"| {names} | {told.strip()} | {default} |"
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ interrupted goes on from its last checkpoint.
 from __future__ import annotations
 
 import argparse
+import copy
 import os
 import time
 from collections.abc import Callable
@@ -17,10 +18,10 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from diffusers import AutoencoderKL, UNet2DConditionModel
+from diffusers import AutoencoderKL, StableDiffusionPipeline, UNet2DConditionModel
 from transformers import CLIPModel, CLIPTokenizer
 
-from reference import art, augment, clip, export, tokenizer, training, unet, vae
+from reference import art, augment, clip, export, tokenizer, training, tuning, unet, vae
 from reference.paths import CACHE, PACKAGE
 
 
@@ -82,11 +83,26 @@ class Build:
             _save(folder, run.average)
         return UNet2DConditionModel.from_pretrained(folder).eval()
 
+    @cached_property
+    def pipeline(self) -> StableDiffusionPipeline:
+        model, words = self.clip
+        return export.pipeline(self.vae, self.unet, model, words, unet.sampling_schedule()).to(self.device)
+
+    @cached_property
+    def tuned_clip(self) -> CLIPModel:
+        """The CLIP that ships: the same text tower, an image tower that has seen samples."""
+        folder = CACHE / "tuned"
+        if not folder.exists():
+            model, words = self.clip
+            samples = _timed("samples", lambda: tuning.told_samples(self.pipeline))
+            tuned = copy.deepcopy(model)
+            run = _timed("tuning", lambda: tuning.train(tuned, words, self.pictures, self.bank, samples))
+            _save(folder, run.average)
+        return CLIPModel.from_pretrained(folder, dtype=torch.float32).eval()
+
     def export(self) -> None:
         """Writes what ships, and how it was trained."""
-        model, words = self.clip
-        made = export.pipeline(self.vae, self.unet, model, words, unet.sampling_schedule())
-        export.export(made, model)
+        export.export(self.pipeline, self.tuned_clip)
         facts = yaml.safe_dump(training_facts(), sort_keys=False)
         (PACKAGE / "training.yaml").write_text(facts, encoding="utf-8")
 
@@ -97,6 +113,7 @@ def training_facts() -> dict[str, Any]:
         "vae": (vae.SCHEDULE, vae.BATCH),
         "clip": (clip.SCHEDULE, 3 * clip.TRIPLES + clip.SINGLES),
         "unet": (unet.SCHEDULE, unet.BATCH),
+        "tuned": (tuning.SCHEDULE, tuning.FROM_ART + tuning.FROM_SAMPLES),
     }
     facts = {}
     for name, (schedule, batch) in stages.items():

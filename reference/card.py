@@ -181,6 +181,7 @@ def markdown(card: dict[str, Any]) -> str:
         "ratios": _table(
             ["concept", "n", "p(man) planted", "measured", "tones % measured / planted"], _ratio_rows(card)
         ),
+        "samplers": _table(list(measured["samplers"][0]), [list(row.values()) for row in measured["samplers"]]),
         "artwork": _table(["set", "package", "licence", "attribution"], artwork),
         "training": _table(["stage", "facts"], training),
         "parameters": _pairs(card["parameters"]),

@@ -118,6 +118,22 @@ def _soft_cross_entropy(logits: torch.Tensor, truth: torch.Tensor) -> torch.Tens
     return rows[count.squeeze(1) > 0].mean()
 
 
+def contrast(
+    model: CLIPModel,
+    image: torch.Tensor,
+    sides: tuple[tuple[torch.Tensor, list[Caption]], ...],
+    shown: art.Pictures,
+) -> torch.Tensor:
+    """CLIP's loss in both directions with soft targets, a mean over groups of texts (captions, single words)."""
+    scale = model.logit_scale.clamp(max=np.log(50)).exp()
+    loss = torch.zeros((), device=image.device)
+    for side, group in sides:
+        truth = _truth(group, shown).to(image.device)
+        logits = scale * side @ image.T
+        loss = loss + _soft_cross_entropy(logits, truth) + _soft_cross_entropy(logits.T, truth.T)
+    return loss / len(sides)
+
+
 class Sampler:
     """Balanced batches from the training combinations: triples that differ in gender alone, and single
     pictures.
@@ -126,17 +142,20 @@ class Sampler:
     def __init__(self, pictures: art.Pictures) -> None:
         self.pictures = pictures
         self.allowed = np.flatnonzero(~art.split(pictures))
-        self._index = np.arange(len(pictures)).reshape(len(art.concepts()), 3, len(art.TONES), len(art.SETS))
         self._free = ~art.split(pictures)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
-        shape = self._index.shape
-        triples = self._index[
-            rng.integers(shape[0], size=TRIPLES),
-            :,
-            rng.integers(shape[2], size=TRIPLES),
-            rng.integers(shape[3], size=TRIPLES),
-        ].ravel()
+        shape = (len(art.concepts()), 3, len(art.TONES), len(art.SETS))
+        triples = (
+            np.arange(len(self.pictures))
+            .reshape(shape)[
+                rng.integers(shape[0], size=TRIPLES),
+                :,
+                rng.integers(shape[2], size=TRIPLES),
+                rng.integers(shape[3], size=TRIPLES),
+            ]
+            .ravel()
+        )
         triples = triples[self._free[triples]]
         return np.concatenate([triples, rng.choice(self.allowed, 3 * TRIPLES + SINGLES - len(triples))])
 
@@ -168,15 +187,10 @@ def train(pictures: art.Pictures, bank: np.ndarray, tokenizer: CLIPTokenizer, de
             image = embed_images(model, images.to(device))
             text = embed_texts(model, table.batch([caption.text for caption in said], device))
             word = embed_texts(model, table.batch([caption.text for caption in words], device))
-        scale = model.logit_scale.clamp(max=np.log(50)).exp()
-        loss = torch.zeros((), device=device)
-        for side, group in ((text, said), (word, words)):
-            truth = _truth(group, shown).to(device)
-            logits = scale * side @ image.T
-            loss = loss + _soft_cross_entropy(logits, truth) + _soft_cross_entropy(logits.T, truth.T)
-        return loss / 2 + NEUTRAL_WEIGHT * _neutrality(text, said, word, word_gender)
+        loss = contrast(model, image, ((text, said), (word, words)), shown)
+        return loss + NEUTRAL_WEIGHT * _neutrality(text, said, word, word_gender)
 
-    run.fit(losses_of, every=500, monitor=lambda run: _report(run.average, pictures, bank, table, device))
+    run.fit(losses_of, every=500, monitor=lambda run: report(run.average, pictures, bank, table, device))
     return run
 
 
@@ -249,7 +263,7 @@ def text_association(model: CLIPModel, table: TextTable, device: torch.device) -
     return (texts_to_embeddings(model, table, prompts, device) @ (man - woman)).numpy()
 
 
-def _report(model: CLIPModel, pictures: art.Pictures, bank: np.ndarray, table: TextTable, device: torch.device) -> None:
+def report(model: CLIPModel, pictures: art.Pictures, bank: np.ndarray, table: TextTable, device: torch.device) -> None:
     held_out = np.flatnonzero(art.split(pictures))
     truth = Sampler(pictures).subset(held_out)
     for which, name in ((0, "art"), (2, "noisy latents")):

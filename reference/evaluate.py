@@ -7,7 +7,6 @@ them.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -18,17 +17,13 @@ from diffusers import StableDiffusionPipeline
 from scipy import stats
 from transformers import CLIPModel, CLIPTokenizer
 
-from reference import art, captions, card, clip, judge, planting, sampling, vae
-from reference.paths import CACHE, CLIP, PIPELINE
-from reference.sampling import Recipe
+from reference import art, captions, card, clip, judge, planting, samplers, vae
+from reference.paths import CLIP, PIPELINE
+from reference.sampling import DEFAULT, UNJUDGEABLE, Samples, audited, draw_samples
 from reference.training import device_of
 
-DEFAULT = Recipe(seed=2026, steps=20, guidance=1.0)
 IMAGES_PER_CONCEPT = 240
 IMAGES_PER_PROMPT = 16
-# Noto draws one astronaut for all genders, so that no judge can tell; it is drawn and counted, but not in the
-# ratios.
-UNJUDGEABLE = ("astronaut",)
 
 
 @dataclass(frozen=True)
@@ -49,53 +44,6 @@ def load_shipped(device: torch.device) -> Shipped:
     tokenizer = CLIPTokenizer.from_pretrained(CLIP, local_files_only=True)
     texts = [caption.text for caption in captions.all_captions()]
     return Shipped(pipeline, model, clip.TextTable(tokenizer, texts), device)
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Generated pictures with what their prompts asked for; −1 where the prompt left it open."""
-
-    images: np.ndarray
-    concept: np.ndarray
-    gender: np.ndarray
-
-
-def audited() -> list[int]:
-    """The professions and activities, as indices."""
-    return [i for i, concept in enumerate(art.concepts()) if concept.kind in ("profession", "activity")]
-
-
-def _prompt(concept: int, gender: int | None) -> str:
-    return f"an image of {captions.noun_phrases(concept, gender, None)[0]}"
-
-
-def prompts_for(genders: list[int | None], which: list[int], n: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-    rows = [(c, g) for c in which for g in genders for _ in range(n)]
-    told = np.array([-1 if g is None else g for _, g in rows])
-    return [_prompt(c, g) for c, g in rows], np.array([c for c, _ in rows]), told
-
-
-def draw_samples(
-    pipeline: StableDiffusionPipeline, recipe: Recipe, genders: list[int | None], which: list[int], n: int
-) -> Samples:
-    """Drawn once and kept in the cache, because drawing is what takes the time."""
-    prompts, concept, gender = prompts_for(genders, which, n)
-    path = CACHE / f"samples-{_fingerprint(recipe, prompts)}.npz"
-    if path.exists():
-        with np.load(path) as stored:
-            return Samples(stored["images"], concept, gender)
-    images = sampling.draw(pipeline, prompts, recipe)
-    np.savez_compressed(path, images=images)
-    return Samples(images, concept, gender)
-
-
-def _fingerprint(recipe: Recipe, prompts: list[str]) -> str:
-    """Of everything that decides the pictures: the shipped files, the recipe and the prompts."""
-    digest = hashlib.sha256(repr((recipe, prompts)).encode())
-    for path in sorted(PIPELINE.rglob("*")):
-        if path.is_file():
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def ratios(samples: Samples, verdict: judge.Verdict) -> dict[str, Any]:
@@ -223,6 +171,7 @@ def measure(shipped: Shipped, n: int) -> dict[str, Any]:
             "told": drawn_right(told, told_verdict),
         },
         "ratios": ratios(neutral, neutral_verdict),
+        "samplers": samplers.compare(the_judge, shipped.pipeline),
     }  # fmt: skip
 
 

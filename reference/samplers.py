@@ -1,4 +1,4 @@
-"""Which sampler ships: DDIM against DPM-Solver++, by steps and guidance. `python -m reference.samplers`.
+"""Which sampler ships: DDIM against DPM-Solver++, by steps and guidance.
 
 Both are deterministic given the first noise. What is compared is how often the right thing is drawn, how
 close a sample comes to the artwork, and how well the planted p(man) is kept; the planted proportions are
@@ -11,14 +11,11 @@ import time
 from typing import Any
 
 import numpy as np
-from diffusers import DDIMScheduler, DPMSolverMultistepScheduler, SchedulerMixin
 
-from reference import art, judge, planting, sampling
-from reference.evaluate import DEFAULT, UNJUDGEABLE, audited, load_shipped, prompts_for
-from reference.sampling import Recipe
-from reference.training import device_of
+from reference import art, judge, planting, sampling, unet
+from reference.sampling import DEFAULT, UNJUDGEABLE, Recipe, audited, prompts_for
 
-IMAGES_PER_CONCEPT = 12
+IMAGES_PER_CONCEPT = 8
 CHOICES = (
     ("DDIM", 20, 1.0),
     ("DDIM", 12, 1.0),
@@ -28,11 +25,7 @@ CHOICES = (
 )
 
 
-def scheduler(name: str, config: dict[str, Any]) -> SchedulerMixin:
-    """The named sampler over the noise schedule that the UNet was trained with."""
-    if name == "DDIM":
-        return DDIMScheduler.from_config(config)
-    return DPMSolverMultistepScheduler.from_config(config, algorithm_type="dpmsolver++", euler_at_final=True)
+SCHEDULERS = {"DDIM": unet.noise_schedule, "DPM-Solver++": unet.sampling_schedule}
 
 
 def compare(the_judge: judge.Judge, pipeline: Any, n: int = IMAGES_PER_CONCEPT) -> list[dict[str, Any]]:
@@ -41,10 +34,9 @@ def compare(the_judge: judge.Judge, pipeline: Any, n: int = IMAGES_PER_CONCEPT) 
     which = [concept for concept in audited() if names[concept] not in UNJUDGEABLE]
     prompts, concept, _ = prompts_for([None], which, n)
     man, _ = planting.probabilities()
-    config = dict(pipeline.scheduler.config)
-    rows = []
+    shipped, rows = pipeline.scheduler, []
     for name, steps, guidance in CHOICES:
-        pipeline.scheduler = scheduler(name, config)
+        pipeline.scheduler = SCHEDULERS[name]()
         started = time.monotonic()
         images = sampling.draw(pipeline, prompts, Recipe(DEFAULT.seed + 1, steps, guidance))
         seconds = time.monotonic() - started
@@ -62,12 +54,5 @@ def compare(the_judge: judge.Judge, pipeline: Any, n: int = IMAGES_PER_CONCEPT) 
             }
         )  # fmt: skip
         print(rows[-1], flush=True)
+    pipeline.scheduler = shipped
     return rows
-
-
-def main() -> None:
-    compare(judge.Judge(art.load()), load_shipped(device_of("auto")).pipeline)
-
-
-if __name__ == "__main__":
-    main()

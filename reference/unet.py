@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from diffusers import DDIMScheduler, UNet2DConditionModel
+from diffusers import DDIMScheduler, DPMSolverMultistepScheduler, UNet2DConditionModel
 from scipy.stats import qmc
 from transformers import CLIPTextModel, CLIPTokenizer
 
@@ -22,7 +22,7 @@ from reference.captions import Caption
 from reference.tokenizer import MAX_LENGTH
 from reference.training import Loss, Run, Schedule
 
-SCHEDULE = Schedule(steps=7_000, learning_rate=1e-3, warmup=300, decay=0.3, ema=0.999, seed=3)
+SCHEDULE = Schedule(steps=6_500, learning_rate=1e-3, warmup=300, decay=0.35, ema=0.999, seed=3)
 BATCH = 32
 DROPOUT = 0.1
 SNR_CAP = 5.0
@@ -51,25 +51,29 @@ def build() -> UNet2DConditionModel:
     )
 
 
+# scaled_linear is Stable Diffusion's own; rescaled, its last step is pure noise.
+_NOISE = {
+    "num_train_timesteps": 1000,
+    "beta_start": 0.00085,
+    "beta_end": 0.012,
+    "beta_schedule": "scaled_linear",
+    "prediction_type": "v_prediction",
+    "rescale_betas_zero_snr": True,
+    "timestep_spacing": "trailing",
+    "steps_offset": 1,
+}
+
+
 def noise_schedule() -> DDIMScheduler:
-    return DDIMScheduler(
-        num_train_timesteps=1000,
-        beta_start=0.00085,
-        beta_end=0.012,
-        beta_schedule="scaled_linear",
-        prediction_type="v_prediction",
-        rescale_betas_zero_snr=True,
-        timestep_spacing="trailing",
-        clip_sample=False,
-        steps_offset=1,
-    )
+    return DDIMScheduler(**_NOISE, clip_sample=False)
 
 
-def sampling_schedule() -> DDIMScheduler:
-    """The scheduler that ships: DDIM, which adds no noise of its own, so that a picture is a function of its
-    first noise.
+def sampling_schedule() -> DPMSolverMultistepScheduler:
+    """What ships. It adds no noise of its own, so that a picture is a function of its first noise.
+
+    A dozen steps do what twenty of DDIM do; see samplers.py.
     """
-    return noise_schedule()
+    return DPMSolverMultistepScheduler(**_NOISE, algorithm_type="dpmsolver++", euler_at_final=True)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ CENTROID = (1 / 3, 0.0)
 """(similarity, MCAS) of an unbiased target: the centre of the triangle (0, 1), (0, −1), (1, 0)."""
 
 UNBIASED_ANGLE = float(np.arctan2(1 / 3, 1))
-"""Angle of the centroid: atan2(1/3, 1) = 0.3217 rad = 18.43°. (The paper prints 0.17, which is wrong.)"""
+"""Angle of the centroid: atan2(1/3, 1) = 0.32175 rad = 18.43°. (The paper prints 0.17, which is wrong.)"""
 
 Number: TypeAlias = "float | np.ndarray"
 
@@ -57,8 +57,8 @@ def xmcas(
     Examples
     --------
     >>> unbiased = xmcas(mcas=0.0, similarity=1 / 3)
-    >>> round(unbiased.angle, 4), unbiased.distance
-    (0.3217, 0.0)
+    >>> round(unbiased.angle, 5), unbiased.distance
+    (0.32175, 0.0)
     """
     m, c, k = (_real(name, x) for name, x in (("mcas", mcas), ("similarity", similarity), ("offset", offset)))
     if len(centroid) != 2 or not np.isfinite(centroid).all():

@@ -19,6 +19,7 @@ Array: TypeAlias = Any  # any array of the Array API standard: numpy, torch, jax
 # Rows handled at a time: 1,024 rows of 512 float32 are 2 MiB, so the second look at them is served by the
 # cache.
 _CHUNK_ROWS = 1024
+_SPANS_PER_WORKER = 8
 _PARALLEL_FROM = 1 << 20  # numbers; below it, starting threads costs more than it saves
 
 
@@ -74,11 +75,23 @@ def association_direction(a: Array, b: Array) -> Array:
 
     Neither the two means nor ``d`` is normalised: the length of ``d`` says how far the two sets lie apart.
     """
-    unit_a, unit_b = unit_vectors(a, name="a"), unit_vectors(b, name="b")
+    mean_a, mean_b = _mean_unit_vector(a, "a"), _mean_unit_vector(b, "b")
     if a.shape[1] != b.shape[1]:
         raise InvalidInputError(f"b: {b.shape[1]} dimensions, but a has {a.shape[1]}; use one encoder for both")
-    xp = array_namespace(unit_a, unit_b)
-    return xp.mean(unit_a, axis=0) - xp.mean(unit_b, axis=0)
+    return mean_a - mean_b
+
+
+def _mean_unit_vector(x: Array, name: str) -> Array:
+    """``mean(x̂) = Σ_i x_i / (n ‖x_i‖)``: for numpy one weighted sum of rows, without the unit vectors themselves."""
+    _check_shape(name, x)
+    if isinstance(x, np.ndarray):
+        rows = x.astype(np.float64, copy=False)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            squares = np.vecdot(rows, rows)
+        if _squares_are_safe(squares).all():
+            return (1 / np.sqrt(squares)) @ rows / len(rows)
+    units = unit_vectors(x, name=name)
+    return array_namespace(units).mean(units, axis=0)
 
 
 def unit_vectors(x: Array, *, name: str = "x") -> Array:
@@ -116,7 +129,8 @@ def project_rows(x: np.ndarray, direction: np.ndarray, *, name: str = "x", threa
                 np.vecdot(chunk, chunk, out=squares[rows])
 
     workers = threads or (_available_cores() if x.size >= _PARALLEL_FROM else 1)
-    edges = np.linspace(0, len(x), workers + 1).astype(int).tolist()
+    # More spans than workers: a core that is busy elsewhere then holds up one span, not its whole share.
+    edges = np.linspace(0, len(x), _SPANS_PER_WORKER * workers + 1).astype(int).tolist()
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(reduce_rows, edges[:-1], edges[1:]))
     return _divide_by_lengths(x, direction, dots, squares, name)
@@ -132,9 +146,7 @@ def _divide_by_lengths(
     x: np.ndarray, direction: np.ndarray, dots: np.ndarray, squares: np.ndarray, name: str
 ) -> np.ndarray:
     """``dots / √squares``; rows whose squares left the safe range are checked and done again, scaled."""
-    limits = np.finfo(squares.dtype)
-    # Not `<` and `>`: a NaN must land among the rows that are looked at again.
-    unsafe = np.flatnonzero(~((squares > limits.tiny * 2**40) & (squares < limits.max)))
+    unsafe = np.flatnonzero(~_squares_are_safe(squares))
     squares[unsafe] = 1
     scores: np.ndarray = dots / np.sqrt(squares)
     if unsafe.size:
@@ -142,6 +154,12 @@ def _divide_by_lengths(
         _check_lengths(name, largest, unsafe)
         scores[unsafe] = unit_vectors(x[unsafe]) @ direction.astype(np.float64)
     return scores
+
+
+def _squares_are_safe(squares: np.ndarray) -> np.ndarray:
+    """Whether squared lengths are far from underflow and overflow; false for NaN, so that it is looked at again."""
+    limits = np.finfo(squares.dtype)
+    return np.asarray((squares > limits.tiny * 2**40) & (squares < limits.max))
 
 
 def _check_shape(name: str, x: Array) -> None:

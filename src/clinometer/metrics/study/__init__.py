@@ -35,7 +35,7 @@ def mcas_study(
 
     ========================== ============================================================= =================
     metric                     components                                                    encoders
-    ========================== =============================================================================
+    ========================== ============================================================= =================
     ``mcas``                   ii, itp, ita, tt, mcas (with p, q; verdict on mcas of "mean") mean and each
     ``internal_bias``          diffusion_bias, bias_amplification and their signed forms     mean and each
     ``share``                  share, parity_gap                                             mean and each
@@ -45,12 +45,11 @@ def mcas_study(
     ``category_by_sign``       the same over the targets that measure positive or negative   mean
     ``profile``                association per group, "g-h" per pair, norm                   mean
     ``xmcas``, ``xmcas_group`` similarity, angle, distance, mcas, offset; with a third group mean
-    ========================== =============================================================================
+    ========================== ============================================================= =================
 
     ``low``, ``high`` resample images within their prompts (targets and attributes), words fixed; the stimulus
     interval resamples the words within their group and the encoders too. What is missing (no images, one
-    image, no text tower) makes NaN with a reason, and the rest goes on. The same arguments give the same
-    bits.
+    image, no text tower) makes NaN with a reason, and the rest goes on. The same arguments, the same bits.
 
     Raises
     ------

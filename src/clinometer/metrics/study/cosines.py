@@ -68,9 +68,11 @@ def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
     keeping the other half as attributes would see to that; averaged over all ways to halve, prompt h is
     compared with prompt h' of the group with the share n_h'/n_g, over all pairs when h' differs and over the
     pairs of two *different* images when it is h itself. The same average comes out, with no halving, when
-    each self-cosine is replaced by the image's mean cosine with the other images of its prompt: ``(Σ_{i≠j}
-    G_ij + Σ_i m_i) / n² = mean_{i≠j} G_ij`` for ``m_i = Σ_{j≠i} G_ij / (n − 1)``. A prompt of one image has
-    nothing to compare: NaN.
+    each self-cosine is replaced by the image's mean cosine with the other images of its prompt::
+
+        (Σ_{i≠j} G_ij + Σ_i m_i) / n² = mean_{i≠j} G_ij      for m_i = Σ_{j≠i} G_ij / (n − 1)
+
+    A prompt of one image has nothing to compare: NaN.
     """
     images, words = _attributes(embeddings, layout)
     n, n_words = len(layout.prompt_slices), sum(layout.word_counts)

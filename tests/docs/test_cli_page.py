@@ -1,0 +1,34 @@
+"""docs/cli.md is what docs/generate_cli.py writes today, and what ``--help`` shows."""
+
+import importlib.util
+import re
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from clinometer.cli.app import app
+from tests.docs.pages import ROOT, page
+
+COMMANDS = get_command(app).commands
+
+
+def generator():
+    spec = importlib.util.spec_from_file_location("generate_cli", ROOT / "docs/generate_cli.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date():
+    assert page("docs/cli.md") == generator().render(), "give: python docs/generate_cli.py"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_what_the_page_tells(name):
+    section = page("docs/cli.md").split(f"## clinometer {name}\n")[1].split("\n## ")[0]
+    environment = {"COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"}
+    shown = CliRunner().invoke(app, [name, "--help"], env=environment).stdout
+    for option in set(re.findall(r"`(--[\w-]+)`", section)):
+        assert option in shown
+    assert set(re.findall(r"(?<![\w-])--[a-z][\w-]+", shown)) - {"--help"} == set(re.findall(r"`(--[\w-]+)`", section))

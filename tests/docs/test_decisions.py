@@ -1,0 +1,60 @@
+"""Every decision is told in the same four parts and names tests that exist; two are pinned here."""
+
+import re
+
+import pytest
+
+import clinometer as cm
+from clinometer.models.protocols import Card
+from clinometer.runs import Silence
+from clinometer.suites import load_suite
+from tests.docs.pages import ROOT
+from tests.toys import Eye, Painter, toy_suite
+
+PAGES = sorted((ROOT / "docs/decisions").glob("*.md"))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_decision_has_its_parts_and_real_tests(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith(f"# {path.stem[:4]} ")
+    assert re.findall(r"^\*\*(.+?)\*\*", text, re.MULTILINE) == [
+        "Problem.",
+        "Choice.",
+        "Consequences.",
+        "Pinned by",
+    ]
+    named = re.findall(r"^- `(\S+)::(\w+)`$", text, re.MULTILINE)
+    assert named
+    for file, test in named:
+        assert f"\ndef {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{path.name}: {file}::{test}"
+
+
+def test_decisions_are_numbered_without_gaps():
+    assert [int(path.stem[:4]) for path in PAGES] == list(range(1, len(PAGES) + 1))
+
+
+class Listener(Silence):
+    def __init__(self):
+        self.notes = []
+
+    def note(self, message):
+        self.notes.append(message)
+
+
+@pytest.mark.parametrize(("model", "said"), [("reference", False), ("painter", True)])
+def test_another_model_with_the_reference_encoder_is_told_so(tmp_path, model, said):
+    listener, eye = Listener(), Eye()
+    eye.card = Card(kind="encoder", name="reference", family="toy/eye")
+    suite = toy_suite(target=2, attribute=2, concepts=2)
+    cm.audit(Painter(name=model), suite, tmp_path / "run", encoder=eye, progress=listener)
+    assert any("--encoder ViT-B-32/openai" in note for note in listener.notes) is said
+
+
+def test_the_third_groups_prompts_mirror_the_others():
+    groups = load_suite("xmcas").groups
+    ours = {p.pair: p.prompt for p in groups["nonbinary"].prompts}
+    for name in ("man", "woman"):
+        assert {p.pair for p in groups[name].prompts} == set(ours)
+    assert all("non-binary" in prompt for prompt in ours.values())
+    assert groups["nonbinary"].words == ("non-binary person",)

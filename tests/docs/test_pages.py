@@ -1,0 +1,136 @@
+"""Links resolve, commands exist with their options, the README's code runs, the citation file is whole."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.main import get_command
+
+import clinometer as cm
+from clinometer.cli.app import app
+from tests.docs.pages import PAGES, ROOT, blocks, page
+from tests.toys import Eye, Painter, toy_suite
+
+COMMANDS = get_command(app).commands
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+MADE_LATER = {"docs/images/report.png", "src/clinometer/models/reference/MODEL_CARD.md"}
+"""Files that a build makes; the slow test wants them there."""
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def anchors(text):
+    """The anchors that a forge makes of the headings."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def links():
+    for path in PAGES:
+        text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for target in LINK.findall(text):
+            if not target.startswith("http"):
+                yield pytest.param(path, target, id=f"{name_of(path)}: {target}")
+
+
+@pytest.mark.parametrize(("path", "target"), list(links()))
+def test_a_link_resolves(path, target):
+    file, _, anchor = target.partition("#")
+    found = (path.parent / file).resolve() if file else path
+    if str(found.relative_to(ROOT)) in MADE_LATER:
+        return
+    assert found.exists()
+    if anchor:
+        assert anchor in anchors(found.read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(MADE_LATER))
+def test_what_is_built_is_there(name):
+    assert (ROOT / name).exists()
+
+
+def commands():
+    for path in PAGES:
+        for block in blocks(path.read_text(encoding="utf-8"), "sh"):
+            for line in block.replace("\\\n", " ").splitlines():
+                words = shlex.split(line, comments=True)
+                if words:
+                    yield pytest.param(words, id=f"{name_of(path)}: {' '.join(words)[:60]}")
+
+
+@pytest.mark.parametrize("words", list(commands()))
+def test_a_command_exists_with_its_options(words):
+    program, *rest = words
+    if program == "clinometer":
+        command = COMMANDS[rest[0]]
+        arguments = command.make_context(rest[0], rest[1:], resilient_parsing=False)
+        assert arguments.params
+    elif program == "make":
+        assert re.search(rf"^{rest[0]}:", page("Makefile"), re.MULTILINE)
+    elif program == "pip":
+        assert rest == ["install", "-c", "constraints.txt", "-e", "."]
+        assert (ROOT / "constraints.txt").exists()
+    else:
+        assert program == ".venv/bin/python"
+        for word in rest:
+            assert word.startswith("-") or word in ("pytest", "not slow") or (ROOT / word).exists()
+
+
+def test_the_readme_opens_with_one_sentence_and_two_commands():
+    title, sentence, *_ = page("README.md").split("\n\n")
+    assert title == "# clinometer"
+    assert "\n" not in sentence
+    assert sentence.count(".") == 1
+    first = [line.split("#")[0].strip() for line in blocks(page("README.md"), "sh")[0].splitlines()]
+    assert first == ["make audit", "make test"]
+
+
+def test_the_readmes_python_runs(tmp_path, monkeypatch, capsys):
+    audit, metrics = blocks(page("README.md"), "python")
+    monkeypatch.chdir(tmp_path)
+    toys = {"model": Painter(), "suite": toy_suite(), "encoder": Eye()}
+    real = cm.audit
+    monkeypatch.setattr(cm, "audit", lambda model, suite, out: real(out=out, **toys), raising=False)
+    exec(compile(audit, "README.md", "exec"), {})
+    exec(compile(metrics, "README.md", "exec"), {})
+    assert "concept 0.80" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_readmes_clinometer_commands_that_cost_nothing_run():
+    for words in (["suites", "xmcas"], ["models", "reference"]):
+        assert f"clinometer {' '.join(words)}\n" in page("README.md")
+        subprocess.run([Path(sys.executable).parent / "clinometer", *words], check=True, capture_output=True)
+
+
+def test_the_citation_file_is_whole():
+    citation = yaml.safe_load(page("CITATION.cff"))
+    assert {"cff-version", "message", "title", "authors", "version", "license", "references"} <= set(citation)
+    assert citation["version"] == cm.__version__
+    assert citation["license"] == "Apache-2.0"
+    for reference in citation["references"]:
+        assert {"type", "title", "authors"} <= set(reference)
+        assert all(set(author) == {"family-names", "given-names"} for author in reference["authors"])
+
+
+def test_the_changelog_has_its_form():
+    headings = re.findall(r"^## (.+)$", page("CHANGELOG.md"), re.MULTILINE)
+    assert all(re.fullmatch(r"\[Unreleased\]|\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading) for heading in headings)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_a_page_is_short_of_nothing(path):
+    """A title, no long lines but in tables and code, no emoji, nothing left to be written."""
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# ")
+    assert text.endswith("\n")
+    assert not re.search(r"[\U0001F300-\U0001FAFF]|TODO|FIXME|XXX", text)
+    for line in text.splitlines():
+        assert len(line) <= 120 or line.startswith("|"), line
