@@ -52,13 +52,13 @@ def ratios(samples: Samples, verdict: judge.Verdict) -> dict[str, Any]:
     drawn_man = verdict.man()
     rows: dict[str, Any] = {}
     for concept in sorted(set(samples.concept)):
-        mine = samples.concept == concept
+        name, mine = art.concepts()[concept].name, samples.concept == concept
         decided = drawn_man[mine & ~np.isnan(drawn_man)]
         share = np.bincount(verdict.tone[mine], minlength=len(art.TONES)) / mine.sum()
-        rows[art.concepts()[concept].name] = {
+        rows[name] = {
             "n": int(mine.sum()),
             "man planted": float(man[concept]),
-            "man measured": float(decided.mean()) if len(decided) else None,
+            "man measured": None if name in UNJUDGEABLE else float(decided.mean()),
             "tones measured": {tone: float(part) for tone, part in zip(art.TONES, share, strict=True)},
             "tones planted": {tone: float(part) for tone, part in zip(art.TONES, tones[concept], strict=True)},
         }

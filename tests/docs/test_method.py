@@ -3,16 +3,18 @@
 import inspect
 import re
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import clinometer as cm
-from clinometer.metrics import UNBIASED_ANGLE, mcas_study
+from clinometer.metrics import UNBIASED_ANGLE, mcas_study, xmcas
 from clinometer.metrics.study.relabelling import _MOST_WORDS_COUNTED
 from clinometer.metrics.verdict import BALANCED, NOT_MEASURED, UNDECIDED, verdict
 from clinometer.runs.score import RESAMPLES
 from clinometer.stats.permutation import EXACT_LIMIT
 from clinometer.stats.proportion import parity_gap_null
-from tests.docs.pages import blocks, page, table_rows
+from tests.docs.pages import ROOT, blocks, page, table_rows
 from tests.toys import Eye, Painter, toy_suite
 
 METHOD = page("docs/method.md")
@@ -59,3 +61,30 @@ def test_constants_of_the_page_are_those_of_the_code():
 def test_the_python_works(name):
     for block in blocks(page(name), "python"):
         exec(compile(block, name, "exec"), {})
+
+
+def test_what_is_said_of_the_papers_follows_from_their_tables():
+    told = " ".join(page("docs/reproducing.md").split())
+    golden = ROOT / "tests/golden"
+    table = pd.read_csv(golden / "internal_bias.csv")
+    second = table[table.model == "stable-diffusion-2"]
+    alpha = second.groupby("stereotype").bias_amplification.mean()
+    assert f"average {alpha['male']:.2f}. |" in told
+    assert f"average {alpha['female']:.2f} and {second.bias_amplification.mean():.2f}" in told
+    assert f"{alpha['female']:.2f} / {alpha['male']:.2f} = {alpha['female'] / alpha['male']:.1f}" in told
+    women = second[(second.category == "occupation") & (second.stereotype == "female")]
+    assert f"averages {women.mcas.mean():.3f} over the same five".replace("-", "−") in told
+
+    categories = pd.read_csv(golden / "mcas_categories.csv").set_index(["model", "category"])
+    four = categories.loc["dalle-2"].drop("all").male_biased_std.mean()
+    assert f"This one would be {four:.4f}" in told
+    slipped = categories.loc["stable-diffusion-2"].drop("all").female_biased_mean
+    assert f"With −0.0980 it is {slipped.replace(-0.98, -0.098).mean():.4f}".replace("-", "−") in told
+
+    plane = pd.read_csv(golden / "xmcas.csv")
+    similarity = np.tan(plane.theta_rad) * (1 - plane.mcas.abs() + 0.0227)
+    points = {"mcas": plane.mcas, "similarity": similarity, "offset": 0.0227}
+    far = np.abs(xmcas(**points, centroid=(0, 1 / 3)).distance - plane.euclidean_od).groupby(plane.model).max()
+    assert f"{far['dalle-2']:.3f} for DALL-E 2 and {far['stable-diffusion-2']:.3f} for Stable Diffusion" in told
+    defined = xmcas(**points).distance
+    assert f"those distances are {defined.min():.2f} to {defined.max():.2f}" in told
