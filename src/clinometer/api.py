@@ -92,7 +92,7 @@ def audit(
         model_fingerprint=generator.card.fingerprint,
         part_size=max(generator.batch_size, SMALLEST_PART),
     )
-    out = out or Path("runs") / f"{generator.card.name.replace('/', '-')}-{asked.name}"
+    out = out or _default_out(generator, asked)
     return _execute(out, asked, generator, plan, encoder, seed, "generated", device, progress, retry_failed)
 
 
@@ -129,7 +129,7 @@ def import_images(
         part_size=IMPORTED_PART,
     )
     source.assign({sample.id: sample.file for sample in plan})
-    out = out or Path("runs") / f"{source.card.name}-{asked.name}"
+    out = out or _default_out(source, asked)
     return _execute(out, asked, source, plan, encoder, seed, "imported", device, progress)
 
 
@@ -182,6 +182,10 @@ def _execute(
         score(run, progress)
         report.write(run)
     return Run(out)
+
+
+def _default_out(generator: Generator, suite: Suite) -> Path:
+    return Path("runs") / f"{generator.card.name}-{suite.name}".replace("/", "-")
 
 
 def _generator(

@@ -19,13 +19,16 @@ ModelOption = Annotated[
     str,
     typer.Option("--model", "-m", help="'reference', a pipeline directory, or a hub id such as owner/name."),
 ]
+ENCODER_HELP = "'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory or a hub id. Repeatable."
 EncoderOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--encoder",
-        "-e",
-        help="'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory or a hub id. Repeatable.",
-    ),
+    list[str] | None, typer.Option("--encoder", "-e", help=f"{ENCODER_HELP} [default: reference]")
+]
+AddedEncoderOption = Annotated[list[str] | None, typer.Option("--encoder", "-e", help=f"Added first: {ENCODER_HELP}")]
+BatchSizeOption = Annotated[
+    int | None, typer.Option(min=1, help="Images at once; it changes an image by rounding at most.")
+]
+ManifestOption = Annotated[
+    Path | None, typer.Option(help="The manifest. [default: manifest or metadata, .csv or .jsonl]")
 ]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory.")]
@@ -41,7 +44,7 @@ def audit(
     seed: Annotated[int, typer.Option(help="Every image's noise follows from it.")] = 0,
     steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps. [default: the model's]")] = None,
     guidance: Annotated[float | None, typer.Option(min=0, help="Guidance scale. [default: the model's]")] = None,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Images at once; results do not depend on it.")] = None,
+    batch_size: BatchSizeOption = None,
     device: DeviceOption = "auto",
     dtype: Annotated[str, typer.Option(help="float32, float16, bfloat16, or auto.")] = "auto",
     text_targets: Annotated[
@@ -75,7 +78,7 @@ def audit(
 
 
 @app.command()
-def score(run: RunArgument, encoder: EncoderOption = None, device: DeviceOption = "auto") -> None:
+def score(run: RunArgument, encoder: AddedEncoderOption = None, device: DeviceOption = "auto") -> None:
     """Score a run anew, with more encoders if given. Draws nothing."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary
@@ -101,7 +104,7 @@ def report(run: RunArgument) -> None:
 def import_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Finished images and a manifest (CSV or JSON lines).")],
     suite: Annotated[str, typer.Option("--suite", "-s", help="The suite that the images answer.")] = "mcas",
-    manifest: Annotated[Path | None, typer.Option(help="The manifest. [default: DIR/manifest.csv or .jsonl]")] = None,
+    manifest: ManifestOption = None,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Run directory. [default: runs/NAME-SUITE]")] = None,
     name: Annotated[str | None, typer.Option(help="What made the images. [default: the folder's name]")] = None,
     encoder: EncoderOption = None,

@@ -1,6 +1,7 @@
 """Internal bias: what the diffusion stage adds to the text encoder's own leaning.
 
-Mandal, Leavy & Little, *Measuring internal bias in text-to-image diffusion models*, eq. 4 and 5. All
+Mandal, Leavy & Little, *Generated Bias: Auditing Internal Bias Dynamics of
+Text-To-Image Generative Models*, eq. 4 and 5. All
 functions work elementwise on arrays of components.
 """
 

@@ -1,7 +1,7 @@
 """MCAS: four association scores of one target, in the image and the text modality, and their sum.
 
-Mandal, Leavy & Little, *Multimodal Composite Association Score* (eq. 1 and 2), and *Measuring internal bias*
-(eq. 4 and 5) for diffusion bias and bias amplification, which are functions of the same four numbers.
+Mandal, Leavy & Little, *Multimodal Composite Association Score* (eq. 1 and 2), and *Generated Bias* (eq. 4
+and 5) for diffusion bias and bias amplification, which are functions of the same four numbers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """xMCAS: MCAS and the similarity to a third group, as a point on a plane.
 
-Mandal, Leavy & Little, *Measuring bias in text-to-image models beyond binary gender* (xMCAS), eq. 4 and 5,
+*eXtended Multimodal Composite Association Score* (xMCAS), eq. 4 and 5,
 figure 2.
 """
 

@@ -1,8 +1,9 @@
 """The plan: every image of a run, decided before the first is drawn.
 
-A sample's id is a hash of what makes it what it is (prompt, how many times that prompt came before, the run's seed, the
-model's card), and its noise seed is read off the id. So the same question put to the same model draws the same image,
-in whatever run, order, batch or process.
+A sample's id is a hash of what makes it what it is: the prompt, how many times that prompt came before, the run's seed
+and the model's card. Its noise comes from a hash of the same without the card. So the same question put to the same
+model draws the same image, in whatever run, order, batch or process, and two models, or one at two settings, start
+from the same noise: their runs are paired.
 """
 
 from __future__ import annotations
@@ -90,28 +91,28 @@ def build_plan(questions: Iterable[Question], *, seed: int, model_fingerprint: s
     samples: list[Sample] = []
     for question in questions:
         for _ in range(question.images):
-            key = [
-                question.file or question.prompt,
-                asked[question.file or question.prompt],
-                seed,
-                model_fingerprint,
-            ]
-            asked[question.file or question.prompt] += 1
-            digest = hashlib.sha256(json.dumps(["generate", *key]).encode()).digest()
+            source = question.file or question.prompt
+            key = (source, asked[source], seed)
+            asked[source] += 1
             samples.append(
                 Sample(
-                    id=digest[:8].hex(),
+                    id=_digest("sample", *key, model_fingerprint).hex(),
                     part=len(samples) // part_size,
                     prompt=question.prompt,
                     concept=question.concept,
                     role=question.role,
                     group=question.group,
                     category=question.category,
-                    seed=int.from_bytes(digest[8:16]) >> 1,  # 63 bits: what an int64 column and torch both hold
+                    seed=int.from_bytes(_digest("noise", *key)) >> 1,  # 63 bits: what an int64 column holds
                     file=question.file,
                 )
             )
     return samples
+
+
+def _digest(*key: str | int) -> bytes:
+    """Eight bytes that follow from a key."""
+    return hashlib.sha256(json.dumps(key).encode()).digest()[:8]
 
 
 def plan_to_table(samples: Sequence[Sample]) -> pa.Table:
