@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from math import isfinite, isnan, nan
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
+
+from clinometer.metrics.records import Score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,35 +15,12 @@ if TYPE_CHECKING:
 MEAN = "mean"
 
 
-@dataclass(frozen=True)
-class Row:
-    """One row of ``scores``; see ``clinometer.metrics.records.Score`` for the fields."""
+@dataclass(frozen=True, kw_only=True)
+class Row(Score):
+    """A score as the page reads it."""
 
     metric: str = ""
     component: str = ""
-    concept: str = ""
-    category: str = ""
-    group: str = ""
-    encoder: str = MEAN
-    value: float = nan
-    low: float = nan
-    high: float = nan
-    stimulus_low: float = nan
-    stimulus_high: float = nan
-    p: float = nan
-    q: float = nan
-    test: str = ""
-    p_exact: bool = False
-    p_error: float = nan
-    n_splits: int = 0
-    family: str = ""
-    null: float = nan
-    n_target: int = 0
-    n_a: int = 0
-    n_b: int = 0
-    flag: str = ""
-    reason: str = ""
-    verdict: str = ""
 
     @property
     def defined(self) -> bool:

@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.models.protocols import Card
-from clinometer.runs.plan import Sample, parts_of, plan_to_table, table_to_plan
+from clinometer.runs.plan import PLAN_SCHEMA, Sample, parts_of, plan_to_table, table_to_plan
 from clinometer.runs.storage import Directory
 from clinometer.suites import Suite, suite_from_mapping
 
@@ -41,13 +41,7 @@ FORMAT = 1
 
 IMAGE_TYPE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
 SAMPLE_FIELDS = {
-    "id": pa.string(),
-    "prompt": pa.string(),
-    "concept": pa.string(),
-    "role": pa.string(),
-    "group": pa.string(),
-    "category": pa.string(),
-    "seed": pa.int64(),
+    **{field.name: field.type for field in PLAN_SCHEMA if field.name not in ("part", "file")},
     "status": pa.string(),
     "reason": pa.string(),
     "image": IMAGE_TYPE,
@@ -55,7 +49,7 @@ SAMPLE_FIELDS = {
     "seconds": pa.float32(),
 }
 _FEATURES = {name: {"dtype": str(kind), "_type": "Value"} for name, kind in SAMPLE_FIELDS.items() if name != "image"}
-_FEATURES["seconds"]["dtype"] = "float32"
+_FEATURES["seconds"]["dtype"] = "float32"  # Arrow calls it float
 SAMPLE_SCHEMA = pa.schema(
     SAMPLE_FIELDS,
     # `datasets` reads this and shows the column as images
