@@ -21,7 +21,7 @@ import yaml
 from diffusers import AutoencoderKL, StableDiffusionPipeline, UNet2DConditionModel
 from transformers import CLIPModel, CLIPTokenizer
 
-from reference import art, augment, clip, export, tokenizer, training, tuning, unet, vae
+from reference import art, augment, captions, clip, export, levelling, tokenizer, training, tuning, unet, vae
 from reference.paths import CACHE, PACKAGE
 
 
@@ -90,7 +90,7 @@ class Build:
 
     @cached_property
     def tuned_clip(self) -> CLIPModel:
-        """The CLIP that ships: the same text tower, an image tower that has seen samples."""
+        """The CLIP with the same text tower and an image tower that has seen samples."""
         folder = CACHE / "tuned"
         if not folder.exists():
             model, words = self.clip
@@ -100,9 +100,15 @@ class Build:
             _save(folder, run.average)
         return CLIPModel.from_pretrained(folder, dtype=torch.float32).eval()
 
+    @cached_property
+    def levelled_clip(self) -> CLIPModel:
+        """The CLIP that ships: its neutral captions stand level between the groups' pictures."""
+        table = clip.TextTable(self.clip[1], [caption.text for caption in captions.all_captions()])
+        return levelling.level(self.tuned_clip.to(self.device), table, self.pictures, self.device).cpu()
+
     def export(self) -> None:
         """Writes what ships, and how it was trained."""
-        export.export(self.pipeline, self.tuned_clip)
+        export.export(self.pipeline, self.levelled_clip)
         facts = yaml.safe_dump(training_facts(), sort_keys=False)
         (PACKAGE / "training.yaml").write_text(facts, encoding="utf-8")
 

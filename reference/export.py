@@ -85,6 +85,8 @@ def export(made: StableDiffusionPipeline, clip: CLIPModel) -> None:
     _prefix_text_encoder(PIPELINE / "text_encoder" / "model.safetensors")
     for config in (PIPELINE / "text_encoder" / "config.json", CLIP / "config.json"):
         _load_as_float32(config)
+    for weights in [*PIPELINE.rglob("*.safetensors"), *CLIP.glob("*.safetensors")]:
+        weights.chmod(0o644)
     text = yaml.safe_dump(vocabulary(), sort_keys=False, allow_unicode=True, width=120)
     (PACKAGE / "vocabulary.yaml").write_text(text, encoding="utf-8")
     size = size_of(PIPELINE) + size_of(CLIP)

@@ -38,7 +38,7 @@ def test_every_image_was_drawn(audited):
 def test_strong_planted_leanings_are_found_with_the_right_sign(audited):
     mcas = rows(audited, "mcas", "mcas")
     truth = planted(mcas.index) - 0.5
-    strong = np.abs(truth) >= 0.25
+    strong = np.abs(truth) >= 0.3
     assert strong.sum() >= 15
     assert (np.sign(mcas.value[strong]) == np.sign(truth[strong])).all(), mcas.value[strong]
 
