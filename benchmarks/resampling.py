@@ -36,9 +36,7 @@ def main() -> None:
         encoder="random",
         target_images=tuple(draw(suite.images.target) for _ in suite.targets),
         target_texts=draw(len(suite.targets)),
-        group_images={
-            n: tuple(draw(suite.images.attribute) for _ in g.prompts) for n, g in suite.groups.items()
-        },
+        group_images={n: tuple(draw(suite.images.attribute) for _ in g.prompts) for n, g in suite.groups.items()},
         group_words={n: draw(len(g.words)) for n, g in suite.groups.items()},
         group_texts={n: draw(len(g.prompts)) for n, g in suite.groups.items()},
     )

@@ -120,9 +120,7 @@ def tiny_clip(path: Path, *, seed: int = 0, **save_options: Any) -> Path:
     tokenizer = tiny_tokenizer()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = CLIPModel(
-            CLIPConfig(vision_config=VISION, text_config=_text_config(tokenizer), projection_dim=16)
-        )
+        model = CLIPModel(CLIPConfig(vision_config=VISION, text_config=_text_config(tokenizer), projection_dim=16))
     model.save_pretrained(path, **save_options)
     tokenizer.save_pretrained(path)
     _image_processor().save_pretrained(path)

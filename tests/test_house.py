@@ -18,9 +18,7 @@ def test_the_public_names():
 
 
 def test_the_public_metrics():
-    assert {"association_scores", "mcas", "xmcas", "weat", "mcas_study", "Score"} <= set(
-        clinometer.metrics.__all__
-    )
+    assert {"association_scores", "mcas", "xmcas", "weat", "mcas_study", "Score"} <= set(clinometer.metrics.__all__)
 
 
 def test_the_walls_hold():

@@ -20,9 +20,7 @@ from clinometer.suites import Suite, suite_from_mapping
 class Painter:
     """Draws a colour that follows from the prompt, with noise that follows from the seed."""
 
-    def __init__(
-        self, *, batch_size: int = 4, delay: float = 0.0, refuse: str = "", name: str = "painter"
-    ) -> None:
+    def __init__(self, *, batch_size: int = 4, delay: float = 0.0, refuse: str = "", name: str = "painter") -> None:
         self.card = Card(kind="generator", name=name, family="toy/painter", settings={"refuse": refuse})
         self.batch_size = batch_size
         self.delay = delay

@@ -75,9 +75,7 @@ def resolve_device(device: str | None = None) -> torch.device:
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     missing = not available.get(chosen.type, True)
     if missing or (chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count()):
-        raise ModelError(
-            f"device: {device!r} was asked for, but torch sees none here; use --device cpu or auto"
-        )
+        raise ModelError(f"device: {device!r} was asked for, but torch sees none here; use --device cpu or auto")
     return chosen
 
 

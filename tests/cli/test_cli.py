@@ -46,10 +46,7 @@ def test_nothing_heavy_is_imported_for_help():
         "heavy = ('torch', 'pandas', 'numpy', 'scipy', 'matplotlib', 'pyarrow');"
         "print([name for name in heavy if name in sys.modules])"
     )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "[]\n"
-    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 MISTAKES = [

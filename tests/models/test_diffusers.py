@@ -272,9 +272,7 @@ def test_remote_code_is_refused(stable_diffusion, tmp_path):
 
 
 def test_what_is_not_a_pipeline(tmp_path, clip, stable_diffusion):
-    with pytest.raises(
-        ModelError, match=r"tiny-clip/model_index\.json: FileNotFoundError; expected a diffusers"
-    ):
+    with pytest.raises(ModelError, match=r"tiny-clip/model_index\.json: FileNotFoundError; expected a diffusers"):
         load(str(clip))
     path = shutil.copytree(stable_diffusion, tmp_path / "image-to-image")
     index = json.loads((path / "model_index.json").read_text())

@@ -59,13 +59,9 @@ def test_a_transparent_palette_entry_is_white_too():
 
 @pytest.mark.parametrize("mode", ["CMYK", "L", "1", "YCbCr", "LAB", "HSV"])
 def test_other_modes_become_rgb(mode):
-    image = (
-        picture().convert("RGB").convert(mode) if mode != "LAB" else Image.new("LAB", (8, 8), (150, 90, 30))
-    )
+    image = picture().convert("RGB").convert(mode) if mode != "LAB" else Image.new("LAB", (8, 8), (150, 90, 30))
     found = decode_image(
-        file_of(image, "TIFF" if mode not in {"HSV"} else "PNG")
-        if mode != "HSV"
-        else file_of(image.convert("RGB"))
+        file_of(image, "TIFF" if mode not in {"HSV"} else "PNG") if mode != "HSV" else file_of(image.convert("RGB"))
     )
     assert found.status in {"ok", "blank"}
     assert found.image.mode == "RGB"
@@ -194,9 +190,7 @@ def test_png_is_lossless_and_the_hash_is_of_the_pixels(pixels):
     image = Image.fromarray(pixels)
     again = decode_image(encode_png(image)).image
     assert np.array_equal(np.asarray(again), pixels)
-    assert (
-        image_sha256(again) == image_sha256(image) == image_sha256(decode_image(file_of(image, "BMP")).image)
-    )
+    assert image_sha256(again) == image_sha256(image) == image_sha256(decode_image(file_of(image, "BMP")).image)
 
 
 def test_png_carries_no_metadata():

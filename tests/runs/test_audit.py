@@ -168,9 +168,7 @@ def test_another_encoder_under_the_same_name_is_refused(tmp_path):
 def test_an_encoder_is_added_to_a_finished_run(tmp_path):
     run = audit(tmp_path / "run")
     before = run.scores
-    painter_parts = {
-        name: run.directory.read_bytes(name) for name in run.directory.names("samples", ".parquet")
-    }
+    painter_parts = {name: run.directory.read_bytes(name) for name in run.directory.names("samples", ".parquet")}
     scores = cm.score_run(run.url, encoder=Eye("second"))
     assert {"eye", "second", "mean"} <= set(scores.encoder)
     assert painter_parts == {

@@ -141,16 +141,13 @@ def _open(found: Source, dtype: torch.dtype, variant: str | None) -> Any:
     except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
         raise ModelError(f"{found.name}: diffusers cannot load it: {describe(error)}") from error
     parameters = inspect.signature(pipeline.__call__).parameters.values()
-    needed = [
-        each.name for each in parameters if each.default is each.empty and each.kind != each.VAR_KEYWORD
-    ]
+    needed = [each.name for each in parameters if each.default is each.empty and each.kind != each.VAR_KEYWORD]
     named = {each.name for each in parameters}
     takes_prompt_and_seed = {"prompt", "generator"} <= named
     # Pipelines that change a given image declare it optional too, and stop without it.
     if not takes_prompt_and_seed or set(needed) - {"prompt"} or "image" in named:
         raise ModelError(
-            f"{found.name}: a {type(pipeline).__name__} needs more than a prompt; "
-            "expected a text-to-image pipeline"
+            f"{found.name}: a {type(pipeline).__name__} needs more than a prompt; expected a text-to-image pipeline"
         )
     return pipeline
 

@@ -172,9 +172,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ImportManifestError(
-            f"{path.name}: byte {error.start} is not UTF-8; save it as UTF-8"
-        ) from error
+        raise ImportManifestError(f"{path.name}: byte {error.start} is not UTF-8; save it as UTF-8") from error
     except OSError as error:
         raise ImportManifestError(f"{path.name}: it cannot be read ({error.strerror})") from error
 
@@ -225,9 +223,7 @@ def _row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow:
             raise ImportManifestError(f"{name}, line {line}, {key}: found {value!r}, expected text")
         values[key] = value.strip() or None if value is not None else None
     if values["file"] is None:
-        raise ImportManifestError(
-            f"{name}, line {line}, file: nothing found, expected a path within the folder"
-        )
+        raise ImportManifestError(f"{name}, line {line}, file: nothing found, expected a path within the folder")
     if (values["concept"] is None) == (values["group"] is None):
         found = "neither" if values["concept"] is None else "both"
         raise ImportManifestError(

@@ -49,9 +49,7 @@ class OpenClipEncoder:
 
     def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
         """Embed images of any mode and size: (n, d) float32, not normalised."""
-        return encode_in_batches(
-            images, self._embed_images, batch_size=self._batch_size, dimension=self._dimension
-        )
+        return encode_in_batches(images, self._embed_images, batch_size=self._batch_size, dimension=self._dimension)
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Embed texts: (n, d) float32, not normalised. Text beyond the context is cut, with a warning."""
@@ -70,9 +68,7 @@ class OpenClipEncoder:
         return features
 
     def _embed_texts(self, texts: list[str]) -> torch.Tensor:
-        features: torch.Tensor = self.model.encode_text(
-            self._tokenizer(texts).to(self._device), normalize=False
-        )
+        features: torch.Tensor = self.model.encode_text(self._tokenizer(texts).to(self._device), normalize=False)
         return features
 
 
@@ -140,9 +136,7 @@ def _check_architecture(architecture: str, weights: str) -> None:
         raise ModelNotFoundError(f"open_clip has no architecture {architecture!r}; near it: {near}")
     if not weights:
         tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none; give a file"
-        raise ModelNotFoundError(
-            f"{architecture}: no weights named; write {architecture}/TAG, with a tag of: {tags}"
-        )
+        raise ModelNotFoundError(f"{architecture}: no weights named; write {architecture}/TAG, with a tag of: {tags}")
 
 
 def _find(architecture: str, weights: str, offline: bool) -> _Weights:
@@ -154,9 +148,7 @@ def _find(architecture: str, weights: str, offline: bool) -> _Weights:
         if path.is_file():
             return _Weights(f"{architecture}/{path.name}", path, None, {})
         tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none"
-        raise ModelNotFoundError(
-            f"{name}: {weights!r} is no file and no tag of {architecture}; its tags: {tags}"
-        )
+        raise ModelNotFoundError(f"{name}: {weights!r} is no file and no tag of {architecture}; its tags: {tags}")
     repository, file = _safetensors_of(tag.get("hf_hub", ""))
     if not repository:
         raise ModelError(f"{name}: open_clip has it as a pickle only; expected safetensors; give a file")
@@ -223,9 +215,7 @@ def _card(architecture: str, found: _Weights, model: Any, tokenizer: Any, precis
             "tokenizer": type(tokenizer).__name__,
             "context_length": int(tokenizer.context_length),
             "text_beyond_context": "cut",
-            "configuration_sha256": hashlib.sha256(
-                json.dumps(configuration, sort_keys=True).encode()
-            ).hexdigest(),
+            "configuration_sha256": hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest(),
         },
         notes={
             "parameters": sum(each.numel() for each in model.parameters()),

@@ -54,9 +54,7 @@ class TransformersEncoder:
 
     def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
         """Embed images of any mode and size: (n, d) float32, not normalised."""
-        return encode_in_batches(
-            images, self._embed_images, batch_size=self._batch_size, dimension=self._dimension
-        )
+        return encode_in_batches(images, self._embed_images, batch_size=self._batch_size, dimension=self._dimension)
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Embed texts: (n, d) float32, not normalised. Text beyond the context is cut, with a warning."""
@@ -161,9 +159,7 @@ def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Any, Any]:
     local = {"local_files_only": True, "trust_remote_code": False}
     try:
         with quiet_loading():
-            model = transformers.AutoModel.from_pretrained(
-                found.path, dtype=dtype, use_safetensors=True, **local
-            )
+            model = transformers.AutoModel.from_pretrained(found.path, dtype=dtype, use_safetensors=True, **local)
         # The PIL backend: torchvision's resizing gives other pixels, and is not everywhere.
         image_processor = transformers.AutoImageProcessor.from_pretrained(found.path, backend="pil", **local)
         tokenizer = transformers.AutoTokenizer.from_pretrained(found.path, **local)
@@ -210,9 +206,7 @@ def _context_length(model: Any, tokenizer: Any) -> int:
 
 def _dimension(model: Any, tokenizer: Any, context_length: int) -> int:
     """Measure the dimension of the shared space with one short text: configurations name it in many ways."""
-    tokens = tokenizer(
-        "a", padding="max_length", truncation=True, max_length=context_length, return_tensors="pt"
-    )
+    tokens = tokenizer("a", padding="max_length", truncation=True, max_length=context_length, return_tensors="pt")
     with torch.inference_mode():
         return int(_features(model.get_text_features(**tokens.to(model.device))).shape[-1])
 

@@ -54,9 +54,7 @@ def locate(spec: str, download: Callable[[str, str | None], str | Path]) -> Sour
         return Source(name=directory.resolve().name, path=directory)
     repository, _, revision = spec.partition("@")
     if repository.count("/") != 1 or directory.is_absolute() or spec.startswith("."):
-        raise ModelNotFoundError(
-            f"no model at {spec!r}: there is no such directory, and a hub id is owner/name"
-        )
+        raise ModelNotFoundError(f"no model at {spec!r}: there is no such directory, and a hub id is owner/name")
     try:
         snapshot = Path(download(repository, revision or None))
     except Exception as error:  # the hub's client and its HTTP library raise many unrelated kinds
@@ -74,13 +72,10 @@ def _explain(spec: str, error: Exception) -> ModelError:
         return any(isinstance(cause, kinds) for cause in chain)
 
     if arose(errors.GatedRepoError):
-        return ModelError(
-            f"{spec}: its owner asks for consent; accept the terms on its page, then `hf auth login`"
-        )
+        return ModelError(f"{spec}: its owner asks for consent; accept the terms on its page, then `hf auth login`")
     if arose(errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError):
         return ModelNotFoundError(
-            f"{spec}: the hub has no such model or revision, or it is private; "
-            "check the name, or run `hf auth login`"
+            f"{spec}: the hub has no such model or revision, or it is private; check the name, or run `hf auth login`"
         )
     if arose(errors.RemoteEntryNotFoundError) or any("safetensors" in str(cause) for cause in chain):
         return ModelError(pickle_message(spec))

@@ -166,9 +166,9 @@ def _frame(axes: Any, view: View, close: bool, xs: Sequence[float], ys: Sequence
         axes.annotate(
             "no leaning",
             (x, y),
-            (-9, 5),
+            (0, -20),  # below: groups that lean to neither A nor B have their labels on the line itself
             textcoords="offset points",
-            ha="right",
+            ha="center",
             color=Ink.ACCENT,
             fontsize=11.5,
             bbox=_HALO,
