@@ -21,7 +21,6 @@ lint: .venv/installed-dev
 	$(BIN)/lint-imports
 
 reference: .venv/installed-dev
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[reference]"
 	$(BIN)/python -m reference.build
 
 .venv/bin/python:
@@ -32,7 +31,7 @@ reference: .venv/installed-dev
 	@touch $@
 
 .venv/installed-dev: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,reference]"
 	@touch $@ .venv/installed
 
 # The report is tested in a real browser: any Chromium on the PATH, or $CHROMIUM, or Debian's package.
