@@ -108,21 +108,31 @@ def drawn_right(samples: Samples, verdict: judge.Verdict) -> dict[str, Any]:
 
 
 def clip_on_samples(shipped: Shipped, samples: Samples, verdict: judge.Verdict) -> dict[str, float]:
-    """Agreement of the CLIP's man/woman reading with the judge's, where the judge decides and the drawing can
-    be told.
+    """Agreement of the CLIP's man/woman reading with the judge's, where the judge decides and drawings
+    differ.
+
+    Where the prompts told a gender, non-binary prompts are left out (man or woman is no question to ask of
+    them), and each reader is also held against what was told; else the CLIP's ratios are held against the
+    planted ones.
     """
     names = np.array([concept.name for concept in art.concepts()])
-    clear = (verdict.binary >= 0) & ~np.isin(names[samples.concept], UNJUDGEABLE)
     read = clip.readings(shipped.clip, shipped.table, samples.images, shipped.device)
-    man, _ = planting.probabilities()
-    rows = [c for c in sorted(set(samples.concept)) if names[c] not in UNJUDGEABLE]
-    by_clip = [float(np.mean(read["gender"][samples.concept == c] == 0)) for c in rows]
-    return {
+    asked = ~np.isin(names[samples.concept], UNJUDGEABLE) & (samples.gender < 2)
+    clear = asked & (verdict.binary >= 0)
+    shares = {
         "n": int(clear.sum()),
         "man/woman agreement": float(np.mean(read["gender"][clear] == verdict.binary[clear])),
-        "concept agreement": float(np.mean(read["concept"] == verdict.concept)),
-        "r of planted and CLIP-read p(man)": float(stats.pearsonr(man[rows], by_clip).statistic),
+        "concept agreement": float(np.mean(read["concept"][asked] == verdict.concept[asked])),
     }
+    told = asked & (samples.gender >= 0)
+    if told.any():
+        shares["CLIP, gender as told"] = float(np.mean(read["gender"][told] == samples.gender[told]))
+        shares["judge, gender as told"] = float(np.mean(verdict.binary[told] == samples.gender[told]))
+        return shares
+    man, _ = planting.probabilities()
+    rows = sorted(set(samples.concept[asked]))
+    by_clip = [float(np.mean(read["gender"][samples.concept == c] == 0)) for c in rows]
+    return shares | {"r of planted and CLIP-read p(man)": float(stats.pearsonr(man[rows], by_clip).statistic)}
 
 
 def clip_bars(shipped: Shipped, pictures: art.Pictures) -> dict[str, Any]:

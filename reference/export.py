@@ -85,6 +85,8 @@ def export(made: StableDiffusionPipeline, clip: CLIPModel) -> None:
     _prefix_text_encoder(PIPELINE / "text_encoder" / "model.safetensors")
     for config in (PIPELINE / "text_encoder" / "config.json", CLIP / "config.json"):
         _load_as_float32(config)
+    for network in ("vae", "unet"):
+        _forget_origin(PIPELINE / network / "config.json")
     for weights in [*PIPELINE.rglob("*.safetensors"), *CLIP.glob("*.safetensors")]:
         weights.chmod(0o644)
     text = yaml.safe_dump(vocabulary(), sort_keys=False, allow_unicode=True, width=120)
@@ -106,6 +108,13 @@ def _load_as_float32(config: Path) -> None:
         if part in values:
             values[part]["dtype"] = "float32"
     config.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _forget_origin(path: Path) -> None:
+    """Drops the folder that the network was built in, which diffusers writes into its config."""
+    values = json.loads(path.read_text(encoding="utf-8"))
+    values.pop("_name_or_path", None)
+    path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _write_classic_tokenizer(folder: Path) -> None:
