@@ -36,10 +36,11 @@ def timed(owner: type, method: str, label: str) -> None:
 
 def main() -> None:
     """Run the audit and print the shares."""
+    import clinometer._torch  # noqa: F401 - prepares the environment, so it comes first
+
+    # isort: split
     from diffusers import AutoencoderKL, UNet2DConditionModel
     from transformers import CLIPModel, CLIPTextModel
-
-    from clinometer import _torch  # noqa: F401 - the environment before torch
 
     timed(UNet2DConditionModel, "forward", "UNet")
     timed(AutoencoderKL, "decode", "VAE")
