@@ -65,7 +65,8 @@ class LiveProgress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._bars.stop()
+        if self._console.is_terminal:  # stopping bars that never started prints an empty line
+            self._bars.stop()
 
     def start(self, stage: str, total: int, done: int) -> None:
         """Begin a stage."""

@@ -164,7 +164,7 @@ def _find(folder: Path, manifest: Path | str | None) -> Path:
             return path
     found = ", ".join(NAMES) if manifest is None else str(manifest)
     raise ImportManifestError(
-        f"no manifest in {folder.name}: looked for {found}; write a CSV with the columns {', '.join(COLUMNS)}"
+        f"no manifest in {folder}: looked for {found}; write a CSV with the columns {', '.join(COLUMNS)}"
     )
 
 
