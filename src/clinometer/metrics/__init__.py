@@ -3,6 +3,7 @@
 Positive always means: leans to A.
 """
 
+from clinometer.metrics.classification import choice_association, image_associations, pairwise_wins
 from clinometer.metrics.internal import (
     bias_amplification,
     delta_alpha_curve,
@@ -12,6 +13,15 @@ from clinometer.metrics.internal import (
 )
 from clinometer.metrics.mcas import MODALITIES, Mcas, mcas
 from clinometer.metrics.records import Score
+from clinometer.metrics.skin import (
+    SkinTone,
+    Swatch,
+    individual_typology_angle,
+    monk_self_test,
+    skin_mask,
+    skin_tone,
+    tone_class,
+)
 from clinometer.metrics.study import Design, EncoderEmbeddings, TargetDesign, mcas_study
 from clinometer.metrics.verdict import verdict
 from clinometer.metrics.weat import Weat, weat
@@ -28,18 +38,28 @@ __all__ = [
     "EncoderEmbeddings",
     "Mcas",
     "Score",
+    "SkinTone",
+    "Swatch",
     "TargetDesign",
     "Weat",
     "Xmcas",
     "association_direction",
     "association_scores",
     "bias_amplification",
+    "choice_association",
     "delta_alpha_curve",
     "diffusion_bias",
+    "image_associations",
+    "individual_typology_angle",
     "mcas",
     "mcas_study",
+    "monk_self_test",
+    "pairwise_wins",
     "signed_bias_amplification",
     "signed_diffusion_bias",
+    "skin_mask",
+    "skin_tone",
+    "tone_class",
     "verdict",
     "weat",
     "xmcas",

@@ -1,0 +1,188 @@
+"""Skin in a picture: which pixels are skin, how light it is, and what the ruler itself can see.
+
+The individual typology angle (Chardon, Cretois & Hourseau 1991, *Skin colour typology and suntanning pathways*) is a
+dermatologist's number for the lightness of skin. In a picture it measures the drawing and its light as much as the
+person: compare angles within one set of pictures, before against after, group against group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isnan, nan
+
+import numpy as np
+from skimage.color import rgb2lab, rgb2ypbpr
+
+from clinometer.errors import InvalidInputError
+
+CB_RANGE = (77.0, 127.0)
+CR_RANGE = (133.0, 173.0)
+
+MINIMUM_SHARE = 0.01
+"""Share of an image that must be skin before its tone has a name."""
+
+UNKNOWN = "unknown"
+
+TONES = (
+    (55.0, "very light"),
+    (41.0, "light"),
+    (28.0, "intermediate"),
+    (10.0, "tan"),
+    (-30.0, "brown"),
+    (-np.inf, "dark"),
+)
+"""Classes of the individual typology angle: each holds the angles above its bound, up to the bound before it."""
+
+MONK_SWATCHES = (
+    "#f6ede4", "#f3e7db", "#f7ead0", "#eadaba", "#d7bd96", "#a07e56", "#825c43", "#604134", "#3a312a", "#292420",
+)  # fmt: skip
+"""The ten published colours of the Monk Skin Tone Scale (Monk 2019), lightest first."""
+
+
+def skin_mask(rgb: np.ndarray) -> np.ndarray:
+    """Mark the pixels whose chroma is skin's: (…, 3) RGB → (…) bool, for an image (H, W).
+
+    ::
+
+        77 ≤ Cb ≤ 127   and   133 ≤ Cr ≤ 173
+
+    (Chai & Ngan 1999) in **full-range** YCbCr, the one of JPEG: Cb = 128 + 255 P_B and Cr = 128 + 255 P_R of BT.601,
+    not rounded. The same bounds are also used in studio range, where chroma is shrunk towards grey: there they miss
+    Monk tones 1, 9 and 10, here the darkest alone. A mask of chroma takes wood, sand and brick for skin too.
+    :func:`monk_self_test` shows what is seen.
+
+    Parameters
+    ----------
+    rgb : uint8, or float in [0, 1]; channels in the order red, green, blue.
+
+    Raises
+    ------
+    InvalidInputError
+        Another shape, type or range.
+
+    Examples
+    --------
+    >>> skin_mask(np.array([[[160, 126, 86], [0, 0, 255]]], np.uint8))
+    array([[ True, False]])
+    """
+    chroma = 128 + 255 * rgb2ypbpr(_validate_rgb(rgb))[..., 1:]
+    low, high = np.array([CB_RANGE, CR_RANGE]).T
+    return np.asarray(((chroma >= low) & (chroma <= high)).all(axis=-1))
+
+
+def individual_typology_angle(rgb: np.ndarray, mask: np.ndarray | None = None) -> float:
+    """Individual typology angle of the masked pixels, in degrees; larger is lighter.
+
+    ::
+
+        ITA = atan2(mean L* − 50, mean b*) · 180/π        in (−180, 180]; skin lies between about −90 and 90
+
+    in CIELAB under D65, 2° observer (Chardon et al. 1991). It is the angle of the mean colour: a mean of angles would
+    let single pixels near L* = 50, b* = 0 decide.
+
+    Parameters
+    ----------
+    rgb : (…, 3) uint8, or float in [0, 1]; red, green, blue. Read as BGR, a warm skin becomes a blue one.
+    mask : (…) bool, for example of :func:`skin_mask`; every pixel counts by default. NaN if it marks none.
+
+    Raises
+    ------
+    InvalidInputError
+        Another shape, type or range, or a mask of another shape.
+
+    Examples
+    --------
+    >>> round(individual_typology_angle(np.array([215, 189, 150], np.uint8)), 1)
+    50.3
+    """
+    values = _validate_rgb(rgb)
+    chosen = np.ones(values.shape[:-1], bool) if mask is None else np.asarray(mask)
+    if chosen.shape != values.shape[:-1] or chosen.dtype != bool:
+        raise InvalidInputError(
+            f"mask: expected booleans of shape {values.shape[:-1]}, found {chosen.dtype} of shape {chosen.shape}"
+        )
+    pixels = values[chosen].reshape(-1, 3)
+    if not len(pixels):
+        return nan
+    lightness, _, yellowness = rgb2lab(pixels).mean(axis=0)
+    return float(np.degrees(np.arctan2(lightness - 50, yellowness)))
+
+
+def tone_class(angle: float) -> str:
+    """Name the class of an individual typology angle (Chardon et al. 1991); NaN is "unknown".
+
+    >>> tone_class(60.0), tone_class(55.0), tone_class(-30.0), tone_class(float("nan"))
+    ('very light', 'light', 'dark', 'unknown')
+    """
+    return UNKNOWN if isnan(angle) else next(name for bound, name in TONES if angle > bound)
+
+
+@dataclass(frozen=True)
+class SkinTone:
+    """The skin of one image.
+
+    ``angle`` in degrees, NaN when unknown; ``tone`` the class or "unknown"; ``share`` of the pixels that are skin;
+    ``reason`` why it is unknown.
+    """
+
+    angle: float
+    tone: str
+    share: float
+    reason: str = ""
+
+
+def skin_tone(rgb: np.ndarray, *, minimum_share: float = MINIMUM_SHARE) -> SkinTone:
+    """Measure the skin of an image (H, W, 3); with less skin than ``minimum_share`` of it, the tone is unknown.
+
+    Raises
+    ------
+    InvalidInputError
+        As :func:`skin_mask`.
+    """
+    mask = skin_mask(rgb)
+    share = float(mask.mean()) if mask.size else 0.0
+    if not mask.any() or share < minimum_share:
+        return SkinTone(nan, UNKNOWN, share, f"too little skin: {share:.1%} of the pixels, {minimum_share:.1%} needed")
+    angle = individual_typology_angle(rgb, mask)
+    return SkinTone(angle, tone_class(angle), share)
+
+
+@dataclass(frozen=True)
+class Swatch:
+    """A swatch of the Monk scale as this module sees it: whether the mask takes it for skin, its angle and class."""
+
+    number: int
+    colour: str
+    is_skin: bool
+    angle: float
+    tone: str
+
+
+def monk_self_test() -> tuple[Swatch, ...]:
+    """Hold the mask and the angle against the ten swatches of the Monk Skin Tone Scale, lightest first.
+
+    A mask that misses a swatch makes people of that tone "unknown" rather than wrong, and unknown at a rate that
+    differs between groups: read it beside every result. HEIM's mask (Kolkur et al. 2017) takes tones 4 to 7 only.
+    """
+    pixels = np.array([list(bytes.fromhex(colour[1:])) for colour in MONK_SWATCHES], np.uint8)
+    angles = [individual_typology_angle(pixel) for pixel in pixels]
+    return tuple(
+        Swatch(number, colour, bool(seen), angle, tone_class(angle))
+        for number, (colour, seen, angle) in enumerate(
+            zip(MONK_SWATCHES, skin_mask(pixels), angles, strict=True), start=1
+        )
+    )
+
+
+def _validate_rgb(rgb: np.ndarray) -> np.ndarray:
+    """Check an image once: (…, 3) float64 in [0, 1]."""
+    values = np.asarray(rgb)
+    if values.ndim < 1 or values.shape[-1] != 3:
+        raise InvalidInputError(f"rgb: expected (…, 3), red, green and blue last, found shape {values.shape}")
+    if values.dtype == np.uint8:
+        return values / 255.0
+    if not np.issubdtype(values.dtype, np.floating):
+        raise InvalidInputError(f"rgb: expected uint8, or float in [0, 1], found {values.dtype}")
+    if not ((values >= 0) & (values <= 1)).all():
+        raise InvalidInputError("rgb: expected floats in [0, 1]; divide 8-bit values by 255, or give uint8")
+    return values.astype(np.float64)
