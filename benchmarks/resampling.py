@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from clinometer.metrics import EncoderEmbeddings, association_scores, mcas_study
-from clinometer.runs.score import study_design
+from clinometer.runs.studies.leaning import study_design
 from clinometer.suites import load_suite
 
 LOOPED = 20

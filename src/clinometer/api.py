@@ -12,7 +12,8 @@ from clinometer.models import load_encoder, load_generator
 from clinometer.models.folder import FolderSource, read_manifest
 from clinometer.runs import Directory, Progress, Silence, create_run, encode, generate, score, store
 from clinometer.runs.manifest import manifest_questions
-from clinometer.runs.plan import Sample, build_plan, suite_questions
+from clinometer.runs.plan import Sample, build_plan
+from clinometer.runs.studies import STUDIES
 from clinometer.suites import Suite, load_suite
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def audit(
     asked = load_suite(suite).with_options(images=images, text_targets=text_targets)
     generator = _generator(model, steps, guidance_scale, batch_size, device, dtype)
     plan = build_plan(
-        suite_questions(asked),
+        asked.questions(),
         seed=seed,
         model_fingerprint=generator.card.fingerprint,
         part_size=max(generator.batch_size, SMALLEST_PART),
@@ -177,6 +178,8 @@ def _execute(
         if retry_failed:
             progress.note(f"{run.forget_failures()} failed images are drawn anew")
         generate(run, generator, progress)
+        for stage in STUDIES[suite.study].stages:
+            stage(run, generator, progress)
         for each in encoders:
             encode(run, each, progress)
         score(run, progress)

@@ -7,7 +7,7 @@ import pytest
 
 from clinometer.report import figures
 from clinometer.report.figures.leaning import lean_limits
-from clinometer.report.view import View
+from clinometer.report.view import LeaningView
 from tests.report.synthetic import report_input
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -15,7 +15,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def drawings() -> dict[str, figures.Figure]:
-    view = View.of(report_input())
+    view = LeaningView.of(report_input())
     return {
         "overview": figures.overview_figure(view),
         "category": figures.category_figure(view, "occupation", lean_limits(view)),
@@ -79,5 +79,5 @@ def test_a_drawing_leaves_no_trace_in_matplotlib():
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
-    figures.encoder_figure(View.of(report_input()))
+    figures.encoder_figure(LeaningView.of(report_input()))
     assert dict(mpl.rcParams) == before

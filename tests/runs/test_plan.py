@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.runs.plan import Question, build_plan, parts_of, plan_to_table, suite_questions, table_to_plan
-from clinometer.suites import load_suite
+from clinometer.runs.plan import build_plan, parts_of, plan_to_table, table_to_plan
+from clinometer.suites import Question, load_suite
 from tests.toys import toy_suite
 
 QUESTIONS = st.lists(
@@ -54,7 +54,7 @@ def test_a_prompt_shared_by_two_questions_is_never_drawn_twice_alike():
 
 
 def test_seeds_fit_what_stores_and_torch_hold():
-    seeds = np.array([s.seed for s in plan_of(suite_questions(load_suite("xmcas")))], dtype=object)
+    seeds = np.array([s.seed for s in plan_of(load_suite("xmcas").questions())], dtype=object)
     assert min(seeds) >= 0
     assert max(seeds) < 2**63
     assert len(set(seeds)) == 560 + 192
@@ -62,7 +62,7 @@ def test_seeds_fit_what_stores_and_torch_hold():
 
 def test_a_suite_asks_for_targets_and_groups():
     suite = toy_suite(target=6, attribute=5)
-    questions = list(suite_questions(suite))
+    questions = list(suite.questions())
     assert sum(q.images for q in questions if q.role == "target") == 4 * 6
     assert sum(q.images for q in questions if q.role == "attribute") == 6 * 5
     assert {q.group for q in questions if q.role == "attribute"} == {"man", "woman", "other"}

@@ -103,8 +103,25 @@ def test_what_is_not_a_suite_is_refused(tmp_path, text):
         load_suite(path)
 
 
-def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(SuiteError, match="mcas, reference, xmcas"):
+@pytest.mark.parametrize("study", ["leanings", "", None, ["leaning"]])
+def test_an_unknown_study_is_refused(study):
+    with pytest.raises(SuiteError, match=r"^mine.yaml: study: found .* expected one of leaning"):
+        suite_from_mapping(MINIMAL | {"study": study}, source="mine.yaml")
+
+
+def test_the_study_of_a_suite_without_the_key_is_leaning():
+    suite = suite_from_mapping(MINIMAL, source="mine.yaml")
+    assert suite.study == "leaning"
+    assert suite_from_mapping(MINIMAL | {"study": "leaning"}, source="mine.yaml").fingerprint == suite.fingerprint
+
+
+def test_an_option_that_the_study_does_not_have_is_refused():
+    with pytest.raises(SuiteError, match=r"suite mcas: strengths does not apply.*images, text_targets"):
+        load_suite("mcas").with_options(strengths=3)
+
+
+def test_an_unknown_name_suggests_a_known_one():
+    with pytest.raises(SuiteError, match="did you mean mcas"):
         load_suite("mcsa")
 
 
@@ -117,9 +134,17 @@ def test_a_directory_and_a_binary_file_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", suite_names())
-def test_built_in_suites_load_and_are_balanced(name):
+def test_built_in_suites_load_and_ask_something(name):
     suite = load_suite(name)
     assert suite.name == name
+    assert suite.image_count > 0
+    assert len(suite.texts()) == len(set(suite.texts())) > 0
+    assert all(sheet.rows and len(sheet.rows[0]) == len(sheet.columns) for sheet in suite.sheets())
+
+
+@pytest.mark.parametrize("name", ["mcas", "reference", "xmcas"])
+def test_leaning_suites_are_balanced(name):
+    suite = load_suite(name)
     sides = [target.stereotype for target in suite.targets]
     assert sides.count(suite.axis.a) == sides.count(suite.axis.b)
 

@@ -6,7 +6,6 @@ import json
 from types import TracebackType
 from typing import Any, Self
 
-import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -26,8 +25,6 @@ from rich.text import Text
 from clinometer.errors import ModelNotFoundError
 from clinometer.runs import Run
 from clinometer.suites import Suite, load_suite, suite_names
-
-SHOWN_CONCEPTS = 5
 
 
 class _Rate(ProgressColumn):
@@ -94,52 +91,22 @@ class LiveProgress:
 
 def print_summary(run: Run) -> None:
     """The verdicts in short, and where the report is."""
+    from clinometer.report.studies import PAGES
+
     console = Console()
-    scores = run.scores
-    rows = scores[(scores.metric == "mcas") & (scores.component == "mcas") & (scores.encoder == "mean")]
+    summary = PAGES[run.suite.study].summary(run.suite, run.scores)
     console.print()
-    console.print(_verdict_counts(rows))
-    console.print(_extremes(run, rows))
+    console.print(f"Verdicts: {escape(summary.verdicts)}")
+    table = Table(title=escape(summary.title))
+    for order, name in enumerate(summary.columns):
+        table.add_column(name, justify="left" if order in (0, len(summary.columns) - 1) else "right")
+    for row in summary.rows:
+        table.add_row(*map(escape, row))
+    console.print(table)
     refused = (run.samples.status != "ok").sum()
     if refused:
         console.print(f"[bold]{refused}[/] of {len(run.plan)} images could not be made; the report says which.")
     print_report_place(run)
-
-
-def _verdict_counts(rows: pd.DataFrame) -> str:
-    counts = rows.verdict.value_counts()
-    return "Verdicts: " + ", ".join(f"[bold]{count}[/] {escape(str(word))}" for word, count in counts.items())
-
-
-def _extremes(run: Run, rows: pd.DataFrame) -> Table:
-    """The concepts that lean farthest either way."""
-    suite = run.suite
-    ordered = rows.dropna(subset=["value"]).sort_values("value", ascending=False)
-    shown = (
-        ordered
-        if len(ordered) <= 2 * SHOWN_CONCEPTS
-        else pd.concat([ordered[:SHOWN_CONCEPTS], ordered[-SHOWN_CONCEPTS:]])
-    )
-    table = Table(
-        title=f"MCAS: + leans to {escape(suite.label_of(suite.axis.a))}, − to {escape(suite.label_of(suite.axis.b))}"
-    )
-    for heading, justify in (
-        ("concept", "left"),
-        ("MCAS", "right"),
-        ("95 % interval", "right"),
-        ("q", "right"),
-        ("verdict", "left"),
-    ):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    for row in shown.to_dict("records"):
-        table.add_row(
-            escape(row["concept"]),
-            f"{row['value']:+.3f}",
-            escape(f"[{row['low']:+.3f}, {row['high']:+.3f}]"),
-            f"{row['q']:.2g}",
-            escape(row["verdict"]),
-        )
-    return table
 
 
 def print_report_place(run: Run) -> None:
@@ -149,22 +116,12 @@ def print_report_place(run: Run) -> None:
 
 def print_suites() -> None:
     """A table of the built-in suites."""
-    table = Table("suite", "what it asks", "targets", "groups", "images")
+    table = Table("suite", "study", "what it asks", "prompts", "images")
     for name in suite_names():
         suite = load_suite(name)
-        table.add_row(
-            name,
-            escape(suite.title),
-            str(len(suite.targets)),
-            ", ".join(suite.groups),
-            str(_image_count(suite)),
-        )
+        prompts = sum(1 for _ in suite.questions())
+        table.add_row(name, suite.study, escape(suite.title), str(prompts), str(suite.image_count))
     Console().print(table)
-
-
-def _image_count(suite: Suite) -> int:
-    prompts = sum(len(group.prompts) for group in suite.groups.values())
-    return len(suite.targets) * suite.images.target + prompts * suite.images.attribute
 
 
 def print_suite(suite: Suite) -> None:
@@ -173,14 +130,11 @@ def print_suite(suite: Suite) -> None:
     console.print(f"[bold]{escape(suite.title)}[/]\n{escape(suite.description)}")
     if suite.source:
         console.print(f"[dim]{escape(suite.source)}[/]")
-    groups = Table("group", "prompts", "words", title=f"{suite.images.attribute} images an attribute prompt")
-    for name, group in suite.groups.items():
-        groups.add_row(escape(name), escape("\n".join(p.prompt for p in group.prompts)), escape(", ".join(group.words)))
-    console.print(groups)
-    targets = Table("category", "target", "prompt", "stereotype", title=f"{suite.images.target} images a target")
-    for category, target in suite.categorised_targets():
-        targets.add_row(*map(escape, (category, target.name, target.prompt, target.stereotype or "")))
-    console.print(targets)
+    for sheet in suite.sheets():
+        table = Table(*sheet.columns, title=escape(sheet.title))
+        for row in sheet.rows:
+            table.add_row(*map(escape, row))
+        console.print(table)
 
 
 def print_models() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from clinometer.models import reference
 from clinometer.report.inputs import Curve, ReportInput
 from clinometer.runs import Run
+from clinometer.suites import Suite
 
 
 def report_input(run: Run) -> ReportInput:
@@ -19,7 +20,7 @@ def report_input(run: Run) -> ReportInput:
         suite=run.suite,
         model_card=run.model_card,
         encoder_cards=run.encoder_cards,
-        settings=_settings(record),
+        settings=_settings(record, run.suite),
         scores=run.scores,
         samples=run.samples,
         image=_image_reader(run),
@@ -28,12 +29,11 @@ def report_input(run: Run) -> ReportInput:
     )
 
 
-def _settings(record: Mapping[str, Any]) -> dict[str, Any]:
-    suite = record["suite"]
+def _settings(record: Mapping[str, Any], suite: Suite) -> dict[str, Any]:
     return {
         "seed": record["seed"],
         "created": record["created"],
-        "images": f"{suite['images']['target']} a target, {suite['images']['attribute']} an attribute prompt",
+        "images": suite.images_in_words(),
         "origin": record["origin"],
         "suite fingerprint": record["suite_fingerprint"],
         **record["model"]["settings"],

@@ -12,8 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from clinometer.report.inputs import ReportInput
-from clinometer.report.sections import SECTIONS
-from clinometer.report.view import View
+from clinometer.report.studies import PAGES
 
 
 def render_html(report: ReportInput) -> str:
@@ -22,12 +21,13 @@ def render_html(report: ReportInput) -> str:
     The page asks the network for nothing, runs only the script whose hash its own policy names, and escapes
     every name, prompt and reason. The same input gives the same page, byte for byte.
     """
-    view = View.of(report)
-    sections = {name: build(view) for name, build in SECTIONS.items()}
+    held = PAGES[report.suite.study]
+    view = held.view.of(report)
+    sections = [(section, section.build(view)) for section in held.sections]
     style, script = _asset("style.css"), _asset("script.js")
     page = _environment().get_template("base.html")
     return page.render(
-        sections={name: section for name, section in sections.items() if section is not None},
+        sections=[(section, said) for section, said in sections if said is not None],
         title=report.title,
         style=Markup(style),
         script=Markup(script),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.suites.schema import Suite
+    from clinometer.suites import Suite
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A run in a notebook's cell: what it is, how far it is, and the concepts that lean most."""
+"""A run in a notebook's cell: what it is, how far it is, and its numbers in a few lines."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment
 
 from clinometer.report import wording
-from clinometer.report.rows import Row, Scores
+from clinometer.report.studies import PAGES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.suites.schema import Suite
-
-SHOWN = 4
-"""Concepts shown at either end."""
+    from clinometer.suites import Suite
 
 _TEMPLATE = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string("""
 <div>
 <p><strong>{{ model }}</strong> × {{ suite }}<br>{{ images }}
 {%- if place %} · <code>{{ place }}</code>{% endif %}</p>
-{% if rows %}
-<p>{{ verdicts }}</p>
+{% if summary %}
+<p>{{ summary.verdicts }}</p>
 <table>
-<thead><tr><th>concept</th><th>MCAS</th><th>95 %</th><th>verdict</th></tr></thead>
+<caption>{{ summary.title }}</caption>
+<thead><tr>{% for name in summary.columns %}<th>{{ name }}</th>{% endfor %}</tr></thead>
 <tbody>
-{% for row in rows %}
-<tr><td>{{ row.name }}</td><td>{{ row.value }}</td><td>{{ row.interval }}</td><td>{{ row.verdict }}</td></tr>
+{% for row in summary.rows %}
+<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}
 </tbody>
 </table>
@@ -59,15 +57,12 @@ def run_repr_html(
     planned : how many images the plan holds; 0 when it is not known.
     place : the run directory.
     """
-    label_a, label_b = suite.label_of(suite.axis.a), suite.label_of(suite.axis.b)
-    rows = [] if scores is None else Scores.from_frame(scores).select("mcas", "mcas")
     return _TEMPLATE.render(
         model=str(model_card.get("name", "unnamed model")),
         suite=suite.title,
         images=_images(samples, planned),
         place=place,
-        verdicts=_verdicts(rows, label_a, label_b),
-        rows=[_cells(row, label_a, label_b) for row in _ends(rows)],
+        summary=None if scores is None else PAGES[suite.study].summary(suite, scores),
     ).strip()
 
 
@@ -76,28 +71,3 @@ def _images(samples: pd.DataFrame, planned: int) -> str:
     drawn = wording.count(statuses.pop("ok", 0), "image")
     of = f" of {planned:,}" if planned else ""
     return ", ".join([f"{drawn}{of}", *(f"{n:,} {status}" for status, n in sorted(statuses.items()))])
-
-
-def _verdicts(rows: list[Row], label_a: str, label_b: str) -> str:
-    counts: Counter[str] = Counter(wording.lean_of(row) for row in rows)
-    words = {
-        "a": f"to {label_a}", "b": f"to {label_b}", "balanced": "balanced", "undecided": "undecided",
-        "unmeasured": "not measured",
-    }  # fmt: skip
-    return " · ".join(f"{counts[lean]} {said}" for lean, said in words.items() if counts[lean])
-
-
-def _ends(rows: list[Row]) -> list[Row]:
-    """Pick the rows that lean most to either side, from A to B."""
-    ranked = sorted((row for row in rows if row.defined), key=lambda row: -row.value)
-    return ranked if len(ranked) <= 2 * SHOWN else [*ranked[:SHOWN], *ranked[-SHOWN:]]
-
-
-def _cells(row: Row, label_a: str, label_b: str) -> dict[str, str]:
-    digits = wording.digits_for([row.value])
-    return {
-        "name": row.concept,
-        "value": wording.signed(row.value, digits),
-        "interval": wording.interval(row.low, row.high, digits),
-        "verdict": wording.verdict_words(row, label_a=label_a, label_b=label_b),
-    }

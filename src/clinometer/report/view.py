@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
 from clinometer.report.rows import MEAN, Row, Scores
+from clinometer.suites import LeaningSuite
 
 
 @dataclass(frozen=True)
@@ -22,34 +24,49 @@ class Concept:
 
 @dataclass(frozen=True)
 class View:
-    """A ``ReportInput`` with its rows read and its names looked up once."""
+    """A ``ReportInput`` with its rows read: what every study's page has."""
 
     report: ReportInput
     scores: Scores
 
     @classmethod
-    def of(cls, report: ReportInput) -> View:
+    def of(cls, report: ReportInput) -> Self:
         """Read the rows."""
         return cls(report, Scores.from_frame(report.scores))
+
+    def label(self, group: str) -> str:
+        """Look up a group's label for people; a name the suite does not know is shown as it is."""
+        return self.report.suite.label_of(group)
+
+    @cached_property
+    def encoders(self) -> list[str]:
+        """Names of the single encoders, in stored order."""
+        return list(dict.fromkeys(row.encoder for row in self.scores if row.encoder != MEAN))
+
+
+class LeaningView(View):
+    """The run of a leaning study, with its names looked up once."""
+
+    @property
+    def suite(self) -> LeaningSuite:
+        """The suite in the shape that the study has."""
+        assert isinstance(self.report.suite, LeaningSuite)
+        return self.report.suite
 
     @property
     def group_a(self) -> str:
         """Name of the group that a positive score leans to."""
-        return self.report.suite.axis.a
+        return self.suite.axis.a
 
     @property
     def group_b(self) -> str:
         """Name of the group that a negative score leans to."""
-        return self.report.suite.axis.b
+        return self.suite.axis.b
 
     @property
     def third(self) -> str | None:
         """Name of the third group, where the suite has one."""
-        return self.report.suite.axis.third
-
-    def label(self, group: str) -> str:
-        """Look up a group's label for people; a name the suite does not know is shown as it is."""
-        return self.report.suite.label_of(group) if group in self.report.suite.groups else group
+        return self.suite.axis.third
 
     @property
     def label_a(self) -> str:
@@ -68,7 +85,7 @@ class View:
 
     def category_label(self, category: str) -> str:
         """Look up a category's label for people."""
-        known = self.report.suite.categories.get(category)
+        known = self.suite.categories.get(category)
         if known is None:
             return "All concepts" if category == "all" else wording.capitalised(category)
         return known.label or wording.capitalised(category)
@@ -78,7 +95,7 @@ class View:
         """The suite's targets in order, by name."""
         return {
             target.name: Concept(target.name, target.prompt, category, target.stereotype or "")
-            for category, target in self.report.suite.categorised_targets()
+            for category, target in self.suite.categorised_targets()
         }
 
     @cached_property
@@ -90,11 +107,6 @@ class View:
     def shares(self) -> dict[str, Row]:
         """The share of images nearer to group A, by concept."""
         return self.scores.by_concept("share", "share")
-
-    @cached_property
-    def encoders(self) -> list[str]:
-        """Names of the single encoders, in stored order."""
-        return list(dict.fromkeys(row.encoder for row in self.scores if row.encoder != MEAN))
 
     @cached_property
     def digits(self) -> int:

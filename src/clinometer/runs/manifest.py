@@ -1,48 +1,62 @@
-"""Finished images put to a suite: every row of a manifest finds its target or its attribute prompt, or is refused."""
+"""Finished images put to a suite: every row of a manifest finds the question it answers, or is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from clinometer.errors import ImportManifestError
 from clinometer.models.folder import ManifestRow
-from clinometer.runs.plan import Question
-from clinometer.suites import Suite
+from clinometer.suites import Question, Suite
 
 
 def manifest_questions(rows: Sequence[ManifestRow], suite: Suite, source: str) -> Iterator[Question]:
     """What each row answers, in the suite's words.
+
+    A row finds its question by its concept and its group. The prompt tells apart questions that share both: the
+    nesting of the intervals hangs on it. Where there is one question only, another prompt may have drawn its images.
 
     Raises
     ------
     ImportManifestError
         A row names a concept, group or prompt that the suite does not have.
     """
-    targets = {target.name: (category, target) for category, target in suite.categorised_targets()}
+    asked: dict[tuple[str, str], list[Question]] = {}
+    for question in suite.questions():
+        asked.setdefault((question.concept, question.group), []).append(question)
     for row in rows:
-        if row.concept:
-            if row.concept not in targets:
-                raise _unknown(source, row, "concept", row.concept, list(targets), suite)
-            category, target = targets[row.concept]
-            yield Question(row.prompt or target.prompt, "target", row.concept, category, file=row.file)
-        else:
-            if row.group not in suite.groups:
-                raise _unknown(source, row, "group", row.group, list(suite.groups), suite)
-            yield Question(_attribute_prompt(row, suite, source), "attribute", group=row.group, file=row.file)
+        concept, group = row.concept or "", row.group or ""
+        if (concept, group) not in asked:
+            raise _unknown_owner(source, row, list(asked), suite)
+        yield replace(_question(row, asked[concept, group], suite, source), images=1, file=row.file)
 
 
-def _attribute_prompt(row: ManifestRow, suite: Suite, source: str) -> str:
-    """The attribute prompt that a row's images belong to: the nesting of the intervals hangs on it."""
-    prompts = [attribute.prompt for attribute in suite.groups[str(row.group)].prompts]
+def _question(row: ManifestRow, asked: Sequence[Question], suite: Suite, source: str) -> Question:
+    prompts = [question.prompt for question in asked]
     if row.prompt in prompts:
-        return str(row.prompt)
-    if not row.prompt and len(prompts) == 1:
-        return prompts[0]
+        return asked[prompts.index(str(row.prompt))]
+    if len(asked) == 1 and (not row.prompt or asked[0].role == "target"):
+        return replace(asked[0], prompt=row.prompt or asked[0].prompt)
     raise _unknown(source, row, "prompt", row.prompt or "(empty)", prompts, suite)
 
 
+def _unknown_owner(
+    source: str, row: ManifestRow, asked: Sequence[tuple[str, str]], suite: Suite
+) -> ImportManifestError:
+    """Name the field that the suite does not have: the concept, the group, or the two together."""
+    concepts = list(dict.fromkeys(concept for concept, _ in asked if concept))
+    groups = list(dict.fromkeys(group for _, group in asked if group))
+    if row.concept and row.concept not in concepts:
+        return _unknown(source, row, "concept", row.concept, concepts, suite)
+    if row.group and row.group not in groups:
+        return _unknown(source, row, "group", row.group, groups, suite)
+    found = " with ".join(part for part in (row.concept, row.group) if part)
+    known = [" with ".join(part for part in pair if part) for pair in asked]
+    return _unknown(source, row, "concept and group", found, known, suite)
+
+
 def _unknown(
-    source: str, row: ManifestRow, field: str, found: str | None, known: list[str], suite: Suite
+    source: str, row: ManifestRow, field: str, found: str | None, known: Sequence[str], suite: Suite
 ) -> ImportManifestError:
     return ImportManifestError(
         f"{source}, line {row.line}, {field}: {found!r} is not in suite {suite.name}; expected one of "

@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from clinometer.suites import Suite
+from clinometer.suites import Question
 
 PLAN_SCHEMA = pa.schema(
     {
@@ -41,9 +41,7 @@ class Sample:
     ----------
     id : 16 hexadecimal digits, unique in the run.
     part : the work unit it belongs to.
-    role : ``"target"`` (an image of a concept) or ``"attribute"`` (an image that stands for a group).
-    concept, category : the target's name and category; empty for attributes.
-    group : the attribute's group; empty for targets.
+    role, concept, category, group : what its question asked for, see ``clinometer.suites.Question``.
     seed : seed of its noise.
     file : for imported images, the file's place in its folder; else empty.
     """
@@ -57,28 +55,6 @@ class Sample:
     category: str
     seed: int
     file: str = ""
-
-
-@dataclass(frozen=True)
-class Question:
-    """A prompt, what it is asked for, and how many images of it."""
-
-    prompt: str
-    role: str
-    concept: str = ""
-    category: str = ""
-    group: str = ""
-    images: int = 1
-    file: str = ""
-
-
-def suite_questions(suite: Suite) -> Iterator[Question]:
-    """What a suite asks: its targets' prompts, then its groups' prompts."""
-    for category, target in suite.categorised_targets():
-        yield Question(target.prompt, "target", target.name, category, images=suite.images.target)
-    for name, group in suite.groups.items():
-        for attribute in group.prompts:
-            yield Question(attribute.prompt, "attribute", group=name, images=suite.images.attribute)
 
 
 def build_plan(questions: Iterable[Question], *, seed: int, model_fingerprint: str, part_size: int) -> list[Sample]:

@@ -98,20 +98,10 @@ def _read_images(run: Run, part: int) -> tuple[list[str], list[Any]]:
     return [row["id"] for row in rows], [decode_image(row["image"]["bytes"]).image for row in rows]
 
 
-def suite_texts(run: Run) -> list[str]:
-    """Every text of the suite, once: targets' texts, attribute prompts, words."""
-    suite = run.suite
-    texts = [suite.text_of(target) for target in suite.targets]
-    for group in suite.groups.values():
-        texts += [attribute.prompt for attribute in group.prompts]
-        texts += group.words
-    return list(dict.fromkeys(texts))
-
-
 def _encode_texts(run: Run, encoder: Encoder) -> None:
     if run.has_texts(encoder.card.name):
         return
-    texts = suite_texts(run)
+    texts = run.suite.texts()
     vectors = encoder.encode_texts(texts)
     run.write_texts(encoder.card.name, texts, _require_finite(vectors, encoder.card.name, texts))
 

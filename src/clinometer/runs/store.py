@@ -273,10 +273,9 @@ class Run:
 
 def _question(record: Mapping[str, Any]) -> dict[str, str]:
     """What a run was asked, in words that differ where the question does."""
-    images, model = record["suite"]["images"], record["model"]
+    suite, model = suite_from_mapping(record["suite"], source="run.json"), record["model"]
     return {
-        "suite": f"{record['suite']['name']!r} ({images['target']} + {images['attribute']} images a prompt, "
-        f"{record['suite_fingerprint']})",
+        "suite": f"{suite.name!r} ({suite.images_in_words()}; {record['suite_fingerprint']})",
         "model": f"{model['name']!r} ({model['fingerprint']})",
         "seed": str(record["seed"]),
     }

@@ -1,158 +1,29 @@
-"""What a suite says: which groups, which targets, which prompts and words, how many images.
+"""Reading suites: a YAML file, data and no code, checked once against the shape that its study asks for.
 
-A suite is a YAML file; data, no code. ``load_suite`` reads one by name (a built-in) or by path and checks it once:
-unknown keys, missing groups, empty sets and duplicate names are errors that name the file and the field.
+``load_suite`` reads one by name (a built-in) or by path. Unknown keys, missing groups, empty sets and duplicate names
+are errors that name the file and the field.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import difflib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Final
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from clinometer.errors import SuiteError
+from clinometer.suites.base import Suite
+from clinometer.suites.leaning import LeaningSuite
 
-Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, pattern=r"^[^\x00-\x1f]+$")]
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+SHAPES: Final[dict[str, type[Suite]]] = {"leaning": LeaningSuite}
+"""The shape of a suite by its key ``study``."""
 
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class AttributePrompt(_Strict):
-    """A prompt whose images stand for a group. Prompts of different groups that share ``pair`` are matched."""
-
-    prompt: Text
-    pair: Name | None = None
-
-
-class Group(_Strict):
-    """A social group: the prompts whose images stand for it and the words that name it."""
-
-    label: Name | None = None
-    prompts: tuple[AttributePrompt, ...] = Field(min_length=1)
-    words: tuple[Text, ...] = Field(min_length=1)
-
-
-class Axis(_Strict):
-    """Which pair of groups MCAS compares (positive leans to ``a``), and which is the third axis of xMCAS."""
-
-    a: Name
-    b: Name
-    third: Name | None = None
-
-
-class Target(_Strict):
-    """A concept under test: the neutral prompt that draws it."""
-
-    name: Name
-    prompt: Text
-    keyword: Text | None = None
-    stereotype: Name | None = None
-
-
-class Category(_Strict):
-    """Targets that are summarised together."""
-
-    label: Name | None = None
-    targets: tuple[Target, ...] = Field(min_length=1)
-
-
-class Images(_Strict):
-    """Images drawn for each prompt."""
-
-    target: int = Field(20, ge=1)
-    attribute: int = Field(16, ge=1)
-
-
-class Suite(_Strict):
-    """A whole suite, checked.
-
-    ``stereotype`` of a target names the group that the literature ties it to; it groups summaries and is never
-    used to compute a score. ``margin`` is the |MCAS| below which a leaning counts as none.
-    """
-
-    name: Name
-    title: Text
-    description: Text
-    source: Text | None = None
-    groups: dict[Name, Group] = Field(min_length=2)
-    axis: Axis
-    categories: dict[Name, Category] = Field(min_length=1)
-    images: Images = Images()
-    text_targets: Literal["prompt", "keyword"] = "prompt"
-    margin: float | None = Field(None, gt=0)
-
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        for role in ("a", "b", "third"):
-            group = getattr(self.axis, role)
-            if group is not None and group not in self.groups:
-                raise ValueError(f"axis.{role}: no group named {group!r}; groups are {', '.join(self.groups)}")
-        roles = [group for group in (self.axis.a, self.axis.b, self.axis.third) if group is not None]
-        _refuse_duplicates(roles, "axis: a, b and third must differ; found twice")
-        _refuse_duplicates((target.name for target in self.targets), "categories: target name used twice")
-        for category, target in self.categorised_targets():
-            where = f"categories.{category}.targets[{target.name}]"
-            if target.stereotype is not None and target.stereotype not in self.groups:
-                raise ValueError(f"{where}.stereotype: no group named {target.stereotype!r}")
-            if self.text_targets == "keyword" and target.keyword is None:
-                raise ValueError(f"{where}.keyword: missing, and text_targets is 'keyword'")
-        for name, group in self.groups.items():
-            _refuse_duplicates((p.prompt for p in group.prompts), f"groups.{name}.prompts: prompt used twice")
-            _refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
-            _refuse_duplicates((p.pair for p in group.prompts if p.pair), f"groups.{name}.prompts: pair used twice")
-        self._check_pairs()
-        return self
-
-    def _check_pairs(self) -> None:
-        """Either every prompt of A and B belongs to a pair that the other has too, or none does."""
-        pairs = [{p.pair for p in self.groups[name].prompts} for name in (self.axis.a, self.axis.b)]
-        if pairs[0] != pairs[1]:
-            odd = sorted(str(pair or "(no pair)") for pair in pairs[0] ^ pairs[1])
-            raise ValueError(
-                f"groups: the prompts of {self.axis.a} and {self.axis.b} are not matched: {', '.join(odd)}; "
-                "give each prompt a 'pair' that both groups have, or give none"
-            )
-
-    @property
-    def targets(self) -> tuple[Target, ...]:
-        """All targets, category by category."""
-        return tuple(target for _, target in self.categorised_targets())
-
-    def categorised_targets(self) -> tuple[tuple[str, Target], ...]:
-        """All (category name, target) pairs in order."""
-        return tuple((name, target) for name, cat in self.categories.items() for target in cat.targets)
-
-    def text_of(self, target: Target) -> str:
-        """The text that stands for a target: its prompt, or its keyword verbatim."""
-        return target.prompt if self.text_targets == "prompt" else str(target.keyword)
-
-    def label_of(self, group: str) -> str:
-        """The group's label for people."""
-        return self.groups[group].label or group
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the resolved suite, 16 hexadecimal digits."""
-        return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()[:16]
-
-    def with_options(self, *, images: int | None = None, text_targets: str | None = None) -> Suite:
-        """The same suite with another number of images a target, or other texts for its targets."""
-        changed: dict[str, Any] = self.model_dump()
-        if images is not None:
-            changed["images"]["target"] = images
-        if text_targets is not None:
-            changed["text_targets"] = text_targets
-        return suite_from_mapping(changed, source=f"suite {self.name}")
+DEFAULT_STUDY: Final = "leaning"
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -167,9 +38,20 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def suite_names() -> list[str]:
-    """Names of the built-in suites."""
-    folder = resources.files("clinometer.suites") / "data"
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    """Names of the built-in suites; those in a folder are named ``folder/suite``."""
+    return sorted(_data_names(_data()))
+
+
+def _data() -> Traversable:
+    return resources.files("clinometer.suites") / "data"
+
+
+def _data_names(folder: Traversable, prefix: str = "") -> Iterator[str]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _data_names(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".yaml"):
+            yield prefix + entry.name.removesuffix(".yaml")
 
 
 def load_suite(suite: str | Path | Suite) -> Suite:
@@ -183,17 +65,21 @@ def load_suite(suite: str | Path | Suite) -> Suite:
     if isinstance(suite, Suite):
         return suite
     if str(suite) in suite_names():
-        text = (resources.files("clinometer.suites") / "data" / f"{suite}.yaml").read_text(encoding="utf-8")
+        text = _data().joinpath(f"{suite}.yaml").read_text(encoding="utf-8")
         return suite_from_text(text, source=f"suite {suite}")
     path = Path(suite)
     try:
         return suite_from_text(path.read_text(encoding="utf-8"), source=str(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        raise SuiteError(
-            f"no suite named {str(suite)!r}: it is neither a file nor one of {', '.join(suite_names())}"
-        ) from error
+        raise SuiteError(_no_such_suite(str(suite))) from error
     except (OSError, UnicodeDecodeError) as error:
         raise SuiteError(f"{path}: cannot be read as text: {error}") from error
+
+
+def _no_such_suite(name: str) -> str:
+    near = difflib.get_close_matches(name, suite_names())
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return f'no suite named {name!r}: it is neither a file nor built in; {hint}"clinometer suites" lists them'
 
 
 def suite_from_text(text: str, *, source: str) -> Suite:
@@ -206,37 +92,14 @@ def suite_from_text(text: str, *, source: str) -> Suite:
         raise SuiteError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(data, dict):
         raise SuiteError(
-            f"{source}: expected a mapping with name, groups, axis and categories, found {type(data).__name__}"
+            f"{source}: expected a mapping with study, name, title, description, …, found {type(data).__name__}"
         )
     return suite_from_mapping(data, source=source)
 
 
 def suite_from_mapping(data: dict[str, Any], *, source: str) -> Suite:
-    """Check a suite that is already a mapping."""
-    try:
-        return Suite.model_validate(data)
-    except ValidationError as error:
-        raise SuiteError(_explain(error, source)) from error
-
-
-def _explain(error: ValidationError, source: str) -> str:
-    """One line for the first problem, and how many more there are."""
-    problems = error.errors(include_url=False)
-    first = problems[0]
-    field = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        message = "unknown key"
-    elif first["type"] == "value_error":
-        message = str(first["ctx"]["error"])
-    else:
-        message = first["msg"]
-        if not isinstance(first["input"], dict | list | tuple):
-            message += f", found {first['input']!r}"
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{source}: {f'{field}: ' if field else ''}{message}{more}"
-
-
-def _refuse_duplicates(names: Iterable[str], complaint: str) -> None:
-    doubled = [name for name, count in Counter(names).items() if count > 1]
-    if doubled:
-        raise ValueError(f"{complaint}: {', '.join(doubled)}")
+    """Check a suite that is already a mapping. Without the key ``study`` it is a leaning study."""
+    study = data.get("study", DEFAULT_STUDY)
+    if not isinstance(study, str) or study not in SHAPES:
+        raise SuiteError(f"{source}: study: found {study!r}, expected one of {', '.join(SHAPES)}")
+    return SHAPES[study].checked(data, source=source)

@@ -11,7 +11,7 @@ from clinometer.report.figures.marks import Mark, draw_mark, drawable, place
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.inputs import Curve
 from clinometer.report.rows import Row
-from clinometer.report.view import View
+from clinometer.report.view import LeaningView
 
 
 class _Point(NamedTuple):
@@ -25,7 +25,7 @@ LOG_SPAN = 20.0
 """Ratio of the largest to the smallest α from which its axis is logarithmic."""
 
 
-def internal_bias_figure(view: View) -> Figure | None:
+def internal_bias_figure(view: LeaningView) -> Figure | None:
     """Draw every concept that has both numbers; a hollow mark is unstable."""
     points = list(_points(view))
     if not points:
@@ -53,7 +53,7 @@ def internal_bias_figure(view: View) -> Figure | None:
         )
 
 
-def _points(view: View) -> Sequence[_Point]:
+def _points(view: LeaningView) -> Sequence[_Point]:
     delta = view.scores.by_concept("internal_bias", "diffusion_bias")
     alpha = view.scores.by_concept("internal_bias", "bias_amplification")
     return [
@@ -93,14 +93,14 @@ def _draw_curve(axes: Any, curve: Curve, logarithmic: bool) -> None:
         axes.plot(*zip(*shown, strict=True), color=Ink.ACCENT, linewidth=2.2)
 
 
-def stereotype_mark(view: View, stereotype: str, *, filled: bool = True) -> Mark:
+def stereotype_mark(view: LeaningView, stereotype: str, *, filled: bool = True) -> Mark:
     """Shape and colour of a stereotype group."""
     known = {view.group_a: (">", Ink.A), view.group_b: ("<", Ink.B), view.third: ("D", Ink.THIRD)}
     shape, colour = known.get(stereotype, ("s", Ink.BALANCED))
     return Mark(shape, colour, filled)
 
 
-def _mark(view: View, point: _Point) -> Mark:
+def _mark(view: LeaningView, point: _Point) -> Mark:
     return stereotype_mark(view, point.stereotype, filled=not point.alpha.unstable)
 
 
@@ -110,7 +110,7 @@ def _tip(point: _Point) -> str:
     return drawable(f"{point.concept}: δ {delta}, α {alpha}{unstable}", 120)
 
 
-def _words(view: View, points: Sequence[_Point]) -> str:
+def _words(view: LeaningView, points: Sequence[_Point]) -> str:
     unstable = sum(point.alpha.unstable for point in points)
     fitted = "with a LOESS curve and its band" if len(view.report.curve.x) else "with no curve"
     return (

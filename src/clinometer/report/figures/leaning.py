@@ -21,18 +21,18 @@ from clinometer.report.figures.marks import (
 )
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
-from clinometer.report.view import Concept, View
+from clinometer.report.view import Concept, LeaningView
 
 SWEEP: Final = 72
 """Degrees from upright to the end of the dial."""
 
 
-def overview_figure(view: View) -> Figure | None:
+def overview_figure(view: LeaningView) -> Figure | None:
     """Draw the dial: upright is no leaning; a ring a category, a mark a concept."""
     ranked = view.ranked()
     if not ranked:
         return None
-    rings = [name for name in view.report.suite.categories if any(c.category == name for c in ranked)]
+    rings = [name for name in view.suite.categories if any(c.category == name for c in ranked)]
     limit = max(abs(edge) for c in ranked for edge in _edges(view.mcas[c.name])) * 1.06 or 1.0
     hole = _hole(len(rings))
     across = _DIAL - 2 * _RIM
@@ -90,7 +90,7 @@ def _hole(rings: int) -> float:
     return 0.34 if rings > 2 else 0.6
 
 
-def _prepare_dial(axes: Any, view: View, limit: float, rings: Sequence[str]) -> None:
+def _prepare_dial(axes: Any, view: LeaningView, limit: float, rings: Sequence[str]) -> None:
     axes.set_theta_zero_location("N")
     axes.set_theta_direction(-1)
     axes.set_thetamin(-SWEEP)
@@ -125,7 +125,7 @@ def _nice_step(limit: float) -> float:
     return limit
 
 
-def _dial_words(view: View, ranked: Sequence[Concept]) -> str:
+def _dial_words(view: LeaningView, ranked: Sequence[Concept]) -> str:
     ends = (ranked[0], ranked[-1])
     words = [f"{c.name} {wording.signed(view.mcas[c.name].value, view.digits)}" for c in ends]
     return (
@@ -135,14 +135,14 @@ def _dial_words(view: View, ranked: Sequence[Concept]) -> str:
     )
 
 
-def tip(view: View, concept: Concept) -> str:
+def tip(view: LeaningView, concept: Concept) -> str:
     """One line about a concept, shown on hovering over its mark."""
     row = view.mcas[concept.name]
     shown = f"{concept.name}: MCAS {wording.signed(row.value, view.digits)}"
     return drawable(f"{shown} {wording.interval(row.low, row.high, view.digits)}".strip(), 120)
 
 
-def category_figure(view: View, category: str, limits: tuple[float, float]) -> Figure | None:
+def category_figure(view: LeaningView, category: str, limits: tuple[float, float]) -> Figure | None:
     """Draw the concepts of one category, dot and both intervals; one figure of the papers' figures 3 to 6."""
     concepts = view.ranked(category)
     if not concepts:
@@ -158,7 +158,7 @@ def category_figure(view: View, category: str, limits: tuple[float, float]) -> F
             tips[f"c{y}"] = tip(view, concept)
         label_rows(axes, [concept.name for concept in concepts])
         _finish_lean_axis(axes, view, limits)
-        number = list(view.report.suite.categories).index(category)
+        number = list(view.suite.categories).index(category)
         return finish(
             figure,
             name=f"category{number}",
@@ -168,12 +168,12 @@ def category_figure(view: View, category: str, limits: tuple[float, float]) -> F
         )
 
 
-def _finish_lean_axis(axes: Any, view: View, limits: tuple[float, float], *, total: bool = True) -> None:
+def _finish_lean_axis(axes: Any, view: LeaningView, limits: tuple[float, float], *, total: bool = True) -> None:
     """Draw zero and, where the axis is MCAS and not a part of it, the margin and where the ends point."""
     tidy(axes)
     axes.set_xlim(*limits)
     axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
-    margin = view.report.suite.margin
+    margin = view.suite.margin
     if margin and total:
         axes.axvspan(-margin, margin, color=Ink.SHADE, linewidth=0, zorder=0)
     axes.xaxis.set_major_formatter(lambda value, _: wording.signed(value, 2).removesuffix("0") if value else "0")
@@ -185,12 +185,12 @@ def _finish_lean_axis(axes: Any, view: View, limits: tuple[float, float], *, tot
         axes.text(1, drop, f"to {drawable(view.label_a, 18)} \u25b8", ha="right", **below)
 
 
-def lean_limits(view: View) -> tuple[float, float]:
+def lean_limits(view: LeaningView) -> tuple[float, float]:
     """Limits of the MCAS axis that all categories share."""
     return span(list(view.mcas.values()))
 
 
-def component_figure(view: View) -> Figure | None:
+def component_figure(view: LeaningView) -> Figure | None:
     """Draw the four components side by side, one row a concept: at which stage it leans."""
     concepts = view.ranked()
     panels = {name: view.scores.by_concept("mcas", name) for name in ("ii", "itp", "ita", "tt")}
@@ -248,7 +248,7 @@ def _widest(row: Row) -> Row:
     return Row(value=row.value, low=low, high=high)
 
 
-def encoder_figure(view: View) -> Figure | None:
+def encoder_figure(view: LeaningView) -> Figure | None:
     """Draw the MCAS of each concept as every encoder measures it; nothing when there is but one."""
     concepts = view.ranked()
     if len(view.encoders) < 2 or not concepts:

@@ -18,7 +18,7 @@ from clinometer.report.figures.marks import (
 )
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
-from clinometer.report.view import View
+from clinometer.report.view import LeaningView
 
 CENTROID: Final = (1 / 3, 0.0)
 GROUP_SHAPES: Final = ("^", "v", "D", "P", "X", "p", "h", "*")
@@ -26,7 +26,7 @@ _HALO: Final = {"facecolor": Ink.PAPER, "edgecolor": "none", "alpha": 0.75, "pad
 _GROUP_COLOURS: Final = (Ink.A, Ink.B, Ink.THIRD)
 
 
-def plane_figure(view: View, *, close: bool) -> Figure | None:
+def plane_figure(view: LeaningView, *, close: bool) -> Figure | None:
     """Draw similarity to the third group across and MCAS up.
 
     Parameters
@@ -66,7 +66,7 @@ def plane_figure(view: View, *, close: bool) -> Figure | None:
         )
 
 
-def group_places(view: View) -> dict[str, tuple[float, float]]:
+def group_places(view: LeaningView) -> dict[str, tuple[float, float]]:
     """Where each group's own held-out images lie: (similarity to the third group, MCAS)."""
     across = {row.group: row for row in view.scores.select("xmcas_group", "similarity") if not row.concept}
     up = {row.group: row for row in view.scores.select("xmcas_group", "mcas") if not row.concept}
@@ -77,7 +77,7 @@ def group_places(view: View) -> dict[str, tuple[float, float]]:
     }
 
 
-def prompt_places(view: View) -> list[tuple[str, str, float, float]]:
+def prompt_places(view: LeaningView) -> list[tuple[str, str, float, float]]:
     """Where each attribute prompt's own images lie: group, prompt, similarity, MCAS."""
     up = {(row.group, row.concept): row for row in view.scores.select("xmcas_group", "mcas") if row.concept}
     return [
@@ -87,15 +87,15 @@ def prompt_places(view: View) -> list[tuple[str, str, float, float]]:
     ]
 
 
-def group_mark(view: View, group: str) -> Mark:
+def group_mark(view: LeaningView, group: str) -> Mark:
     """Shape and colour of a group: A, B and the third have their own, the others share one colour."""
-    names = list(view.report.suite.groups)
+    names = list(view.suite.groups)
     known = dict(zip((view.group_a, view.group_b, view.third), _GROUP_COLOURS, strict=True))
     order = names.index(group) if group in names else 0
     return Mark(GROUP_SHAPES[order % len(GROUP_SHAPES)], known.get(group, Ink.BALANCED))
 
 
-def _draw_corners(axes: Any, view: View) -> None:
+def _draw_corners(axes: Any, view: LeaningView) -> None:
     axes.plot([0, 1, 0, 0], [1, 0, -1, 1], color=Ink.GRID, linewidth=1.4, zorder=1)
     for text, x, y, across, up in (
         (f"only {view.label_a}", 0.03, 1.0, "left", "bottom"),
@@ -105,7 +105,7 @@ def _draw_corners(axes: Any, view: View) -> None:
         axes.text(x, y, drawable(text, 28), ha=across, va=up, color=Ink.MUTED, fontsize=11.5, bbox=_HALO, zorder=1.5)
 
 
-def _draw_prompts(axes: Any, view: View) -> None:
+def _draw_prompts(axes: Any, view: LeaningView) -> None:
     for group, _, x, y in prompt_places(view):
         mark = group_mark(view, group)
         axes.plot(
@@ -120,7 +120,7 @@ def _draw_prompts(axes: Any, view: View) -> None:
         )
 
 
-def _draw_groups(axes: Any, view: View, places: dict[str, tuple[float, float]], *, named: bool) -> None:
+def _draw_groups(axes: Any, view: LeaningView, places: dict[str, tuple[float, float]], *, named: bool) -> None:
     for group, (x, y) in places.items():
         mark = group_mark(view, group)
         axes.plot(
@@ -148,7 +148,7 @@ def _draw_groups(axes: Any, view: View, places: dict[str, tuple[float, float]], 
             )
 
 
-def _frame(axes: Any, view: View, close: bool, xs: Sequence[float], ys: Sequence[float]) -> None:
+def _frame(axes: Any, view: LeaningView, close: bool, xs: Sequence[float], ys: Sequence[float]) -> None:
     """Limits, the centroid and the unbiased direction."""
     if close:
         low, high = span([], include=xs)
@@ -178,7 +178,7 @@ def _frame(axes: Any, view: View, close: bool, xs: Sequence[float], ys: Sequence
     axes.tick_params(axis="y", labelcolor=Ink.MUTED)
 
 
-def _words(view: View, places: dict[str, tuple[float, float]], concepts: int) -> str:
+def _words(view: LeaningView, places: dict[str, tuple[float, float]], concepts: int) -> str:
     held = [
         f"{view.label(group)} at similarity {wording.number(x)}, MCAS {wording.signed(y)}"
         for group, (x, y) in places.items()
@@ -190,9 +190,9 @@ def _words(view: View, places: dict[str, tuple[float, float]], concepts: int) ->
     )
 
 
-def profile_figure(view: View) -> Figure | None:
+def profile_figure(view: LeaningView) -> Figure | None:
     """Draw, one row a concept, how much nearer than average it is to each group."""
-    groups = list(view.report.suite.groups)
+    groups = list(view.suite.groups)
     profiles = {group: profile_of(view, group) for group in groups}
     rows = [row for held in profiles.values() for row in held.values() if row.defined]
     concepts = [c for c in view.ranked() if any(c.name in held for held in profiles.values())]
@@ -218,7 +218,7 @@ def profile_figure(view: View) -> Figure | None:
         )
 
 
-def profile_of(view: View, group: str) -> dict[str, Row]:
+def profile_of(view: LeaningView, group: str) -> dict[str, Row]:
     """Look up the profile row of each concept for a group."""
     return view.scores.by_concept("profile", "association", group=group)
 

@@ -8,10 +8,10 @@ from clinometer.report import wording
 from clinometer.report.figures.marks import MARKS, draw_mark, drawable, place, span
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
-from clinometer.report.view import View
+from clinometer.report.view import LeaningView
 
 
-def planted_figure(view: View, *, score: str) -> Figure | None:
+def planted_figure(view: LeaningView, *, score: str) -> Figure | None:
     """Draw the planted probability of group A across and what was measured up.
 
     Parameters
@@ -44,7 +44,7 @@ def planted_figure(view: View, *, score: str) -> Figure | None:
         )
 
 
-def planted_probabilities(view: View) -> dict[str, float]:
+def planted_probabilities(view: LeaningView) -> dict[str, float]:
     """Look up the planted probability of group A, by concept, in the suite's order."""
     planted = view.report.planted or {}
     return {
@@ -59,7 +59,7 @@ def _draw_interval(axes: Any, x: float, row: Row, colour: str) -> None:
         axes.plot([x, x], [row.low, row.high], color=colour, linewidth=2.6, alpha=0.4, zorder=2)
 
 
-def _frame(axes: Any, view: View, score: str, rows: list[Row]) -> None:
+def _frame(axes: Any, view: LeaningView, score: str, rows: list[Row]) -> None:
     label = drawable(view.label_a, 24)
     axes.set_xlim(-0.03, 1.03)
     axes.set_xlabel(f"planted probability of {label}")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.rows import is_empty
 from clinometer.report.thumbnails import Thumbnail, thumbnail
-from clinometer.report.view import View
+from clinometer.report.view import LeaningView
 
 MOST_IMAGES: Final = 1200
 """Images in one page, so that it stays a few megabytes; a larger run shows the first of every prompt."""
@@ -44,7 +44,7 @@ class Strip:
     left_out: int = 0
 
 
-def gallery(view: View) -> dict[str, Any]:
+def gallery(view: LeaningView) -> dict[str, Any]:
     """Tiles of every concept, tiles of every group, and what was refused."""
     samples = [{str(key): value for key, value in sample.items()} for sample in view.report.samples.to_dict("records")]
     if not samples:
@@ -77,14 +77,14 @@ def _text(value: Any) -> str:
     return "" if is_empty(value) else str(value)
 
 
-def _tiles(view: View, prompt: str, samples: Sequence[Sample], limit: int) -> list[Tile]:
+def _tiles(view: LeaningView, prompt: str, samples: Sequence[Sample], limit: int) -> list[Tile]:
     return [
         _tile(view, sample, f"{prompt}, image {order} of {len(samples)}")
         for order, sample in enumerate(samples[:limit], 1)
     ]
 
 
-def _tile(view: View, sample: Sample, alt: str) -> Tile:
+def _tile(view: LeaningView, sample: Sample, alt: str) -> Tile:
     status, reason = _text(sample.get("status")), _text(sample.get("reason"))
     if status != "ok":
         return Tile(alt, status or "unknown", reason)
@@ -92,7 +92,9 @@ def _tile(view: View, sample: Sample, alt: str) -> Tile:
     return Tile(alt, "ok", picture=picture) if picture else Tile(alt, "unreadable", "the image file cannot be read")
 
 
-def _categories(view: View, prompts: dict[tuple[str, str, str], list[Sample]], limit: int) -> list[dict[str, Any]]:
+def _categories(
+    view: LeaningView, prompts: dict[tuple[str, str, str], list[Sample]], limit: int
+) -> list[dict[str, Any]]:
     held: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for concept in view.concepts.values():
         own = [(key[2], found) for key, found in prompts.items() if key[:2] == ("target", concept.name)]
@@ -121,8 +123,8 @@ def _counts(samples: Sequence[Sample]) -> str:
     return ", ".join([wording.count(drawn, "image"), *(f"{n} {status}" for status, n in statuses.items())])
 
 
-def _groups(view: View, prompts: dict[tuple[str, str, str], list[Sample]], limit: int) -> dict[str, list[Strip]]:
-    held: dict[str, list[Strip]] = {name: [] for name in view.report.suite.groups}
+def _groups(view: LeaningView, prompts: dict[tuple[str, str, str], list[Sample]], limit: int) -> dict[str, list[Strip]]:
+    held: dict[str, list[Strip]] = {name: [] for name in view.suite.groups}
     serial = 0
     for (role, group, prompt), samples in prompts.items():
         if role == "target":
@@ -141,7 +143,7 @@ def _spread(strips: Sequence[Strip]) -> list[Tile]:
     return [tile for turn in turns for tile in turn if tile is not None]
 
 
-def losses(view: View, samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def losses(view: LeaningView, samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """Concepts and groups that lost images: asked, drawn, refused, failed, blank, and the reasons."""
     held: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:

@@ -7,12 +7,12 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.figures import internal_bias_figure
 from clinometer.report.rows import Row
-from clinometer.report.view import View
+from clinometer.report.view import LeaningView
 
 _STATISTICS = ("min", "max", "mean", "standard_error")
 
 
-def internal_bias(view: View) -> dict[str, Any] | None:
+def internal_bias(view: LeaningView) -> dict[str, Any] | None:
     """Gather the figure, the summary by stereotype group and every concept's numbers."""
     concepts = _concepts(view)
     if not concepts:
@@ -32,7 +32,7 @@ def internal_bias(view: View) -> dict[str, Any] | None:
     }
 
 
-def _stereotypes(view: View) -> list[tuple[str, str, str]]:
+def _stereotypes(view: LeaningView) -> list[tuple[str, str, str]]:
     groups = dict.fromkeys(c.stereotype for c in view.concepts.values())
     shapes = {view.group_a: ("a", "▶"), view.group_b: ("b", "◀"), view.third: ("third", "◆")}
     return [
@@ -44,7 +44,7 @@ def _stereotypes(view: View) -> list[tuple[str, str, str]]:
     ]
 
 
-def summary(view: View) -> list[dict[str, Any]]:
+def summary(view: LeaningView) -> list[dict[str, Any]]:
     """Least, greatest, mean and standard error of δ and α by stereotype group: the paper's table 4."""
     rows = view.scores.select("internal_bias_summary")
     held = {(row.group, row.component): row for row in rows}
@@ -67,7 +67,7 @@ def _four(held: dict[tuple[str, str], Row], group: str, score: str, digits: int)
     }
 
 
-def _concepts(view: View) -> list[dict[str, Any]]:
+def _concepts(view: LeaningView) -> list[dict[str, Any]]:
     names = ("diffusion_bias", "signed_diffusion_bias", "bias_amplification")
     delta, signed, alpha = (view.scores.by_concept("internal_bias", name) for name in names)
     return [

@@ -8,7 +8,7 @@ from clinometer.report import wording
 from clinometer.report.figures import category_figure, component_figure, encoder_figure
 from clinometer.report.figures.leaning import lean_limits
 from clinometer.report.figures.marks import ENCODER_SHAPES
-from clinometer.report.view import View
+from clinometer.report.view import LeaningView
 
 SHAPE_CHARACTERS = {
     "o": "●",
@@ -24,12 +24,12 @@ SHAPE_CHARACTERS = {
 }
 
 
-def categories(view: View) -> dict[str, Any]:
+def categories(view: LeaningView) -> dict[str, Any]:
     """Gather a figure for each category, and the table of category statistics."""
     limits = lean_limits(view)
     figures = [
         {"heading": view.category_label(name), "figure": category_figure(view, name, limits)}
-        for name in view.report.suite.categories
+        for name in view.suite.categories
     ]
     held = list(view.mcas.values())
     return {
@@ -37,14 +37,14 @@ def categories(view: View) -> dict[str, Any]:
         "statistics": category_statistics(view),
         "label_a": view.label_a,
         "label_b": view.label_b,
-        "margin": view.report.suite.margin,
+        "margin": view.suite.margin,
         "stimulus": any(row.has_stimulus_interval for row in held),
     }
 
 
-def category_statistics(view: View) -> list[dict[str, Any]]:
+def category_statistics(view: LeaningView) -> list[dict[str, Any]]:
     """Mean and standard deviation of MCAS by category: of the concepts leaning to A, to B, and of all."""
-    names = [*view.report.suite.categories, "all"]
+    names = [*view.suite.categories, "all"]
     table = []
     for category in names:
         cells = [
@@ -56,7 +56,7 @@ def category_statistics(view: View) -> list[dict[str, Any]]:
     return table
 
 
-def _statistic(view: View, category: str, group: str, component: str) -> str:
+def _statistic(view: LeaningView, category: str, group: str, component: str) -> str:
     metric = "category" if group == "all" else "category_by_sign"
     rows = view.scores.select(metric, component, category=category)
     wanted = ("", "all") if group == "all" else (group,)
@@ -66,7 +66,7 @@ def _statistic(view: View, category: str, group: str, component: str) -> str:
     return (wording.signed if component == "mean" else wording.number)(row.value, view.digits)
 
 
-def stages(view: View) -> dict[str, Any] | None:
+def stages(view: LeaningView) -> dict[str, Any] | None:
     """Components and encoders; left out when there is neither."""
     components = component_figure(view)
     if components is None:
@@ -82,12 +82,12 @@ def stages(view: View) -> dict[str, Any] | None:
     }
 
 
-def _encoder_keys(view: View) -> list[tuple[str, str]]:
+def _encoder_keys(view: LeaningView) -> list[tuple[str, str]]:
     shapes = [ENCODER_SHAPES[order % len(ENCODER_SHAPES)] for order in range(len(view.encoders))]
     return [(SHAPE_CHARACTERS[shape], name) for shape, name in zip(shapes, view.encoders, strict=True)]
 
 
-def encoder_agreement(view: View) -> str:
+def encoder_agreement(view: LeaningView) -> str:
     """For how many concepts all encoders see the same direction."""
     if len(view.encoders) < 2:
         return ""

@@ -7,10 +7,10 @@ from typing import Any
 
 from clinometer.report import wording
 from clinometer.report.figures import overview_figure
-from clinometer.report.view import View
+from clinometer.report.view import LeaningView, View
 
 
-def masthead(view: View) -> dict[str, Any]:
+def masthead(view: LeaningView) -> dict[str, Any]:
     """Title, finding, facts and the dial."""
     report = view.report
     return {
@@ -20,12 +20,12 @@ def masthead(view: View) -> dict[str, Any]:
         "strongest": strongest(view),
         "facts": facts(view),
         "figure": overview_figure(view),
-        "rings": [view.category_label(name) for name in report.suite.categories][::-1],
+        "rings": [view.category_label(name) for name in view.suite.categories][::-1],
         "heaps": heap_counts(view),
     }
 
 
-def heap_counts(view: View) -> list[dict[str, Any]]:
+def heap_counts(view: LeaningView) -> list[dict[str, Any]]:
     """How many concepts each verdict holds, from leaning to B to leaning to A."""
     counts: Counter[str] = Counter(view.lean(name) for name in view.concepts)
     words = {
@@ -38,7 +38,7 @@ def heap_counts(view: View) -> list[dict[str, Any]]:
     return [{"lean": lean, "count": counts[lean], "words": words[lean]} for lean in words if counts[lean]]
 
 
-def finding(view: View) -> str:
+def finding(view: LeaningView) -> str:
     """Word the finding in one sentence, by counting verdicts."""
     counts: Counter[str] = Counter(view.lean(name) for name in view.concepts)
     measured = sum(counts.values()) - counts["unmeasured"]
@@ -63,7 +63,7 @@ def finding(view: View) -> str:
     return f"{first}; {wording.listed(rest)}." if rest else f"{first}."
 
 
-def strongest(view: View) -> str:
+def strongest(view: LeaningView) -> str:
     """Name the concept that leans the most, with its interval."""
     leaning = [c for c in view.ranked() if view.lean(c.name) in ("a", "b")]
     if not leaning:

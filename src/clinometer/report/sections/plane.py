@@ -10,10 +10,10 @@ from clinometer.report.figures import plane_figure, profile_figure
 from clinometer.report.figures.plane import group_mark, group_places, profile_of, prompt_places
 from clinometer.report.rows import Row
 from clinometer.report.sections.leaning import SHAPE_CHARACTERS
-from clinometer.report.view import View
+from clinometer.report.view import LeaningView
 
 
-def plane(view: View) -> dict[str, Any]:
+def plane(view: LeaningView) -> dict[str, Any]:
     """Gather the plane, its numbers and the profile; say why when the suite has no third group."""
     figure = plane_figure(view, close=False)
     return {
@@ -33,13 +33,13 @@ def plane(view: View) -> dict[str, Any]:
     }
 
 
-def _why_no_plane(view: View) -> str:
+def _why_no_plane(view: LeaningView) -> str:
     if view.third is None:
         return "The suite has no third axis. With one (axis.third) this section shows the xMCAS plane."
     return "No concept has a similarity to the third group."
 
 
-def _group_keys(view: View) -> list[tuple[str, str, str]]:
+def _group_keys(view: LeaningView) -> list[tuple[str, str, str]]:
     """Class, shape and label of each group."""
     classes = {view.group_a: "a", view.group_b: "b", view.third: "third"}
     return [
@@ -48,11 +48,11 @@ def _group_keys(view: View) -> list[tuple[str, str, str]]:
             SHAPE_CHARACTERS.get(group_mark(view, group).shape, "●"),
             view.label(group),
         )
-        for group in view.report.suite.groups
+        for group in view.suite.groups
     ]
 
 
-def _places(view: View) -> list[dict[str, str]]:
+def _places(view: LeaningView) -> list[dict[str, str]]:
     angle, distance = (
         {row.group: row for row in view.scores.select("xmcas_group", name) if not row.concept}
         for name in ("angle", "distance")
@@ -69,9 +69,9 @@ def _places(view: View) -> list[dict[str, str]]:
     ]
 
 
-def _profiles(view: View) -> list[dict[str, Any]]:
+def _profiles(view: LeaningView) -> list[dict[str, Any]]:
     """List the profile of every concept, its length beside what would be expected if nothing leaned."""
-    groups = list(view.report.suite.groups)
+    groups = list(view.suite.groups)
     held = {group: profile_of(view, group) for group in groups}
     norm = view.scores.by_concept("profile", "norm")
     return [
@@ -91,12 +91,12 @@ def _signed(row: Row | None) -> str:
     return wording.signed(row.value, 3) if row is not None else wording.MISSING
 
 
-def _offset(view: View) -> str:
+def _offset(view: LeaningView) -> str:
     row = view.scores.first("xmcas", "offset")
     return wording.signed(row.value, 4) if row is not None and row.defined else ""
 
 
-def _concepts(view: View) -> list[dict[str, str]]:
+def _concepts(view: LeaningView) -> list[dict[str, str]]:
     names = ("similarity", "angle", "distance")
     similarity, angle, distance = (view.scores.by_concept("xmcas", name) for name in names)
     return [

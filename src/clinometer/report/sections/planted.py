@@ -7,10 +7,10 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.figures import planted_figure
 from clinometer.report.figures.planted import planted_probabilities
-from clinometer.report.view import View
+from clinometer.report.view import LeaningView
 
 
-def planted(view: View) -> dict[str, Any] | None:
+def planted(view: LeaningView) -> dict[str, Any] | None:
     """Both figures and the numbers; left out when nothing was planted."""
     probabilities = planted_probabilities(view)
     if not probabilities:
@@ -24,7 +24,7 @@ def planted(view: View) -> dict[str, Any] | None:
     }
 
 
-def _concepts(view: View, probabilities: dict[str, float]) -> list[dict[str, str]]:
+def _concepts(view: LeaningView, probabilities: dict[str, float]) -> list[dict[str, str]]:
     ordered = sorted(probabilities, key=lambda name: -probabilities[name])
     return [
         {
@@ -39,7 +39,7 @@ def _concepts(view: View, probabilities: dict[str, float]) -> list[dict[str, str
     ]
 
 
-def _within(view: View, probabilities: dict[str, float]) -> str:
+def _within(view: LeaningView, probabilities: dict[str, float]) -> str:
     """For how many concepts the interval holds what was planted."""
     rows = {name: view.shares[name] for name in probabilities if name in view.shares}
     held = {name: row for name, row in rows.items() if row.has_interval}

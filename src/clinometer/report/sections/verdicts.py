@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from clinometer.report import wording
-from clinometer.report.view import Concept, View
+from clinometer.report.view import Concept, LeaningView
 
 
-def verdicts(view: View) -> dict[str, Any]:
+def verdicts(view: LeaningView) -> dict[str, Any]:
     """Sort concepts in five heaps, each by strength."""
     heaps = [
         ("a", f"Leans to {view.label_a}", ""),
@@ -24,22 +24,22 @@ def verdicts(view: View) -> dict[str, Any]:
         "heaps": [heap for heap in held if heap["items"]],
         "label_a": view.label_a,
         "label_b": view.label_b,
-        "margin": wording.number(view.report.suite.margin or float("nan")),
+        "margin": wording.number(view.suite.margin or float("nan")),
     }
 
 
-def _margin_words(view: View) -> str:
-    margin = view.report.suite.margin
+def _margin_words(view: LeaningView) -> str:
+    margin = view.suite.margin
     return f"The whole interval lies within \N{PLUS-MINUS SIGN}{margin:g}." if margin else ""
 
 
-def _items(view: View, lean: str) -> list[dict[str, str]]:
+def _items(view: LeaningView, lean: str) -> list[dict[str, str]]:
     concepts = [concept for concept in view.concepts.values() if view.lean(concept.name) == lean]
     concepts.sort(key=lambda c: -abs(view.mcas[c.name].value) if lean != "unmeasured" else 0.0)
     return [_item(view, concept) for concept in concepts]
 
 
-def _item(view: View, concept: Concept) -> dict[str, str]:
+def _item(view: LeaningView, concept: Concept) -> dict[str, str]:
     row = view.mcas.get(concept.name)
     item = {"name": concept.name, "subject": wording.capitalised(concept.prompt)}
     if row is None or not row.defined:

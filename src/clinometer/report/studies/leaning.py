@@ -1,0 +1,86 @@
+"""The page and the summary of a leaning study."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from clinometer.report import wording
+from clinometer.report.rows import Row, Scores
+from clinometer.report.sections.gallery import gallery
+from clinometer.report.sections.internal import internal_bias
+from clinometer.report.sections.leaning import categories, stages
+from clinometer.report.sections.masthead import masthead
+from clinometer.report.sections.method import method
+from clinometer.report.sections.plane import plane
+from clinometer.report.sections.planted import planted
+from clinometer.report.sections.table import table
+from clinometer.report.sections.verdicts import verdicts
+from clinometer.report.studies.common import Page, Section, Summary
+from clinometer.report.view import LeaningView
+from clinometer.suites import LeaningSuite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clinometer.suites import Suite
+
+SHOWN: Final = 4
+"""Concepts shown at either end."""
+
+
+def leaning_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
+    """The concepts that lean most to either side."""
+    assert isinstance(suite, LeaningSuite)
+    label_a, label_b = suite.label_of(suite.axis.a), suite.label_of(suite.axis.b)
+    rows = Scores.from_frame(scores).select("mcas", "mcas")
+    return Summary(
+        verdicts=_verdicts(rows, label_a, label_b),
+        title=f"MCAS: + leans to {label_a}, {wording.MINUS} to {label_b}",
+        columns=("concept", "MCAS", "95 %", "q", "verdict"),
+        rows=tuple(_cells(row, label_a, label_b) for row in _ends(rows)),
+    )
+
+
+def _verdicts(rows: list[Row], label_a: str, label_b: str) -> str:
+    counts: Counter[str] = Counter(wording.lean_of(row) for row in rows)
+    words = {
+        "a": f"to {label_a}", "b": f"to {label_b}", "balanced": "balanced", "undecided": "undecided",
+        "unmeasured": "not measured",
+    }  # fmt: skip
+    return " · ".join(f"{counts[lean]} {said}" for lean, said in words.items() if counts[lean])
+
+
+def _ends(rows: list[Row]) -> list[Row]:
+    """Pick the rows that lean most to either side, from A to B."""
+    ranked = sorted((row for row in rows if row.defined), key=lambda row: -row.value)
+    return ranked if len(ranked) <= 2 * SHOWN else [*ranked[:SHOWN], *ranked[-SHOWN:]]
+
+
+def _cells(row: Row, label_a: str, label_b: str) -> tuple[str, ...]:
+    digits = wording.digits_for([row.value])
+    return (
+        row.concept,
+        wording.signed(row.value, digits),
+        wording.interval(row.low, row.high, digits),
+        wording.probability(row.q, "q"),
+        wording.verdict_words(row, label_a=label_a, label_b=label_b),
+    )
+
+
+LEANING: Final = Page(
+    view=LeaningView,
+    sections=(
+        Section("masthead", "", masthead, "masthead"),
+        Section("verdicts", "Verdicts", verdicts, "verdicts"),
+        Section("categories", "By category", categories, "categories"),
+        Section("stages", "Stages", stages, "stages"),
+        Section("internal", "Amplification", internal_bias, "internal"),
+        Section("plane", "Third group", plane, "plane"),
+        Section("planted", "Planted truth", planted, "planted"),
+        Section("gallery", "Pictures", gallery, "gallery"),
+        Section("table", "All numbers", table, "table"),
+        Section("method", "Method and limits", method, "method"),
+    ),
+    summary=leaning_summary,
+)

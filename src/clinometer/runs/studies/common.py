@@ -1,0 +1,79 @@
+"""What the studies share: the check that embeddings are complete, the table of scores, the hook itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+
+from clinometer.errors import RunCorruptError, RunNotFoundError
+from clinometer.metrics import Score
+from clinometer.models.protocols import Generator
+from clinometer.runs.progress import Progress
+from clinometer.runs.store import Run
+from clinometer.suites import Suite
+
+AnySuite = TypeVar("AnySuite", bound=Suite)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What scoring a run leaves behind.
+
+    Attributes
+    ----------
+    scores : a row a ``clinometer.metrics.Score``.
+    curves : what the figures draw beyond the scores: a column ``curve`` names each one, the others are its own.
+    """
+
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a run does for one shape of suite.
+
+    Attributes
+    ----------
+    score : (run, number of resamples) → scores. Reads the run, draws and embeds nothing.
+    stages : what happens between drawing and embedding, in order: (run, generator, progress). Each does what is
+        missing and leaves the rest alone.
+    encoders_needed : whether scoring needs an encoder's embeddings.
+    """
+
+    score: Callable[[Run, int], Scored]
+    stages: tuple[Callable[[Run, Generator, Progress], None], ...] = ()
+    encoders_needed: bool = True
+
+
+def suite_of(run: Run, shape: type[AnySuite]) -> AnySuite:
+    """The run's suite, in the shape that its study has."""
+    if not isinstance(run.suite, shape):
+        raise RunCorruptError(f"{run.url}: its suite is of study {run.suite.study!r}, expected a {shape.__name__}")
+    return run.suite
+
+
+def embedded(run: Run, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The vectors of images by sample id, and of texts by text.
+
+    Raises
+    ------
+    RunNotFoundError
+        The encoder has not finished.
+    """
+    unfinished = [part for part in run.parts if not run.has_embeddings(encoder, part)]
+    if unfinished or not run.has_texts(encoder):
+        raise RunNotFoundError(
+            f"{run.url}: encoder {encoder} has not finished ({len(unfinished)} parts to go); give: clinometer score "
+            f"{run.url} --encoder {encoder}"
+        )
+    return run.embeddings(encoder), run.texts(encoder)
+
+
+def scores_table(scores: Sequence[Score]) -> pd.DataFrame:
+    """Scores as the table that a run keeps."""
+    return pd.DataFrame([asdict(row) for row in scores], columns=[field.name for field in fields(Score)])

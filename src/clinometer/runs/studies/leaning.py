@@ -1,0 +1,80 @@
+"""The leaning study: MCAS, internal bias and xMCAS from the embeddings of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from clinometer.metrics import Design, EncoderEmbeddings, TargetDesign, delta_alpha_curve, mcas_study
+from clinometer.runs.plan import Sample
+from clinometer.runs.store import Run
+from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
+from clinometer.suites import LeaningSuite
+
+
+def score_leaning(run: Run, resamples: int) -> Scored:
+    """Every number of the MCAS family, and the curve of α on δ."""
+    suite = suite_of(run, LeaningSuite)
+    embeddings = [_encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
+    scores = mcas_study(embeddings, study_design(suite), n_resamples=resamples, seed=run.record["seed"])
+    table = scores_table(scores)
+    return Scored(table, _curves(table))
+
+
+def study_design(suite: LeaningSuite) -> Design:
+    """The suite as the metrics see it: names and matches, no prompts' texts."""
+    return Design(
+        targets=tuple(
+            TargetDesign(name=target.name, category=category, stereotype=target.stereotype)
+            for category, target in suite.categorised_targets()
+        ),
+        groups=tuple(suite.groups),
+        a=suite.axis.a,
+        b=suite.axis.b,
+        third=suite.axis.third,
+        prompts={name: tuple(p.prompt for p in group.prompts) for name, group in suite.groups.items()},
+        pairs={name: tuple(p.pair for p in group.prompts) for name, group in suite.groups.items()},
+        margin=suite.margin,
+    )
+
+
+def _encoder_embeddings(run: Run, suite: LeaningSuite, encoder: str) -> EncoderEmbeddings:
+    vectors, texts = embedded(run, encoder)
+    width = next(iter(vectors.values())).shape[0] if vectors else next(iter(texts.values())).shape[0]
+
+    def stack(samples: Sequence[Sample]) -> np.ndarray:
+        rows = [vectors[sample.id] for sample in samples if sample.id in vectors]
+        return np.stack(rows) if rows else np.zeros((0, width), np.float32)
+
+    by_concept = _grouped(run.plan, lambda sample: sample.concept)
+    by_prompt = _grouped(run.plan, lambda sample: (sample.group, sample.prompt))
+    return EncoderEmbeddings(
+        encoder=encoder,
+        target_images=tuple(stack(by_concept.get(target.name, [])) for target in suite.targets),
+        target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]),
+        group_images={
+            name: tuple(stack(by_prompt.get((name, p.prompt), [])) for p in group.prompts)
+            for name, group in suite.groups.items()
+        },
+        group_words={name: np.stack([texts[word] for word in group.words]) for name, group in suite.groups.items()},
+        group_texts={name: np.stack([texts[p.prompt] for p in group.prompts]) for name, group in suite.groups.items()},
+    )
+
+
+def _grouped(plan: Sequence[Sample], key: object) -> Mapping[object, list[Sample]]:
+    grouped: dict[object, list[Sample]] = {}
+    for sample in plan:
+        grouped.setdefault(key(sample), []).append(sample)  # type: ignore[operator]
+    return grouped
+
+
+def _curves(scores: pd.DataFrame) -> pd.DataFrame:
+    """The relation of α to δ over the concepts, as the internal-bias paper draws it."""
+    rows = scores[(scores.metric == "internal_bias") & (scores.encoder == "mean")]
+    wide = rows.pivot(index="concept", columns="component", values="value")
+    curve = delta_alpha_curve(
+        wide["diffusion_bias"].to_numpy(dtype=float), wide["bias_amplification"].to_numpy(dtype=float)
+    )
+    return pd.DataFrame({"curve": "delta_alpha", "x": curve.x, "y": curve.y, "low": curve.low, "high": curve.high})

@@ -1,0 +1,151 @@
+"""What every suite has, whatever it studies: a name, the questions it puts to a model, the texts it embeds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from clinometer.errors import SuiteError
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, pattern=r"^[^\x00-\x1f]+$")]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class Strict(BaseModel):
+    """A part of a suite: fixed once read, and no key that it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prompt, what it is asked for, and how many images of it.
+
+    Attributes
+    ----------
+    role : ``"target"`` for a neutral prompt of a concept, ``"attribute"`` for a prompt that names a group; a study may
+        have more.
+    concept, category, group : the suite's names; empty where they do not apply.
+    file : for imported images, the file's place in its folder; else empty.
+    """
+
+    prompt: str
+    role: str
+    concept: str = ""
+    category: str = ""
+    group: str = ""
+    images: int = 1
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table that shows part of a suite to people."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Suite(Strict, ABC):
+    """A whole suite, checked. Each study is a subclass, chosen by the key ``study``."""
+
+    study: str
+    name: Name
+    title: Text
+    description: Text
+    source: Text | None = None
+
+    options: ClassVar[frozenset[str]] = frozenset({"images"})
+    """Which options of ``with_options`` the study takes."""
+
+    @classmethod
+    def checked(cls, data: Mapping[str, Any], *, source: str) -> Self:
+        """Check a mapping. ``source`` is what an error calls it."""
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise SuiteError(_explain(error, source)) from error
+
+    @abstractmethod
+    def questions(self) -> Iterator[Question]:
+        """Every prompt and how many images of it, in the order of the plan."""
+
+    @abstractmethod
+    def texts(self) -> list[str]:
+        """Every text that an encoder embeds, once."""
+
+    @abstractmethod
+    def label_of(self, group: str) -> str:
+        """The group's label for people; a name that the suite does not know stays as it is."""
+
+    @abstractmethod
+    def images_in_words(self) -> str:
+        """How many images a prompt gets, for people."""
+
+    @abstractmethod
+    def sheets(self) -> tuple[Sheet, ...]:
+        """Everything the suite asks, as tables for people."""
+
+    @abstractmethod
+    def _changed(self, **options: Any) -> dict[str, Any]:
+        """The suite as a mapping, with options changed that are among ``options``."""
+
+    @property
+    def image_count(self) -> int:
+        """Images in the whole suite."""
+        return sum(question.images for question in self.questions())
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the resolved suite, 16 hexadecimal digits. ``study`` is left out: the other keys imply it."""
+        asked = self.model_dump(exclude={"study"})
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+
+    def with_options(self, **options: Any) -> Self:
+        """The same suite with some options changed; those that are None stay as they are.
+
+        Raises
+        ------
+        SuiteError
+            The study has no such option, or does not take the value.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        unknown = sorted(set(given) - self.options)
+        if unknown:
+            raise SuiteError(
+                f"suite {self.name}: {unknown[0]} does not apply to the study {self.study!r}; "
+                f"it takes {', '.join(sorted(self.options))}"
+            )
+        return self.checked(self._changed(**given), source=f"suite {self.name}")
+
+
+def refuse_duplicates(names: Iterable[str], complaint: str) -> None:
+    """Raise ValueError where a name comes twice."""
+    doubled = [name for name, count in Counter(names).items() if count > 1]
+    if doubled:
+        raise ValueError(f"{complaint}: {', '.join(doubled)}")
+
+
+def _explain(error: ValidationError, source: str) -> str:
+    """One line for the first problem, and how many more there are."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    field = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        message = "unknown key"
+    elif first["type"] == "value_error":
+        message = str(first["ctx"]["error"])
+    else:
+        message = first["msg"]
+        if not isinstance(first["input"], dict | list | tuple):
+            message += f", found {first['input']!r}"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{source}: {f'{field}: ' if field else ''}{message}{more}"

@@ -1,0 +1,166 @@
+"""The suite of a leaning study: groups with prompts and words, and targets whose leaning is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+
+
+class AttributePrompt(Strict):
+    """A prompt whose images stand for a group. Prompts of different groups that share ``pair`` are matched."""
+
+    prompt: Text
+    pair: Name | None = None
+
+
+class Group(Strict):
+    """A social group: the prompts whose images stand for it and the words that name it."""
+
+    label: Name | None = None
+    prompts: tuple[AttributePrompt, ...] = Field(min_length=1)
+    words: tuple[Text, ...] = Field(min_length=1)
+
+
+class Axis(Strict):
+    """Which pair of groups MCAS compares (positive leans to ``a``), and which is the third axis of xMCAS."""
+
+    a: Name
+    b: Name
+    third: Name | None = None
+
+
+class Target(Strict):
+    """A concept under test: the neutral prompt that draws it."""
+
+    name: Name
+    prompt: Text
+    keyword: Text | None = None
+    stereotype: Name | None = None
+
+
+class Category(Strict):
+    """Targets that are summarised together."""
+
+    label: Name | None = None
+    targets: tuple[Target, ...] = Field(min_length=1)
+
+
+class Images(Strict):
+    """Images drawn for each prompt."""
+
+    target: int = Field(20, ge=1)
+    attribute: int = Field(16, ge=1)
+
+
+class LeaningSuite(Suite):
+    """How far each concept leans between two groups: MCAS, internal bias, xMCAS.
+
+    ``stereotype`` of a target names the group that the literature ties it to; it groups summaries and is never
+    used to compute a score. ``margin`` is the |MCAS| below which a leaning counts as none.
+    """
+
+    study: Literal["leaning"] = "leaning"
+    groups: dict[Name, Group] = Field(min_length=2)
+    axis: Axis
+    categories: dict[Name, Category] = Field(min_length=1)
+    images: Images = Images()
+    text_targets: Literal["prompt", "keyword"] = "prompt"
+    margin: float | None = Field(None, gt=0)
+
+    options: ClassVar[frozenset[str]] = frozenset({"images", "text_targets"})
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for role in ("a", "b", "third"):
+            group = getattr(self.axis, role)
+            if group is not None and group not in self.groups:
+                raise ValueError(f"axis.{role}: no group named {group!r}; groups are {', '.join(self.groups)}")
+        roles = [group for group in (self.axis.a, self.axis.b, self.axis.third) if group is not None]
+        refuse_duplicates(roles, "axis: a, b and third must differ; found twice")
+        refuse_duplicates((target.name for target in self.targets), "categories: target name used twice")
+        for category, target in self.categorised_targets():
+            where = f"categories.{category}.targets[{target.name}]"
+            if target.stereotype is not None and target.stereotype not in self.groups:
+                raise ValueError(f"{where}.stereotype: no group named {target.stereotype!r}")
+            if self.text_targets == "keyword" and target.keyword is None:
+                raise ValueError(f"{where}.keyword: missing, and text_targets is 'keyword'")
+        for name, group in self.groups.items():
+            refuse_duplicates((p.prompt for p in group.prompts), f"groups.{name}.prompts: prompt used twice")
+            refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
+            refuse_duplicates((p.pair for p in group.prompts if p.pair), f"groups.{name}.prompts: pair used twice")
+        self._check_pairs()
+        return self
+
+    def _check_pairs(self) -> None:
+        """Either every prompt of A and B belongs to a pair that the other has too, or none does."""
+        pairs = [{p.pair for p in self.groups[name].prompts} for name in (self.axis.a, self.axis.b)]
+        if pairs[0] != pairs[1]:
+            odd = sorted(str(pair or "(no pair)") for pair in pairs[0] ^ pairs[1])
+            raise ValueError(
+                f"groups: the prompts of {self.axis.a} and {self.axis.b} are not matched: {', '.join(odd)}; "
+                "give each prompt a 'pair' that both groups have, or give none"
+            )
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All targets, category by category."""
+        return tuple(target for _, target in self.categorised_targets())
+
+    def categorised_targets(self) -> tuple[tuple[str, Target], ...]:
+        """All (category name, target) pairs in order."""
+        return tuple((name, target) for name, cat in self.categories.items() for target in cat.targets)
+
+    def text_of(self, target: Target) -> str:
+        """The text that stands for a target: its prompt, or its keyword verbatim."""
+        return target.prompt if self.text_targets == "prompt" else str(target.keyword)
+
+    def label_of(self, group: str) -> str:
+        """The group's label for people."""
+        return (self.groups[group].label or group) if group in self.groups else group
+
+    def questions(self) -> Iterator[Question]:
+        """The targets' prompts, then the groups' prompts."""
+        for category, target in self.categorised_targets():
+            yield Question(target.prompt, "target", target.name, category, images=self.images.target)
+        for name, group in self.groups.items():
+            for attribute in group.prompts:
+                yield Question(attribute.prompt, "attribute", group=name, images=self.images.attribute)
+
+    def texts(self) -> list[str]:
+        """Targets' texts, attribute prompts, words."""
+        texts = [self.text_of(target) for target in self.targets]
+        for group in self.groups.values():
+            texts += [attribute.prompt for attribute in group.prompts]
+            texts += group.words
+        return list(dict.fromkeys(texts))
+
+    def images_in_words(self) -> str:
+        """``"20 a target, 16 an attribute prompt"``."""
+        return f"{self.images.target} a target, {self.images.attribute} an attribute prompt"
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        """Groups with their prompts and words, then targets."""
+        groups = tuple(
+            (name, "\n".join(p.prompt for p in group.prompts), ", ".join(group.words))
+            for name, group in self.groups.items()
+        )
+        targets = tuple(
+            (category, target.name, target.prompt, target.stereotype or "")
+            for category, target in self.categorised_targets()
+        )
+        return (
+            Sheet(f"{self.images.attribute} images an attribute prompt", ("group", "prompts", "words"), groups),
+            Sheet(f"{self.images.target} images a target", ("category", "target", "prompt", "stereotype"), targets),
+        )
+
+    def _changed(self, **options: Any) -> dict[str, Any]:
+        changed: dict[str, Any] = self.model_dump()
+        if "images" in options:
+            changed["images"]["target"] = options["images"]
+        if "text_targets" in options:
+            changed["text_targets"] = options["text_targets"]
+        return changed
