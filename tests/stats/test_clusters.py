@@ -1,0 +1,88 @@
+"""Clustered means, shares and their contrasts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+
+from clinometer.errors import InvalidInputError
+from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
+
+
+def test_mean_is_the_t_interval_of_scipy() -> None:
+    values = np.random.default_rng(1).normal(3, 2, 17)
+    expected = stats.ttest_1samp(values, 0).confidence_interval()
+    found = cluster_mean(values)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_mean_leaves_out_what_is_missing() -> None:
+    assert cluster_mean([1.0, np.nan, 2.0]) == cluster_mean([1.0, 2.0])
+
+
+@pytest.mark.parametrize(("values", "n", "reason"), [([], 0, "nothing"), ([2.0], 1, "one cluster")])
+def test_too_few_clusters_have_no_interval_and_a_reason(values: list[float], n: int, reason: str) -> None:
+    found = cluster_mean(values)
+    assert found.n == n and np.isnan(found.low) and reason in found.reason
+
+
+@pytest.mark.parametrize("hits", [0, 1, 9, 24, 25])
+def test_share_of_single_answers_is_clopper_pearson(hits: int) -> None:
+    # with one answer a cluster, s²/n = p(1 − p)/(n − 1): n_eff is n − 1, held up to n
+    found = cluster_share([1.0] * hits + [0.0] * (25 - hits))
+    low, high = proportion_confint(hits, 25, method="beta")
+    assert (found.low, found.high) == pytest.approx((low, high))
+
+
+def test_answers_that_agree_within_clusters_count_once() -> None:
+    single = cluster_share([0, 0, 1, 1, 1, 0, 1, 0], 1)
+    repeated = cluster_share([0, 0, 1, 1, 1, 0, 1, 0], 4)
+    assert (single.low, single.high) == (repeated.low, repeated.high)
+
+
+def test_answers_that_vary_within_clusters_count_each() -> None:
+    found = cluster_share([0.5] * 10, 2)
+    assert (found.low, found.high) == pytest.approx(proportion_confint(10, 20, method="beta"))
+
+
+def test_share_covers_under_clustering() -> None:
+    rng = np.random.default_rng(3)
+    covered = 0
+    for _ in range(1000):
+        p = rng.beta(0.3, 0.7, 25)  # clusters differ strongly; their mean is 0.3
+        found = cluster_share(rng.binomial(4, p) / 4, 4)
+        covered += found.low <= 0.3 <= found.high
+    assert covered >= 940
+
+
+def test_share_refuses_what_is_no_share() -> None:
+    with pytest.raises(InvalidInputError, match="shares"):
+        cluster_share([0.5, 1.5])
+
+
+def test_contrast_of_wilson_intervals_is_newcombes() -> None:
+    parts = []
+    for count, n in ((15, 40), (8, 50)):
+        low, high = proportion_confint(count, n, method="wilson")
+        parts.append(ClusterEstimate(count / n, low, high, n))
+    found = contrast(parts, [1, -1])
+    expected = confint_proportions_2indep(15, 40, 8, 50, method="newcomb", compare="diff")
+    assert (found.low, found.high) == pytest.approx(expected)
+
+
+def test_contrast_turns_with_its_sign() -> None:
+    parts = [cluster_share([0, 0, 1, 1, 1]), cluster_share([0, 0, 0, 0, 1])]
+    one, other = contrast(parts, [1, -1]), contrast(parts, [-1, 1])
+    assert (one.value, one.low, one.high) == pytest.approx((-other.value, -other.high, -other.low))
+
+
+def test_contrast_of_two_zero_rates_is_uncertain_all_the_same() -> None:
+    found = contrast([cluster_share([0.0] * 25), cluster_share([0.0] * 25)], [1, -1])
+    assert found.value == 0 and found.low < -0.1 and found.high > 0.1
+
+
+def test_contrast_of_nothing_says_why() -> None:
+    found = contrast([cluster_share([]), cluster_share([1.0])], [1, -1])
+    assert np.isnan(found.value) and found.reason == "nothing was measured"
