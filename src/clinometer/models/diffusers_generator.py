@@ -11,16 +11,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
 from clinometer._torch import is_out_of_memory, torch
 from clinometer.models.conditioning import Conditioning
+from clinometer.models.diffusers_denoiser import DiffusersDenoiser
 from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 from clinometer.models.weights import describe
+
+if TYPE_CHECKING:
+    from clinometer.models.diffusers_editor import DiffusersEditor
 
 REFUSED = "the pipeline's safety checker flagged it"
 NOT_FINITE = "the model returned values that are not finite; try dtype float32"
@@ -57,11 +61,36 @@ class DiffusersGenerator:
         while batch := list(islice(source, self.batch_size)):
             yield from self._attempt(batch)
 
+    def denoiser(self) -> DiffusersDenoiser:
+        """Return the same pipeline as a measure of how well it denoises an image: what classifies with it.
+
+        Raises
+        ------
+        ModelError
+            Its scheduler or its network is of a kind that cannot be scored.
+        """
+        size = self._call.get("height"), self._call.get("width")
+        return DiffusersDenoiser(self.pipeline, self.card, size=size, batch_size=self.batch_size)
+
+    def editor(self) -> DiffusersEditor:
+        """Return the same pipeline as an editor of images.
+
+        Raises
+        ------
+        ModelError
+            It has no image-to-image pipeline.
+        """
+        from clinometer.models.diffusers_editor import editor_of
+
+        return editor_of(
+            self.pipeline, self.card, call=self._call, conditioning=self._conditioning, batch_size=self.batch_size
+        )
+
     def _attempt(self, batch: Sequence[GenerationRequest]) -> Iterator[GenerationResult]:
         """Draw a batch; where that fails, draw its halves (out of memory) or its images one by one."""
         started = perf_counter()
         try:
-            results = self._draw(batch)
+            results = self._results(batch)
         except Exception as error:  # whatever a model's code raises: the run goes on and the reason is kept
             reason, out_of_memory = describe(error), is_out_of_memory(error)
         else:
@@ -80,11 +109,15 @@ class DiffusersGenerator:
         for start in range(0, len(batch), size):
             yield from self._attempt(batch[start : start + size])
 
-    def _draw(self, batch: Sequence[GenerationRequest]) -> list[GenerationResult]:
+    def _results(self, batch: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """Draw a batch in one pipeline call."""
         started = perf_counter()
         arguments = self._conditioning([each.prompt for each in batch], [each.seed for each in batch])
         output = self.pipeline(**self._call, **arguments, output_type="np")
+        return self._judged(batch, output, started)
+
+    def _judged(self, batch: Sequence[GenerationRequest], output: Any, started: float) -> list[GenerationResult]:
+        """Judge each image of a call's output; ``started`` is when the call began."""
         seconds = (perf_counter() - started) / len(batch)
         flags = getattr(output, "nsfw_content_detected", None) or [False] * len(batch)
         drawn = zip(batch, output.images, flags, strict=True)

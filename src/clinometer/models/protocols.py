@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from PIL.Image import Image
 
+    from clinometer._torch import torch
+
 Status = Literal["ok", "refused", "failed", "blank"]
 
 
@@ -59,6 +61,14 @@ class GenerationRequest:
 
 
 @dataclass(frozen=True)
+class EditRequest(GenerationRequest):
+    """One image to change towards a prompt; ``strength`` in (0, 1], of which 1 keeps nothing of the image."""
+
+    image: Image
+    strength: float
+
+
+@dataclass(frozen=True)
 class GenerationResult:
     """One image drawn, or the reason why there is none."""
 
@@ -80,6 +90,17 @@ class Generator(Protocol):
         ...
 
 
+class Editor(Protocol):
+    """Changes images towards prompts."""
+
+    card: Card
+    batch_size: int
+
+    def edit(self, requests: Iterable[EditRequest]) -> Iterator[GenerationResult]:
+        """Yield a result for each request, in any order."""
+        ...
+
+
 class Encoder(Protocol):
     """Embeds images and texts in one space."""
 
@@ -91,4 +112,30 @@ class Encoder(Protocol):
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Embed texts: (n, d) float32, not normalised."""
+        ...
+
+
+class Denoiser(Protocol):
+    """Says how well a diffusion model denoises an image under a prompt.
+
+    ``batch_size`` rows fill a call of the network. ``tolerance`` is the relative difference of two mean errors that
+    rounding may make or unmake, when the rows fall into other batches.
+    """
+
+    card: Card
+    batch_size: int
+    tolerance: float
+
+    def encode_images(self, images: Sequence[Image]) -> torch.Tensor:
+        """Encode images as the model denoises them: (n, …) float32 on the CPU."""
+        ...
+
+    def timesteps(self, fractions: torch.Tensor) -> torch.Tensor:
+        """Map fractions in [0, 1) of the noise schedule to the model's timesteps."""
+        ...
+
+    def errors(
+        self, latents: torch.Tensor, timesteps: torch.Tensor, noise: torch.Tensor, prompts: Sequence[str]
+    ) -> np.ndarray:
+        """Measure the mean squared denoising error of each row: (n,) float32."""
         ...

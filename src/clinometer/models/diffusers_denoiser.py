@@ -1,0 +1,156 @@
+"""How well a diffusers pipeline denoises an image under a prompt: the measure of the diffusion classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from clinometer._torch import torch
+from clinometer.errors import ModelError
+from clinometer.models.backbone import ConditionedNetwork
+from clinometer.models.noising import Noising, Weighting, noising_of
+from clinometer.models.protocols import Card
+from clinometer.models.weights import describe
+
+TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
+"""By precision, the relative difference of two mean errors that other batches may make or unmake."""
+
+
+class DiffusersDenoiser:
+    """The denoising error of a diffusers text-to-image pipeline, UNet or transformer.
+
+    Parameters
+    ----------
+    pipeline : a loaded pipeline, on its device.
+    card : what it is; the card of the generator over the same pipeline.
+    size : height and width that images are brought to.
+    batch_size : rows (an image at a timestep under a prompt) a call of the network.
+    weighting : ``"target"`` scores what the model was trained to predict; ``"epsilon"`` turns every error into one of
+        the noise, as the paper writes it. For an ε-model they are the same.
+    """
+
+    def __init__(
+        self,
+        pipeline: Any,
+        card: Card,
+        *,
+        size: tuple[int | None, int | None],
+        batch_size: int,
+        weighting: Weighting = "target",
+    ) -> None:
+        self.card = card
+        self.batch_size = batch_size
+        self.pipeline = pipeline
+        self.noising: Noising = noising_of(pipeline.scheduler)
+        self.tolerance = TOLERANCES.get(pipeline.dtype, TOLERANCES[torch.bfloat16])
+        self._weighting: Weighting = weighting
+        height, width = size
+        if height is None or width is None:
+            raise ModelError(
+                f"a {type(pipeline).__name__} does not say what size its images have; it cannot classify any"
+            )
+        self._size = height, width
+        self._network = ConditionedNetwork(pipeline, {"height": height, "width": width})
+
+    def timesteps(self, fractions: torch.Tensor) -> torch.Tensor:
+        """Map fractions in [0, 1) of the noise schedule to the model's timesteps."""
+        return self.noising.timesteps(fractions)
+
+    def encode_images(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        """Encode images: (n, …) float32 latents on the CPU, the most probable ones, no draw.
+
+        An image of another size is cut to the model's proportions about its centre and resized (bicubic).
+        """
+        height, width = self._size
+        fitted = [ImageOps.fit(each.convert("RGB"), (width, height), Image.Resampling.BICUBIC) for each in images]
+        pixels = torch.from_numpy(np.stack([np.asarray(each, np.float32) for each in fitted]) / 127.5 - 1)
+        vae = getattr(self.pipeline, "vae", None)
+        pixels = pixels.permute(0, 3, 1, 2)
+        if vae is None:
+            return pixels.contiguous()  # it denoises pixels
+        with torch.inference_mode(), _precise(vae):
+            # one at a time: a convolution's rounding may depend on the size of its batch
+            return torch.cat([_encode(vae, each[None]) for each in pixels])
+
+    def errors(
+        self, latents: torch.Tensor, timesteps: torch.Tensor, noise: torch.Tensor, prompts: Sequence[str]
+    ) -> np.ndarray:
+        """Mean squared denoising error of each row: (n,) float32.
+
+        ::
+
+            e = w_t · mean (target(x, ε, t) − f(x_t, t, c))²        mean over the elements of the latents
+
+        Each row is computed from its own arguments; which rows share a batch changes it by rounding alone.
+
+        Parameters
+        ----------
+        latents : (n, …) clean latents x, as of `encode_images`.
+        timesteps : (n,) as of `timesteps`.
+        noise : (n, …) float32 standard normal ε.
+        prompts : (n,) the text c of each row.
+
+        Raises
+        ------
+        ModelError
+            The pipeline cannot be started on a prompt, or shows its network something that is not known here.
+        """
+        rows = self._network.rows(prompts)
+        chunks = [slice(start, start + self.batch_size) for start in range(0, len(rows), self.batch_size)]
+        with torch.inference_mode():
+            parts = [self._errors(latents[c], timesteps[c], noise[c], rows[c]) for c in chunks]
+        return np.concatenate(parts) if parts else np.empty(0, np.float32)
+
+    def _errors(
+        self, latents: torch.Tensor, timesteps: torch.Tensor, noise: torch.Tensor, rows: torch.Tensor
+    ) -> np.ndarray:
+        noised = self._packed(self.noising.noised(latents, noise, timesteps))
+        target = self._packed(self.noising.target(latents, noise, timesteps))
+        predicted = self._network(noised, timesteps, rows)
+        squares = (predicted - target.to(predicted.device)).square().flatten(1).mean(dim=1).cpu()
+        return np.asarray((self.noising.weights(timesteps, self._weighting) * squares).numpy(), np.float32)
+
+    def _packed(self, latents: torch.Tensor) -> torch.Tensor:
+        """Lay latents out as the network takes them: as they are, or as rows of patches (FLUX)."""
+        expected = self._network.latent_shape
+        if tuple(latents.shape[1:]) == expected:
+            return latents
+        pack = getattr(self.pipeline, "_pack_latents", None)
+        packed = pack(latents, *latents.shape) if pack is not None and latents.ndim == 4 else latents
+        if tuple(packed.shape[1:]) != expected:
+            raise ModelError(
+                f"a {type(self.pipeline).__name__} denoises latents of shape {expected}, and its VAE makes "
+                f"{tuple(latents.shape[1:])}; how one becomes the other is not known here"
+            )
+        return torch.as_tensor(packed)
+
+
+@contextmanager
+def _precise(vae: Any) -> Iterator[None]:
+    """Let a VAE that overflows in float16 compute in float32, as its pipeline does."""
+    upcast = bool(vae.config.get("force_upcast")) and vae.dtype == torch.float16
+    if upcast:
+        vae.to(torch.float32)
+    try:
+        yield
+    finally:
+        if upcast:
+            vae.to(torch.float16)
+
+
+def _encode(vae: Any, pixels: torch.Tensor) -> torch.Tensor:
+    """Encode one image as the networks of its pipeline expect it."""
+    config = vae.config
+    if config.get("latents_mean") is not None:
+        raise ModelError(f"a {type(vae).__name__} scales each channel of its latents apart; it is not supported")
+    try:
+        encoded = vae.encode(pixels.to(vae.device, vae.dtype))
+    except (RuntimeError, ValueError) as error:
+        raise ModelError(f"a {type(vae).__name__} cannot encode an image: {describe(error)}") from error
+    latents = encoded.latent_dist.mode() if hasattr(encoded, "latent_dist") else encoded.latent
+    shifted = latents.float() - (config.get("shift_factor") or 0.0)
+    return torch.as_tensor(shifted * float(config.get("scaling_factor") or 1.0)).cpu()
