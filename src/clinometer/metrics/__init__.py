@@ -23,6 +23,17 @@ from clinometer.metrics.skin import (
     tone_class,
 )
 from clinometer.metrics.study import Design, EncoderEmbeddings, TargetDesign, mcas_study
+from clinometer.metrics.t2iat import (
+    AssociationDesign,
+    AssociationEmbeddings,
+    AssociationStudy,
+    Density,
+    DesignedTest,
+    DifferentialAssociation,
+    association_study,
+    differential_association,
+    effect_magnitude,
+)
 from clinometer.metrics.verdict import verdict
 from clinometer.metrics.weat import Weat, weat
 from clinometer.metrics.xmcas import CENTROID, UNBIASED_ANGLE, Xmcas, xmcas
@@ -33,8 +44,14 @@ __all__ = [
     "CENTROID",
     "MODALITIES",
     "UNBIASED_ANGLE",
+    "AssociationDesign",
+    "AssociationEmbeddings",
+    "AssociationStudy",
     "Curve",
+    "Density",
     "Design",
+    "DesignedTest",
+    "DifferentialAssociation",
     "EncoderEmbeddings",
     "Mcas",
     "Score",
@@ -45,10 +62,13 @@ __all__ = [
     "Xmcas",
     "association_direction",
     "association_scores",
+    "association_study",
     "bias_amplification",
     "choice_association",
     "delta_alpha_curve",
+    "differential_association",
     "diffusion_bias",
+    "effect_magnitude",
     "image_associations",
     "individual_typology_angle",
     "mcas",

@@ -1,0 +1,325 @@
+"""T2IAT: whether a model ties one concept more closely to an attribute than another.
+
+Wang, Liu, Di, Liu & Wang, *T2IAT* (Findings of ACL 2023), equations 1–4. Each prompt of a concept is drawn three times
+over: as it is (neutral), with attribute A, with attribute B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, isnan, nan
+from typing import Literal
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.t2iat.draws import Draws, bootstrap_draws
+from clinometer.metrics.t2iat.sets import SetPair, pair_sets, prompt_set
+from clinometer.stats.bootstrap import percentile_interval
+from clinometer.stats.permutation import (
+    EXACT_LIMIT,
+    MEET_IN_THE_MIDDLE_LIMIT,
+    Alternative,
+    permute_labels,
+    split_test,
+)
+
+Unit = Literal["prompt", "image"]
+Magnitude = Literal["negligible", "small", "medium", "large", ""]
+
+ONE_PROMPT = "one prompt in each set: every way to split two prompts has the same |S|"
+
+
+@dataclass(frozen=True)
+class DifferentialAssociation:
+    """A T2IAT test; positive: X is nearer to A, against B, than Y is.
+
+    Attributes
+    ----------
+    statistic : S(X, Y, A, B), see :func:`differential_association`.
+    low, high : 95 % interval of S; images resampled within their prompts, prompts fixed.
+    stimulus_low, stimulus_high : 95 % interval of S that resamples the prompts, with their images.
+    effect_size : Cohen's d, over the two-group pooled standard deviation of the images' associations.
+    effect_size_low, effect_size_high, effect_size_stimulus_low, effect_size_stimulus_high : its two intervals.
+    p_value, exact, n_splits, p_error : the permutation test; ``p_error`` is the Monte-Carlo error, 0 when exact.
+    alternative, unit : its side, and what was permuted.
+    association_x, association_y : the two means that S is the difference of.
+    n_prompts_x, n_prompts_y, n_x, n_y : prompts, and neutral images, of each set.
+    n_a, n_b : images with each attribute, of both sets together.
+    left_out : prompts that had no neutral images, or none with one of the attributes, and so count nowhere.
+    reason : why a number is NaN; empty when none is.
+    """
+
+    statistic: float = nan
+    low: float = nan
+    high: float = nan
+    stimulus_low: float = nan
+    stimulus_high: float = nan
+    effect_size: float = nan
+    effect_size_low: float = nan
+    effect_size_high: float = nan
+    effect_size_stimulus_low: float = nan
+    effect_size_stimulus_high: float = nan
+    p_value: float = nan
+    exact: bool = False
+    n_splits: int = 0
+    p_error: float = nan
+    alternative: Alternative = "two-sided"
+    unit: Unit = "prompt"
+    association_x: float = nan
+    association_y: float = nan
+    n_prompts_x: int = 0
+    n_prompts_y: int = 0
+    n_x: int = 0
+    n_y: int = 0
+    n_a: int = 0
+    n_b: int = 0
+    left_out: int = 0
+    reason: str = ""
+
+    @property
+    def magnitude(self) -> Magnitude:
+        """Cohen's word for |d|: negligible below 0.2, small, medium from 0.5, large from 0.8."""
+        return effect_magnitude(self.effect_size)
+
+
+def effect_magnitude(d: float) -> Magnitude:
+    """Cohen's word for an effect size.
+
+    >>> effect_magnitude(-0.6)
+    'medium'
+    """
+    if isnan(d):
+        return ""
+    return "negligible" if abs(d) < 0.2 else "small" if abs(d) < 0.5 else "medium" if abs(d) < 0.8 else "large"
+
+
+def differential_association(
+    *,
+    x: Sequence[np.ndarray],
+    x_a: Sequence[np.ndarray],
+    x_b: Sequence[np.ndarray],
+    y: Sequence[np.ndarray],
+    y_a: Sequence[np.ndarray],
+    y_b: Sequence[np.ndarray],
+    unit: Unit = "prompt",
+    alternative: Alternative = "two-sided",
+    method: Literal["auto", "exact", "sampled"] = "auto",
+    permutations: int = 99_999,
+    resamples: int = 9_999,
+    rng: np.random.Generator | int | None = 0,
+) -> DifferentialAssociation:
+    """Differential association of concepts X and Y with attributes A and B.
+
+    ::
+
+        Asc(x, Xᴬ, Xᴮ) = mean_{a∈Xᴬ} cos(x, a) − mean_{b∈Xᴮ} cos(x, b)                   in [−2, 2]
+        S(X, Y, A, B)  = mean_{x∈X} Asc(x, Xᴬ, Xᴮ) − mean_{y∈Y} Asc(y, Yᴬ, Yᴮ)           in [−4, 4]
+        d              = S / s,  s² = ((n_x − 1)·s_x² + (n_y − 1)·s_y²) / (n_x + n_y − 2)
+
+    Wang et al. (2023), eq. 1–4. Prompts weigh equally: with ``u_p, a_p, b_p`` the means of the unit vectors of prompt
+    p's images and ``G_pq = u_p · (a_q − b_q)``, the mean over X is ``mean_{p,q∈X} G_pq``. So an image that could not
+    be made shifts no prompt's weight. ``s_x, s_y`` are the standard deviations of Asc over images.
+
+    p permutes the prompts over the two sets, keeping their sizes. A prompt takes its neutral and its attribute images
+    along, so Asc is computed anew against the mixed set's own attribute images: ``S`` of a split is a quadratic form
+    of G. ``unit="image"`` shuffles the fixed associations of images instead; it takes the images of one prompt for
+    independent and is anti-conservative.
+
+    Parameters
+    ----------
+    x, y : for each prompt, an (images × dim) array of its neutral images.
+    x_a, x_b, y_a, y_b : for each prompt in the same order, its images with attribute A, and with B.
+    alternative : ``"two-sided"`` compares |S|, as the paper does; ``"greater"`` asks for large S.
+    method, permutations, rng : as in the permutation tests of ``clinometer.stats``.
+    resamples : bootstrap replicates of the intervals; 0 leaves them out.
+
+    Returns
+    -------
+    DifferentialAssociation
+        Numbers that cannot be computed are NaN and ``reason`` says why: no prompt left in a set, an embedding that is
+        not finite or is zero, no spread to divide by, one prompt in each set (p), one image in a prompt (interval).
+
+    Raises
+    ------
+    InvalidInputError
+        Lists of different lengths, arrays that are not two-dimensional or whose dimensions differ, an unknown option.
+    """
+    if unit not in ("prompt", "image"):
+        raise InvalidInputError(f"unit: expected 'prompt' or 'image', found {unit!r}")
+    _require_one_width([*x, *x_a, *x_b, *y, *y_a, *y_b])
+    pair = pair_sets(prompt_set(x, x_a, x_b, name="x"), prompt_set(y, y_a, y_b, name="y"))
+    return pair_association(
+        pair, unit=unit, alternative=alternative, method=method, permutations=permutations, resamples=resamples, rng=rng
+    )
+
+
+def pair_association(
+    pair: SetPair,
+    *,
+    unit: Unit = "prompt",
+    alternative: Alternative = "two-sided",
+    method: Literal["auto", "exact", "sampled"] = "auto",
+    permutations: int = 99_999,
+    resamples: int = 9_999,
+    rng: np.random.Generator | int | None = 0,
+) -> DifferentialAssociation:
+    """:func:`differential_association` of sets whose cosines are at hand."""
+    x, y = pair.x, pair.y
+    counts = DifferentialAssociation(
+        alternative=alternative,
+        unit=unit,
+        n_prompts_x=x.n_prompts,
+        n_prompts_y=y.n_prompts,
+        n_x=x.n_images,
+        n_y=y.n_images,
+        n_a=sum(x.sizes_a) + sum(y.sizes_a),
+        n_b=sum(x.sizes_b) + sum(y.sizes_b),
+        left_out=x.left_out + y.left_out,
+        reason=pair.reason,
+    )
+    if pair.reason:
+        return counts
+    children = np.random.default_rng(rng).spawn(2)
+    found = _estimate(counts, pair)
+    found = _permutation(found, pair, method, permutations, children[0])
+    return _intervals(found, pair, resamples, children[1]) if resamples else found
+
+
+def _estimate(found: DifferentialAssociation, pair: SetPair) -> DifferentialAssociation:
+    x, y = pair.x.association, pair.y.association
+    statistic = x - y
+    spread = pooled_deviation(pair.x.image_associations, pair.y.image_associations)
+    tied = not spread > 1e-12
+    return replace(
+        found,
+        statistic=statistic,
+        association_x=x,
+        association_y=y,
+        effect_size=nan if tied else statistic / spread,
+        reason=_joined(found.reason, "effect size: all images associate alike, no spread to divide by" if tied else ""),
+    )
+
+
+def pooled_deviation(x: np.ndarray, y: np.ndarray) -> float:
+    """Two-group pooled standard deviation, ddof 1 in each group; 0 where neither group has two values."""
+    freedom = len(x) + len(y) - 2
+    squares = sum(float(np.sum((values - values.mean()) ** 2)) for values in (x, y))
+    return float(np.sqrt(squares / freedom)) if freedom > 0 else 0.0
+
+
+def _permutation(
+    found: DifferentialAssociation,
+    pair: SetPair,
+    method: Literal["auto", "exact", "sampled"],
+    permutations: int,
+    rng: np.random.Generator,
+) -> DifferentialAssociation:
+    if found.unit == "prompt" and found.n_prompts_x == found.n_prompts_y == 1:
+        return replace(found, reason=_joined(found.reason, f"p: {ONE_PROMPT}"))
+    if found.unit == "image":
+        return _image_permutation(found, pair, method, permutations, rng)
+    from clinometer.stats.permutation import quadratic_permutation_test
+
+    test = quadratic_permutation_test(
+        pair.gram,
+        sizes=(found.n_prompts_x, found.n_prompts_y),
+        alternative=found.alternative,
+        method=method,
+        permutations=permutations,
+        rng=rng,
+    )
+    return replace(
+        found,
+        p_value=float(np.squeeze(test.p_value)),
+        exact=bool(test.exact),
+        n_splits=int(test.n_splits),
+        p_error=float(np.squeeze(test.standard_error)),
+    )
+
+
+def _image_permutation(
+    found: DifferentialAssociation,
+    pair: SetPair,
+    method: Literal["auto", "exact", "sampled"],
+    permutations: int,
+    rng: np.random.Generator,
+) -> DifferentialAssociation:
+    values = np.concatenate([pair.x.image_associations, pair.y.image_associations])[None]
+    labels = np.arange(values.shape[1]) < found.n_x
+    if method != "sampled" and values.shape[1] <= MEET_IN_THE_MIDDLE_LIMIT:
+        test = split_test(values, labels, alternative=found.alternative)
+    elif method == "exact":
+        raise InvalidInputError(
+            f"method: {values.shape[1]} images have too many splits to count (at most {MEET_IN_THE_MIDDLE_LIMIT} "
+            "images); use 'auto' or 'sampled', or unit='prompt'"
+        )
+    else:
+        limit = 0 if method == "sampled" else EXACT_LIMIT
+        test = permute_labels(
+            values, labels, alternative=found.alternative, n_permutations=permutations, exact_limit=limit, rng=rng
+        )
+    return replace(
+        found,
+        p_value=float(test.p_value[0]),
+        exact=test.exact,
+        n_splits=test.n_splits,
+        p_error=float(test.standard_error[0]),
+    )
+
+
+def _intervals(
+    found: DifferentialAssociation, pair: SetPair, resamples: int, rng: np.random.Generator
+) -> DifferentialAssociation:
+    """Both intervals of S and of d."""
+    images, prompts = rng.spawn(2)
+    within = _centred_intervals(found, bootstrap_draws(pair, resamples, images, prompts=False))
+    across = _centred_intervals(found, bootstrap_draws(pair, resamples, prompts, prompts=True))
+    few = [
+        "interval over images: a prompt has one image only" if isnan(within[0]) else "",
+        "interval over prompts: a set has one prompt only" if isnan(across[0]) else "",
+    ]
+    return replace(
+        found,
+        low=within[0],
+        high=within[1],
+        effect_size_low=within[2],
+        effect_size_high=within[3],
+        stimulus_low=across[0],
+        stimulus_high=across[1],
+        effect_size_stimulus_low=across[2],
+        effect_size_stimulus_high=across[3],
+        reason=_joined(found.reason, *few),
+    )
+
+
+def _centred_intervals(found: DifferentialAssociation, draws: Draws) -> tuple[float, float, float, float]:
+    """Ends of the intervals of S and d.
+
+    The mean of the replicates of a quadratic form is off by its diagonal, ``Σ_p var(w_p)·G_pp``; the replicates are
+    therefore moved onto the estimate before their percentiles are taken.
+    """
+    ends: list[float] = []
+    for estimate, replicates in ((found.statistic, draws.statistic), (found.effect_size, draws.effect_size)):
+        if not isfinite(estimate) or not np.isfinite(replicates).all():
+            ends += [nan, nan]
+            continue
+        interval = percentile_interval(replicates - replicates.mean() + estimate)
+        ends += [float(interval.low), float(interval.high)]
+    return ends[0], ends[1], ends[2], ends[3]
+
+
+def _joined(*reasons: str) -> str:
+    return "; ".join(reason for reason in reasons if reason)
+
+
+def _require_one_width(arrays: Sequence[np.ndarray]) -> None:
+    widths = set()
+    for array in arrays:
+        if np.ndim(array) != 2:
+            raise InvalidInputError(f"embeddings: expected (images × dim) arrays, found shape {np.shape(array)}")
+        if len(array):
+            widths.add(np.shape(array)[1])
+    if len(widths) > 1:
+        raise InvalidInputError(f"embeddings: found dimensions {sorted(widths)}; use one encoder for all")

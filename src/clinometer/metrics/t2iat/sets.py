@@ -1,0 +1,170 @@
+"""The cosines that T2IAT rests on: of a set with its own attribute images, and of all its prompts with each other's.
+
+Everything after is a function of these, so several encoders are averaged here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError
+from clinometer.stats.association import unit_vectors
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """A concept's prompts, as one encoder sees their images.
+
+    Attributes
+    ----------
+    sizes, sizes_a, sizes_b : images of each prompt: neutral, with A, with B; all at least 1.
+    cosines_a, cosines_b : (neutral × A), (neutral × B) cosines within the set.
+    means, directions : (P × dim) ``u_p`` and ``a_p − b_p``; means of unit vectors, not normalised again.
+    left_out : prompts without neutral images, or without those of an attribute.
+    reason : why the set cannot be used; empty when it can.
+    """
+
+    sizes: tuple[int, ...]
+    sizes_a: tuple[int, ...]
+    sizes_b: tuple[int, ...]
+    cosines_a: np.ndarray
+    cosines_b: np.ndarray
+    means: np.ndarray
+    directions: np.ndarray
+    left_out: int = 0
+    reason: str = ""
+
+    @property
+    def n_prompts(self) -> int:
+        """Prompts that count."""
+        return len(self.sizes)
+
+    @property
+    def n_images(self) -> int:
+        """Neutral images."""
+        return sum(self.sizes)
+
+    @property
+    def image_associations(self) -> np.ndarray:
+        """Asc of every neutral image against the set's attribute images, prompts weighing equally: (n,)."""
+        found: np.ndarray = self.cosines_a @ equal_weights(self.sizes_a) - self.cosines_b @ equal_weights(self.sizes_b)
+        return found
+
+    @property
+    def association(self) -> float:
+        """Mean of Asc over the set, prompts weighing equally: ``mean_{p,q} G_pq``."""
+        return float(equal_weights(self.sizes) @ self.image_associations)
+
+
+@dataclass(frozen=True)
+class SetPair:
+    """Sets X and Y of one test.
+
+    Attributes
+    ----------
+    x, y : the sets.
+    gram : (P × P) ``G_pq = u_p · (a_q − b_q)`` over the prompts of X, then of Y.
+    reason : why there is no test; empty when there is one.
+    """
+
+    x: PromptSet
+    y: PromptSet
+    gram: np.ndarray
+    reason: str = ""
+
+
+def equal_weights(sizes: Sequence[int]) -> np.ndarray:
+    """Weights of images in prompts that weigh equally: 1 / (P · n_p), in order of the prompts."""
+    return np.repeat([1 / (len(sizes) * n) for n in sizes], sizes)
+
+
+def prompt_set(
+    neutral: Sequence[np.ndarray],
+    with_a: Sequence[np.ndarray],
+    with_b: Sequence[np.ndarray],
+    *,
+    name: str,
+) -> PromptSet:
+    """Bring the embeddings of a concept's prompts into the form that the tests use.
+
+    Raises
+    ------
+    InvalidInputError
+        The three lists differ in length.
+    """
+    if not len(neutral) == len(with_a) == len(with_b):
+        raise InvalidInputError(
+            f"{name}, {name}_a, {name}_b: expected one array a prompt in each, found {len(neutral)}, {len(with_a)} and "
+            f"{len(with_b)}"
+        )
+    parts = list(zip(neutral, with_a, with_b, strict=True))
+    whole = [prompt for prompt in parts if all(len(images) for images in prompt)]
+    reason = "" if whole else f"{name}: no prompt has neutral images and images with both attributes"
+    reason = reason or _unusable(whole, name)
+    if reason:
+        nothing = np.zeros((0, 0))
+        return PromptSet((), (), (), nothing, nothing, nothing, nothing, len(parts) - len(whole), reason)
+    units = [[unit_vectors(images) for images in prompt] for prompt in whole]
+    sizes = [tuple(len(prompt[role]) for prompt in units) for role in range(3)]
+    stacked = [np.concatenate([prompt[role] for prompt in units]) for role in range(3)]
+    means = [np.stack([prompt[role].mean(axis=0) for prompt in units]) for role in range(3)]
+    return PromptSet(
+        sizes=sizes[0],
+        sizes_a=sizes[1],
+        sizes_b=sizes[2],
+        cosines_a=stacked[0] @ stacked[1].T,
+        cosines_b=stacked[0] @ stacked[2].T,
+        means=means[0],
+        directions=means[1] - means[2],
+        left_out=len(parts) - len(whole),
+    )
+
+
+def _unusable(prompts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], name: str) -> str:
+    for order, prompt in enumerate(prompts):
+        for role, images in zip((name, f"{name}_a", f"{name}_b"), prompt, strict=True):
+            bad = int((~np.isfinite(images).all(axis=1)).sum())
+            if bad:
+                return f"{role}, prompt {order + 1}: {bad} of {len(images)} embeddings are not finite"
+            if not np.abs(images).max(axis=1).all():
+                return f"{role}, prompt {order + 1}: an embedding is zero and has no direction"
+    return ""
+
+
+def pair_sets(x: PromptSet, y: PromptSet) -> SetPair:
+    """X and Y with the Gram matrix of all their prompts."""
+    reason = "; ".join(part for part in (x.reason, y.reason) if part)
+    if reason:
+        return SetPair(x, y, np.zeros((0, 0)), reason)
+    gram = np.concatenate([x.means, y.means]) @ np.concatenate([x.directions, y.directions]).T
+    return SetPair(x, y, gram)
+
+
+def average_sets(sets: Sequence[PromptSet]) -> PromptSet:
+    """A set's cosines averaged over encoders; means and directions, which no average has, are left empty."""
+    broken = next((each for each in sets if each.reason), None)
+    if len(sets) == 1 or broken is not None:
+        return broken or sets[0]
+    nothing = np.zeros((0, 0))
+    return replace(
+        sets[0],
+        cosines_a=np.mean([each.cosines_a for each in sets], axis=0),
+        cosines_b=np.mean([each.cosines_b for each in sets], axis=0),
+        means=nothing,
+        directions=nothing,
+    )
+
+
+def average_pairs(pairs: Sequence[SetPair]) -> SetPair:
+    """A test's cosines averaged over encoders."""
+    broken = next((pair for pair in pairs if pair.reason), None)
+    if len(pairs) == 1 or broken is not None:
+        return broken or pairs[0]
+    return SetPair(
+        average_sets([pair.x for pair in pairs]),
+        average_sets([pair.y for pair in pairs]),
+        np.mean([pair.gram for pair in pairs], axis=0),
+    )

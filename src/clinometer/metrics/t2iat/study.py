@@ -1,0 +1,281 @@
+"""Every number of an association study, from each encoder's embeddings to rows of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from clinometer.metrics.records import Score
+from clinometer.metrics.t2iat.amplification import amplification_rows, overall_rows
+from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbeddings, DesignedTest
+from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
+from clinometer.metrics.t2iat.draws import set_draws
+from clinometer.metrics.t2iat.sets import PromptSet, average_pairs, average_sets, pair_sets, prompt_set
+from clinometer.metrics.t2iat.stimuli import (
+    Density,
+    StimulusCosines,
+    average_stimulus,
+    density,
+    distribution_rows,
+    image_estimate,
+    stimulus_cosines,
+    text_estimate,
+)
+from clinometer.metrics.t2iat.welch import Estimate
+from clinometer.metrics.verdict import verdict
+from clinometer.stats.bootstrap import percentile_interval
+from clinometer.stats.multiplicity import benjamini_hochberg
+
+PROMPT_TEST = "prompts permuted between X and Y with their images, two-sided"
+TEST_FAMILY = "differential associations of the suite"
+STIMULUS_TEST = "Welch t of the images' mean association against 0, two-sided"
+STIMULUS_FAMILY = "associations of the suite's stimuli"
+
+
+@dataclass(frozen=True)
+class AssociationStudy:
+    """Scores, and the distributions that the figures draw."""
+
+    scores: tuple[Score, ...]
+    densities: tuple[Density, ...]
+
+
+@dataclass(frozen=True)
+class _View:
+    """One encoder, or the average of all."""
+
+    encoder: str
+    sets: dict[str, list[PromptSet]]
+    stimuli: dict[str, StimulusCosines]
+
+
+def association_study(
+    embeddings: Sequence[AssociationEmbeddings], design: AssociationDesign, *, n_resamples: int, seed: int
+) -> AssociationStudy:
+    """Differential associations, associations of concepts and stimuli with their quartiles, amplification.
+
+    The first view is the average over encoders (``encoder="mean"``), the others the encoders one by one; all share
+    their resamples. q-values are within a view and a family.
+    """
+    views = _views(embeddings, design)
+    rows: list[Score] = []
+    for view in views:
+        found = [
+            *_test_rows(view, design, n_resamples, seed),
+            *_concept_rows(view, design, n_resamples, seed),
+            *_stimulus_rows(view, design),
+            *_amplification(view, design, seed),
+        ]
+        rows += _judged(_corrected(found), design)
+    densities = tuple(density(name, cosines.associations) for name, cosines in views[0].stimuli.items())
+    return AssociationStudy(tuple(rows), densities)
+
+
+def _views(embeddings: Sequence[AssociationEmbeddings], design: AssociationDesign) -> list[_View]:
+    names = [name for stimuli in design.concepts.values() for name in stimuli]
+    single = [
+        _View(
+            each.encoder,
+            {concept: [_prompt_set(each, design, concept)] for concept in design.concepts},
+            {name: stimulus_cosines(each, name, design.a, design.b) for name in names},
+        )
+        for each in embeddings
+    ]
+    mean = _View(
+        "mean",
+        {concept: [view.sets[concept][0] for view in single] for concept in design.concepts},
+        {name: average_stimulus([view.stimuli[name] for view in single]) for name in names},
+    )
+    return [mean, *single]
+
+
+def _prompt_set(embeddings: AssociationEmbeddings, design: AssociationDesign, concept: str) -> PromptSet:
+    stimuli = design.concepts[concept]
+    parts = [
+        [embeddings.neutral[name] for name in stimuli],
+        *([embeddings.attribute[name, group] for name in stimuli] for group in (design.a, design.b)),
+    ]
+    return prompt_set(*parts, name=concept)
+
+
+def _test_rows(view: _View, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+    rows: list[Score] = []
+    for order, test in enumerate(design.tests):
+        pairs = [pair_sets(x, y) for x, y in zip(view.sets[test.x], view.sets[test.y], strict=True)]
+        rng = np.random.default_rng([seed, order])
+        rows += _rows_of(pair_association(average_pairs(pairs), resamples=n_resamples, rng=rng), test, view.encoder)
+    return rows
+
+
+def _rows_of(found: DifferentialAssociation, test: DesignedTest, encoder: str) -> list[Score]:
+    left_out = f"{found.left_out} prompts without images are left out" if found.left_out else ""
+    about: dict[str, Any] = {
+        "metric": "t2iat",
+        "concept": test.name,
+        "encoder": encoder,
+        "n_target": found.n_x + found.n_y,
+        "n_a": found.n_a,
+        "n_b": found.n_b,
+        "reason": "; ".join(part for part in (found.reason, left_out) if part),
+    }
+    statistic = Score(
+        component="differential_association",
+        value=found.statistic,
+        low=found.low,
+        high=found.high,
+        stimulus_low=found.stimulus_low,
+        stimulus_high=found.stimulus_high,
+        p=found.p_value,
+        test=PROMPT_TEST,
+        p_exact=found.exact,
+        p_error=found.p_error,
+        n_splits=found.n_splits,
+        family=TEST_FAMILY,
+        **about,
+    )
+    effect_size = Score(
+        component="effect_size",
+        value=found.effect_size,
+        low=found.effect_size_low,
+        high=found.effect_size_high,
+        stimulus_low=found.effect_size_stimulus_low,
+        stimulus_high=found.effect_size_stimulus_high,
+        **about,
+    )
+    return [statistic, effect_size]
+
+
+def _concept_rows(view: _View, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+    """Mean association of each concept with its own attribute images: the two parts of S."""
+    rows = []
+    for order, (concept, sets) in enumerate(view.sets.items()):
+        held = average_sets(sets)
+        about: dict[str, Any] = {
+            "metric": "association",
+            "component": "mean",
+            "category": concept,
+            "encoder": view.encoder,
+            "n_target": held.n_images,
+            "n_a": sum(held.sizes_a),
+            "n_b": sum(held.sizes_b),
+        }
+        if held.reason:
+            rows.append(Score(reason=held.reason, **about))
+            continue
+        images, prompts = (
+            _interval_of_set(held, n_resamples, np.random.default_rng([seed, order, kind]), prompts=bool(kind))
+            for kind in (0, 1)
+        )
+        rows.append(
+            Score(
+                value=held.association,
+                low=images[0],
+                high=images[1],
+                stimulus_low=prompts[0],
+                stimulus_high=prompts[1],
+                reason="" if isfinite(prompts[0]) else "stimulus interval: the concept has one prompt only",
+                **about,
+            )
+        )
+    return rows
+
+
+def _interval_of_set(
+    held: PromptSet, n_resamples: int, rng: np.random.Generator, *, prompts: bool
+) -> tuple[float, float]:
+    draws = set_draws(held, n_resamples, rng, prompts=prompts).association
+    interval = percentile_interval(draws - draws.mean() + held.association)
+    return float(interval.low), float(interval.high)
+
+
+def _stimulus_rows(view: _View, design: AssociationDesign) -> list[Score]:
+    rows: list[Score] = []
+    for category, name in _named(design):
+        cosines = view.stimuli[name]
+        found = image_estimate(cosines, design)
+        low, high = found.interval()
+        rows.append(
+            Score(
+                metric="association",
+                component="mean",
+                value=found.value,
+                low=low,
+                high=high,
+                p=found.p_value(),
+                p_error=0.0,
+                test=STIMULUS_TEST,
+                family=STIMULUS_FAMILY,
+                reason=found.reason,
+                **_about(view, category, name),
+            )
+        )
+        rows += distribution_rows(name, category, view.encoder, cosines)
+    return rows
+
+
+def _amplification(view: _View, design: AssociationDesign, seed: int) -> list[Score]:
+    rows: list[Score] = []
+    arrows: dict[str, list[tuple[Estimate, Estimate]]] = {}
+    for category, name in _named(design):
+        cosines = view.stimuli[name]
+        head, tail = image_estimate(cosines, design), text_estimate(cosines, design)
+        arrows.setdefault(category, []).append((head, tail))
+        rows += amplification_rows(head, tail, **_about(view, category, name))
+    everything = {"all": [arrow for each in arrows.values() for arrow in each]}
+    for order, (category, each) in enumerate(({**arrows, **everything} if len(arrows) > 1 else everything).items()):
+        rows += overall_rows(each, np.random.default_rng([seed, order]), category=category, encoder=view.encoder)
+    return rows
+
+
+def _named(design: AssociationDesign) -> list[tuple[str, str]]:
+    """(concept, stimulus) pairs in order."""
+    return [(concept, name) for concept, stimuli in design.concepts.items() for name in stimuli]
+
+
+def _about(view: _View, category: str, stimulus: str) -> dict[str, Any]:
+    """What a row about a stimulus says of it, with its numbers of images."""
+    cosines = view.stimuli[stimulus]
+    return {
+        "concept": stimulus,
+        "category": category,
+        "encoder": view.encoder,
+        "n_target": cosines.image_a.shape[0],
+        "n_a": cosines.image_a.shape[1],
+        "n_b": cosines.image_b.shape[1],
+    }
+
+
+def _corrected(rows: Sequence[Score]) -> list[Score]:
+    """Rows with their q-values, each within its family (and, for overall rows, its component)."""
+    families: dict[tuple[str, str, str], list[int]] = {}
+    for order, row in enumerate(rows):
+        if row.family:
+            families.setdefault((row.metric, row.component, row.family), []).append(order)
+    found = list(rows)
+    for members in families.values():
+        q_values = benjamini_hochberg(np.array([rows[order].p for order in members]))
+        for order, q in zip(members, q_values, strict=True):
+            found[order] = replace(rows[order], q=float(q))
+    return found
+
+
+def _judged(rows: Sequence[Score], design: AssociationDesign) -> list[Score]:
+    """Rows with their verdicts: of tests by the interval over prompts, of stimuli by that over images."""
+    judge: dict[tuple[str, str], Callable[[Score], tuple[float, float]]] = {
+        ("t2iat", "differential_association"): lambda row: (row.stimulus_low, row.stimulus_high),
+        ("association", "mean"): lambda row: (row.low, row.high),
+    }
+    found = []
+    for row in rows:
+        ends = judge.get((row.metric, row.component))
+        if ends is None or not row.family:
+            found.append(row)
+            continue
+        low, high = ends(row)
+        words = verdict(value=row.value, low=low, high=high, q=row.q, a=design.a, b=design.b, margin=design.margin)
+        found.append(replace(row, verdict=words))
+    return found

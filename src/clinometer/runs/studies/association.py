@@ -1,0 +1,70 @@
+"""The association study: T2IAT from the embeddings of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from clinometer.metrics import AssociationDesign, AssociationEmbeddings, Density, DesignedTest, association_study
+from clinometer.runs.store import Run
+from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
+from clinometer.suites import AssociationSuite
+
+
+def score_association(run: Run, resamples: int) -> Scored:
+    """Every number of the association study, and the distributions that its figures draw."""
+    suite = suite_of(run, AssociationSuite)
+    embeddings = [association_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
+    found = association_study(embeddings, association_design(suite), n_resamples=resamples, seed=run.record["seed"])
+    return Scored(scores_table(found.scores), _curves(found.densities))
+
+
+def association_design(suite: AssociationSuite) -> AssociationDesign:
+    """The suite as the metrics see it: names, no prompts' texts."""
+    return AssociationDesign(
+        concepts={name: tuple(s.name for s in concept.stimuli) for name, concept in suite.concepts.items()},
+        tests=tuple(DesignedTest(test.name, test.x, test.y) for test in suite.tests),
+        a=suite.axis.a,
+        b=suite.axis.b,
+        margin=suite.margin,
+    )
+
+
+def association_embeddings(run: Run, suite: AssociationSuite, encoder: str) -> AssociationEmbeddings:
+    """One encoder's vectors, by stimulus and attribute."""
+    vectors, texts = embedded(run, encoder)
+    width = next(iter(vectors.values())).shape[0] if vectors else 1
+    held: dict[tuple[str, str], list[np.ndarray]] = {}
+    for sample in run.plan:
+        rows = held.setdefault((sample.concept, sample.group), [])
+        if sample.id in vectors:
+            rows.append(vectors[sample.id])
+
+    def stack(stimulus: str, group: str = "") -> np.ndarray:
+        rows = held.get((stimulus, group), [])
+        return np.stack(rows) if rows else np.zeros((0, width), np.float32)
+
+    neutral_texts, attribute_texts = suite.neutral_texts(), suite.attribute_texts()
+    return AssociationEmbeddings(
+        encoder=encoder,
+        neutral={name: stack(name) for name in neutral_texts},
+        attribute={key: stack(*key) for key in attribute_texts},
+        neutral_texts={name: texts[text] for name, text in neutral_texts.items()},
+        attribute_texts={key: np.stack([texts[text] for text in each]) for key, each in attribute_texts.items()},
+    )
+
+
+def _curves(densities: Sequence[Density]) -> pd.DataFrame:
+    """Densities point by point, and the images beyond the whiskers."""
+    columns = ("curve", "concept", "x", "y")
+    rows = [
+        row
+        for each in densities
+        for row in (
+            *(("association_density", each.stimulus, x, y) for x, y in zip(each.x, each.y, strict=True)),
+            *(("association_outlier", each.stimulus, x, 0.0) for x in each.outliers),
+        )
+    ]
+    return pd.DataFrame(rows, columns=list(columns)).astype({"curve": str, "concept": str, "x": float, "y": float})

@@ -1,0 +1,212 @@
+"""The suite of an association study (T2IAT): concepts, each drawn as it is and with the words of two attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+
+
+class AttributeWords(Strict):
+    """An attribute, or a group: the words that put it into a prompt."""
+
+    label: Name | None = None
+    words: tuple[Text, ...] = Field(min_length=1)
+
+
+class AttributePair(Strict):
+    """Which two attributes are compared; positive leans to ``a``."""
+
+    a: Name
+    b: Name
+
+
+class Stimulus(Strict):
+    """One word or phrase that stands for a concept. ``prompt`` is its neutral prompt where the template reads ill."""
+
+    name: Name
+    prompt: Text | None = None
+
+
+class StimulusSet(Strict):
+    """A concept: its stimuli, and the templates of its neutral prompts and of those with an attribute's word."""
+
+    label: Name | None = None
+    template: Text
+    attribute_template: Text
+    stimuli: tuple[Stimulus, ...] = Field(min_length=1)
+
+    @field_validator("stimuli", mode="before")
+    @classmethod
+    def _name_alone(cls, stimuli: Any) -> Any:
+        """A stimulus may be given as its name alone."""
+        if not isinstance(stimuli, list | tuple):
+            return stimuli
+        return [{"name": each} if isinstance(each, str) else each for each in stimuli]
+
+    @model_validator(mode="after")
+    def _check_templates(self) -> Self:
+        for field, holes in (("template", ("{stimulus}",)), ("attribute_template", ("{stimulus}", "{word}"))):
+            text = getattr(self, field)
+            missing = [hole for hole in holes if text.count(hole) != 1]
+            if missing:
+                raise ValueError(f"{field}: expected {missing[0]} once, found {text!r}")
+        return self
+
+    def neutral_prompt(self, stimulus: Stimulus) -> str:
+        """The prompt that names no attribute."""
+        return stimulus.prompt or self.template.replace("{stimulus}", stimulus.name)
+
+    def attribute_prompt(self, stimulus: Stimulus, word: str) -> str:
+        """The prompt with one word of an attribute."""
+        holes = {"{word}": word, "{stimulus}": stimulus.name}
+        head, first, rest = _first_hole(self.attribute_template, holes)
+        middle, second, tail = _first_hole(rest, holes)
+        return f"{head}{holes[first]}{middle}{holes[second]}{tail}"
+
+
+class DifferentialTest(Strict):
+    """A T2IAT test: does the model tie ``x`` more closely than ``y`` to attribute A?"""
+
+    name: Name
+    x: Name
+    y: Name
+
+
+class ImagesPerPrompt(Strict):
+    """Images of each stimulus: neutral, and with each attribute (dealt over its words in turn)."""
+
+    neutral: int = Field(10, ge=1)
+    attribute: int = Field(10, ge=1)
+
+
+class AssociationSuite(Suite):
+    """Whether concepts are tied to attributes: T2IAT's tests, associations of single stimuli, amplification.
+
+    ``margin`` is the |S| of a test, and the |Asc| of a stimulus, below which an association counts as none.
+    """
+
+    study: Literal["association"] = "association"
+    groups: dict[Name, AttributeWords] = Field(min_length=2)
+    axis: AttributePair
+    concepts: dict[Name, StimulusSet] = Field(min_length=1)
+    tests: tuple[DifferentialTest, ...] = ()
+    images: ImagesPerPrompt = ImagesPerPrompt()
+    margin: float | None = Field(None, gt=0)
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for role in ("a", "b"):
+            group = getattr(self.axis, role)
+            if group not in self.groups:
+                raise ValueError(f"axis.{role}: no group named {group!r}; groups are {', '.join(self.groups)}")
+        refuse_duplicates((self.axis.a, self.axis.b), "axis: a and b must differ; found twice")
+        refuse_duplicates((test.name for test in self.tests), "tests: name used twice")
+        for test in self.tests:
+            for role in ("x", "y"):
+                concept = getattr(test, role)
+                if concept not in self.concepts:
+                    raise ValueError(f"tests[{test.name}].{role}: no concept named {concept!r}")
+            refuse_duplicates((test.x, test.y), f"tests[{test.name}]: x and y must differ; found twice")
+        names = (stimulus.name for _, stimulus in self.stimuli())
+        refuse_duplicates(names, "concepts: stimulus used twice")
+        for name, group in self.groups.items():
+            refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
+        return self
+
+    def stimuli(self) -> tuple[tuple[str, Stimulus], ...]:
+        """All (concept, stimulus) pairs in order."""
+        return tuple((name, stimulus) for name, concept in self.concepts.items() for stimulus in concept.stimuli)
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The two attributes compared, A first."""
+        return self.axis.a, self.axis.b
+
+    def questions(self) -> Iterator[Question]:
+        """Each stimulus as it is, then with the words of each attribute."""
+        for name, concept in self.concepts.items():
+            for order, stimulus in enumerate(concept.stimuli):
+                neutral = concept.neutral_prompt(stimulus)
+                yield Question(neutral, "target", stimulus.name, name, images=self.images.neutral)
+                for group in self.pair:
+                    for word, images in self._dealt(group, order):
+                        prompt = concept.attribute_prompt(stimulus, word)
+                        yield Question(prompt, "attribute", stimulus.name, name, group, images)
+
+    def _dealt(self, group: str, order: int) -> Iterator[tuple[str, int]]:
+        """An attribute's words with their images for the ``order``-th stimulus of a concept.
+
+        The images are dealt out in turn and go on from stimulus to stimulus, so that a concept's stimuli together use
+        all words equally often, or nearly.
+        """
+        words, images = self.groups[group].words, self.images.attribute
+        counts = [0] * len(words)
+        for card in range(order * images, (order + 1) * images):
+            counts[card % len(words)] += 1
+        return ((word, count) for word, count in zip(words, counts, strict=True) if count)
+
+    def neutral_texts(self) -> dict[str, str]:
+        """The neutral prompt of each stimulus."""
+        return {s.name: self.concepts[concept].neutral_prompt(s) for concept, s in self.stimuli()}
+
+    def attribute_texts(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """The prompts of each stimulus with each word of each attribute, by (stimulus, group)."""
+        return {
+            (s.name, group): tuple(
+                self.concepts[concept].attribute_prompt(s, word) for word in self.groups[group].words
+            )
+            for concept, s in self.stimuli()
+            for group in self.pair
+        }
+
+    def texts(self) -> list[str]:
+        """Neutral prompts, and attribute prompts with every word."""
+        attributes = [text for texts in self.attribute_texts().values() for text in texts]
+        return list(dict.fromkeys([*self.neutral_texts().values(), *attributes]))
+
+    def label_of(self, group: str) -> str:
+        """The attribute's label for people."""
+        return (self.groups[group].label or group) if group in self.groups else group
+
+    def concept_label(self, concept: str) -> str:
+        """The concept's label for people."""
+        return self.concepts[concept].label or concept
+
+    def images_in_words(self) -> str:
+        """``"10 neutral and 2 × 10 with an attribute for each stimulus"``."""
+        return f"{self.images.neutral} neutral and 2 × {self.images.attribute} with an attribute for each stimulus"
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        """Tests, attributes, stimuli."""
+        tests = tuple((t.name, self.concept_label(t.x), self.concept_label(t.y)) for t in self.tests)
+        groups = tuple((role, g, ", ".join(self.groups[g].words)) for role, g in zip("AB", self.pair, strict=True))
+        stimuli = tuple(
+            (
+                self.concept_label(name),
+                stimulus.name,
+                concept.neutral_prompt(stimulus),
+                concept.attribute_prompt(stimulus, self.groups[self.axis.a].words[0]),
+            )
+            for name, concept in self.concepts.items()
+            for stimulus in concept.stimuli
+        )
+        held = [
+            Sheet("Attributes", ("", "attribute", "words"), groups),
+            Sheet(
+                self.images_in_words(), ("concept", "stimulus", "neutral prompt", "with an attribute's word"), stimuli
+            ),
+        ]
+        return (*([Sheet("Tests", ("test", "X", "Y"), tests)] if tests else []), *held)
+
+    def _changed(self, **options: Any) -> dict[str, Any]:
+        images = options.get("images")
+        return self.model_dump() | ({"images": {"neutral": images, "attribute": images}} if images else {})
+
+
+def _first_hole(text: str, holes: dict[str, str]) -> tuple[str, str, str]:
+    """The text before the first hole, the hole, and the text after: a word may itself contain a hole's name."""
+    return text.partition(min(holes, key=lambda hole: text.find(hole) if hole in text else len(text)))
