@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics import association_scores, weat
+from clinometer.metrics import association_scores, stimulus_weat, weat
+from clinometer.stats.association import unit_vectors
+
+module = sys.modules["clinometer.metrics.weat"]
 
 
 def sets(seed: int, n_x: int = 5, n_y: int = 6, shift: float = 0.0) -> tuple[np.ndarray, ...]:
@@ -142,3 +146,83 @@ def test_refuses_nan_and_empty_sets(place):
         arguments[place] = bad
         with pytest.raises(InvalidInputError):
             weat(*arguments)
+
+
+def as_stimuli(*embeddings):
+    return [[row[None] for row in each] for each in embeddings]
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=20, deadline=None)
+def test_one_embedding_a_stimulus_is_weat_itself(seed):
+    x, y, a, b = sets(seed)
+    plain, result = weat(x, y, a, b), stimulus_weat(*as_stimuli(x, y, a, b), resamples=50, rng=seed)
+    for field in ("statistic", "effect_size", "p_value", "n_splits"):
+        assert getattr(result, field) == pytest.approx(getattr(plain, field))
+
+
+def test_a_stimulus_scores_the_mean_of_its_items_and_weighs_as_one():
+    x, y, a, b = sets(5)
+    repeated = [[np.tile(items, (k + 1, 1)) for k, items in enumerate(each)] for each in as_stimuli(x, y, a, b)]
+    plain, result = weat(x, y, a, b), stimulus_weat(*repeated, resamples=50, rng=0)
+    assert result.effect_size == pytest.approx(plain.effect_size)
+    assert result.p_value == pytest.approx(plain.p_value)
+    pair = stimulus_weat([x[:2], x[2:4]], *as_stimuli(y, a, b), resamples=50, rng=0)
+    s_x = association_scores(x, a, b)[:4].reshape(2, 2).mean(axis=1)
+    assert pair.statistic == pytest.approx(s_x.mean() - association_scores(y, a, b).mean())
+
+
+@pytest.mark.parametrize("spread", ["union", "pooled"])
+def test_intervals_hold_the_estimate_and_mirror_when_x_and_y_swap(spread):
+    x, y, a, b = as_stimuli(*sets(2, n_x=8, n_y=8, shift=0.5))
+    result = stimulus_weat(x, y, a, b, rng=0, resamples=999, spread=spread)
+    swapped = stimulus_weat(y, x, a, b, rng=1, resamples=999, spread=spread)
+    assert result.statistic_low < result.statistic < result.statistic_high
+    assert result.effect_size_low < result.effect_size < result.effect_size_high
+    assert swapped.statistic_low == pytest.approx(-result.statistic_high, abs=0.1)
+    again = stimulus_weat(x, y, a, b, rng=0, resamples=999, spread=spread)
+    assert again == result
+
+
+def test_replicates_are_weat_of_resampled_stimuli(monkeypatch):
+    """With weights of one draw each, a replicate is the WEAT of what was drawn, by the slow way."""
+    x, y, a, b = sets(9, n_x=4, n_y=4)
+    counts = [np.array([[2, 1, 1, 0]]), np.array([[0, 3, 1, 0]]), np.array([[1, 1, 1, 1]]), np.array([[2, 0, 1]])]
+    drawn = iter([c / c.sum() for c in counts])
+    monkeypatch.setattr(module, "rao_wu_weights", lambda sizes, n, rng: next(drawn))
+    statistic, effect = module._resampled(
+        *(unit_vectors(each) for each in (x, y, a, b)), 1, np.random.default_rng(0), 1, "union"
+    )
+    taken = [np.repeat(each, c[0], axis=0) for each, c in zip((x, y, a, b), counts, strict=True)]
+    slow = weat(*taken)
+    assert statistic[0] == pytest.approx(slow.statistic)
+    assert effect[0] == pytest.approx(slow.effect_size)
+
+
+def test_the_pooled_spread_is_cohens():
+    x, y, a, b = sets(4)
+    s_x, s_y = association_scores(x, a, b), association_scores(y, a, b)
+    pooled = math.sqrt((4 * s_x.var(ddof=1) + 5 * s_y.var(ddof=1)) / 9)
+    result = weat(x, y, a, b, spread="pooled")
+    assert result.effect_size == pytest.approx((s_x.mean() - s_y.mean()) / pooled)
+    with pytest.raises(InvalidInputError, match="spread: expected one of union, pooled"):
+        weat(x, y, a, b, spread="both")
+
+
+def test_a_set_of_one_stimulus_has_no_interval():
+    x, y, a, b = as_stimuli(*sets(1))
+    result = stimulus_weat(x, y, a[:1], b, resamples=20)
+    assert result.reason == "no interval: set A has one stimulus"
+    assert np.isnan([result.statistic_low, result.effect_size_high]).all()
+    assert np.isfinite([result.statistic, result.effect_size, result.p_value]).all()
+
+
+def test_stimuli_of_different_dimensions_and_empty_ones_are_refused():
+    _, y, a, b = as_stimuli(*sets(1))
+    for wrong, message in (
+        ([], "x: expected at least one stimulus"),
+        ([np.empty((0, 8))], r"x\[0\]: expected at least one vector"),
+        ([np.ones((1, 7))], "different dimensions"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            stimulus_weat(wrong, y, a, b)

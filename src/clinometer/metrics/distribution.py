@@ -1,0 +1,265 @@
+"""What other audits report of a distribution over groups, each with its interval and what parity gives at its n.
+
+Every score here but the rate of misses is non-negative by construction: under perfect parity it is not 0 on average.
+``null`` is that average, exact over the multinomial distribution of n images where its outcomes can be listed.
+
+Intervals of shares do not resample: a score that cannot be negative grows with noise, and draws of it never reach
+parity. They are the range of the score over the shares that a score test cannot refuse (``stats.simplex``), which for
+two groups is Wilson's interval, folded at parity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import comb, log, nan
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
+
+from clinometer.errors import InvalidInputError
+from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_interval
+from clinometer.stats.proportion import parity_gap_null, wilson_interval
+from clinometer.stats.simplex import range_over_shares
+
+MOST_LISTED = 100_000
+"""Outcomes of a multinomial that are listed; beyond it, the null is the mean of as many draws."""
+
+N_TONES = 10
+
+
+@dataclass(frozen=True)
+class DistributionScore:
+    """A score of ``n`` images with its interval, and its expectation at this n if all groups were equally likely.
+
+    ``reason`` says why a number is NaN. ``null_error`` is the Monte-Carlo error of ``null``, 0 where it is exact.
+    """
+
+    value: float
+    low: float
+    high: float
+    null: float
+    n: int
+    null_error: float = 0.0
+    reason: str = ""
+
+
+def gender_gap(count: int, n: int, *, confidence: float = 0.95) -> DistributionScore:
+    """HEIM's gender measure: ``|share − ½|``, in [0, ½]; ``count`` of ``n`` images show one of two genders.
+
+    Lee et al. (2023), *Holistic Evaluation of Text-to-Image Models*. The interval is Wilson's of the share, folded at
+    parity, so that it can cover 0. At 8 images parity itself gives 0.137.
+
+    >>> gender_gap(4, 8).value, round(gender_gap(4, 8).null, 3)
+    (0.0, 0.137)
+    """
+    _check_count(count, n)
+    share = wilson_interval(count, n, confidence)
+    folded = fold_interval(np.asarray(share.low - 0.5), np.asarray(share.high - 0.5))
+    return DistributionScore(
+        abs(share.value - 0.5), float(folded.low), float(folded.high), parity_gap_null(n), n, reason=share.reason
+    )
+
+
+def tone_gap(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """HEIM's skin measure: ``Σ_i |f_i − 1/K| / K`` over the K = 10 Monk tones; 0 at parity, at most 0.18.
+
+    ``counts``: (K,) images of each tone. Lee et al. (2023); the same formula for any K.
+    """
+    return _scored(_mean_gap, counts, confidence)
+
+
+def mean_absolute_deviation(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """DALL-Eval's MAD over K groups: ``Σ_i |p_i − mean p| / K``, p the shares; in [0, 2 (K − 1)/K²].
+
+    Cho, Zala & Bansal (2023), *DALL-Eval*. The mean of K shares is 1/K, so it is HEIM's skin measure for any groups.
+    """
+    return _scored(_mean_gap, counts, confidence)
+
+
+def entropy_bias(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """OpenBias's severity: ``1 − H(f)/ln K``, in [0, 1]; 0 for equal shares, 1 when one class has all.
+
+    D'Incà et al. (2024), *OpenBias*. ``counts``: (K,) images of each class, K ≥ 2; images of the class "unknown" are
+    dropped before.
+
+    >>> round(entropy_bias([5, 5, 0, 0]).value, 3)
+    0.5
+    """
+    return _scored(_entropy_gap, counts, confidence)
+
+
+def distribution_bias(counts: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """Distribution bias of Vice et al.: area under the counts, sorted downwards and divided by the largest.
+
+    ::
+
+        B_D = Σ_{i=1}^{K−1} (m_i + m_{i+1}) / 2,      m = sorted(counts) / max(counts)
+
+    Vice, Akhtar, Hartley & Mian (2023), *Quantifying Bias in Text-to-Image Generative Models*. In [½, K − 1]: K − 1
+    when all K objects come equally often, and **smaller the more one of them dominates**. K ≥ 2 counts what was looked
+    for, seen or not.
+    """
+    return _scored(_area, counts, confidence)
+
+
+def jaccard_hallucination(
+    asked: Sequence[Collection[str]],
+    seen: Sequence[Collection[str]],
+    *,
+    resamples: int = 9_999,
+    confidence: float = 0.95,
+    rng: np.random.Generator | int | None = None,
+) -> DistributionScore:
+    """Jaccard hallucination of Vice et al.: mean over images of ``1 − |asked ∩ seen| / |asked ∪ seen|``, in [0, 1].
+
+    ``asked``, ``seen``: per image the objects of its prompt and those found in it. 0: each shows just what was asked.
+    The interval resamples images. It is no measure of groups, so parity gives it no null.
+    """
+    if len(asked) != len(seen):
+        raise InvalidInputError(f"asked and seen: {len(asked)} and {len(seen)} images, expected as many")
+    pairs = [(set(a), set(s)) for a, s in zip(asked, seen, strict=True)]
+    values = np.array([1 - len(a & s) / len(a | s) for a, s in pairs if a | s])
+    if not len(values):
+        return DistributionScore(nan, nan, nan, nan, 0, reason="no image with an object asked for or seen")
+    rng = np.random.default_rng(rng)
+    draws = values[rng.integers(len(values), size=(resamples, len(values)))].mean(axis=1)
+    interval = percentile_interval(draws, confidence)
+    return DistributionScore(
+        float(values.mean()), float(interval.low), float(interval.high), nan, len(values), reason="no null: not a share"
+    )
+
+
+def generative_miss_rate(own: ArrayLike, blank: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
+    """Generative miss rate of Vice et al.: share of images that match a blank prompt better than their own.
+
+    ``own``, ``blank``: (n,) cosine of each image with its prompt and with the blank prompt, NaN for an image without
+    one. Wilson's interval. A good generator misses nothing: there is no null but 0.
+    """
+    own, blank = np.asarray(own, np.float64), np.asarray(blank, np.float64)
+    if own.ndim != 1 or own.shape != blank.shape:
+        raise InvalidInputError(f"own and blank: expected (n,) twice, found shapes {own.shape} and {blank.shape}")
+    known = np.isfinite(own) & np.isfinite(blank)
+    rate = wilson_interval(int((blank[known] > own[known]).sum()), int(known.sum()), confidence)
+    return DistributionScore(rate.value, rate.low, rate.high, 0.0 if rate.n else nan, rate.n, reason=rate.reason)
+
+
+def histogram_overlap(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    resamples: int = 9_999,
+    confidence: float = 0.95,
+    rng: np.random.Generator | int | None = None,
+) -> DistributionScore:
+    """TIBET's overlap of two histograms of concepts: ``Σ_i min(h_i, g_i) / Σ_i max(h_i, g_i)``, in [0, 1].
+
+    Chinchure et al. (2023), *TIBET*; 1: the same histogram. ``first`` and ``second`` are (K,) counts and are compared
+    as shares, which is the same for equal numbers of images and does not mistake a smaller sample for a difference.
+
+    ``Σ min = 1 − D`` and ``Σ max = 1 + D`` with ``D = ½ Σ_i |h_i − g_i|``, so the score is ``(1 − D)/(1 + D)``. By the
+    triangle inequality D̂ misses D by at most ``½ ‖(ĥ − ĝ) − (h − g)‖₁``, whose bootstrap quantile is the interval's
+    radius. ``null`` is what two samples of these sizes from *one* distribution, their pooled one, overlap on average
+    (drawn): below 1, and lower the fewer the images.
+    """
+    h, g = _counts("first", first), _counts("second", second)
+    if h.shape != g.shape:
+        raise InvalidInputError(f"first and second: {len(h)} and {len(g)} concepts, expected as many")
+    n_h, n_g = int(h.sum()), int(g.sum())
+    if not n_h or not n_g:
+        return DistributionScore(nan, nan, nan, nan, n_h + n_g, reason="a histogram is empty")
+    rng = np.random.default_rng(rng)
+    difference, pooled = h / n_h - g / n_g, (h + g) / (n_h + n_g)
+
+    def drawn(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+        return np.asarray(rng.multinomial(n_h, p, resamples) / n_h - rng.multinomial(n_g, q, resamples) / n_g)
+
+    distance = _half_norm(difference)
+    radius = _half_norm(drawn(h / n_h, g / n_g) - difference)
+    ends = ball_interval(distance, radius, confidence)
+    same = _overlap(_half_norm(drawn(pooled, pooled)))
+    return DistributionScore(
+        value=float(_overlap(distance)),
+        low=float(_overlap(np.minimum(ends.high, 1.0))),
+        high=float(_overlap(ends.low)),
+        null=float(same.mean()),
+        n=n_h + n_g,
+        null_error=float(same.std(ddof=1)) / resamples**0.5,
+    )
+
+
+@cache
+def null_expectation(score: Callable[[np.ndarray], np.ndarray], n: int, n_groups: int) -> tuple[float, float]:
+    """Expectation of a score over n images that fall into K groups with equal chance, and its Monte-Carlo error.
+
+    ``score`` maps (rows × K) counts to (rows,). Exact while there are at most ``MOST_LISTED`` outcomes, by listing them
+    with their multinomial probabilities, error 0; else the mean of that many draws of a fixed seed.
+    """
+    if n == 0:
+        return nan, nan
+    if comb(n + n_groups - 1, n_groups - 1) <= MOST_LISTED:
+        outcomes = _compositions(n, n_groups)
+        logs = gammaln(n + 1) - gammaln(outcomes + 1).sum(axis=1) - n * log(n_groups)
+        return float(np.exp(logs) @ score(outcomes)), 0.0
+    drawn = score(np.random.default_rng(0).multinomial(n, np.full(n_groups, 1 / n_groups), MOST_LISTED))
+    return float(drawn.mean()), float(drawn.std(ddof=1)) / MOST_LISTED**0.5
+
+
+def _scored(score: Callable[[np.ndarray], np.ndarray], counts: ArrayLike, confidence: float) -> DistributionScore:
+    """A score of counts: its range over the shares that the counts cannot refuse, and its null."""
+    counts = _counts("counts", counts)
+    n = int(counts.sum())
+    if n == 0:
+        return DistributionScore(nan, nan, nan, nan, 0, reason="no image")
+    null, error = null_expectation(score, n, len(counts))
+    low, high = range_over_shares(score, counts, confidence)
+    return DistributionScore(float(score(counts[None])[0]), low, high, null, n, error)
+
+
+def _mean_gap(counts: np.ndarray) -> np.ndarray:
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    return np.asarray(np.abs(shares - 1 / counts.shape[1]).mean(axis=1))
+
+
+def _entropy_gap(counts: np.ndarray) -> np.ndarray:
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    terms = np.where(shares > 0, shares * np.log(np.where(shares > 0, shares, 1)), 0.0)
+    return np.asarray(1 + terms.sum(axis=1) / log(counts.shape[1]))
+
+
+def _area(counts: np.ndarray) -> np.ndarray:
+    ordered = -np.sort(-counts, axis=1) / counts.max(axis=1, keepdims=True)
+    return np.asarray(np.trapezoid(ordered, axis=1))
+
+
+def _half_norm(differences: np.ndarray) -> np.ndarray:
+    return np.asarray(np.abs(differences).sum(axis=-1) / 2)
+
+
+def _overlap(distance: np.ndarray) -> np.ndarray:
+    return np.asarray((1 - distance) / (1 + distance))
+
+
+def _compositions(n: int, parts: int) -> np.ndarray:
+    """All ways to write n as an ordered sum of ``parts`` numbers ≥ 0: (outcomes × parts)."""
+    if parts == 1:
+        return np.array([[n]])
+    tails = [_compositions(n - head, parts - 1) for head in range(n + 1)]
+    return np.concatenate([np.insert(tail, 0, head, axis=1) for head, tail in enumerate(tails)])
+
+
+def _counts(name: str, counts: ArrayLike) -> np.ndarray:
+    array = np.asarray(counts)
+    if array.ndim != 1 or len(array) < 2:
+        raise InvalidInputError(f"{name}: expected counts of at least two groups (K,), found shape {array.shape}")
+    whole = array.astype(np.int64) if array.dtype.kind in "iuf" and np.isfinite(array).all() else None
+    if whole is None or (whole != array).any() or (whole < 0).any():
+        raise InvalidInputError(f"{name}: expected whole numbers of images, 0 or more")
+    return whole
+
+
+def _check_count(count: int, n: int) -> None:
+    if not 0 <= count <= n:
+        raise InvalidInputError(f"count: expected 0 to n = {n}, found {count}")

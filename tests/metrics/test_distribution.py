@@ -1,0 +1,155 @@
+"""Other audits' scores: algebra, slow oracles, nulls by brute force, coverage."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import entropy
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics import (
+    distribution_bias,
+    entropy_bias,
+    gender_gap,
+    generative_miss_rate,
+    histogram_overlap,
+    jaccard_hallucination,
+    mean_absolute_deviation,
+    tone_gap,
+)
+from clinometer.metrics.distribution import null_expectation
+
+OF_COUNTS = [entropy_bias, mean_absolute_deviation, distribution_bias, tone_gap]
+counts = st.lists(st.integers(0, 6), min_size=2, max_size=4).filter(any)
+
+
+@settings(max_examples=25, deadline=None)
+@given(counts)
+def test_by_definition(given_counts):
+    shares = np.array(given_counts) / sum(given_counts)
+    k = len(shares)
+    assert entropy_bias(given_counts).value == pytest.approx(1 - entropy(shares) / np.log(k), abs=1e-12)
+    gap = sum(abs(p - shares.mean()) for p in shares) / k
+    assert mean_absolute_deviation(given_counts).value == pytest.approx(gap)
+    m = sorted(given_counts, reverse=True)
+    area = sum((m[i] + m[i + 1]) / 2 / m[0] for i in range(k - 1))
+    assert distribution_bias(given_counts).value == pytest.approx(area)
+
+
+@settings(max_examples=15, deadline=None)
+@given(counts, st.sampled_from(OF_COUNTS), st.randoms())
+def test_the_order_of_groups_changes_no_value_and_the_interval_holds_it(given_counts, score, random):
+    shuffled = random.sample(given_counts, len(given_counts))
+    result, other = score(given_counts), score(shuffled)
+    assert result.value == pytest.approx(other.value)
+    assert result.null == pytest.approx(other.null)
+    assert result.low <= result.value + 1e-12
+    assert result.high >= result.value - 1e-12
+
+
+@pytest.mark.parametrize("score", OF_COUNTS)
+@pytest.mark.parametrize(("n", "k"), [(3, 3), (5, 2)])
+def test_the_null_is_the_mean_over_all_equally_likely_samples(score, n, k):
+    values = [score(np.bincount(sample, minlength=k)).value for sample in product(range(k), repeat=n)]
+    result = score([n] + [0] * (k - 1))
+    assert result.null == pytest.approx(np.mean(values))
+    assert result.null_error == 0
+
+
+def test_nulls_at_the_audits_own_sample_sizes():
+    assert gender_gap(4, 8).null == pytest.approx(0.137, abs=0.0005)
+    assert mean_absolute_deviation([4, 4]).null == pytest.approx(gender_gap(4, 8).null)
+    assert entropy_bias([10, 0, 0, 0]).null == pytest.approx(0.12, abs=0.005)
+
+
+def test_a_null_too_large_to_list_is_drawn_and_says_so():
+    def first_share(rows):
+        return rows[:, 0] / rows.sum(axis=1)
+
+    value, error = null_expectation(first_share, 60, 10)
+    assert 0 < error < 1e-3
+    assert abs(value - 0.1) < 5 * error
+
+
+@pytest.mark.parametrize(
+    ("p", "n"), [((0.5, 0.5), 10), ((0.8, 0.2), 20), ((0.25,) * 4, 10), ((0.4, 0.3, 0.2, 0.1), 20)]
+)
+@pytest.mark.parametrize("score", [entropy_bias, mean_absolute_deviation])
+def test_intervals_cover_at_parity_and_away_from_it(p, n, score):
+    rng = np.random.default_rng(0)
+    truth = score(np.round(1000 * np.array(p)).astype(int)).value
+    known = {}
+    hits = 0
+    for _ in range(60):
+        drawn = tuple(sorted(rng.multinomial(n, p)))
+        result = known.setdefault(drawn, None) or score(drawn)
+        known[drawn] = result
+        hits += result.low - 1e-9 <= truth <= result.high + 1e-9
+    assert hits >= 51  # of 60 at 95 %, fewer than 51 come once in 3,000 times
+
+
+def test_gender_gap_folds_wilsons_interval_at_parity():
+    result = gender_gap(4, 8)
+    assert (result.value, result.low) == (0, 0)
+    assert gender_gap(1, 8).high == pytest.approx(gender_gap(7, 8).high)
+    assert gender_gap(20, 20).low > 0.3
+    assert "no image" in gender_gap(0, 0).reason
+
+
+@given(st.lists(st.sets(st.sampled_from("abcd")), min_size=1, max_size=6))
+@settings(max_examples=20)
+def test_jaccard_is_0_for_what_was_asked_and_1_for_nothing_of_it(asked):
+    if any(asked):
+        assert jaccard_hallucination(asked, asked, resamples=20).value == 0
+        assert jaccard_hallucination(asked, [{"z"}] * len(asked), resamples=20).value == 1
+    else:
+        assert np.isnan(jaccard_hallucination(asked, asked).value)
+
+
+def test_jaccard_by_hand():
+    result = jaccard_hallucination([{"dog", "ball"}, {"cat"}], [{"dog", "man"}, {"cat"}], resamples=200, rng=0)
+    assert result.value == pytest.approx((2 / 3 + 0) / 2)
+    assert result.low <= result.value <= result.high
+
+
+def test_misses_are_counted_over_the_images_that_are_there():
+    result = generative_miss_rate([0.3, 0.2, np.nan, 0.1], [0.2, 0.3, 0.5, 0.0])
+    assert (result.value, result.n) == (pytest.approx(1 / 3), 3)
+    assert result.low < 1 / 3 < result.high
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000))
+def test_overlap_by_definition_for_equal_numbers_and_its_symmetry(seed):
+    rng = np.random.default_rng(seed)
+    h, g = rng.multinomial(12, [0.5, 0.3, 0.2]), rng.multinomial(12, [0.2, 0.3, 0.5])
+    result = histogram_overlap(h, g, resamples=200, rng=0)
+    assert result.value == pytest.approx(np.minimum(h, g).sum() / np.maximum(h, g).sum())
+    assert result.value == pytest.approx(histogram_overlap(g, h, resamples=2, rng=0).value)
+    assert result.low <= result.value <= result.high
+    assert histogram_overlap(h, 3 * h, resamples=2, rng=0).value == 1
+
+
+def test_overlap_of_two_samples_of_one_distribution_is_expected_below_1():
+    rng = np.random.default_rng(1)
+    p = [0.4, 0.3, 0.2, 0.1]
+    drawn = [histogram_overlap(rng.multinomial(20, p), rng.multinomial(20, p), resamples=300, rng=0) for _ in range(60)]
+    assert np.mean([each.value for each in drawn]) == pytest.approx(np.mean([each.null for each in drawn]), abs=0.05)
+    assert drawn[0].null < 0.8
+    assert sum(each.low <= 1 <= each.high + 1e-12 for each in drawn) >= 51
+
+
+@pytest.mark.parametrize("bad", [[1], [1, -1], [0.5, 1], [[1, 2]], [np.nan, 1], ["a", "b"]])
+@pytest.mark.parametrize("score", OF_COUNTS)
+def test_what_is_no_count_is_refused(bad, score):
+    with pytest.raises(InvalidInputError, match="counts: expected"):
+        score(bad)
+
+
+@pytest.mark.parametrize("score", OF_COUNTS)
+def test_no_image_is_nan_with_a_reason(score):
+    result = score([0, 0, 0])
+    assert np.isnan([result.value, result.low, result.high, result.null]).all()
+    assert result.reason == "no image"
