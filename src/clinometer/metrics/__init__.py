@@ -4,6 +4,23 @@ Positive always means: leans to A.
 """
 
 from clinometer.metrics.classification import choice_association, image_associations, pairwise_wins
+from clinometer.metrics.classification_study import (
+    ClassificationDesign,
+    Contrast,
+    association_curves,
+    classification_study,
+)
+from clinometer.metrics.distribution import (
+    DistributionScore,
+    distribution_bias,
+    entropy_bias,
+    gender_gap,
+    generative_miss_rate,
+    histogram_overlap,
+    jaccard_hallucination,
+    mean_absolute_deviation,
+    tone_gap,
+)
 from clinometer.metrics.internal import (
     bias_amplification,
     delta_alpha_curve,
@@ -35,7 +52,7 @@ from clinometer.metrics.t2iat import (
     effect_magnitude,
 )
 from clinometer.metrics.verdict import verdict
-from clinometer.metrics.weat import Weat, weat
+from clinometer.metrics.weat import Weat, stimulus_weat, weat
 from clinometer.metrics.xmcas import CENTROID, UNBIASED_ANGLE, Xmcas, xmcas
 from clinometer.stats.association import association_direction, association_scores
 from clinometer.stats.smoothing import Curve
@@ -47,11 +64,14 @@ __all__ = [
     "AssociationDesign",
     "AssociationEmbeddings",
     "AssociationStudy",
+    "ClassificationDesign",
+    "Contrast",
     "Curve",
     "Density",
     "Design",
     "DesignedTest",
     "DifferentialAssociation",
+    "DistributionScore",
     "EncoderEmbeddings",
     "Mcas",
     "Score",
@@ -60,26 +80,37 @@ __all__ = [
     "TargetDesign",
     "Weat",
     "Xmcas",
+    "association_curves",
     "association_direction",
     "association_scores",
     "association_study",
     "bias_amplification",
     "choice_association",
+    "classification_study",
     "delta_alpha_curve",
     "differential_association",
     "diffusion_bias",
+    "distribution_bias",
     "effect_magnitude",
+    "entropy_bias",
+    "gender_gap",
+    "generative_miss_rate",
+    "histogram_overlap",
     "image_associations",
     "individual_typology_angle",
+    "jaccard_hallucination",
     "mcas",
     "mcas_study",
+    "mean_absolute_deviation",
     "monk_self_test",
     "pairwise_wins",
     "signed_bias_amplification",
     "signed_diffusion_bias",
     "skin_mask",
     "skin_tone",
+    "stimulus_weat",
     "tone_class",
+    "tone_gap",
     "verdict",
     "weat",
     "xmcas",

@@ -20,13 +20,14 @@ def pairwise_wins(errors_a: ArrayLike, errors_b: ArrayLike, tolerance: float = 0
 
         c(x | {a, b}) = argmin of the two mean denoising errors      (eq. 1)
 
-    1 where a has the smaller error, 0 where b has, ½ where they differ by ``tolerance`` or less (a tie: each would be
-    chosen half the time), NaN where an error is NaN. One pass over |A| + |B| classes so decides |A|·|B| pairs.
+    1 where a has the smaller error, 0 where b has, ½ where they differ by no more than ``tolerance`` times the smaller
+    (a tie: each would be chosen half the time), NaN where an error is NaN. So one pass over |A| + |B| classes decides
+    |A|·|B| pairs.
 
     Parameters
     ----------
     errors_a, errors_b : (images × classes) mean errors; the smaller fits better.
-    tolerance : what counts as a tie: set it to what batch size and rounding may move.
+    tolerance : relative difference that counts as a tie: set it to what batch size and rounding may move.
 
     Examples
     --------
@@ -39,9 +40,14 @@ def pairwise_wins(errors_a: ArrayLike, errors_b: ArrayLike, tolerance: float = 0
         raise InvalidInputError(
             f"errors_a and errors_b: expected (images × classes) of the same images, found {a.shape} and {b.shape}"
         )
-    advantage = b[:, None, :] - a[:, :, None]
-    wins = 0.5 + 0.5 * np.sign(np.where(np.abs(advantage) <= tolerance, 0.0, advantage))
-    return np.asarray(wins)
+    return decide(a[:, :, None], b[:, None, :], tolerance)
+
+
+def decide(error_a: np.ndarray, error_b: np.ndarray, tolerance: float) -> np.ndarray:
+    """Decide pair by pair, as :func:`pairwise_wins` does, between errors of any shapes that broadcast."""
+    advantage = error_b - error_a
+    tied = np.abs(advantage) <= tolerance * np.minimum(error_a, error_b)
+    return np.asarray(0.5 + 0.5 * np.sign(np.where(tied, 0.0, advantage)))
 
 
 def image_associations(wins: ArrayLike) -> np.ndarray:

@@ -61,6 +61,11 @@ class ClassErrors:
     evaluations: np.ndarray
     tolerance: float
 
+    def reason(self, image: int) -> str:
+        """Why an image has no numbers; empty if it has."""
+        measured = int(np.isfinite(self.errors[image]).sum())
+        return "" if 0 < measured == self.evaluations[image] else NOT_FINITE
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -186,8 +191,8 @@ def choose(measured: ClassErrors, image: int) -> Choice:
     """Choose the class of one image among those that stayed to the last."""
     errors, spent = measured.errors[image].astype(np.float64), int(measured.evaluations[image])
     counts = np.isfinite(errors).sum(axis=1)
-    if counts.sum() < spent or not spent:
-        return Choice("", nan, "", nan, nan, nan, False, spent, NOT_FINITE)
+    if measured.reason(image):
+        return Choice("", nan, "", nan, nan, nan, False, spent, measured.reason(image))
     n = int(counts.max())
     stayed = np.flatnonzero(counts == n)
     errors = errors[:, np.argsort(measured.fractions[image, :n], kind="stable")]

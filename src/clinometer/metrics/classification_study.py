@@ -1,0 +1,330 @@
+"""The classification study: every number of one run, from the denoising errors of its images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import nan
+from typing import Any
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.classification import decide, image_associations
+from clinometer.metrics.records import Score
+from clinometer.metrics.verdict import verdict
+from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
+from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.permutation import PermutationTest, permute_labels
+
+METRIC = "classification"
+DENOISER = "denoiser"
+"""In place of an encoder's name: the numbers are read from the model's own errors."""
+
+TEST = "two-sided permutation of portraits within matched groups"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two sets of groups that are compared; ``x[i]`` is matched with ``y[i]``, and positive leans to ``name_x``."""
+
+    name: str
+    name_x: str
+    name_y: str
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ClassificationDesign:
+    """Who was put before which classes.
+
+    Attributes
+    ----------
+    groups : the groups of portraits.
+    a, b : the two sets of classes; an association above ½ goes to a.
+    contrasts : the comparisons between groups.
+    noise_samples : the numbers of trials that are reported, rising.
+    margin : the |ΔS| below which a difference counts as none.
+    """
+
+    groups: tuple[str, ...]
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    contrasts: tuple[Contrast, ...]
+    noise_samples: tuple[int, ...]
+    margin: float | None = None
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A point of a curve over the number of noise samples: S of a group, or ΔS of a contrast."""
+
+    curve: str
+    name: str
+    x: int
+    y: float
+    low: float
+    high: float
+
+
+def wins_at(errors: np.ndarray, n_a: int, n: int, tolerance: float) -> np.ndarray:
+    """Decide all pairs from the first ``n`` trials: (images × classes × trials) → (images × |A| × |B|).
+
+    The first ``n_a`` classes are A. Where a class left early, a pair is decided by the trials that both classes have:
+    it left because those settled the pair.
+    """
+    counts = np.minimum(np.isfinite(errors).sum(axis=-1), n)
+    totals = np.nancumsum(errors, axis=-1, dtype=np.float64)
+    shared = np.minimum(counts[:, :n_a, None], counts[:, None, n_a:])
+    image, a, b = np.ogrid[: len(errors), :n_a, n_a : errors.shape[1]]
+    last = np.maximum(shared, 1) - 1
+    decided = decide(totals[image, a, last] / (last + 1), totals[image, b, last] / (last + 1), tolerance)
+    return np.where(shared > 0, decided, nan)
+
+
+def classification_study(
+    errors: Mapping[str, np.ndarray],
+    design: ClassificationDesign,
+    *,
+    tolerance: float,
+    n_permutations: int = 9_999,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> list[Score]:
+    """Every number of a classification run.
+
+    ========================== ======================================================== =============================
+    component                  what                                                     concept, category, group
+    ========================== ======================================================== =============================
+    ``association``            S of a group                                             –, –, group
+    ``differential``           ΔS of a contrast, with p, q and verdict                  –, –, contrast
+    ``amplification``          ΔS at the most minus ΔS at the fewest noise samples      –, –, contrast
+    ``pair_association``       share of a group's images that choose a before b         a, b, group
+    ``pair_differential``      difference of those shares, with p, q                    a, b, contrast
+    ``choice``                 share of a group's images that choose a class of all     class, –, group
+    ``tie_share``              share of a group's pairs within the tolerance            –, –, group
+    ``evaluations``            rows of the network an image took, on average            –, –, group
+    ========================== ======================================================== =============================
+
+    ``setting`` names the number of noise samples. Intervals and tests take an image for one draw: its pairs depend on
+    each other. A test permutes images between the groups that a contrast matches.
+
+    Parameters
+    ----------
+    errors : by group, (images × (|A| + |B|) × trials), A first; NaN where a class had left, and for a whole image that
+        could not be made or measured.
+    tolerance : relative difference of two mean errors that is a tie.
+
+    Raises
+    ------
+    InvalidInputError
+        Groups or shapes that do not match the design.
+    """
+    study = _Study(_validated(errors, design), design, tolerance, n_permutations, seed, confidence)
+    rows = [*study.associations(), *study.differentials(), *study.amplifications()]
+    return [*rows, *study.pairs(), *study.choices(), *study.costs()]
+
+
+def association_curves(
+    errors: Mapping[str, np.ndarray], design: ClassificationDesign, *, tolerance: float, confidence: float = 0.95
+) -> list[CurvePoint]:
+    """S of every group and ΔS of every contrast, with intervals, at 1, 2, 3, 5, 10, 20, 30, 50, … noise samples."""
+    study = _Study(_validated(errors, design), design, tolerance, 1, 0, confidence)
+    points = []
+    for n in _grid(design.noise_samples):
+        for group in design.groups:
+            found = study.association(group, n)
+            points.append(CurvePoint("association", group, n, found.value, found.low, found.high))
+        for each in design.contrasts:
+            found = study.differential(each, n)
+            points.append(CurvePoint("differential", each.name, n, found.value, found.low, found.high))
+    return points
+
+
+def setting_name(noise_samples: int) -> str:
+    """How rows name a number of noise samples: ``"10 noise samples"``."""
+    return f"{noise_samples} noise sample{'' if noise_samples == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class _Study:
+    errors: Mapping[str, np.ndarray]
+    design: ClassificationDesign
+    tolerance: float
+    n_permutations: int
+    seed: int
+    confidence: float
+
+    def wins(self, group: str, n: int) -> np.ndarray:
+        return wins_at(self.errors[group], len(self.design.a), n, self.tolerance)
+
+    def association(self, group: str, n: int) -> ClusterEstimate:
+        per_cluster = len(self.design.a) * len(self.design.b)
+        found = cluster_share(image_associations(self.wins(group, n)), per_cluster, self.confidence)
+        if found.n == 0:
+            return replace(found, reason=f"no portrait of group {group!r} was measured")
+        if found.n == 1:
+            return replace(found, low=nan, high=nan, reason=f"group {group!r} has one portrait: no interval")
+        return found
+
+    def differential(self, each: Contrast, n: int) -> ClusterEstimate:
+        return _difference([self.association(g, n) for g in each.x], [self.association(g, n) for g in each.y])
+
+    def associations(self) -> Iterator[Score]:
+        for n in self.design.noise_samples:
+            for group in self.design.groups:
+                yield self._row("association", n, self.association(group, n), group=group)
+
+    def differentials(self) -> Iterator[Score]:
+        for n in self.design.noise_samples:
+            rows = []
+            for each in self.design.contrasts:
+                test = self._test(each, {g: image_associations(self.wins(g, n)) for g in self.errors})
+                rows.append(self._tested("differential", n, each, self.differential(each, n), test))
+            for each, row in zip(self.design.contrasts, _with_q(rows, f"contrasts at {n}"), strict=True):
+                words = verdict(
+                    value=row.value, low=row.low, high=row.high, q=row.q, a=each.name_x, b=each.name_y,
+                    margin=self.design.margin,
+                )  # fmt: skip
+                yield replace(row, verdict=words)
+
+    def amplifications(self) -> Iterator[Score]:
+        fewest, most = self.design.noise_samples[0], self.design.noise_samples[-1]
+        if fewest == most:
+            return
+        gains = {
+            group: image_associations(self.wins(group, most)) - image_associations(self.wins(group, fewest))
+            for group in self.errors
+        }
+        rows = []
+        for each in self.design.contrasts:
+            sides = ([cluster_mean(gains[g], self.confidence) for g in side] for side in (each.x, each.y))
+            row = self._tested("amplification", most, each, _difference(*sides), self._test(each, gains))
+            rows.append(replace(row, setting=f"{fewest} to {setting_name(most)}"))
+        yield from _with_q(rows, "amplification")
+
+    def pairs(self) -> Iterator[Score]:
+        most = self.design.noise_samples[-1]
+        wins = {group: self.wins(group, most) for group in self.errors}
+        shares = {
+            (group, i, j): cluster_share(wins[group][:, i, j], 1, self.confidence)
+            for group in self.design.groups
+            for i in range(len(self.design.a))
+            for j in range(len(self.design.b))
+        }
+        for (group, i, j), found in shares.items():
+            named = {"concept": self.design.a[i], "category": self.design.b[j], "group": group}
+            yield self._row("pair_association", most, found, **named)
+        for each in self.design.contrasts:
+            columns = len(self.design.a) * len(self.design.b)
+            test = self._test(each, {group: values.reshape(len(values), columns) for group, values in wins.items()})
+            rows = []
+            for order, (a, b) in enumerate((a, b) for a in self.design.a for b in self.design.b):
+                i, j = divmod(order, len(self.design.b))
+                sides = ([shares[group, i, j] for group in side] for side in (each.x, each.y))
+                row = self._tested("pair_differential", most, each, _difference(*sides), test, order)
+                rows.append(replace(row, concept=a, category=b))
+            yield from _with_q(rows, f"pairs of {each.name}")
+
+    def choices(self) -> Iterator[Score]:
+        most = self.design.noise_samples[-1]
+        for group in self.design.groups:
+            chosen = _chosen(self.errors[group])
+            for order, name in enumerate((*self.design.a, *self.design.b)):
+                picked = np.where(chosen < 0, nan, chosen == order)
+                found = cluster_share(picked, 1, self.confidence)
+                yield self._row("choice", most, found, concept=name, group=group)
+
+    def costs(self) -> Iterator[Score]:
+        most = self.design.noise_samples[-1]
+        for group in self.design.groups:
+            wins, measured = self.wins(group, most), np.isfinite(self.errors[group]).sum(axis=(1, 2))
+            ties = np.where(np.isnan(wins), nan, wins == 0.5).mean(axis=(1, 2))
+            yield self._row("tie_share", most, cluster_share(ties, wins[0].size if len(wins) else 1), group=group)
+            spent = cluster_mean(measured[measured > 0], self.confidence)
+            yield self._row("evaluations", most, spent, group=group)
+
+    def _test(self, each: Contrast, values: Mapping[str, np.ndarray]) -> PermutationTest | None:
+        """Permute images between matched groups; values by group are (images,) or (images × rows)."""
+        items, labels, strata = [], [], []
+        for stratum, pair in enumerate(zip(each.x, each.y, strict=True)):
+            for is_x, group in zip((True, False), pair, strict=True):
+                held = np.asarray(values[group], np.float64)
+                held = held[:, None] if held.ndim == 1 else held
+                held = held[np.isfinite(held).all(axis=1)]
+                if not len(held):
+                    return None
+                items.append(held)
+                labels += [is_x] * len(held)
+                strata += [stratum] * len(held)
+        rng = np.random.default_rng([self.seed, *each.name.encode()])
+        matched = np.array(strata)
+        return permute_labels(
+            np.concatenate(items).T, np.array(labels), strata=matched, blocks=matched,
+            n_permutations=self.n_permutations, rng=rng,
+        )  # fmt: skip
+
+    def _tested(
+        self, component: str, n: int, each: Contrast, found: ClusterEstimate, test: PermutationTest | None, at: int = 0
+    ) -> Score:
+        row = self._row(component, n, found, group=each.name)
+        if test is None:
+            return row
+        return replace(
+            row,
+            p=float(test.p_value[at]),
+            p_exact=test.exact,
+            p_error=float(test.standard_error[at]),
+            n_splits=test.n_splits,
+            test=TEST,
+            n_a=sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in each.x),
+            n_b=sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in each.y),
+        )
+
+    def _row(self, component: str, n: int, found: ClusterEstimate, **named: Any) -> Score:
+        return Score(
+            metric=METRIC, component=component, setting=setting_name(n), encoder=DENOISER, value=found.value,
+            low=found.low, high=found.high, n_target=found.n, reason=found.reason, **named,
+        )  # fmt: skip
+
+
+def _difference(x: Sequence[ClusterEstimate], y: Sequence[ClusterEstimate]) -> ClusterEstimate:
+    """Mean over matched groups of x minus y."""
+    weights = [1 / len(x)] * len(x) + [-1 / len(y)] * len(y)
+    return contrast([*x, *y], weights)
+
+
+def _with_q(rows: Sequence[Score], family: str) -> list[Score]:
+    q_values = benjamini_hochberg(np.array([row.p for row in rows]))
+    return [replace(row, q=float(q), family=family) for row, q in zip(rows, q_values, strict=True)]
+
+
+def _chosen(errors: np.ndarray) -> np.ndarray:
+    """The class of the smallest mean over the trials that all classes of an image have; −1 without one."""
+    shared = np.isfinite(errors).all(axis=1)
+    counts = shared.sum(axis=-1)
+    means = np.where(shared[:, None, :], errors, 0.0).sum(axis=-1, dtype=np.float64)
+    return np.where(counts > 0, means.argmin(axis=1), -1)
+
+
+def _grid(noise_samples: Sequence[int]) -> list[int]:
+    steps = {digit * 10**power for power in range(7) for digit in (1, 2, 3, 5)}
+    return sorted({n for n in steps if n <= noise_samples[-1]} | set(noise_samples))
+
+
+def _validated(errors: Mapping[str, np.ndarray], design: ClassificationDesign) -> dict[str, np.ndarray]:
+    """Check shapes; an image with an error that is not finite where its class was measured is left out whole."""
+    classes = len(design.a) + len(design.b)
+    if list(design.noise_samples) != sorted(set(design.noise_samples)) or not design.noise_samples:
+        raise InvalidInputError(f"noise_samples: expected rising numbers, found {design.noise_samples}")
+    held = {}
+    for group in design.groups:
+        values = np.asarray(errors.get(group, np.empty((0, classes, design.noise_samples[-1]))))
+        if values.ndim != 3 or values.shape[1] != classes or values.shape[2] < design.noise_samples[-1]:
+            raise InvalidInputError(
+                f"errors of group {group!r}: expected (images × {classes} classes × at least "
+                f"{design.noise_samples[-1]} trials), found {values.shape}"
+            )
+        held[group] = values[:, :, : design.noise_samples[-1]]
+    return held

@@ -1,0 +1,232 @@
+"""The page of a classification study: the finding, the verdicts, noise samples, pairs, choices, the portraits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clinometer.report import wording
+from clinometer.report.classification_view import ClassificationView
+from clinometer.report.figures.classification import (
+    association_figure,
+    contrast_mark,
+    differential_figure,
+    group_mark,
+    noise_figure,
+    pair_figure,
+)
+from clinometer.report.rows import Row, is_empty
+from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, counts_in_words, losses, sample_tile
+from clinometer.report.sections.masthead import facts
+from clinometer.report.sections.method import card, flat
+
+_GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
+_INKS = {"A": "lean-a", "B": "lean-b", "THIRD": "lean-third", "ACCENT": "accent", "BALANCED": "lean-balanced",
+         "UNDECIDED": "lean-undecided"}  # fmt: skip
+
+
+def classification_masthead(view: ClassificationView) -> dict[str, Any]:
+    """Title, finding, facts and each group's association."""
+    return {
+        "title": view.report.title,
+        "finding": finding(view),
+        "strongest": amplification_words(view),
+        "facts": facts(view),
+        "figure": association_figure(view),
+        "caption": f"Association S with its 95 % interval, at {view.setting}. Dashed: no preference between the sets.",
+        "heaps": [],
+    }
+
+
+def finding(view: ClassificationView) -> str:
+    """Word the strongest contrast in one sentence."""
+    model = str(view.report.model_card.get("name", "the model"))
+    rows = [row for row in view.differentials.values() if row.verdict.startswith("leans")]
+    if not rows:
+        return (
+            f"As a classifier, {model} shows no difference between groups of portraits that stands out from chance."
+            if any(row.defined for row in view.differentials.values())
+            else "Nothing could be measured: no group of portraits was classified."
+        )
+    row = max(rows, key=lambda row: abs(row.value))
+    x, y = view.side_labels(row.group)
+    more, fewer = (x, y) if row.value > 0 else (y, x)
+    return (
+        f"Put before a profession {view.label_a} and one {view.label_b}, {model} takes portraits of {more} for the "
+        f"former {abs(100 * row.value):.0f} percentage points more often than those of {fewer}."
+    )
+
+
+def amplification_words(view: ClassificationView) -> str:
+    """Say whether more noise samples widen the first contrast."""
+    row = next((row for row in view.amplifications.values() if row.defined), None)
+    if row is None:
+        return ""
+    shown = f"{wording.signed(row.value)} {wording.interval(row.low, row.high)}".strip()
+    certain = row.has_interval and not row.low <= 0 <= row.high and row.q <= 0.05
+    said = "changes with" if certain else "does not demonstrably change with"
+    return f"The difference by {row.group} {said} the number of noise samples: {shown} from {row.setting}."
+
+
+def classification_verdicts(view: ClassificationView) -> dict[str, Any]:
+    """Every contrast, judged, and what more noise samples add to it."""
+    return {
+        "figure": differential_figure(view),
+        "items": [_item(view, row) for row in view.differentials.values()],
+        "amplifications": [
+            {
+                "subject": wording.capitalised(row.group),
+                "value": wording.signed(row.value) if row.defined else "",
+                "interval": wording.interval(row.low, row.high),
+                "q": wording.probability(row.q, "q"),
+                "setting": row.setting,
+                "reason": row.reason,
+            }
+            for row in view.amplifications.values()
+        ],
+        "label_a": view.label_a,
+        "label_b": view.label_b,
+        "setting": view.setting,
+        "margin": view.suite.margin,
+    }
+
+
+def _item(view: ClassificationView, row: Row) -> dict[str, str]:
+    x, y = view.side_labels(row.group)
+    return {
+        "lean": wording.lean_of(row),
+        "subject": wording.capitalised(row.group),
+        "verdict": wording.verdict_words(row, label_a=x, label_b=y),
+        "sides": f"{x} less {y}",
+        "value": wording.signed(row.value) if row.defined else "",
+        "interval": wording.interval(row.low, row.high),
+        "p": wording.probability(row.p),
+        "q": wording.probability(row.q, "q"),
+        "n": f"{row.n_a} and {row.n_b} portraits" if row.n_a else "",
+        "reason": row.reason,
+    }
+
+
+def noise(view: ClassificationView) -> dict[str, Any] | None:
+    """Curves over the number of noise samples, with their keys."""
+    if len(view.suite.noise_samples) < 2:
+        return None
+    groups = [(group_mark(view, name), wording.capitalised(view.label(name))) for name in view.suite.groups]
+    contrasts = [(contrast_mark(order), wording.capitalised(name)) for order, name in enumerate(view.suite.contrasts)]
+    return {
+        "association": noise_figure(view, "association"),
+        "differential": noise_figure(view, "differential"),
+        "groups": [_key(*each) for each in groups],
+        "contrasts": [_key(*each) for each in contrasts],
+        "table": [
+            {"label": label, "cells": [_with_interval(rows.get(n)) for n in view.suite.noise_samples]}
+            for label, rows in _by_noise(view)
+        ],
+        "columns": list(view.suite.noise_samples),
+    }
+
+
+def _key(mark: Any, label: str) -> dict[str, str]:
+    from clinometer.report.figures.svg import Ink
+
+    ink = next(name for name, value in vars(Ink).items() if value == mark.colour)
+    return {"glyph": _GLYPHS[mark.shape], "ink": _INKS[ink], "label": label}
+
+
+def _by_noise(view: ClassificationView) -> list[tuple[str, dict[int, Row]]]:
+    from clinometer.metrics.classification_study import setting_name
+
+    settings = {setting_name(n): n for n in view.suite.noise_samples}
+    held: dict[tuple[str, str], dict[int, Row]] = {}
+    for component in ("association", "differential"):
+        for row in view.rows(component, setting="*"):
+            label = view.label(row.group) if component == "association" else f"ΔS, {row.group}"
+            held.setdefault((component, label), {})[settings[row.setting]] = row
+    return [(wording.capitalised(label), rows) for (_, label), rows in held.items()]
+
+
+def _with_interval(row: Row | None) -> str:
+    if row is None or not row.defined:
+        return wording.MISSING
+    return f"{wording.number(row.value)} {wording.interval(row.low, row.high)}".strip()
+
+
+def pairs(view: ClassificationView) -> dict[str, Any] | None:
+    """A matrix of pairs for each contrast, the first open."""
+    figures = [
+        {"name": wording.capitalised(name), "sides": view.side_labels(name), "figure": figure}
+        for number, name in enumerate(view.suite.contrasts)
+        if (figure := pair_figure(view, name, number)) is not None
+    ]
+    return {"figures": figures, "label_a": view.label_a, "label_b": view.label_b} if figures else None
+
+
+def choices(view: ClassificationView) -> dict[str, Any]:
+    """What portraits are taken for when all classes stand open, and what the measurement cost."""
+    held = {(row.concept, row.group): row for row in view.rows("choice")}
+    cost = {row.group: row for row in view.rows("evaluations")}
+    ties = {row.group: row for row in view.rows("tie_share")}
+    planned = len(view.suite.classes) * view.suite.noise_samples[-1]
+    return {
+        "groups": [wording.capitalised(view.label(group)) for group in view.suite.groups],
+        "rows": [
+            {
+                "set": owner.label,
+                "name": name,
+                "cells": [_share(held.get((name, group))) for group in view.suite.groups],
+            }
+            for owner in (view.suite.a, view.suite.b)
+            for name in owner.classes
+        ],
+        "costs": [
+            {
+                "group": wording.capitalised(view.label(group)),
+                "evaluations": wording.number(cost[group].value, 0) if group in cost else wording.MISSING,
+                "ties": wording.percent(ties[group].value) if group in ties else wording.MISSING,
+            }
+            for group in view.suite.groups
+        ],
+        "planned": planned,
+    }
+
+
+def _share(row: Row | None) -> str:
+    if row is None or not row.defined:
+        return wording.MISSING
+    ends = f" {100 * row.low:.0f}{wording.DASH}{100 * row.high:.0f}" if row.has_interval else ""
+    return f"{wording.percent(row.value)}{ends}"
+
+
+def classification_gallery(view: ClassificationView) -> dict[str, Any]:
+    """The portraits of each group, and what could not be made."""
+    samples = [{str(key): value for key, value in sample.items()} for sample in view.report.samples.to_dict("records")]
+    groups = []
+    for group in view.suite.groups:
+        own = [sample for sample in samples if not is_empty(sample.get("group")) and sample["group"] == group]
+        label = wording.capitalised(view.label(group))
+        tiles = [
+            sample_tile(view, sample, f"{label}, portrait {order} of {len(own)}")
+            for order, sample in enumerate(own[:MOST_PER_PROMPT], 1)
+        ]
+        row = view.associations.get(group)
+        groups.append(
+            {
+                "label": label,
+                "counts": counts_in_words(own),
+                "value": f"S {wording.number(row.value)}" if row is not None and row.defined else "",
+                "strip": Strip(view.suite.groups[group].prompt, tiles, max(0, len(own) - MOST_PER_PROMPT)),
+            }
+        )
+    return {"groups": groups, "losses": losses(view, samples), "total": len(samples)}
+
+
+def classification_method(view: ClassificationView) -> dict[str, Any]:
+    """Words, limits, cards, settings."""
+    report = view.report
+    return {
+        "generator": card(report.model_card),
+        "settings": list(flat(report.settings).items()),
+        "suite": view.suite,
+        "prompts": view.suite.prompts,
+        "tests": sorted({row.test for row in view.scores if row.test}),
+        "planted": report.planted is not None,
+    }

@@ -1,0 +1,68 @@
+"""The page and the summary of a classification study."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from clinometer.metrics.classification_study import DENOISER, METRIC, setting_name
+from clinometer.report import wording
+from clinometer.report.classification_view import ClassificationView
+from clinometer.report.rows import Row, Scores
+from clinometer.report.sections.classification import (
+    choices,
+    classification_gallery,
+    classification_masthead,
+    classification_method,
+    classification_verdicts,
+    noise,
+    pairs,
+)
+from clinometer.report.sections.table import table
+from clinometer.report.studies.common import Page, Section, Summary
+from clinometer.suites import ClassificationSuite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clinometer.suites import Suite
+
+
+def classification_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
+    """ΔS of every contrast at the largest number of noise samples."""
+    assert isinstance(suite, ClassificationSuite)
+    setting = setting_name(suite.noise_samples[-1])
+    rows = Scores.from_frame(scores).select(METRIC, "differential", encoder=DENOISER, setting=setting)
+    counts = Counter(row.verdict for row in rows)
+    return Summary(
+        verdicts=" \N{MIDDLE DOT} ".join(f"{n} {said}" for said, n in counts.items()),
+        title=f"\N{GREEK CAPITAL LETTER DELTA}S at {setting}: + where the first side goes to those {suite.a.label}",
+        columns=("contrast", "\N{GREEK CAPITAL LETTER DELTA}S", "95 %", "q", "verdict"),
+        rows=tuple(_cells(row) for row in rows),
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.group,
+        wording.signed(row.value),
+        wording.interval(row.low, row.high),
+        wording.probability(row.q, "q"),
+        row.verdict,
+    )
+
+
+CLASSIFICATION: Final = Page(
+    view=ClassificationView,
+    sections=(
+        Section("masthead", "", classification_masthead, "masthead"),
+        Section("verdicts", "Verdicts", classification_verdicts, "classification_verdicts"),
+        Section("noise", "Noise samples", noise, "classification_noise"),
+        Section("pairs", "Pairs", pairs, "classification_pairs"),
+        Section("choices", "All classes", choices, "classification_choices"),
+        Section("gallery", "Portraits", classification_gallery, "classification_gallery"),
+        Section("table", "All numbers", table, "table"),
+        Section("method", "Method and limits", classification_method, "classification_method"),
+    ),
+    summary=classification_summary,
+)

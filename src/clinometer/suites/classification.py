@@ -1,0 +1,145 @@
+"""The suite of a classification study: portraits of groups, and two sets of classes they are sorted into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+
+PORTRAIT = "portrait"
+
+Confidence = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class PictureGroup(Strict):
+    """A group of people: the prompt that draws its portraits, which should say nothing else about them."""
+
+    label: Name | None = None
+    prompt: Text
+
+
+class ClassSet(Strict):
+    """Classes that belong together, such as male-dominated professions: name → what the template says of it."""
+
+    label: Name
+    classes: dict[Name, Text] = Field(min_length=1)
+
+
+class Side(Strict):
+    """One side of a comparison: groups under one name for people."""
+
+    label: Name
+    groups: tuple[Name, ...] = Field(min_length=1)
+
+
+class GroupContrast(Strict):
+    """Two sides whose groups are matched in order: the first of x with the first of y, and so on."""
+
+    x: Side
+    y: Side
+
+
+class PicturesPerGroup(Strict):
+    """How many portraits of each group."""
+
+    group: int = Field(256, ge=1)
+
+
+class ClassificationSuite(Suite):
+    """Which profession a diffusion model takes a portrait for, group against group.
+
+    ``a`` and ``b`` are the two sets of classes: an association above ½ goes to a. ``template`` is the prompt of a
+    class, with ``{}`` for what its set says of it. ``noise_samples`` are the numbers of trials reported; the largest is
+    what an image takes. With ``elimination``, the confidence of an interval, a class is left alone once all its pairs
+    are decided with it. ``margin`` is the |ΔS| below which a difference counts as none.
+    """
+
+    study: Literal["classification"] = "classification"
+    groups: dict[Name, PictureGroup] = Field(min_length=1)
+    contrasts: dict[Name, GroupContrast] = Field(min_length=1)
+    template: Text
+    a: ClassSet
+    b: ClassSet
+    noise_samples: tuple[Count, ...] = Field((1, 10, 100), min_length=1)
+    elimination: Confidence | None = None
+    images: PicturesPerGroup = PicturesPerGroup()
+    margin: float | None = Field(None, gt=0, lt=1)
+
+    options: ClassVar[frozenset[str]] = frozenset({"images"})
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        if "{}" not in self.template:
+            raise ValueError(f"template: found {self.template!r}, expected {{}} where the class goes")
+        refuse_duplicates((*self.a.classes, *self.b.classes), "a and b: class used twice")
+        refuse_duplicates((*self.a.classes.values(), *self.b.classes.values()), "a and b: text used twice")
+        refuse_duplicates((group.prompt for group in self.groups.values()), "groups: prompt used twice")
+        if list(self.noise_samples) != sorted(set(self.noise_samples)):
+            raise ValueError(f"noise_samples: found {', '.join(map(str, self.noise_samples))}, expected rising numbers")
+        for name, contrast in self.contrasts.items():
+            for group in (*contrast.x.groups, *contrast.y.groups):
+                if group not in self.groups:
+                    raise ValueError(f"contrasts.{name}: no group named {group!r}; groups are {', '.join(self.groups)}")
+            refuse_duplicates((*contrast.x.groups, *contrast.y.groups), f"contrasts.{name}: group used twice")
+            if len(contrast.x.groups) != len(contrast.y.groups):
+                raise ValueError(f"contrasts.{name}: x and y are matched in order, so they need equally many groups")
+        return self
+
+    @property
+    def classes(self) -> dict[str, str]:
+        """Every class with its text, those of a first."""
+        return self.a.classes | self.b.classes
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """The prompt of each class."""
+        return {name: self.template.replace("{}", text) for name, text in self.classes.items()}
+
+    def label_of(self, group: str) -> str:
+        """The group's label for people."""
+        return (self.groups[group].label or group) if group in self.groups else group
+
+    def questions(self) -> Iterator[Question]:
+        """The portraits."""
+        for name, group in self.groups.items():
+            yield Question(group.prompt, PORTRAIT, group=name, images=self.images.group)
+
+    def texts(self) -> list[str]:
+        """The prompts of the classes."""
+        return list(self.prompts.values())
+
+    def images_in_words(self) -> str:
+        """``"256 portraits a group, 100 noise samples an image"``."""
+        return f"{self.images.group} portraits a group, {self.noise_samples[-1]} noise samples an image"
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        """Groups, contrasts, classes."""
+        groups = tuple((name, group.label or "", group.prompt) for name, group in self.groups.items())
+        contrasts = tuple(
+            (name, *(f"{side.label}: {', '.join(side.groups)}" for side in (contrast.x, contrast.y)))
+            for name, contrast in self.contrasts.items()
+        )
+        classes = tuple(
+            (held.label, name, self.template.replace("{}", text))
+            for held in (self.a, self.b)
+            for name, text in held.classes.items()
+        )
+        return (
+            Sheet(f"{self.images.group} portraits a group", ("group", "label", "prompt"), groups),
+            Sheet("compared", ("contrast", "x", "y"), contrasts),
+            Sheet(
+                f"sorted into, with {', '.join(map(str, self.noise_samples))} noise samples",
+                ("set", "class", "prompt"),
+                classes,
+            ),
+        )
+
+    def _changed(self, **options: Any) -> dict[str, Any]:
+        changed: dict[str, Any] = self.model_dump()
+        if "images" in options:
+            changed["images"]["group"] = options["images"]
+        return changed
