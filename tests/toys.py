@@ -124,3 +124,30 @@ def _toy_target(lean: float) -> dict[str, str]:
         "prompt": f"lean {lean:.2f}",
         "stereotype": "man" if lean > 0.5 else "woman",
     }
+
+
+def toy_association_suite(
+    *, neutral: int = 6, attribute: int = 5, stimuli: int = 3, tests: bool = True, **changes: object
+) -> Suite:
+    """Two concepts of colours, the first redder than the second; "men" and "women" are the attributes' words."""
+    step = 0.02
+
+    def concept(centre: float) -> dict[str, object]:
+        return {
+            "template": "a lean {stimulus}",
+            "attribute_template": "{stimulus} {word}",
+            "stimuli": [f"{centre + step * (order - (stimuli - 1) / 2):.3f}" for order in range(stimuli)],
+        }
+
+    suite = {
+        "study": "association",
+        "name": "toy-tests",
+        "title": "Colours, twice",
+        "description": "Concepts whose redness is known.",
+        "groups": {"man": {"label": "red", "words": ["young men", "old men"]}, "woman": {"words": ["women"]}},
+        "axis": {"a": "man", "b": "woman"},
+        "images": {"neutral": neutral, "attribute": attribute},
+        "tests": [{"name": "red-green", "x": "red", "y": "green"}] if tests else [],
+        "concepts": {"red": {"label": "Reds", **concept(0.7)}, "green": concept(0.3)},
+    }
+    return suite_from_mapping(suite | changes, source="toy")

@@ -3,9 +3,9 @@
 A manifest is a CSV file with a header, or JSON lines, one image a row:
 
     file     the image, relative to the folder
-    concept  what a neutral prompt asked for, such as "firefighter"   (one of concept and group, not both)
-    group    whose pictures these are, such as "woman"
-    role     "target" with a concept, "attribute" with a group; may be left out
+    concept  what the prompt asked for, such as "firefighter"
+    group    the group or attribute that the prompt named, such as "woman"   (with a concept, in an association study)
+    role     "target" without a group, "attribute" with one; may be left out
     prompt   the prompt, where it is known; may be left out
 
 Other columns are ignored, and listed in `Manifest.ignored`.
@@ -35,13 +35,13 @@ Role = Literal["target", "attribute"]
 
 @dataclass(frozen=True)
 class ManifestRow:
-    """One finished image: exactly one of ``concept`` and ``group`` is given.
+    """One finished image: ``concept`` or ``group`` is given, or both.
 
     Attributes
     ----------
     file : path of the image, relative to the folder, with forward slashes.
     concept, group : what it shows, by the suite's names.
-    role : "target" for a concept, "attribute" for a group.
+    role : "target" without a group, "attribute" with one.
     prompt : what it was drawn from, if that is known.
     line : the line of the manifest that says so, counted from 1.
     """
@@ -224,17 +224,16 @@ def _row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow:
         values[key] = value.strip() or None if value is not None else None
     if values["file"] is None:
         raise ImportManifestError(f"{name}, line {line}, file: nothing found, expected a path within the folder")
-    if (values["concept"] is None) == (values["group"] is None):
-        found = "neither" if values["concept"] is None else "both"
+    if values["concept"] is None and values["group"] is None:
         raise ImportManifestError(
-            f"{name}, line {line}: found {found} of concept and group; expected one: concept for a neutral "
-            "prompt's picture, group for a group's"
+            f"{name}, line {line}: found neither of concept and group; expected concept for a neutral prompt's "
+            "picture, group for a group's, both for a concept's picture with an attribute"
         )
     role: Role = "target" if values["group"] is None else "attribute"
     if values["role"] not in (None, role):
         raise ImportManifestError(
             f"{name}, line {line}, role: found {values['role']!r}, expected {role!r} or nothing: "
-            "a concept is a target, a group is an attribute"
+            "a concept alone is a target, a group makes it an attribute"
         )
     file = values["file"].replace("\\", "/")
     return ManifestRow(file, values["concept"], values["group"], role, values["prompt"], line)

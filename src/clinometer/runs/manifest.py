@@ -13,8 +13,8 @@ from clinometer.suites import Question, Suite
 def manifest_questions(rows: Sequence[ManifestRow], suite: Suite, source: str) -> Iterator[Question]:
     """What each row answers, in the suite's words.
 
-    A row finds its question by its concept and its group. The prompt tells apart questions that share both: the
-    nesting of the intervals hangs on it. Where there is one question only, another prompt may have drawn its images.
+    A row finds its question by its concept and its group. The images of a group alone are nested in its prompts, and
+    the intervals hang on that, so the prompt must be one of them. A concept's may come from any prompt.
 
     Raises
     ------
@@ -35,8 +35,10 @@ def _question(row: ManifestRow, asked: Sequence[Question], suite: Suite, source:
     prompts = [question.prompt for question in asked]
     if row.prompt in prompts:
         return asked[prompts.index(str(row.prompt))]
-    if len(asked) == 1 and (not row.prompt or asked[0].role == "target"):
+    if asked[0].concept:  # the images of a concept are one pool, whatever the words
         return replace(asked[0], prompt=row.prompt or asked[0].prompt)
+    if len(asked) == 1 and not row.prompt:
+        return asked[0]
     raise _unknown(source, row, "prompt", row.prompt or "(empty)", prompts, suite)
 
 
@@ -51,7 +53,7 @@ def _unknown_owner(
     if row.group and row.group not in groups:
         return _unknown(source, row, "group", row.group, groups, suite)
     found = " with ".join(part for part in (row.concept, row.group) if part)
-    known = [" with ".join(part for part in pair if part) for pair in asked]
+    known = [" with ".join(part for part in pair if part) for pair in asked if not row.concept or row.concept in pair]
     return _unknown(source, row, "concept and group", found, known, suite)
 
 

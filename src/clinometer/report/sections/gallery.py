@@ -11,7 +11,7 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.rows import is_empty
 from clinometer.report.thumbnails import Thumbnail, thumbnail
-from clinometer.report.view import LeaningView
+from clinometer.report.view import LeaningView, View
 
 MOST_IMAGES: Final = 1200
 """Images in one page, so that it stays a few megabytes; a larger run shows the first of every prompt."""
@@ -79,12 +79,13 @@ def _text(value: Any) -> str:
 
 def _tiles(view: LeaningView, prompt: str, samples: Sequence[Sample], limit: int) -> list[Tile]:
     return [
-        _tile(view, sample, f"{prompt}, image {order} of {len(samples)}")
+        sample_tile(view, sample, f"{prompt}, image {order} of {len(samples)}")
         for order, sample in enumerate(samples[:limit], 1)
     ]
 
 
-def _tile(view: LeaningView, sample: Sample, alt: str) -> Tile:
+def sample_tile(view: View, sample: Sample, alt: str) -> Tile:
+    """One sample's picture, or what became of it."""
     status, reason = _text(sample.get("status")), _text(sample.get("reason"))
     if status != "ok":
         return Tile(alt, status or "unknown", reason)
@@ -111,13 +112,14 @@ def _categories(
                 "value": wording.signed(row.value, view.digits) if row and row.defined else "",
                 "tiles": [tile for prompt, found in own for tile in _tiles(view, prompt, found, limit)],
                 "left_out": sum(max(0, len(found) - limit) for _, found in own),
-                "counts": _counts([sample for _, found in own for sample in found]),
+                "counts": counts_in_words([sample for _, found in own for sample in found]),
             }
         )
     return [{"label": view.category_label(name), "concepts": concepts} for name, concepts in held.items()]
 
 
-def _counts(samples: Sequence[Sample]) -> str:
+def counts_in_words(samples: Sequence[Sample]) -> str:
+    """``"20 images, 2 refused"``."""
     statuses = Counter(_text(sample.get("status")) for sample in samples)
     drawn = statuses.pop("ok", 0)
     return ", ".join([wording.count(drawn, "image"), *(f"{n} {status}" for status, n in statuses.items())])
@@ -143,7 +145,7 @@ def _spread(strips: Sequence[Strip]) -> list[Tile]:
     return [tile for turn in turns for tile in turn if tile is not None]
 
 
-def losses(view: LeaningView, samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def losses(view: View, samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """Concepts and groups that lost images: asked, drawn, refused, failed, blank, and the reasons."""
     held: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:

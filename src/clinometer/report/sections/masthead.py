@@ -20,9 +20,18 @@ def masthead(view: LeaningView) -> dict[str, Any]:
         "strongest": strongest(view),
         "facts": facts(view),
         "figure": overview_figure(view),
-        "rings": [view.category_label(name) for name in view.suite.categories][::-1],
+        "caption": caption(view),
         "heaps": heap_counts(view),
     }
+
+
+def caption(view: LeaningView) -> str:
+    """Say how the dial reads."""
+    rings = ", ".join(view.category_label(name) for name in reversed(view.suite.categories))
+    return (
+        f"Every concept on one dial: upright is no leaning. Rings, from outside in: {rings}. "
+        "Arcs are 95\N{NARROW NO-BREAK SPACE}% intervals."
+    )
 
 
 def heap_counts(view: LeaningView) -> list[dict[str, Any]]:

@@ -1,0 +1,314 @@
+"""The sections of an association study: finding, verdicts, tests, distributions, arrows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from clinometer.report import wording
+from clinometer.report.association_view import AssociationView
+from clinometer.report.figures.association import (
+    arrow_figure,
+    arrow_limits,
+    distribution_figure,
+    distribution_limits,
+    effect_figure,
+)
+from clinometer.report.rows import Row
+from clinometer.report.sections.masthead import facts
+from clinometer.report.sections.method import card, flat
+
+LEANS: Final = ("a", "b", "balanced", "undecided", "unmeasured")
+
+
+def association_masthead(view: AssociationView) -> dict[str, Any]:
+    """Title, finding, facts and the effect sizes."""
+    return {
+        "title": view.report.title,
+        "finding": finding(view),
+        "strongest": strongest(view),
+        "facts": facts(view),
+        "figure": effect_figure(view),
+        "caption": "Cohen’s d of each test. Thick bars: 95 % over images; thin ones: over prompts too. The shades end "
+        "where an effect is called small (0.2), medium (0.5) and large (0.8).",
+        "heaps": _heap_counts(view),
+    }
+
+
+def _heap_counts(view: AssociationView) -> list[dict[str, Any]]:
+    counts: Counter[str] = Counter(wording.lean_of(row) for row in view.judged.values())
+    said = {
+        "b": f"to {view.label_b}",
+        "undecided": "undecided",
+        "balanced": "balanced",
+        "a": f"to {view.label_a}",
+        "unmeasured": "not measured",
+    }
+    return [{"lean": lean, "count": counts[lean], "words": words} for lean, words in said.items() if counts[lean]]
+
+
+def finding(view: AssociationView) -> str:
+    """Word the finding in one sentence, by counting verdicts."""
+    counts: Counter[str] = Counter(wording.lean_of(row) for row in view.judged.values())
+    model = str(view.report.model_card.get("name", "the model"))
+    measured = sum(counts.values()) - counts["unmeasured"]
+    if not measured:
+        unit = "test" if view.suite.tests else "prompt"
+        return f"Nothing could be measured: no {unit} of the suite has a score for {model}."
+    if view.suite.tests:
+        return _tests_finding(model, counts["a"] + counts["b"], measured)
+    leans = [
+        f"to {label} for {wording.count(counts[lean], 'of them', 'of them', words=True)}"
+        for lean, label in (("a", view.label_a), ("b", view.label_b))
+        if counts[lean]
+    ]
+    asked = f"Given {wording.count(measured, 'prompt')} that name neither, {model}"
+    return f"{asked} leans {wording.listed(leans)}." if leans else f"{asked} shows no leaning that stands out."
+
+
+def _tests_finding(model: str, found: int, measured: int) -> str:
+    if not found:
+        asked = "the one test" if measured == 1 else wording.count(measured, "test", words=True)
+        return f"{model} shows no tie between concepts and attributes that stands out, in {asked}."
+    if found == measured:
+        where = "the one test asked" if measured == 1 else f"all {wording.count(measured, 'test', words=True)}"
+    else:
+        where = f"{wording.count(found, 'of', 'of', words=True)} {wording.count(measured, 'test', words=True)}"
+    return f"{model} ties one concept closer than the other to an attribute in {where}."
+
+
+def strongest(view: AssociationView) -> str:
+    """Name the test with the largest effect that stands out, or the stimulus that leans most."""
+    leaning = {name: row for name, row in view.judged.items() if wording.lean_of(row) in ("a", "b")}
+    if not leaning:
+        return ""
+    name = max(leaning, key=lambda each: abs(leaning[each].value))
+    row = leaning[name]
+    label = view.label_a if row.value > 0 else view.label_b
+    shown = f"{wording.signed(row.value, view.digits)} {_interval(view, row)}".strip()
+    symbol = "S" if view.suite.tests else "Asc"
+    effect = view.effect_sizes.get(name)
+    size = f", d {wording.signed(effect.value)} ({magnitude(effect)})" if effect is not None and effect.defined else ""
+    return f"The strongest: {view.subject(name)}, leans to {label}, {symbol} {shown}{size}."
+
+
+def magnitude(row: Row) -> str:
+    """Cohen's word for an effect size: its thresholds are the paper's."""
+    words = (("negligible", 0.2), ("small", 0.5), ("medium", 0.8))
+    return next((word for word, below in words if abs(row.value) < below), "large")
+
+
+def _interval(view: AssociationView, row: Row) -> str:
+    """The interval that a verdict rests on: over prompts for tests, over images for stimuli."""
+    low, high = (row.stimulus_low, row.stimulus_high) if view.suite.tests else (row.low, row.high)
+    return wording.interval(low, high, view.digits)
+
+
+def association_verdicts(view: AssociationView) -> dict[str, Any]:
+    """Sort tests, or stimuli, in five heaps, each by strength."""
+    margin = view.suite.margin
+    headings = {
+        "a": (f"Leans to {view.label_a}", ""),
+        "b": (f"Leans to {view.label_b}", ""),
+        "balanced": ("Shown balanced", f"The whole interval lies within ±{margin:g}." if margin else ""),
+        "undecided": ("Undecided", "The images do not tell. More of them, or more prompts, would."),
+        "unmeasured": ("Not measured", ""),
+    }
+    heaps = [
+        {"lean": lean, "heading": headings[lean][0], "note": headings[lean][1], "items": _items(view, lean)}
+        for lean in LEANS
+    ]
+    return {
+        "heaps": [heap for heap in heaps if heap["items"]],
+        "label_a": view.label_a,
+        "label_b": view.label_b,
+        "tests": bool(view.suite.tests),
+    }
+
+
+def _items(view: AssociationView, lean: str) -> list[dict[str, str]]:
+    held = [(name, row) for name, row in view.judged.items() if wording.lean_of(row) == lean]
+    held.sort(key=lambda item: -abs(item[1].value) if item[1].defined else 0.0)
+    return [_item(view, name, row) for name, row in held]
+
+
+def _item(view: AssociationView, name: str, row: Row) -> dict[str, str]:
+    item = {
+        "name": name,
+        "subject": wording.capitalised(view.subject(name)),
+        "symbol": "S" if view.suite.tests else "Asc",
+    }
+    if not row.defined:
+        reason = row.reason or "there is no score for it"
+        return item | {"verdict": "could not be measured", "value": "", "reason": reason}
+    effect = view.effect_sizes.get(name)
+    return item | {
+        "verdict": wording.verdict_words(row, label_a=view.label_a, label_b=view.label_b),
+        "value": wording.signed(row.value, view.digits),
+        "interval": _interval(view, row),
+        "more": ", ".join(part for part in (_effect_words(effect), wording.probability(row.q, "q")) if part),
+        "reason": row.reason,
+    }
+
+
+def _effect_words(effect: Row | None) -> str:
+    return f"d {wording.signed(effect.value)}, {magnitude(effect)}" if effect is not None and effect.defined else ""
+
+
+def tests(view: AssociationView) -> dict[str, Any] | None:
+    """Table of the tests, each with all that is needed to defend it; left out where the suite has none."""
+    if not view.suite.tests:
+        return None
+    encoders = [name for name in view.encoders if len(view.encoders) > 1]
+    return {
+        "rows": [_test_row(view, test.name, view.test_subject(test)) for test in view.suite.tests],
+        "how": sorted({row.test for row in view.statistics.values() if row.test}),
+        "encoders": encoders,
+        "by_encoder": [
+            {
+                "subject": view.test_subject(test),
+                "cells": [
+                    _test_cell(
+                        view, view.scores.by_concept("t2iat", "differential_association", encoder=e).get(test.name)
+                    )
+                    for e in encoders
+                ],
+            }
+            for test in view.suite.tests
+        ]
+        if encoders
+        else [],
+        "label_a": view.label_a,
+        "label_b": view.label_b,
+    }
+
+
+def _test_cell(view: AssociationView, row: Row | None) -> str:
+    if row is None or not row.defined:
+        return wording.MISSING
+    return f"{wording.signed(row.value, view.digits)} ({wording.probability(row.p) or 'no p'})"
+
+
+def _test_row(view: AssociationView, name: str, subject: str) -> dict[str, str]:
+    row, effect = view.statistics.get(name, Row(concept=name)), view.effect_sizes.get(name, Row(concept=name))
+    splits = f"exact, {row.n_splits:,} splits" if row.p_exact else f"sampled, {row.n_splits:,} splits"
+    return {
+        "subject": subject,
+        "lean": wording.lean_of(row),
+        "statistic": wording.signed(row.value, view.digits),
+        "images": wording.interval(row.low, row.high, view.digits),
+        "prompts": wording.interval(row.stimulus_low, row.stimulus_high, view.digits),
+        "effect": wording.signed(effect.value),
+        "effect_interval": wording.interval(effect.stimulus_low, effect.stimulus_high),
+        "size": magnitude(effect) if effect.defined else "",
+        "p": _bare(row.p),
+        "q": _bare(row.q),
+        "splits": splits if row.n_splits else "",
+        "n": f"{row.n_target:,} + {row.n_a:,} + {row.n_b:,}",
+        "reason": row.reason,
+    }
+
+
+def _bare(value: float) -> str:
+    """A p-value without its name; a dash where there is none."""
+    return wording.probability(value, "").removeprefix(" = ").strip() or wording.MISSING
+
+
+def distributions(view: AssociationView) -> dict[str, Any]:
+    """A figure of distributions for each concept, and the table of quartiles."""
+    limits = distribution_limits(view)
+    figures = [
+        {"heading": view.concept_label(concept), "figure": distribution_figure(view, concept, limits)}
+        for concept in view.suite.concepts
+    ]
+    parts = ("lower_quartile", "median", "upper_quartile")
+    held = {part: view.stimulus_rows("association", part) for part in parts}
+    rows = [
+        {
+            "name": name,
+            "concept": view.concept_label(concept),
+            "mean": wording.signed(view.associations[name].value, view.digits),
+            "interval": wording.interval(view.associations[name].low, view.associations[name].high, view.digits),
+            "cells": [wording.signed(held[part][name].value, view.digits) for part in parts],
+            "q": _bare(view.associations[name].q),
+        }
+        for concept in view.suite.concepts
+        for name in view.ordered(concept)
+    ]
+    return {
+        "figures": [entry for entry in figures if entry["figure"] is not None],
+        "rows": rows,
+        "missing": [s.name for _, s in view.suite.stimuli() if s.name not in {row["name"] for row in rows}],
+        "label_a": view.label_a,
+        "label_b": view.label_b,
+        "margin": view.suite.margin,
+    }
+
+
+def amplification(view: AssociationView) -> dict[str, Any] | None:
+    """Arrows for each concept, and the mean change; left out where no text has an association."""
+    if not any(row.defined for row in view.stimulus_rows("amplification", "text").values()):
+        return None
+    limits = arrow_limits(view)
+    figures = [
+        {"heading": view.concept_label(concept), "figure": arrow_figure(view, concept, limits)}
+        for concept in view.suite.concepts
+    ]
+    return {
+        "figures": [entry for entry in figures if entry["figure"] is not None],
+        "sentence": _amplified(view),
+        "overall": _overall(view),
+        "label_a": view.label_a,
+        "label_b": view.label_b,
+    }
+
+
+def _amplified(view: AssociationView) -> str:
+    rows = [row for row in view.stimulus_rows("amplification", "amplification").values() if row.defined]
+    change = view.stimulus_rows("amplification", "change")
+    beyond = sum(row.value > 0 for row in rows)
+    sure = sum(row.value > 0 and change[row.concept].q <= 0.05 for row in rows)
+    return (
+        f"For {beyond} of {wording.count(len(rows), 'prompt')} the images go farther than the text in the text’s own "
+        f"direction; for {sure} of those the change stands out (q at most 0.05)."
+    )
+
+
+def _overall(view: AssociationView) -> list[dict[str, str]]:
+    table = []
+    for concept in (*view.suite.concepts, "all"):
+        cells = {}
+        for component in ("change", "amplification"):
+            row = next(
+                (r for r in view.scores.select("amplification", component, category=concept) if not r.concept), None
+            )
+            if row is None:
+                continue
+            shown = wording.interval(row.stimulus_low, row.stimulus_high, view.digits)
+            cells[component] = f"{wording.signed(row.value, view.digits)} {shown}".strip()
+            cells[f"{component}_p"] = _bare(row.p)
+        if cells:
+            table.append({"label": view.concept_label(concept), **cells})
+    return table
+
+
+def association_method(view: AssociationView) -> dict[str, Any]:
+    """Cards, settings, words and limits."""
+    report, suite = view.report, view.suite
+    return {
+        "generator": card(report.model_card),
+        "encoders": [card(held) for held in report.encoder_cards.values()],
+        "settings": list(flat(report.settings).items()),
+        "suite": suite,
+        "words": [(view.label(group), list(suite.groups[group].words)) for group in suite.pair],
+        "concepts": [
+            (view.concept_label(name), held.template, held.attribute_template, [s.name for s in held.stimuli])
+            for name, held in suite.concepts.items()
+        ],
+        "label_a": view.label_a,
+        "label_b": view.label_b,
+        "planted": report.planted is not None,
+        "tests": sorted({row.test for row in view.scores if row.test}),
+        "families": sorted({row.family for row in view.scores if row.family}),
+        "one_encoder": len(view.encoders) < 2,
+    }

@@ -1,0 +1,108 @@
+"""The page and the summary of an association study."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from clinometer.report import wording
+from clinometer.report.association_view import AssociationView
+from clinometer.report.rows import Row, Scores
+from clinometer.report.sections.association import (
+    amplification,
+    association_masthead,
+    association_method,
+    association_verdicts,
+    distributions,
+    tests,
+)
+from clinometer.report.sections.association_gallery import association_gallery
+from clinometer.report.sections.table import table
+from clinometer.report.studies.common import Page, Section, Summary
+from clinometer.suites import AssociationSuite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clinometer.suites import Suite
+
+SHOWN: Final = 4
+"""Stimuli shown at either end."""
+
+
+def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
+    """The tests; where the suite has none, the stimuli that lean most to either side."""
+    assert isinstance(suite, AssociationSuite)
+    held = Scores.from_frame(scores)
+    label_a, label_b = (suite.label_of(group) for group in suite.pair)
+    if suite.tests:
+        rows = list(held.by_concept("t2iat", "differential_association").values())
+        effects = held.by_concept("t2iat", "effect_size")
+        return Summary(
+            verdicts=_verdicts(rows, label_a, label_b),
+            title=f"S: + ties X closer to {label_a} than Y, {wording.MINUS} to {label_b}",
+            columns=("test", "S", "95 % over prompts", "d", "p", "q", "verdict"),
+            rows=tuple(_test_cells(row, effects.get(row.concept), label_a, label_b) for row in rows),
+        )
+    rows = list(held.by_concept("association", "mean").values())
+    return Summary(
+        verdicts=_verdicts(rows, label_a, label_b),
+        title=f"Asc: + leans to {label_a}, {wording.MINUS} to {label_b}",
+        columns=("prompt", "Asc", "95 %", "q", "verdict"),
+        rows=tuple(_cells(row, label_a, label_b) for row in _ends(rows)),
+    )
+
+
+def _verdicts(rows: list[Row], label_a: str, label_b: str) -> str:
+    counts: Counter[str] = Counter(wording.lean_of(row) for row in rows)
+    words = {
+        "a": f"to {label_a}", "b": f"to {label_b}", "balanced": "balanced", "undecided": "undecided",
+        "unmeasured": "not measured",
+    }  # fmt: skip
+    return " · ".join(f"{counts[lean]} {said}" for lean, said in words.items() if counts[lean])
+
+
+def _ends(rows: list[Row]) -> list[Row]:
+    """Pick the rows that lean most to either side, from A to B."""
+    ranked = sorted((row for row in rows if row.defined), key=lambda row: -row.value)
+    return ranked if len(ranked) <= 2 * SHOWN else [*ranked[:SHOWN], *ranked[-SHOWN:]]
+
+
+def _test_cells(row: Row, effect: Row | None, label_a: str, label_b: str) -> tuple[str, ...]:
+    digits = wording.digits_for([row.value])
+    return (
+        row.concept,
+        wording.signed(row.value, digits),
+        wording.interval(row.stimulus_low, row.stimulus_high, digits),
+        wording.signed(effect.value) if effect is not None else wording.MISSING,
+        wording.probability(row.p, "p"),
+        wording.probability(row.q, "q"),
+        wording.verdict_words(row, label_a=label_a, label_b=label_b),
+    )
+
+
+def _cells(row: Row, label_a: str, label_b: str) -> tuple[str, ...]:
+    digits = wording.digits_for([row.value])
+    return (
+        row.concept,
+        wording.signed(row.value, digits),
+        wording.interval(row.low, row.high, digits),
+        wording.probability(row.q, "q"),
+        wording.verdict_words(row, label_a=label_a, label_b=label_b),
+    )
+
+
+ASSOCIATION: Final = Page(
+    view=AssociationView,
+    sections=(
+        Section("masthead", "", association_masthead, "masthead"),
+        Section("verdicts", "Verdicts", association_verdicts, "association_verdicts"),
+        Section("tests", "Tests", tests, "association_tests"),
+        Section("distributions", "Prompt by prompt", distributions, "association_distributions"),
+        Section("amplification", "From text to images", amplification, "association_amplification"),
+        Section("gallery", "Pictures", association_gallery, "association_gallery"),
+        Section("table", "All numbers", table, "table"),
+        Section("method", "Method and limits", association_method, "association_method"),
+    ),
+    summary=association_summary,
+)
