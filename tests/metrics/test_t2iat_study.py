@@ -1,0 +1,234 @@
+"""The rows of an association study: associations of stimuli, their quartiles, amplification, q-values, verdicts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from clinometer.metrics import AssociationDesign, AssociationEmbeddings, DesignedTest, association_study
+from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean
+
+DIM = 5
+DESIGN = AssociationDesign(
+    concepts={"red": ("r1", "r2", "r3"), "green": ("g1", "g2", "g3")},
+    tests=(DesignedTest("red-green", "red", "green"),),
+    a="man",
+    b="woman",
+)
+
+
+def embeddings(seed=0, *, n=12, encoder="eye", lean=0.6, text_lean=0.2):
+    """Red stimuli lean to A by ``lean`` in their images and by ``text_lean`` in their texts, green ones to B."""
+    rng = np.random.default_rng(seed)
+    axis = np.eye(DIM)[0]
+    neutral, attribute, texts, words = {}, {}, {}, {}
+    for concept, stimuli in DESIGN.concepts.items():
+        sign = 1 if concept == "red" else -1
+        for name in stimuli:
+            base = np.ones(DIM) + 0.3 * rng.normal(size=DIM)
+            neutral[name] = base + sign * lean * axis + 0.2 * rng.normal(size=(n, DIM))
+            texts[name] = base + sign * text_lean * axis
+            for group, side in (("man", 1), ("woman", -1)):
+                attribute[name, group] = base + side * axis + 0.2 * rng.normal(size=(n, DIM))
+                words[name, group] = base + side * axis + 0.05 * rng.normal(size=(3, DIM))
+    return AssociationEmbeddings(encoder, neutral, attribute, texts, words)
+
+
+def study(held=None, design=DESIGN, **options):
+    held = held or [embeddings()]
+    return association_study(held, design, **({"n_resamples": 200, "seed": 1} | options))
+
+
+def row(found, metric, component, encoder="mean", **equal):
+    (one,) = (
+        score
+        for score in found.scores
+        if (score.metric, score.component, score.encoder) == (metric, component, encoder)
+        and all(getattr(score, name) == value for name, value in equal.items())
+    )
+    return one
+
+
+def cosine(x, y):
+    return (x / np.linalg.norm(x, axis=-1, keepdims=True)) @ (y / np.linalg.norm(y, axis=-1, keepdims=True)).T
+
+
+FOUND = study()
+
+
+def test_a_stimulus_is_the_mean_over_its_own_images():
+    held = embeddings()
+    values = cosine(held.neutral["r2"], held.attribute["r2", "man"]).mean(axis=1) - cosine(
+        held.neutral["r2"], held.attribute["r2", "woman"]
+    ).mean(axis=1)
+    mean = row(FOUND, "association", "mean", concept="r2")
+    assert mean.value == pytest.approx(values.mean(), abs=1e-12)
+    assert row(FOUND, "association", "median", concept="r2").value == pytest.approx(np.median(values))
+    assert row(FOUND, "association", "upper_quartile", concept="r2").value == pytest.approx(np.quantile(values, 0.75))
+    assert (mean.n_target, mean.n_a, mean.n_b) == (12, 12, 12)
+    assert mean.low < mean.value < mean.high
+    assert mean.verdict == "leans to man"
+
+
+def test_a_concept_and_the_test_agree():
+    parts = [row(FOUND, "association", "mean", concept="", category=name).value for name in ("red", "green")]
+    assert row(FOUND, "t2iat", "differential_association").value == pytest.approx(parts[0] - parts[1], abs=1e-12)
+
+
+def test_amplification_is_the_change_in_the_texts_own_direction():
+    held = embeddings()
+    for name, sign in (("r1", 1), ("g1", -1)):
+        text = (
+            cosine(held.neutral_texts[name], held.attribute_texts[name, "man"]).mean()
+            - cosine(held.neutral_texts[name], held.attribute_texts[name, "woman"]).mean()
+        )
+        assert np.sign(text) == sign
+        tail, head, change, turned = (
+            row(FOUND, "amplification", part, concept=name) for part in ("text", "image", "change", "amplification")
+        )
+        assert tail.value == pytest.approx(text, abs=1e-12)
+        assert head.value == row(FOUND, "association", "mean", concept=name).value
+        assert change.value == pytest.approx(head.value - tail.value, abs=1e-12)
+        assert turned.value == pytest.approx(sign * change.value, abs=1e-12)
+        assert turned.value > 0
+        assert np.isfinite([tail.stimulus_low, head.low, change.low, change.stimulus_low]).all()
+        assert change.stimulus_high - change.stimulus_low > change.high - change.low  # words vary too
+
+
+def test_the_overall_change_is_tested_by_flipping_every_sign():
+    changes = np.array(
+        [row(FOUND, "amplification", "change", concept=n).value for n in ("r1", "r2", "r3", "g1", "g2", "g3")]
+    )
+    signs = np.sign(
+        [row(FOUND, "amplification", "text", concept=n).value for n in ("r1", "r2", "r3", "g1", "g2", "g3")]
+    )
+    flips = np.array(np.meshgrid(*[[1, -1]] * 6)).reshape(6, -1).T
+    for component, values in (
+        ("change", changes),
+        ("amplification", changes * signs),
+    ):
+        p = np.mean(np.abs(flips @ values) >= abs(values.sum()) - 1e-12)
+        overall = row(FOUND, "amplification", component, concept="", category="all")
+        assert overall.value == pytest.approx(values.mean())
+        assert overall.p == pytest.approx(p)
+        assert overall.p_exact
+        interval = stats.ttest_1samp(values, 0).confidence_interval()
+        assert (overall.stimulus_low, overall.stimulus_high) == pytest.approx((interval.low, interval.high))
+
+
+def test_q_values_are_within_a_family_and_a_view():
+    rows = [score for score in FOUND.scores if score.metric == "association" and score.family]
+    mean = [score for score in rows if score.encoder == "mean"]
+    assert len(mean) == 6
+    expected = stats.false_discovery_control([score.p for score in mean])
+    assert [score.q for score in mean] == pytest.approx(expected)
+
+
+def test_swapping_the_attributes_negates_every_signed_row():
+    swapped = study(design=replace(DESIGN, a="woman", b="man"))
+    for metric, component in (("association", "mean"), ("amplification", "change"), ("t2iat", "effect_size")):
+        for score in FOUND.scores:
+            if (score.metric, score.component) == (metric, component) and score.encoder == "mean":
+                other = row(swapped, metric, component, concept=score.concept, category=score.category)
+                assert other.value == pytest.approx(-score.value, abs=1e-10)
+    for score in FOUND.scores:
+        if score.component == "amplification" and score.concept:
+            other = row(swapped, "amplification", "amplification", concept=score.concept)
+            assert other.value == pytest.approx(score.value, abs=1e-10)
+
+
+def test_the_mean_over_encoders_is_the_mean_of_their_numbers():
+    found = study([embeddings(1, encoder="one"), embeddings(2, encoder="two")])
+    for metric, component, name in (
+        ("t2iat", "differential_association", "red-green"),
+        ("association", "mean", "g2"),
+        ("amplification", "change", "r3"),
+    ):
+        one, two, mean = (row(found, metric, component, encoder, concept=name) for encoder in ("one", "two", "mean"))
+        assert mean.value == pytest.approx((one.value + two.value) / 2, abs=1e-12)
+
+
+def test_one_encoder_is_its_own_mean():
+    for score in FOUND.scores:
+        if score.encoder == "mean":
+            twin = row(FOUND, score.metric, score.component, "eye", concept=score.concept, category=score.category)
+            assert replace(twin, encoder="mean") == score or np.isnan(score.value) or _same(twin, score)
+
+
+def _same(one, other):
+    return all(
+        a == b or (isinstance(a, float) and np.isnan(a) and np.isnan(b))
+        for name, a in vars(one).items()
+        if name != "encoder"
+        for b in [getattr(other, name)]
+    )
+
+
+def test_lost_images_cost_their_own_rows_only():
+    held = embeddings()
+    neutral = held.neutral | {"r1": np.zeros((0, DIM))}
+    attribute = held.attribute | {("g2", "man"): np.zeros((0, DIM))}
+    found = study([replace(held, neutral=neutral, attribute=attribute)])
+    for name, words in (("r1", "no neutral image"), ("g2", "no image with man")):
+        lost = row(found, "association", "mean", concept=name)
+        assert np.isnan([lost.value, lost.p, lost.low]).all()
+        assert words in lost.reason
+        assert lost.verdict == "not measured"
+        assert np.isnan(row(found, "amplification", "change", concept=name).value)
+    test = row(found, "t2iat", "differential_association")
+    assert np.isfinite([test.value, test.p]).all()
+    assert "2 prompts without images are left out" in test.reason
+    overall = row(found, "amplification", "change", concept="", category="all")
+    assert overall.n_target == 4
+    assert "2 stimuli without an association are left out" in overall.reason
+    assert (
+        row(found, "association", "mean", concept="r2").value == row(FOUND, "association", "mean", concept="r2").value
+    )
+
+
+def test_an_encoder_that_reads_no_text_has_no_arrow_and_says_so():
+    found = study([replace(embeddings(), neutral_texts={}, attribute_texts={})])
+    tail = row(found, "amplification", "text", concept="r1")
+    assert np.isnan(tail.value)
+    assert tail.reason == "the encoder reads no text"
+    assert np.isfinite(row(found, "association", "mean", concept="r1").value)
+
+
+def test_no_row_is_undefined_without_a_reason():
+    held = embeddings(n=1)
+    for score in study([held]).scores:
+        if np.isnan(score.value) or (score.family and np.isnan(score.p)):
+            assert score.reason, score
+
+
+def test_densities_integrate_to_one_and_a_flat_one_has_none():
+    for density in FOUND.densities:
+        assert np.trapezoid(density.y, density.x) == pytest.approx(1, abs=0.12)
+    held = embeddings()
+    flat = replace(held, neutral=held.neutral | {"r1": np.repeat(held.neutral["r1"][:1], 5, axis=0)})
+    assert len(study([flat]).densities[0].x) == 0
+
+
+def test_the_t_interval_of_a_bilinear_mean_covers():
+    """Coverage over 2,000 draws of 12 × (12 + 12): 95 % within Monte-Carlo error (3.5 standard errors)."""
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(2000):
+        x, a, b = (
+            rng.normal(size=(12, 3)) + np.array([1, 0.3, 0]),
+            rng.normal(size=(12, 3)) + 0.5,
+            rng.normal(size=(12, 3)),
+        )
+        low, high = bilinear_mean(x @ a.T, x @ b.T, ("x", "a", "b")).interval()
+        hits += low <= 1 * 0.5 + 0.3 * 0.5 <= high
+    assert hits / 2000 == pytest.approx(0.95, abs=3.5 * np.sqrt(0.95 * 0.05 / 2000))
+
+
+def test_welchs_t_is_scipys():
+    x, y = np.random.default_rng(1).normal(size=(2, 9)) * [[1], [3]]
+    found = Estimate(x.mean(), (x.var(ddof=1) / 9,), (8,)) + (-Estimate(y.mean(), (y.var(ddof=1) / 9,), (8,)))
+    expected = stats.ttest_ind(x, y, equal_var=False)
+    assert found.p_value() == pytest.approx(expected.pvalue)
+    interval = expected.confidence_interval()
+    assert found.interval() == pytest.approx((interval.low, interval.high))
