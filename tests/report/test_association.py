@@ -1,0 +1,208 @@
+"""The page of an association study: what it says, what it leaves out, and that it is whole."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from clinometer.report import ReportInput, render_html, run_repr_html
+from clinometer.report.association_view import AssociationView
+from clinometer.report.figures import association as figures
+from clinometer.report.studies import PAGES
+from clinometer.suites import load_suite, suite_from_mapping
+from tests.report.page import Page
+from tests.report.synthetic import encoder_card, model_card, picture
+from tests.toys import toy_association_suite
+
+TESTS = {
+    "occupations": (0.21, 0.14, 0.28, 0.008),
+    "activities": (0.17, 0.1, 0.24, 0.016),
+    "parity": (0.01, -0.05, 0.07, 0.9),
+}
+
+
+def score_rows(suite):
+    rng = np.random.default_rng(3)
+    for test in suite.tests:
+        value, low, high, p = TESTS.get(test.name, TESTS["parity"])
+        ends = {"low": low + 0.01, "high": high - 0.01, "stimulus_low": low, "stimulus_high": high}
+        verdict = "leans to man" if p < 0.05 else "undecided"
+        about = {"metric": "t2iat", "concept": test.name, "encoder": "mean", "n_target": 240, "n_a": 160, "n_b": 160}
+        yield about | ends | {"component": "differential_association", "value": value, "p": p, "q": p, "p_exact": True,
+                              "n_splits": 252, "test": "prompts permuted", "verdict": verdict}  # fmt: skip
+        yield about | {name: 5 * end for name, end in ends.items()} | {"component": "effect_size", "value": 5 * value}
+    for concept, stimulus in suite.stimuli():
+        lean = {"crafts": 0.2, "services": -0.1}.get(concept, 0.02)
+        values = lean + 0.05 * rng.normal(size=24)
+        about = {"concept": stimulus.name, "category": concept, "encoder": "mean", "n_target": 24}
+        mean = {"value": values.mean(), "low": values.mean() - 0.02, "high": values.mean() + 0.02, "q": 0.01}
+        yield (
+            about
+            | mean
+            | {"metric": "association", "component": "mean", "verdict": f"leans to {'man' if lean > 0 else 'woman'}"}
+        )
+        quantiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
+        parts = ("lower_whisker", "lower_quartile", "median", "upper_quartile", "upper_whisker")
+        for part, value in zip(parts, quantiles, strict=True):
+            yield about | {"metric": "association", "component": part, "value": value}
+        text = 0.02 * np.sign(lean)
+        yield about | {"metric": "amplification", "component": "text", "value": text}
+        yield about | mean | {"metric": "amplification", "component": "image"}
+        for part in ("change", "amplification"):
+            yield about | {"metric": "amplification", "component": part, "value": 0.1, "q": 0.01}
+    for category in (*suite.concepts, "all"):
+        for part in ("change", "amplification"):
+            yield {"metric": "amplification", "component": part, "category": category, "encoder": "mean", "value": 0.05,
+                   "stimulus_low": 0.01, "stimulus_high": 0.09, "p": 0.03}  # fmt: skip
+
+
+def curves(suite):
+    x = np.linspace(-0.1, 0.3, 9)
+    rows = [("association_density", s.name, a, np.exp(-a * a)) for _, s in suite.stimuli() for a in x]
+    return pd.DataFrame(
+        [*rows, ("association_outlier", suite.stimuli()[0][1].name, 0.4, 0.0)], columns=["curve", "concept", "x", "y"]
+    )
+
+
+def samples(suite):
+    rows = []
+    for question in suite.questions():
+        refused = question.concept == "firefighter" and question.group == "woman"
+        row = {name: getattr(question, name) for name in ("prompt", "concept", "role", "group", "category")}
+        row |= {"status": "refused", "reason": "not here"} if refused else {"status": "ok", "reason": ""}
+        rows += [row | {"id": f"{len(rows) + order}", "seed": order} for order in range(min(question.images, 2))]
+    return pd.DataFrame(rows)
+
+
+def report_input(suite=None, **changes):
+    suite = suite or load_suite("t2iat/reference")
+    fields = {
+        "title": "painter × tests", "suite": suite, "model_card": model_card(),
+        "encoder_cards": {"eye": encoder_card("eye")},
+        "settings": {"seed": 7}, "scores": pd.DataFrame(list(score_rows(suite))), "samples": samples(suite),
+        "image": picture, "curves": curves(suite),
+    }  # fmt: skip
+    return ReportInput(**(fields | changes))
+
+
+@pytest.fixture(scope="module")
+def html():
+    return render_html(report_input())
+
+
+@pytest.fixture(scope="module")
+def page(html):
+    return Page(html)
+
+
+def test_the_finding_counts_the_tests(page):
+    (finding,) = [e.text for e in page.find("p") if "finding" in e.attributes.get("class", "").split()]
+    assert finding.endswith("ties one concept closer than the other to an attribute in two of three tests.")
+    (strongest,) = [e.text for e in page.find("p") if "strongest" in e.attributes.get("class", "").split()]
+    assert (
+        "Occupations planted on men, against Occupations planted on women, leans to men, S +0.21 [0.14, 0.28]"
+        in strongest
+    )
+    assert "d +1.05 (large)" in strongest
+
+
+def test_every_section_is_there_and_named_in_the_contents(page):
+    ids = [e.attributes["id"] for e in page.find("section") if "id" in e.attributes]
+    assert ids == [section.id for section in PAGES["association"].sections][1:]
+    assert {f"#{name}" for name in ids} <= {e.attributes.get("href") for e in page.find("a")}
+
+
+def test_a_test_is_shown_with_all_that_defends_it(page):
+    row = next(e for e in page.find("tr") if "Gestures, against Movements" in e.text)
+    for part in ("+0.01", "[−0.05, 0.07]", "0.900", "exact, 252 splits", "240 + 160 + 160", "negligible"):
+        assert part in row.text
+
+
+def test_there_is_a_figure_of_each_kind_for_each_concept(page):
+    names = [
+        e.attributes["aria-labelledby"].split("-title")[0]
+        for e in page.find("svg")
+        if "aria-labelledby" in e.attributes
+    ]
+    assert names == ["effects", *(f"distribution{k}" for k in range(6)), *(f"arrows{k}" for k in range(6))]
+    ids = [e.attributes["id"] for e in page.elements if "id" in e.attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_stimuli_are_ordered_by_their_median():
+    view = AssociationView.of(report_input())
+    medians = view.stimulus_rows("association", "median")
+    for concept in view.suite.concepts:
+        values = [medians[name].value for name in view.ordered(concept)]
+        assert values == sorted(values, reverse=True)
+
+
+def test_pictures_stand_beside_their_own_attribute_images(page):
+    details = [e for e in page.find("details") if "concept" in e.attributes.get("class", "").split()]
+    assert len(details) == 30
+    firefighter = next(e for e in details if "firefighter" in e.text)
+    assert "an image of a firefighter" in firefighter.text
+    assert "drawn with men" in firefighter.text
+    assert "2 refused" in firefighter.text
+
+
+def test_amplification_is_counted_not_estimated(page):
+    text = next(e.text for e in page.find("p") if "farther than the text" in e.text)
+    assert text.startswith("For 30 of 30 prompts")
+
+
+def test_the_same_input_gives_the_same_page(html):
+    assert render_html(report_input()) == html
+
+
+def test_a_suite_without_tests_speaks_of_prompts():
+    suite = toy_association_suite(tests=False)
+    page = Page(render_html(report_input(suite)))
+    ids = [e.attributes["id"] for e in page.find("section") if "id" in e.attributes]
+    assert "tests" not in ids
+    assert "Given 6 prompts that name neither" in page.elements[0].text
+
+
+def test_a_page_without_numbers_or_images_still_stands():
+    empty = report_input(scores=pd.DataFrame(), samples=pd.DataFrame(), curves=None)
+    page = Page(render_html(empty))
+    assert "Nothing could be measured: no test of the suite has a score" in page.elements[0].text
+    assert "The run holds no images." in page.elements[0].text
+
+
+def test_an_undefined_test_says_why():
+    rows = pd.DataFrame(list(score_rows(load_suite("t2iat/reference"))))
+    lost = (rows.metric == "t2iat") & (rows.concept == "parity")
+    rows.loc[lost, ["value", "low", "high", "p", "q"]] = np.nan
+    rows.loc[lost, ["reason", "verdict"]] = ["x: no prompt has neutral images", "not measured"]
+    page = Page(render_html(report_input(scores=rows)))
+    assert "could not be measured" in page.elements[0].text
+    assert "x: no prompt has neutral images" in page.elements[0].text
+
+
+def test_names_and_words_are_escaped():
+    hostile = "<script>alert(1)</script>"
+    held = toy_association_suite().model_dump()
+    held["concepts"]["red"]["label"] = hostile
+    held["concepts"]["red"]["stimuli"] = [{"name": hostile, "prompt": f"a {hostile}"}]
+    held["groups"]["man"] |= {"label": hostile, "words": [hostile]}
+    html = render_html(report_input(suite_from_mapping(held, source="test")))
+    assert hostile not in html
+    assert len(re.findall(r"<script>", html)) == 1
+
+
+def test_a_figure_that_has_nothing_to_draw_is_none():
+    view = AssociationView.of(report_input(scores=pd.DataFrame()))
+    assert figures.effect_figure(view) is None
+    assert figures.distribution_figure(view, "crafts", (-1, 1)) is None
+    assert figures.arrow_figure(view, "crafts", (-1, 1)) is None
+
+
+def test_the_summary_names_every_test():
+    report = report_input()
+    html = run_repr_html(suite=report.suite, model_card=report.model_card, samples=report.samples, scores=report.scores)
+    assert "2 to men · 1 undecided" in html
+    summary = PAGES["association"].summary(report.suite, report.scores)
+    assert [row[0] for row in summary.rows] == ["occupations", "activities", "parity"]
+    assert len(summary.columns) == len(summary.rows[0])
