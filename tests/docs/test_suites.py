@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel
 
 from clinometer.errors import SuiteError
-from clinometer.suites import LeaningSuite, load_suite, suite_from_mapping, suite_names
+from clinometer.suites import AssociationSuite, LeaningSuite, load_suite, suite_from_mapping, suite_names
 from clinometer.suites.schema import suite_from_text
 from tests.docs.pages import blocks, page, table_rows
 
@@ -16,7 +16,7 @@ PAGE = page("docs/suites.md")
 
 
 def test_the_example_is_a_suite():
-    (text,) = blocks(PAGE, "yaml")
+    text = blocks(PAGE, "yaml")[0]
     suite = suite_from_text(text, source="docs/suites.md")
     assert suite.name == "skin-tone"
     assert (suite.axis.a, suite.axis.b) == ("light", "dark")
@@ -48,13 +48,29 @@ def test_the_table_has_every_key_and_says_which_are_required():
     assert {key for key, said in rows.items() if said == "yes" and "." not in key} == required
 
 
+def test_the_example_of_an_association_study_is_a_suite():
+    (text,) = [each for each in blocks(PAGE, "yaml") if "study: association" in each]
+    suite = suite_from_text(text, source="docs/suites.md")
+    assert isinstance(suite, AssociationSuite)
+    assert suite.image_count == 8 * 30
+    assert len(suite.tests) == 1
+
+
+def test_the_table_of_association_keys_is_whole():
+    rows = {row[0].strip("`"): row[1] for row in table_rows(PAGE, "key of an association suite")}
+    common = {"study", "name", "title", "description", "source", "margin"}
+    assert set(rows) == keys(AssociationSuite) - common
+    required = {name for name, field in AssociationSuite.model_fields.items() if field.is_required()} - common
+    assert {key for key, said in rows.items() if said == "yes" and "." not in key} == required
+
+
 def test_the_built_in_suites_are_listed_with_their_sizes():
     rows = {re.findall(r"`([^`]+)`", row[0])[0]: row for row in table_rows(PAGE, "built-in suite")}
     assert set(rows) == set(suite_names())
     for name, row in rows.items():
         suite = load_suite(name)
         assert row[3] == f"{suite.image_count:,}"
-        if isinstance(suite, LeaningSuite):
+        if isinstance(suite, LeaningSuite | AssociationSuite):
             assert row[1] == ", ".join(group.label for group in suite.groups.values())
 
 

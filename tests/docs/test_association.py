@@ -1,0 +1,39 @@
+"""The page about association tests: its rows are a run's rows, its Python works, its numbers are the code's."""
+
+import re
+
+import pytest
+
+import clinometer as cm
+from clinometer.metrics.t2iat.amplification import FLIPS
+from tests.docs.pages import blocks, page, table_rows
+from tests.toys import Eye, Painter, toy_association_suite
+
+PAGE = page("docs/association.md")
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory):
+    out = tmp_path_factory.mktemp("rows") / "run"
+    return cm.audit(Painter(), toy_association_suite(neutral=30, attribute=4), out, encoder=Eye()).scores
+
+
+def test_the_table_of_rows_is_what_a_run_holds(scores):
+    told = {
+        (row[0].strip("`"), component)
+        for row in table_rows(PAGE, "metric")
+        for component in re.findall(r"`([^`]+)`", row[1])
+    }
+    assert told == set(zip(scores.metric, scores.component, strict=True))
+    judged = {(row[0].strip("`"), row[1].strip("`")) for row in table_rows(PAGE, "metric") if row[3] != "no"}
+    assert judged == set(zip(*(scores[scores.verdict != ""][name] for name in ("metric", "component")), strict=True))
+
+
+def test_the_python_works():
+    for block in blocks(PAGE, "python"):
+        exec(compile(block, "docs/association.md", "exec"), {})
+
+
+def test_sign_flips_are_counted_as_far_as_the_page_says():
+    assert 2**16 <= FLIPS < 2**17
+    assert "exact up to 16 stimuli" in PAGE
