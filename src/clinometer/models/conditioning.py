@@ -1,22 +1,32 @@
 """What a diffusers pipeline is given for a batch: prompts encoded once, and for each image its own noise.
 
-Pipelines differ in what they take. Those whose prompt encoder is known here get text embeddings and first
-latents made in advance; any other is given the prompts and a random generator for each image, and does the
-same work itself.
+Pipelines differ in what they take. Those whose prompt encoder is known here get text embeddings and, where their
+latents are a grid, first latents made in advance; any other is given the prompts and a random generator for each image,
+and does the same work itself.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from clinometer._torch import torch
+from clinometer.models.backbone import network_of
 
-ENCODE_PROMPT_OUTPUTS: dict[str, tuple[str, ...]] = {
+_POOLED = ("prompt_embeds", "negative_prompt_embeds", "pooled_prompt_embeds", "negative_pooled_prompt_embeds")
+ENCODE_PROMPT_OUTPUTS: dict[str, tuple[str | None, ...]] = {
     "StableDiffusionPipeline": ("prompt_embeds", "negative_prompt_embeds"),
+    "StableDiffusionXLPipeline": _POOLED,
+    "StableDiffusion3Pipeline": _POOLED,
+    "LatentConsistencyModelPipeline": ("prompt_embeds", None),
+    "FluxPipeline": ("prompt_embeds", "pooled_prompt_embeds", None),
 }
-"""What ``encode_prompt`` returns, by the names under which ``__call__`` takes it."""
+"""What ``encode_prompt`` returns, by the names under which ``__call__`` takes it; None for what it does not take."""
+
+PACKED = ("FluxPipeline",)
+"""Pipelines whose latents are rows of patches and not a grid; they draw their own noise."""
 
 MAX_CACHED_PROMPTS = 1024
 
@@ -54,14 +64,19 @@ class PromptEmbeddings:
 
     def _encode_uncached(self, prompt: str, unconditional: bool) -> dict[str, torch.Tensor]:
         with torch.inference_mode(False), torch.no_grad():
-            outputs = self._pipeline.encode_prompt(
-                prompt=prompt,
-                device=self._pipeline.device,
-                num_images_per_prompt=1,
-                do_classifier_free_guidance=unconditional,
-                negative_prompt=self._negative_prompt if unconditional else None,
-            )
-        return {name: value for name, value in zip(self._names, outputs, strict=True) if value is not None}
+            asked = {
+                "prompt": prompt,
+                "device": self._pipeline._execution_device,
+                "num_images_per_prompt": 1,
+                "do_classifier_free_guidance": unconditional,
+                "negative_prompt": self._negative_prompt if unconditional else None,
+            }
+            taken = inspect.signature(type(self._pipeline).encode_prompt).parameters
+            # Not all take None for every prompt of theirs, but all who ask for a second fall back to the first.
+            asked |= {name: None for name in ("prompt_2", "prompt_3") if name in taken}
+            outputs = self._pipeline.encode_prompt(**{name: value for name, value in asked.items() if name in taken})
+        named = zip(self._names, outputs, strict=True)
+        return {name: value for name, value in named if name is not None and value is not None}
 
 
 class Conditioning:
@@ -79,10 +94,13 @@ class Conditioning:
     ) -> None:
         self._negative_prompt = negative_prompt
         self._embeddings: PromptEmbeddings | None = None
-        if type(pipeline).__name__ in ENCODE_PROMPT_OUTPUTS and size is not None:
+        self._latent_shape: tuple[int, ...] | None = None
+        if size is not None and _encodes_once(pipeline, negative_prompt=negative_prompt):
+            guided = guided and _guides_by_negative(pipeline)
             self._embeddings = PromptEmbeddings(pipeline, guided=guided, negative_prompt=negative_prompt)
-            height, width = (side // pipeline.vae_scale_factor for side in size)
-            self._latent_shape = (1, int(pipeline.unet.config.in_channels), height, width)
+            if type(pipeline).__name__ not in PACKED:
+                height, width = (side // pipeline.vae_scale_factor for side in size)
+                self._latent_shape = (1, int(network_of(pipeline).config.in_channels), height, width)
 
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
         """Make the keyword arguments that carry the prompts and the noise of a batch."""
@@ -94,6 +112,19 @@ class Conditioning:
                 arguments["negative_prompt"] = [self._negative_prompt] * len(prompts)
             return arguments
         arguments |= self._embeddings(prompts)
+        if self._latent_shape is None:
+            return arguments
         noise = [torch.randn(self._latent_shape, generator=each, dtype=torch.float32) for each in generators]
         arguments["latents"] = torch.cat(noise).to(arguments["prompt_embeds"])
         return arguments
+
+
+def _guides_by_negative(pipeline: Any) -> bool:
+    """Whether guidance takes the embedding of a negative prompt."""
+    return "negative_prompt_embeds" in ENCODE_PROMPT_OUTPUTS[type(pipeline).__name__]
+
+
+def _encodes_once(pipeline: Any, *, negative_prompt: str | None) -> bool:
+    """Whether a pipeline's prompts can be encoded in advance. One without a negative embedding encodes its own."""
+    known = type(pipeline).__name__ in ENCODE_PROMPT_OUTPUTS
+    return known and (_guides_by_negative(pipeline) or negative_prompt is None)

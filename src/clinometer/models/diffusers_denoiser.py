@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
-from clinometer.models.backbone import ConditionedNetwork
+from clinometer.models.backbone import ConditionedNetwork, network_of
 from clinometer.models.noising import Noising, Weighting, noising_of
 from clinometer.models.protocols import Card
 from clinometer.models.weights import describe
@@ -31,6 +31,7 @@ class DiffusersDenoiser:
     batch_size : rows (an image at a timestep under a prompt) a call of the network.
     weighting : ``"target"`` scores what the model was trained to predict; ``"epsilon"`` turns every error into one of
         the noise, as the paper writes it. For an ε-model they are the same.
+    options : further arguments that start the pipeline on a prompt.
     """
 
     def __init__(
@@ -41,7 +42,9 @@ class DiffusersDenoiser:
         size: tuple[int | None, int | None],
         batch_size: int,
         weighting: Weighting = "target",
+        options: Mapping[str, Any] | None = None,
     ) -> None:
+        _require_scorable(pipeline)
         self.card = card
         self.batch_size = batch_size
         self.pipeline = pipeline
@@ -54,7 +57,7 @@ class DiffusersDenoiser:
                 f"a {type(pipeline).__name__} does not say what size its images have; it cannot classify any"
             )
         self._size = height, width
-        self._network = ConditionedNetwork(pipeline, {"height": height, "width": width})
+        self._network = ConditionedNetwork(pipeline, {**(options or {}), "height": height, "width": width})
 
     def timesteps(self, fractions: torch.Tensor) -> torch.Tensor:
         """Map fractions in [0, 1) of the noise schedule to the model's timesteps."""
@@ -129,6 +132,23 @@ class DiffusersDenoiser:
         return torch.as_tensor(packed)
 
 
+def _require_scorable(pipeline: Any) -> None:
+    """Refuse, before anything is drawn, what would fail at the first image."""
+    network_of(pipeline)
+    if getattr(pipeline, "vae", None) is None and "movq" in pipeline.components:
+        raise ModelError(
+            f"a {type(pipeline).__name__} denoises under an image embedding that its prior draws, not under a text; it "
+            "cannot be used as a classifier"
+        )
+    if getattr(pipeline, "vae", None) is not None:
+        _require_one_scale(pipeline.vae)
+
+
+def _require_one_scale(vae: Any) -> None:
+    if vae.config.get("latents_mean") is not None:
+        raise ModelError(f"a {type(vae).__name__} scales each channel of its latents apart; it is not supported")
+
+
 @contextmanager
 def _precise(vae: Any) -> Iterator[None]:
     """Let a VAE that overflows in float16 compute in float32, as its pipeline does."""
@@ -145,8 +165,7 @@ def _precise(vae: Any) -> Iterator[None]:
 def _encode(vae: Any, pixels: torch.Tensor) -> torch.Tensor:
     """Encode one image as the networks of its pipeline expect it."""
     config = vae.config
-    if config.get("latents_mean") is not None:
-        raise ModelError(f"a {type(vae).__name__} scales each channel of its latents apart; it is not supported")
+    _require_one_scale(vae)
     try:
         encoded = vae.encode(pixels.to(vae.device, vae.dtype))
     except (RuntimeError, ValueError) as error:

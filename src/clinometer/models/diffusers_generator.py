@@ -19,6 +19,7 @@ from PIL import Image
 from clinometer._torch import is_out_of_memory, torch
 from clinometer.models.conditioning import Conditioning
 from clinometer.models.diffusers_denoiser import DiffusersDenoiser
+from clinometer.models.diffusers_settings import FIXED
 from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 from clinometer.models.weights import describe
@@ -70,7 +71,8 @@ class DiffusersGenerator:
             Its scheduler or its network is of a kind that cannot be scored.
         """
         size = self._call.get("height"), self._call.get("width")
-        return DiffusersDenoiser(self.pipeline, self.card, size=size, batch_size=self.batch_size)
+        options = {name: value for name, value in self._call.items() if name in FIXED}
+        return DiffusersDenoiser(self.pipeline, self.card, size=size, batch_size=self.batch_size, options=options)
 
     def editor(self) -> DiffusersEditor:
         """Return the same pipeline as an editor of images.

@@ -1,10 +1,9 @@
-"""Generators from diffusers pipelines: Stable Diffusion, and any other that needs no more than a prompt."""
+"""Generators from diffusers pipelines: any that draws an image from no more than a prompt."""
 
 from __future__ import annotations
 
 import hashlib
-import inspect
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,22 @@ import diffusers
 
 from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
+from clinometer.models import diffusers_placement as placement
 from clinometer.models.conditioning import Conditioning
 from clinometer.models.diffusers_generator import DiffusersGenerator
-from clinometer.models.protocols import Card
-from clinometer.models.weights import (
-    Source,
-    configuration_files,
-    describe,
-    hash_files,
-    locate,
-    quiet_loading,
-    weight_files,
+from clinometer.models.diffusers_loading import (
+    call_parameters,
+    component_folders,
+    connected_sources,
+    download,
+    open_pipeline,
 )
+from clinometer.models.diffusers_settings import call_settings, negative_prompt_of, replaced_scheduler, scheduler_cards
+from clinometer.models.lora import apply_lora
+from clinometer.models.protocols import Card
+from clinometer.models.weights import Source, configuration_files, hash_files, locate, weight_files
 
-CALL_NAMES = {"steps": "num_inference_steps"}
-"""Settings whose name in a pipeline's ``__call__`` differs from ours."""
+SAFETY_CHECKERS = ("keep", "off")
 
 
 def load(
@@ -34,15 +34,25 @@ def load(
     *,
     steps: int | None = None,
     guidance_scale: float | None = None,
+    prior_steps: int | None = None,
+    prior_guidance_scale: float | None = None,
     height: int | None = None,
     width: int | None = None,
     negative_prompt: str | None = None,
     scheduler: str | None = None,
+    lora: str | None = None,
+    lora_scale: float = 1.0,
+    safety_checker: str = "keep",
     batch_size: int | None = None,
     device: str | None = None,
+    device_map: str | None = None,
+    offload: str | None = None,
     dtype: str | None = None,
+    compile: bool = False,
+    vae_tiling: bool = False,
     variant: str | None = None,
     offline: bool = False,
+    trust_remote_code: str | None = None,
     name: str | None = None,
 ) -> DiffusersGenerator:
     """Load a diffusers pipeline from a directory or a hub id ``owner/name[@revision]``.
@@ -50,17 +60,26 @@ def load(
     Parameters
     ----------
     steps, guidance_scale, height, width : None takes the pipeline's own default. Guidance of 1 or less skips
-        the unconditional pass.
+        the unconditional pass. Where a pipeline has two guidances, it is the one that is on by default.
+    prior_steps, prior_guidance_scale : the same for the prior of Kandinsky, UnCLIP and other models of two stages.
     negative_prompt : what guidance steers away from; None is the pipeline's default, most often the empty
         prompt.
     scheduler : the name of a diffusers scheduler class that replaces the pipeline's, with the same
         configuration.
+    lora : a low-rank adaptation to merge: a safetensors file, a directory or a hub id.
+    lora_scale : how strongly.
+    safety_checker : keep, or off: what the pipeline's own checker flags is refused, or nothing is.
     batch_size : images a call; None chooses by device and size. It changes an image by floating-point noise
         at most.
     device : auto, cpu, cuda, cuda:N, mps.
+    device_map : how accelerate shares a pipeline out over devices, such as balanced.
+    offload : model or sequential: parts wait in the CPU's memory, and come to the device when they are needed.
     dtype : auto (float16 on CUDA, float32 elsewhere), float32, float16, bfloat16.
+    compile : compile the denoising network with torch.compile; the first batch then takes minutes.
+    vae_tiling : decode in tiles, for large images in little memory; the seams change an image a little.
     variant : a variant of the weight files, such as fp16.
     offline : use the local cache only.
+    trust_remote_code : the model's own name, where the code in its repository is trusted to run.
     name : the name in the card, where the directory's own says too little.
 
     Raises
@@ -68,24 +87,45 @@ def load(
     ModelNotFoundError, ModelError
         It is not there, gated, without safetensors, not a text-to-image pipeline, or an option does not fit.
     """
-    found = locate(source, lambda repository, revision: _download(repository, revision, variant, offline))
-    chosen_device = resolve_device(device)
-    pipeline = _open(found, resolve_dtype(dtype, chosen_device), variant)
-    if scheduler is not None:
-        pipeline.scheduler = _scheduler(scheduler, pipeline)
-    settings = _settings(pipeline, steps=steps, guidance_scale=guidance_scale, height=height, width=width)
-    size = (settings["height"], settings["width"]) if "height" in settings else None
+    _require_known("safety_checker", safety_checker, SAFETY_CHECKERS)
     if batch_size is not None and batch_size < 1:
         raise ModelError(f"batch_size: found {batch_size}, expected 1 or more")
-    pipeline.to(chosen_device)
+    found = locate(source, lambda repository, revision: download(repository, revision, variant, offline))
+    chosen_device = resolve_device(device)
+    precision = resolve_dtype(dtype, chosen_device)
+    pipeline = open_pipeline(found, dtype=precision, variant=variant, device_map=device_map, trusted=trust_remote_code)
+    if scheduler is not None:
+        pipeline.scheduler = replaced_scheduler(scheduler, pipeline)
+    if safety_checker == "off" and getattr(pipeline, "safety_checker", None) is not None:
+        pipeline.safety_checker = None
+    settings = call_settings(
+        pipeline,
+        steps=steps,
+        guidance_scale=guidance_scale,
+        height=height,
+        width=width,
+        prior_steps=prior_steps,
+        prior_guidance_scale=prior_guidance_scale,
+    )
+    if negative_prompt is not None and "negative_prompt" not in call_parameters(pipeline):
+        raise ModelError(f"negative_prompt: a {type(pipeline).__name__} has no such setting; leave it out")
+    negative_prompt = negative_prompt_of(settings, negative_prompt)
+    further: dict[str, Any] = placement.settings_of(compiled=compile, vae_tiling=vae_tiling)
+    if lora is not None:
+        further["lora"] = apply_lora(pipeline, lora, lora_scale, offline=offline)
+    placement.place(
+        pipeline, chosen_device, device_map=device_map, offload=offload, compiled=compile, vae_tiling=vae_tiling
+    )
     pipeline.set_progress_bar_config(disable=True)
-    guided = settings.get("guidance_scale", 0) > 1
+    recorded = settings.recorded | {"negative_prompt": negative_prompt} | further
     return DiffusersGenerator(
         pipeline,
-        _card(name or found.name, found, pipeline, variant, settings | {"negative_prompt": negative_prompt}),
-        call={CALL_NAMES.get(key, key): value for key, value in settings.items()},
-        conditioning=Conditioning(pipeline, size=size, guided=guided, negative_prompt=negative_prompt),
-        batch_size=batch_size or default_batch_size(chosen_device.type, size),
+        _card(name or found.name, [found, *connected_sources(found, offline)], pipeline, variant, recorded),
+        call=settings.call,
+        conditioning=Conditioning(
+            pipeline, size=settings.size, guided=settings.guided, negative_prompt=negative_prompt
+        ),
+        batch_size=batch_size or default_batch_size(chosen_device.type, settings.size),
     )
 
 
@@ -108,118 +148,39 @@ def default_batch_size(device: str, size: tuple[int, int] | None) -> int:
     return max(1, min(64, budget // (height * width)))
 
 
-def _download(repository: str, revision: str | None, variant: str | None, offline: bool) -> str:
-    path: str = diffusers.DiffusionPipeline.download(
-        repository, revision=revision, variant=variant, use_safetensors=True, local_files_only=offline
-    )
-    return path
+def _require_known(key: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ModelError(f"{key}: found {value!r}, expected {' or '.join(known)}")
 
 
-def _component_folders(found: Source) -> list[Path]:
-    """List the folders of the components that ``model_index.json`` names, without the scheduler's."""
-    index = found.path / "model_index.json"
-    try:
-        components = json.loads(index.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"{found.name}/model_index.json: {type(error).__name__}; expected a diffusers pipeline, "
-            "as DiffusionPipeline.save_pretrained writes it"
-        ) from error
-    names = [key for key in sorted(components) if not key.startswith("_") and key != "scheduler"]
-    return [found.path / key for key in names if (found.path / key).is_dir()]
-
-
-def _open(found: Source, dtype: torch.dtype, variant: str | None) -> Any:
-    """Read a pipeline from its directory and check that a prompt is all it needs."""
-    # Read for its error alone: it names a pickle, where diffusers would say that a file is missing.
-    weight_files(found.name, _component_folders(found), variant)
-    try:
-        with quiet_loading():
-            pipeline = diffusers.DiffusionPipeline.from_pretrained(
-                found.path, dtype=dtype, variant=variant, use_safetensors=True, local_files_only=True
-            )
-    except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
-        raise ModelError(f"{found.name}: diffusers cannot load it: {describe(error)}") from error
-    parameters = inspect.signature(pipeline.__call__).parameters.values()
-    needed = [each.name for each in parameters if each.default is each.empty and each.kind != each.VAR_KEYWORD]
-    named = {each.name for each in parameters}
-    takes_prompt_and_seed = {"prompt", "generator"} <= named
-    # Pipelines that change a given image declare it optional too, and stop without it.
-    if not takes_prompt_and_seed or set(needed) - {"prompt"} or "image" in named:
-        raise ModelError(
-            f"{found.name}: a {type(pipeline).__name__} needs more than a prompt; expected a text-to-image pipeline"
-        )
-    return pipeline
-
-
-def _scheduler(name: str, pipeline: Any) -> Any:
-    kind: Any = getattr(diffusers, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin)):
-        known = ", ".join(each.__name__ for each in pipeline.scheduler.compatibles)
-        raise ModelError(f"scheduler: found {name!r}, expected a class of diffusers: {known}")
-    replaced: Any = kind
-    return replaced.from_config(pipeline.scheduler.config)
-
-
-def _settings(pipeline: Any, **asked: float | None) -> dict[str, Any]:
-    """Fix steps, guidance and size: what was asked, else the pipeline's default; only what it takes."""
-    sides = _default_sides(pipeline)
-    parameters = inspect.signature(pipeline.__call__).parameters
-    settings: dict[str, Any] = {}
-    for key, value in asked.items():
-        parameter = parameters.get(CALL_NAMES.get(key, key))
-        if parameter is None and value is not None:
-            raise ModelError(f"{key}: a {type(pipeline).__name__} has no such setting; leave it out")
-        if parameter is not None:
-            settings[key] = value if value is not None else sides.get(key, parameter.default)
-    settings = {key: value for key, value in settings.items() if value is not None}
-    if settings.get("steps", 1) < 1:
-        raise ModelError(f"steps: found {settings['steps']}, expected 1 or more")
-    multiple = max(8, getattr(pipeline, "vae_scale_factor", 8))
-    for key in {"height", "width"} & set(settings):
-        if settings[key] < 1 or settings[key] % multiple:
-            raise ModelError(f"{key}: found {settings[key]}, expected a positive multiple of {multiple}")
-    return settings
-
-
-def _default_sides(pipeline: Any) -> dict[str, int]:
-    """Read the size a pipeline was trained for: its backbone's latent size times its VAE's scale."""
-    backbone = getattr(pipeline, "unet", None) or getattr(pipeline, "transformer", None)
-    latent = getattr(getattr(backbone, "config", None), "sample_size", None)
-    scale = getattr(pipeline, "vae_scale_factor", None)
-    if latent is None or scale is None:
-        return {}
-    height, width = (latent, latent) if isinstance(latent, int) else latent
-    return {"height": height * scale, "width": width * scale}
-
-
-def _card(name: str, found: Source, pipeline: Any, variant: str | None, settings: dict[str, Any]) -> Card:
+def _card(name: str, sources: list[Source], pipeline: Any, variant: str | None, settings: dict[str, Any]) -> Card:
     """Record what an image depends on (neither device nor batch size), and in the notes what it does not."""
-    folders = _component_folders(found)
     modules = [each for each in pipeline.components.values() if isinstance(each, torch.nn.Module)]
+    schedulers = scheduler_cards(pipeline)
     return Card(
         kind="generator",
         name=name,
         family=f"diffusers/{type(pipeline).__name__}",
-        revision=found.revision,
-        weights_sha256=hash_files(weight_files(found.name, folders, variant), found.path),
+        revision=sources[0].revision,
+        weights_sha256=_hash(sources, lambda each: weight_files(each.name, component_folders(each), variant)),
         settings=settings
+        | schedulers
         | {
-            "scheduler": _scheduler_card(pipeline.scheduler),
             "safety_checker": getattr(pipeline, "safety_checker", None) is not None,
             "dtype": dtype_name(pipeline.dtype),
             "noise": "torch CPU generator for each image, float32",
-            "configuration_sha256": hash_files(configuration_files(folders), found.path),
+            "configuration_sha256": _hash(sources, lambda each: configuration_files(component_folders(each))),
         },
         notes={
             "parameters": sum(each.numel() for module in modules for each in module.parameters()),
             "diffusers": diffusers.__version__,
             "torch": torch.__version__,
-        },
+        }
+        | {f"connected {each.name}": each.revision for each in sources[1:]},
     )
 
 
-def _scheduler_card(scheduler: Any) -> dict[str, str]:
-    config = {key: value for key, value in scheduler.config.items() if not key.startswith("_")}
-    digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest()
-    return {"class": type(scheduler).__name__, "config_sha256": digest}
+def _hash(sources: list[Source], files: Callable[[Source], list[Path]]) -> str:
+    """Hash files of one source, or of several together."""
+    each = [hash_files(files(source), source.path) for source in sources]
+    return each[0] if len(each) == 1 else hashlib.sha256(" ".join(each).encode()).hexdigest()

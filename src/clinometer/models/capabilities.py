@@ -1,0 +1,52 @@
+"""What a generator can be asked for besides images from prompts: read from what it holds, not from its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from clinometer.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a loaded model can do.
+
+    Attributes
+    ----------
+    edit : it changes images towards a prompt; needed by suites of study editing.
+    classify : it gives access to its denoising errors; needed by suites of study classification.
+    text_encoders : the classes of the text encoders that guide it, in the order of its components.
+    prior : it draws in two stages, first an image embedding from the text, then the image from that.
+    """
+
+    edit: bool
+    classify: bool
+    text_encoders: tuple[str, ...]
+    prior: bool
+
+
+def capabilities_of(generator: Any) -> Capabilities:
+    """Ask a loaded generator what it can do; nothing is drawn.
+
+    The model is asked by its methods ``editor`` and ``denoiser``: one that it has not, or that raises `ModelError`,
+    is something that it cannot do.
+    """
+    components = dict(getattr(getattr(generator, "pipeline", None), "components", {}))
+    encoders = [each for name, each in components.items() if "text_encoder" in name and each is not None]
+    return Capabilities(
+        edit=_gives(generator, "editor"),
+        classify=_gives(generator, "denoiser"),
+        text_encoders=tuple(type(each).__name__ for each in encoders),
+        prior=any(name.split("_")[0] == "prior" for name in components),
+    )
+
+
+def _gives(generator: Any, name: str) -> bool:
+    if not hasattr(generator, name):
+        return False
+    try:
+        getattr(generator, name)()
+    except ModelError:
+        return False
+    return True

@@ -1,0 +1,146 @@
+"""The settings of a diffusers call: ours by name, what the pipeline calls them, and its own defaults made explicit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any
+
+import diffusers
+
+from clinometer.errors import ModelError
+from clinometer.models.diffusers_loading import call_parameters
+
+CALL_NAMES = {
+    "steps": ("num_inference_steps", "decoder_num_inference_steps"),
+    "guidance_scale": ("guidance_scale", "true_cfg_scale", "decoder_guidance_scale"),
+    "height": ("height",),
+    "width": ("width",),
+    "prior_steps": ("prior_num_inference_steps",),
+    "prior_guidance_scale": ("prior_guidance_scale",),
+}
+"""Our settings, by the names that pipelines may take them by. Of several, the first that is on by default."""
+
+TRUE_GUIDANCE = "true_cfg_scale"
+"""Guidance that some pipelines (Qwen-Image) leave out where no negative prompt is given, whatever its scale."""
+
+EMPTY_NEGATIVE = " "
+"""What the authors of those models give for none."""
+
+FIXED = {"use_resolution_binning": False, "clean_caption": False}
+"""What would else draw another size than was asked for, or depend on which further packages are installed."""
+
+
+@dataclass(frozen=True)
+class CallSettings:
+    """The settings of every call.
+
+    Attributes
+    ----------
+    recorded : by our names, as a card holds them.
+    call : by the pipeline's names, as its call takes them.
+    """
+
+    recorded: dict[str, Any]
+    call: dict[str, Any]
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Height and width, where the pipeline takes them."""
+        return (self.recorded["height"], self.recorded["width"]) if "height" in self.recorded else None
+
+    @property
+    def guided(self) -> bool:
+        """Whether the sampler weighs the prompt against the unconditional prediction."""
+        return bool(self.recorded.get("guidance_scale", 0) > 1)
+
+
+def call_settings(pipeline: Any, **asked: float | None) -> CallSettings:
+    """Fix steps, guidance and size: what was asked, else the pipeline's default; only what it takes.
+
+    Raises
+    ------
+    ModelError
+        The pipeline has no such setting, or cannot take the value.
+    """
+    sides = default_sides(pipeline)
+    parameters = call_parameters(pipeline)
+    recorded: dict[str, Any] = {}
+    call: dict[str, Any] = {}
+    for key, value in asked.items():
+        name = _name_of(key, parameters)
+        if name is None:
+            if value is not None:
+                raise ModelError(f"{key}: a {type(pipeline).__name__} has no such setting; leave it out")
+            continue
+        chosen = value if value is not None else sides.get(key, parameters[name].default)
+        if chosen is not None:
+            recorded[key] = call[name] = chosen
+    _check(pipeline, recorded)
+    fixed = {name: value for name, value in FIXED.items() if name in parameters}
+    return CallSettings(recorded | fixed, call | fixed)
+
+
+def negative_prompt_of(settings: CallSettings, asked: str | None) -> str | None:
+    """The negative prompt: what was asked, or where guidance would else be left out, an empty one."""
+    return EMPTY_NEGATIVE if asked is None and settings.call.get(TRUE_GUIDANCE, 0) > 1 else asked
+
+
+def _name_of(key: str, parameters: dict[str, Parameter]) -> str | None:
+    names = [name for name in CALL_NAMES[key] if name in parameters]
+    return next((name for name in names if parameters[name].default is not None), names[0] if names else None)
+
+
+def _check(pipeline: Any, settings: dict[str, Any]) -> None:
+    for key in ("steps", "prior_steps"):
+        if settings.get(key, 1) < 1:
+            raise ModelError(f"{key}: found {settings[key]}, expected 1 or more")
+    scale = getattr(pipeline, "vae_scale_factor", 8)
+    multiple = max(8, scale if isinstance(scale, int) else 8)
+    for key in {"height", "width"} & set(settings):
+        if settings[key] < 1 or settings[key] % multiple:
+            raise ModelError(f"{key}: found {settings[key]}, expected a positive multiple of {multiple}")
+
+
+def default_sides(pipeline: Any) -> dict[str, int]:
+    """Read the size a pipeline was trained for: its latents' size times its VAE's scale.
+
+    The size of its latents is its backbone's, or what the pipeline itself names (``default_sample_size``: FLUX,
+    Qwen-Image).
+    """
+    backbone = getattr(pipeline, "unet", None) or getattr(pipeline, "transformer", None)
+    latent = getattr(getattr(backbone, "config", None), "sample_size", None)
+    if latent is None:
+        latent = getattr(pipeline, "default_sample_size", None)
+    scale = getattr(pipeline, "vae_scale_factor", None)
+    if latent is None or not isinstance(scale, int):
+        return {}
+    height, width = (latent, latent) if isinstance(latent, int) else latent
+    return {"height": height * scale, "width": width * scale}
+
+
+def replaced_scheduler(name: str, pipeline: Any) -> Any:
+    """Make the scheduler class ``name`` of diffusers, with the configuration of the pipeline's own."""
+    kind: Any = getattr(diffusers, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin)):
+        known = ", ".join(each.__name__ for each in pipeline.scheduler.compatibles)
+        raise ModelError(f"scheduler: found {name!r}, expected a class of diffusers: {known}")
+    replaced: Any = kind
+    return replaced.from_config(pipeline.scheduler.config)
+
+
+def scheduler_cards(pipeline: Any) -> dict[str, dict[str, str]]:
+    """Each scheduler of a pipeline by its component's name: its class, and a hash of its configuration."""
+    return {
+        name: _scheduler_card(each)
+        for name, each in sorted(pipeline.components.items())
+        if isinstance(each, diffusers.SchedulerMixin)
+    }
+
+
+def _scheduler_card(scheduler: Any) -> dict[str, str]:
+    config = {key: value for key, value in scheduler.config.items() if not key.startswith("_")}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest()
+    return {"class": type(scheduler).__name__, "config_sha256": digest}

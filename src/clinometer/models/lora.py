@@ -1,0 +1,73 @@
+"""Low-rank adaptations (LoRA) of a diffusers pipeline: found, merged into its weights, and recorded."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.models.weights import Source, describe, hash_files, locate, quiet_loading
+
+
+def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False) -> dict[str, Any]:
+    """Merge a LoRA into a pipeline's weights, ``W + scale · B A``; return what a card records of it.
+
+    Parameters
+    ----------
+    spec : a safetensors file, a directory with one, or a hub id ``owner/name[@revision]``.
+    scale : how strongly; 1 is as it was trained, 0 leaves the pipeline as it is.
+
+    Raises
+    ------
+    ModelError
+        It is not there, is a pickle, does not fit the pipeline, or the package peft is missing.
+    """
+    if importlib.util.find_spec("peft") is None:
+        raise ModelError("lora: diffusers needs the package peft for it; install it with `pip install peft`")
+    if not hasattr(pipeline, "load_lora_weights"):
+        raise ModelError(f"lora: a {type(pipeline).__name__} takes none; leave it out")
+    found, file = _find(spec, offline)
+    try:
+        with quiet_loading():
+            pipeline.load_lora_weights(found.path, weight_name=file.name, adapter_name="lora", local_files_only=True)
+            if not pipeline.get_list_adapters():
+                raise ModelError(f"{spec}: none of its weights belong to a {type(pipeline).__name__}")
+            pipeline.fuse_lora(lora_scale=scale)
+            pipeline.unload_lora_weights()
+    except ModelError:
+        raise
+    except Exception as error:  # keys and shapes that do not fit, damaged files: many kinds
+        raise ModelError(f"{spec}: it does not fit a {type(pipeline).__name__}: {describe(error)}") from error
+    return {
+        "name": found.name,
+        "revision": found.revision,
+        "weights_sha256": hash_files([file], file.parent),
+        "scale": scale,
+    }
+
+
+def _find(spec: str, offline: bool) -> tuple[Source, Path]:
+    """The file of a LoRA, and where it comes from."""
+    path = Path(spec).expanduser()
+    if path.is_file():
+        found = Source(name=path.name, path=path.parent)
+        files = [path]
+    else:
+        found = locate(spec, lambda repository, revision: _download(repository, revision, offline))
+        files = sorted(found.path.glob("*.safetensors"))
+    if len(files) != 1 or files[0].suffix != ".safetensors":
+        names = ", ".join(file.name for file in files) or "none"
+        raise ModelNotFoundError(
+            f"lora {spec}: found {names}, expected one safetensors file; name the file itself, as DIRECTORY/FILE"
+        )
+    return found, files[0]
+
+
+def _download(repository: str, revision: str | None, offline: bool) -> str:
+    from huggingface_hub import snapshot_download
+
+    path: str = snapshot_download(
+        repository, revision=revision, local_files_only=offline, allow_patterns=["*.safetensors", "*.json"]
+    )
+    return path
