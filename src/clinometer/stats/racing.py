@@ -84,7 +84,7 @@ class Elimination:
     pairs: np.ndarray | None = None
     confidence: float = CONFIDENCE
     first_look: int = 10
-    look_every: int = 5
+    look_every: int = 10
 
 
 class Race:

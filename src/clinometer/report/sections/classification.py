@@ -168,14 +168,15 @@ def choices(view: ClassificationView) -> dict[str, Any]:
     planned = len(view.suite.classes) * view.suite.noise_samples[-1]
     return {
         "groups": [wording.capitalised(view.label(group)) for group in view.suite.groups],
-        "rows": [
+        "sets": [
             {
-                "set": owner.label,
-                "name": name,
-                "cells": [_share(held.get((name, group))) for group in view.suite.groups],
+                "label": wording.capitalised(owner.label),
+                "rows": [
+                    {"name": name, "cells": [_share(held.get((name, group))) for group in view.suite.groups]}
+                    for name in owner.classes
+                ],
             }
             for owner in (view.suite.a, view.suite.b)
-            for name in owner.classes
         ],
         "costs": [
             {

@@ -20,7 +20,7 @@ from clinometer.errors import ModelError, RunNotFoundError
 from clinometer.metrics import ClassificationDesign, Contrast, association_curves, classification_study
 from clinometer.metrics.classification_study import CurvePoint
 from clinometer.models.images import decode_image
-from clinometer.models.protocols import Generator
+from clinometer.models.protocols import Denoiser, Generator
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run, classifications_name
 from clinometer.runs.studies.common import Scored, scores_table, suite_of
@@ -44,8 +44,8 @@ SCHEMA = pa.schema(
 )
 
 
-def require_denoiser(generator: Generator) -> None:
-    """Refuse a generator that cannot say how well it denoises an image.
+def denoiser_of(generator: Generator) -> Denoiser:
+    """The measure of how well a generator denoises an image.
 
     Raises
     ------
@@ -57,6 +57,13 @@ def require_denoiser(generator: Generator) -> None:
             f"{generator.card.name}: it gives no access to its denoiser, so it cannot classify; expected a diffusers "
             "pipeline (--model DIRECTORY or OWNER/NAME) or a plug-in with a method denoiser()"
         )
+    denoiser: Denoiser = generator.denoiser()
+    return denoiser
+
+
+def require_denoiser(generator: Generator) -> None:
+    """Refuse a generator that cannot classify, before anything is drawn; raises as :func:`denoiser_of`."""
+    denoiser_of(generator)
 
 
 def classify(run: Run, generator: Generator, progress: Progress) -> None:
@@ -67,7 +74,6 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
     from clinometer.models.diffusion_classifier import DiffusionClassifier
 
     suite = suite_of(run, ClassificationSuite)
-    require_denoiser(generator)
     parts = run.parts
     missing = [part for part in parts if not run.directory.exists(classifications_name(part))]
     each = len(suite.classes) * suite.noise_samples[-1]
@@ -75,7 +81,7 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
     progress.start("classifying", len(run.plan) * each, done * each)
     if missing:
         classifier = DiffusionClassifier(
-            generator.denoiser(),  # type: ignore[attr-defined]
+            denoiser_of(generator),
             list(suite.prompts.values()),
             trials=suite.noise_samples[-1],
             seed=run.record["seed"],

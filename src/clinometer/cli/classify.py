@@ -1,0 +1,54 @@
+"""What `classify` and `models --check-skin` print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from clinometer.errors import RunStorageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clinometer.metrics import Swatch
+
+
+def print_choices(choices: pd.DataFrame, out: Path | None) -> None:
+    """A row an image; and the file, if one is wanted."""
+    table = Table(title="margin to the runner-up relative to the error, 95 % over noise samples; rows: what the network was asked")
+    for heading, justify in (("image", "left"), ("label", "left"), ("runner-up", "left"), ("margin", "right"),
+                             ("95 %", "right"), ("rows", "right"), ("", "left")):  # fmt: skip
+        table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for row in choices.to_dict("records"):
+        note = row["reason"] or ("tie" if row["tie"] else "")
+        ends = f"[{row['low']:+.1%}, {row['high']:+.1%}]" if row["low"] == row["low"] else ""
+        margin = f"{row['margin']:+.1%}" if row["label"] else ""
+        cells = (Path(row["file"]).name, row["label"], row["runner_up"], margin, ends, str(row["evaluations"]), note)
+        table.add_row(*map(escape, cells))
+    Console().print(table)
+    if out is not None:
+        try:
+            choices.to_csv(out, index=False)
+        except OSError as error:
+            raise RunStorageError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
+        Console(soft_wrap=True).print(f"Written: [bold]{escape(str(out))}[/]")
+
+
+def print_swatches(swatches: Iterable[Swatch]) -> None:
+    """The ten Monk skin tones as the mask and the angle see them."""
+    table = Table("tone", "colour", "counts as skin", "angle", "class", title="Monk Skin Tone Scale")
+    for swatch in swatches:
+        said = "yes" if swatch.is_skin else "[bold]no[/]"
+        table.add_row(str(swatch.number), f"[on {swatch.colour}]      [/] {swatch.colour}", said,
+                      f"{swatch.angle:.1f}°", swatch.tone)  # fmt: skip
+    console = Console()
+    console.print(table)
+    console.print(
+        "A tone that does not count as skin is reported as unknown, never as a class; a rate of unknowns that differs "
+        "between groups is itself a finding."
+    )

@@ -1,0 +1,174 @@
+"""A classification audit from end to end, stopped and continued, with images that fail."""
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import clinometer as cm
+from clinometer.errors import ModelError, RunNotFoundError
+from clinometer.models.protocols import GenerationResult
+from clinometer.runs import Silence, create_run, generate, store
+from clinometer.runs.plan import build_plan
+from clinometer.runs.studies.classification import elimination_of, group_errors
+from tests.toy_denoisers import ClassifyingPainter, toy_classification
+from tests.toys import Painter
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    return cm.audit(ClassifyingPainter(), toy_classification(), tmp_path_factory.mktemp("classification") / "run")
+
+
+def rows(run, component, **equal):
+    scores = run.scores
+    chosen = (scores.metric == "classification") & (scores.component == component)
+    for name, value in equal.items():
+        chosen &= scores[name] == value
+    return scores[chosen]
+
+
+def files(run):
+    folder = run.directory
+    names = ["scores.csv", *folder.names("classifications", ".parquet"), "curves.parquet"]
+    return {name: folder.read_bytes(name) for name in names}
+
+
+def test_the_planted_difference_is_found(audited):
+    gender = rows(audited, "differential", group="gender", setting="20 noise samples").iloc[0]
+    assert gender.verdict == "leans to men"
+    assert gender.value > 0.9
+    assert rows(audited, "differential", group="age", setting="20 noise samples").iloc[0].verdict == "undecided"
+    by_noise = rows(audited, "differential", group="gender").set_index("setting").value
+    assert by_noise["1 noise sample"] < by_noise["20 noise samples"]
+
+
+def test_the_errors_are_kept_and_open_as_they_are(audited):
+    table = pd.concat(pq.read_table(name).to_pandas() for name in
+                      map(audited.directory.path, audited.directory.names("classifications", ".parquet")))  # fmt: skip
+    assert len(table) == 24 * 4
+    assert set(table.label) == {"pilot", "mechanic", "cook", "singer"}
+    assert {len(errors) for errors in table.errors} == {20}
+    assert set(table.evaluations) == {80}
+    assert set(table.id) == set(audited.samples.id)
+    assert audited.scores.encoder.unique().tolist() == ["denoiser"]
+    assert set(audited.curves.curve) == {"association", "differential"}
+
+
+def test_no_encoder_is_loaded(audited):
+    assert audited.encoder_cards == {}
+
+
+def test_scoring_anew_gives_the_same(audited):
+    before = files(audited)
+    cm.score_run(audited.url)
+    assert files(audited) == before
+
+
+@pytest.mark.parametrize("elimination", [None, 0.95])
+@pytest.mark.parametrize("fail_after", [37, 600])
+def test_a_run_stopped_in_the_timestep_loop_ends_the_same(tmp_path, elimination, fail_after):
+    suite = toy_classification(elimination=elimination)
+    whole = cm.audit(ClassifyingPainter(), suite, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        cm.audit(ClassifyingPainter(fail_after=fail_after), suite, tmp_path / "stopped")
+    stopped = cm.open_run(tmp_path / "stopped")
+    assert len(stopped.directory.names("classifications", ".parquet")) < len(stopped.parts)
+    with pytest.raises(RunNotFoundError, match="parts are not classified; give the audit's command again"):
+        cm.score_run(tmp_path / "stopped")
+    painter = ClassifyingPainter()
+    resumed = cm.audit(painter, suite, tmp_path / "stopped")
+    assert painter.drawn == 0
+    assert files(resumed) == files(whole)
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 7, 1000])
+def test_the_batch_size_decides_nothing(audited, tmp_path, rows_at_once):
+    other = cm.audit(ClassifyingPainter(rows=rows_at_once), toy_classification(), tmp_path / "run")
+    assert files(other) == files(audited)
+
+
+def test_elimination_spends_less_and_decides_the_same(audited, tmp_path):
+    thrifty = cm.audit(ClassifyingPainter(), toy_classification(elimination=0.99), tmp_path / "run")
+    assert rows(thrifty, "evaluations").value.max() < 60
+    pairs = [
+        rows(run, "pair_association").set_index(["concept", "category", "group"]).value for run in (audited, thrifty)
+    ]
+    assert np.mean(pairs[0] == pairs[1]) > 0.95
+
+
+def test_elimination_looks_at_the_pairs_between_the_sets_only():
+    rule = elimination_of(toy_classification(elimination=0.9))
+    assert rule.pairs.sum() == 4
+    assert rule.pairs[:2, 2:].all()
+    assert elimination_of(toy_classification()) is None
+
+
+class Stumbling(ClassifyingPainter):
+    """Refuses a group, and fails at one image."""
+
+    def generate(self, requests):
+        for number, result in enumerate(super().generate(requests)):
+            yield GenerationResult(result.id, "failed", None, "it stumbled") if number == 1 else result
+
+
+def test_images_that_could_not_be_made_are_counted_and_left_out(tmp_path):
+    run = cm.audit(Stumbling(refuse="young women", batch_size=8), toy_classification(), tmp_path / "run")
+    lost = rows(run, "association", group="young woman", setting="20 noise samples").iloc[0]
+    assert np.isnan(lost.value)
+    assert lost.reason == "no portrait of group 'young woman' was measured"
+    gender = rows(run, "differential", group="gender", setting="20 noise samples").iloc[0]
+    assert np.isnan(gender.value)
+    assert gender.verdict == "not measured"
+    assert rows(run, "association", group="young man", setting="20 noise samples").iloc[0].n_target == 5
+    assert rows(run, "association", group="old man", setting="20 noise samples").iloc[0].value > 0.9
+    page = run.directory.read_bytes("report.html").decode()
+    assert "it stumbled" in page
+    assert "not allowed here" in page
+
+
+def test_drawing_failed_images_anew_measures_them_anew(tmp_path):
+    suite = toy_classification()
+    broken = cm.audit(Stumbling(batch_size=8), suite, tmp_path / "run")
+    assert (broken.samples.status == "failed").any()
+    mended = cm.audit(ClassifyingPainter(batch_size=8), suite, tmp_path / "run", retry_failed=True)
+    whole = cm.audit(ClassifyingPainter(batch_size=8), suite, tmp_path / "whole")
+    assert files(mended) == files(whole)
+
+
+def test_a_group_of_one_has_numbers_without_intervals(tmp_path):
+    run = cm.audit(ClassifyingPainter(), toy_classification(images={"group": 1}), tmp_path / "run")
+    row = rows(run, "association", group="old man", setting="20 noise samples").iloc[0]
+    assert not np.isnan(row.value)
+    assert np.isnan(row.low)
+    assert "one portrait" in row.reason
+
+
+def test_errors_that_are_not_finite_are_no_choice(tmp_path):
+    painter = ClassifyingPainter()
+    plain = painter.denoiser().errors
+    painter.denoiser().errors = lambda latents, *rest: np.where(
+        latents[:, 0, 0, 0].numpy() > 0.5, np.nan, plain(latents, *rest)
+    )
+    run = cm.audit(painter, toy_classification(), tmp_path / "run")
+    errors, _ = group_errors(run, run.suite)
+    assert np.isnan(errors["old man"]).all()
+    assert np.isfinite(errors["old woman"]).all()
+    table = pq.read_table(run.directory.path(run.directory.names("classifications", ".parquet")[0])).to_pandas()
+    assert "not finite" in table.reason.max()
+
+
+def test_a_model_that_only_draws_is_refused_before_it_draws(tmp_path):
+    painter = Painter()
+    with pytest.raises(ModelError, match="painter: it gives no access to its denoiser, so it cannot classify"):
+        cm.audit(painter, toy_classification(), tmp_path / "run")
+    assert painter.drawn == 0
+
+
+def test_a_run_without_its_classifications_says_what_to_do(tmp_path):
+    suite, painter = toy_classification(), ClassifyingPainter()
+    plan = build_plan(suite.questions(), seed=0, model_fingerprint=painter.card.fingerprint, part_size=8)
+    run = create_run(tmp_path / "run", store.new_record(suite, painter.card, seed=0, origin="generated"), plan)
+    generate(run, painter, Silence())
+    with pytest.raises(RunNotFoundError, match="3 of 3 parts are not classified"):
+        cm.score_run(run.url)
