@@ -1,0 +1,37 @@
+"""The options of single adapters: passed on as they are, so that an adapter without one names it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+PANEL = "Options of diffusers models"
+
+
+def _option(*names: str, help: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=PANEL, **more)
+
+
+HeightOption = Annotated[int | None, _option(help="Height in pixels. [default: the model's]")]
+WidthOption = Annotated[int | None, _option(help="Width in pixels. [default: the model's]")]
+NegativePromptOption = Annotated[str | None, _option(help="What guidance steers away from.")]
+SchedulerOption = Annotated[str | None, _option(help="A scheduler class of diffusers. [default: the model's]")]
+PriorStepsOption = Annotated[int | None, _option(help="Steps of a model's prior. [default: the model's]")]
+PriorGuidanceOption = Annotated[float | None, _option(help="Guidance of a model's prior. [default: the model's]")]
+LoraOption = Annotated[str | None, _option(help="A LoRA to merge: a safetensors file, a directory or a hub id.")]
+LoraScaleOption = Annotated[float | None, _option(help="How strongly. [default: 1]")]
+SafetyCheckerOption = Annotated[str | None, _option(help="keep or off: the pipeline's own checker. [default: keep]")]
+VariantOption = Annotated[str | None, _option(help="A variant of the weight files, such as fp16.")]
+DeviceMapOption = Annotated[str | None, _option(help="Share the model out over devices: balanced.")]
+OffloadOption = Annotated[str | None, _option(help="model or sequential: keep in the CPU's memory what is not in use.")]
+CompileOption = Annotated[bool, _option("--compile", help="Compile the network; the first batch takes minutes.")]
+VaeTilingOption = Annotated[bool, _option("--vae-tiling", help="Decode large images in tiles.")]
+TrustRemoteCodeOption = Annotated[
+    str | None, _option(help="The model's own name, if the code in its repository may run.")
+]
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """Keep the options that the user gave."""
+    return {name: value for name, value in options.items() if value not in (None, False)}
