@@ -1,0 +1,87 @@
+"""`classify` and `models --check-skin`, over a real, tiny pipeline."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from clinometer import api
+from clinometer.cli.app import app
+from clinometer.errors import InvalidInputError, ModelError
+from tests.builders import tiny_stable_diffusion
+from tests.toys import Painter
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory):
+    return tiny_stable_diffusion(tmp_path_factory.mktemp("models") / "tiny-sd")
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pictures")
+    rng = np.random.default_rng(0)
+    (folder / "inner").mkdir()
+    for name in ("b.png", "a.jpg", "inner/c.webp"):
+        Image.fromarray(rng.integers(0, 256, (40, 40, 3), np.uint8)).save(folder / name)
+    (folder / "notes.txt").write_text("no image")
+    (folder / "torn.png").write_bytes(b"\x89PNG")
+    return folder
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "160"}, catch_exceptions=True)
+
+
+def test_images_are_classified_and_written(pipeline, pictures, tmp_path):
+    out = tmp_path / "choices.csv"
+    shown = invoke("classify", pictures, "--labels", "cook, pilot", "-l", "nurse", "--model", pipeline, "--trials", 12,
+                   "--template", "a portrait of a {}", "--out", out)  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    table = pd.read_csv(out)
+    assert [path.rsplit("/", 1)[-1] for path in table.file] == ["a.jpg", "b.png", "c.webp", "torn.png"]
+    read = table[table.file.str.contains("torn") == False]  # noqa: E712
+    assert set(read.label) <= {"cook", "pilot", "nurse"}
+    assert (read.margin >= 0).all()
+    assert (read.evaluations <= 36).all()
+    assert "image" in table.reason.iloc[-1]
+    for name in ("a.jpg", "torn.png"):
+        assert name in shown.output
+
+
+def test_one_file_and_all_trials(pipeline, pictures):
+    table = api.classify_images([pictures / "b.png"], ["cook", "pilot"], model=str(pipeline), trials=3, all_trials=True)
+    assert table.evaluations.tolist() == [6]
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "message"),
+    [
+        (["nowhere"], ["a", "b"], "nowhere: no such file or folder"),
+        ([], ["a", "b"], "images: none given"),
+        (["PICTURES"], ["a"], "labels: expected two or more"),
+    ],
+)
+def test_what_cannot_be_classified(pipeline, pictures, images, labels, message):
+    places = [pictures if place == "PICTURES" else place for place in images]
+    with pytest.raises(InvalidInputError, match=message):
+        api.classify_images(places, labels, model=str(pipeline))
+
+
+def test_a_folder_without_images(pipeline, tmp_path):
+    with pytest.raises(InvalidInputError, match="no image in this folder"):
+        api.classify_images([tmp_path], ["a", "b"], model=str(pipeline))
+
+
+def test_a_model_that_only_draws(pictures):
+    with pytest.raises(ModelError, match="it gives no access to its denoiser"):
+        api.classify_images([pictures], ["a", "b"], model=Painter())
+
+
+def test_the_skin_check_shows_ten_tones_and_the_one_that_is_missed():
+    shown = invoke("models", "--check-skin")
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.count("yes") == 9
+    assert shown.output.count(" no ") == 1
+    assert "#292420" in shown.output

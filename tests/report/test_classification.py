@@ -1,0 +1,112 @@
+"""The page of a classification study."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import clinometer as cm
+from clinometer.report.from_run import report_input
+from clinometer.report.html import render_html
+from clinometer.report.sections.classification import finding
+from clinometer.report.studies import PAGES
+from tests.report.page import Page
+from tests.toy_denoisers import ClassifyingPainter, toy_classification
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return cm.audit(ClassifyingPainter(), toy_classification(), tmp_path_factory.mktemp("page") / "run")
+
+
+@pytest.fixture(scope="module")
+def page(run):
+    return run.directory.read_bytes("report.html").decode()
+
+
+def view_of(run):
+    return PAGES["classification"].view.of(report_input(run))
+
+
+def test_every_section_is_there(page):
+    Page(page)  # every element is closed in turn
+    for section in ("verdicts", "noise", "pairs", "choices", "gallery", "table", "method"):
+        assert f'<section id="{section}"' in page
+        assert f'id="{section}-heading"' in page
+
+
+def test_the_finding_names_who_goes_where(run, page):
+    said = finding(view_of(run))
+    assert re.fullmatch(
+        r"Put before a profession red and one green, painter takes portraits of men for the former \d+ percentage "
+        r"points more often than those of women\.", said
+    )  # fmt: skip
+    assert said in page
+
+
+def test_every_contrast_has_its_verdict_and_numbers(run, page):
+    view = view_of(run)
+    assert "<strong><bdi>Gender</bdi></strong> leans to men" in page
+    assert "<strong><bdi>Age</bdi></strong> is undecided" in page
+    for row in view.differentials.values():
+        assert f"{row.n_a} and {row.n_b} portraits" in page
+
+
+def test_every_figure_is_told_in_words(page):
+    for name in ("association", "differential", "noise-association", "noise-differential", "pairs0", "pairs1"):
+        (description,) = re.findall(rf'<desc id="{name}-desc">(.+?)</desc>', page)
+        assert len(description) > 20
+
+
+def test_the_matrix_holds_every_pair(run, page):
+    rows = view_of(run).rows("pair_differential", group="gender")
+    assert len(rows) == 4
+    drawing = page.split('id="pairs0-title"')[1].split("</svg>")[0]
+    for name in ("pilot", "mechanic", "cook", "singer"):
+        assert name in drawing
+
+
+def test_shares_of_choices_are_all_there(run, page):
+    table = page.split("Share of each group’s portraits")[1].split("</table>")[0]
+    assert len(re.findall(r"<tr><th scope=\"row\">", table)) == 4
+    assert len(re.findall(r'class="n">\d+', table)) == 4 * 4
+
+
+def test_the_page_asks_the_network_for_nothing(page):
+    assert not re.findall(r'(?:src|href)="https?:', page)
+
+
+def test_nothing_measured_is_said_and_not_zero(run):
+    held = report_input(run)
+    scores = held.scores.copy()
+    for column in ("value", "low", "high", "p", "q"):
+        scores[column] = np.nan
+    scores["verdict"] = scores.verdict.where(scores.component != "differential", "not measured")
+    curves = pd.DataFrame(columns=held.curves.columns)
+    from dataclasses import replace
+
+    empty = replace(held, scores=scores, curves=curves)
+    assert "Nothing could be measured" in finding(PAGES["classification"].view.of(empty))
+    assert '<h2 id="verdicts-heading">' in render_html(empty)
+
+
+def test_names_are_escaped(tmp_path):
+    evil = '<script>alert("x")</script>'
+    suite = toy_classification(title=evil, a={"label": evil, "classes": {"pilot": "a pilot", evil: "a mechanic"}})
+    run = cm.audit(ClassifyingPainter(), suite, tmp_path / "run")
+    assert "<script>alert" not in run.directory.read_bytes("report.html").decode()
+
+
+def test_the_summary_is_the_contrasts(run):
+    summary = PAGES["classification"].summary(run.suite, run.scores)
+    assert summary.verdicts == "1 leans to men · 1 undecided"
+    assert [row[0] for row in summary.rows] == ["gender", "age"]
+    assert "painter" in run._repr_html_()
+
+
+def test_one_number_of_noise_samples_needs_no_curve(tmp_path):
+    run = cm.audit(ClassifyingPainter(), toy_classification(noise_samples=[5]), tmp_path / "run")
+    page = run.directory.read_bytes("report.html").decode()
+    assert '<section id="noise"' not in page
+    assert '<section id="pairs"' in page
