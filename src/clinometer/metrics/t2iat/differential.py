@@ -24,6 +24,7 @@ from clinometer.stats.permutation import (
     permute_labels,
     split_test,
 )
+from clinometer.stats.quadratic import quadratic_permutation_test
 
 Unit = Literal["prompt", "image"]
 Magnitude = Literal["negligible", "small", "medium", "large", ""]
@@ -220,8 +221,6 @@ def _permutation(
         return replace(found, reason=_joined(found.reason, f"p: {ONE_PROMPT}"))
     if found.unit == "image":
         return _image_permutation(found, pair, method, permutations, rng)
-    from clinometer.stats.permutation import quadratic_permutation_test
-
     test = quadratic_permutation_test(
         pair.gram,
         sizes=(found.n_prompts_x, found.n_prompts_y),

@@ -62,17 +62,23 @@ def association_study(
     their resamples. q-values are within a view and a family.
     """
     views = _views(embeddings, design)
-    rows: list[Score] = []
-    for view in views:
-        found = [
-            *_test_rows(view, design, n_resamples, seed),
-            *_concept_rows(view, design, n_resamples, seed),
-            *_stimulus_rows(view, design),
-            *_amplification(view, design, seed),
-        ]
-        rows += _judged(_corrected(found), design)
+    rows = _rows(views[0], design, n_resamples, seed)
+    if len(embeddings) == 1:  # the average of one encoder is that encoder
+        rows += [replace(row, encoder=embeddings[0].encoder) for row in rows]
+    else:
+        rows += [row for view in views[1:] for row in _rows(view, design, n_resamples, seed)]
     densities = tuple(density(name, cosines.associations) for name, cosines in views[0].stimuli.items())
     return AssociationStudy(tuple(rows), densities)
+
+
+def _rows(view: _View, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+    found = [
+        *_test_rows(view, design, n_resamples, seed),
+        *_concept_rows(view, design, n_resamples, seed),
+        *_stimulus_rows(view, design),
+        *_amplification(view, design, seed),
+    ]
+    return _judged(_corrected(found), design)
 
 
 def _views(embeddings: Sequence[AssociationEmbeddings], design: AssociationDesign) -> list[_View]:

@@ -92,7 +92,8 @@ _BOX: Final = ("lower_whisker", "lower_quartile", "median", "upper_quartile", "u
 def distribution_limits(view: AssociationView) -> tuple[float, float]:
     """Limits that all distributions share."""
     ends = [row for part in _BOX for row in view.stimulus_rows("association", part).values()]
-    beyond = [Row(value=float(x)) for x in _curve(view, "association_outlier")[0]]
+    drawn = np.concatenate([_curve(view, f"association_{kind}")[0] for kind in ("density", "outlier")])
+    beyond = [Row(value=float(x)) for x in (drawn.min(), drawn.max())] if len(drawn) else []
     return span([*(Row(value=row.value) for row in ends), *beyond])
 
 

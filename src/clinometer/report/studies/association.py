@@ -41,7 +41,7 @@ def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
         return Summary(
             verdicts=_verdicts(rows, label_a, label_b),
             title=f"S: + ties X closer to {label_a} than Y, {wording.MINUS} to {label_b}",
-            columns=("test", "S", "95 % over prompts", "d", "p", "q", "verdict"),
+            columns=("test", "S", "95 %", "d", "q", "verdict"),
             rows=tuple(_test_cells(row, effects.get(row.concept), label_a, label_b) for row in rows),
         )
     rows = list(held.by_concept("association", "mean").values())
@@ -75,7 +75,6 @@ def _test_cells(row: Row, effect: Row | None, label_a: str, label_b: str) -> tup
         wording.signed(row.value, digits),
         wording.interval(row.stimulus_low, row.stimulus_high, digits),
         wording.signed(effect.value) if effect is not None else wording.MISSING,
-        wording.probability(row.p, "p"),
         wording.probability(row.q, "q"),
         wording.verdict_words(row, label_a=label_a, label_b=label_b),
     )
