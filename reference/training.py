@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import os
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,13 +22,16 @@ Loss = Callable[[], torch.Tensor]
 
 @dataclass(frozen=True)
 class Schedule:
-    """A training run. `decay` is the share of the steps over which the learning rate falls linearly to zero.
+    """A training run: legs of warmup, flat rate, and a linear fall to zero over the last `decay` of the leg.
 
-    The rate is flat until then, so that `steps` can still be changed while a run is in its flat part.
+    The rate is flat until then, so that `steps` can still be changed while a run is in its flat part. A leg starts
+    at 0 and at each step of `restarts`, from where the one before it ended (WSD-S: Wen et al. 2024,
+    arXiv:2410.05192).
     """
 
     steps: int
     learning_rate: float
+    restarts: tuple[int, ...] = ()
     warmup: int = 200
     decay: float = 0.3
     weight_decay: float = 0.01
@@ -36,9 +40,12 @@ class Schedule:
     seed: int = 0
 
     def rate(self, step: int) -> float:
-        decay_steps = max(1, round(self.steps * self.decay))
-        left = max(0.0, (self.steps - step) / decay_steps)
-        return self.learning_rate * min(1.0, (step + 1) / self.warmup, left)
+        ends = (*self.restarts, self.steps)
+        leg = min(bisect_right(ends, step), len(ends) - 1)
+        start, end = (0, *ends)[leg], ends[leg]
+        decay_steps = max(1, round((end - start) * self.decay))
+        left = max(0.0, (end - step) / decay_steps)
+        return self.learning_rate * min(1.0, (step - start + 1) / self.warmup, left)
 
 
 def device_of(name: str) -> torch.device:
