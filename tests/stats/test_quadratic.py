@@ -1,95 +1,127 @@
-"""The quadratic-form permutation test against brute force, and what must not change it."""
+"""Permutation of a quadratic form against brute force, exact against sampled."""
+
+from __future__ import annotations
 
 from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.permutation import split_test
-from clinometer.stats.quadratic import quadratic_permutation_test
+from clinometer.stats.permutation import Alternative
+from clinometer.stats.quadratic import quadratic_permutation_test, quadratic_statistic
 
 
-def blocks(gram, chosen):
-    rest = [i for i in range(len(gram)) if i not in chosen]
-    return gram[np.ix_(chosen, chosen)].mean() - gram[np.ix_(rest, rest)].mean()
+def gram_of(n: int, seed: int = 0, shift: float = 0.0, x: int | None = None) -> np.ndarray:
+    gram = np.random.default_rng(seed).normal(size=(n, n))
+    if x is not None:
+        gram[:x, :x] += shift
+    return gram
 
 
-@pytest.mark.parametrize("sizes", [(3, 3), (2, 5), (4, 2), (1, 4), (5, 4)])
-@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
-def test_every_split_is_counted(sizes, alternative):
-    gram = np.random.default_rng(sum(sizes)).normal(size=(sum(sizes),) * 2)
-    splits = np.array([blocks(gram, list(c)) for c in combinations(range(sum(sizes)), sizes[0])])
-    observed = blocks(gram, list(range(sizes[0])))
+def by_definition(gram: np.ndarray, chosen: tuple[int, ...]) -> float:
+    rest = [p for p in range(len(gram)) if p not in chosen]
+    return float(gram[np.ix_(chosen, chosen)].mean() - gram[np.ix_(rest, rest)].mean())
+
+
+def brute_force(gram: np.ndarray, x: int, alternative: Alternative) -> float:
+    observed = by_definition(gram, tuple(range(x)))
+    drawn = np.array([by_definition(gram, chosen) for chosen in combinations(range(len(gram)), x)])
     extreme = {
-        "two-sided": np.abs(splits) >= abs(observed) - 1e-9,
-        "greater": splits >= observed - 1e-9,
-        "less": splits <= observed + 1e-9,
-    }[alternative]
-    found = quadratic_permutation_test(gram, sizes=sizes, alternative=alternative)
-    assert found.statistic[0] == pytest.approx(observed)
-    assert found.p_value[0] == pytest.approx(extreme.mean())
-    assert (found.exact, found.n_splits, found.standard_error[0]) == (True, len(splits), 0)
+        "two-sided": np.abs(drawn) >= abs(observed) - 1e-12,
+        "greater": drawn >= observed - 1e-12,
+        "less": drawn <= observed + 1e-12,
+    }
+    return float(np.mean(extreme[alternative]))
 
 
-def test_a_table_that_is_linear_in_the_items_gives_the_linear_test():
-    """G_ij = (v_i + v_j) / 2: the block mean is the mean of v, and S the difference of means."""
-    values = np.random.default_rng(1).normal(size=10)
-    gram = (values[:, None] + values[None]) / 2
-    labels = np.arange(10) < 4
-    found, linear = quadratic_permutation_test(gram, sizes=(4, 6)), split_test(values[None], labels)
-    assert found.statistic == pytest.approx(linear.statistic)
-    assert found.p_value == pytest.approx(linear.p_value)
+@pytest.mark.parametrize("sizes", [(3, 3), (2, 5), (5, 2), (4, 5), (1, 4), (5, 5)])
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_exact_p_is_that_of_all_splits_by_definition(sizes: tuple[int, int], alternative: Alternative) -> None:
+    gram = gram_of(sum(sizes), seed=sum(sizes))
+    found = quadratic_permutation_test(gram, sizes, alternative=alternative)
+    assert found.exact
+    assert float(found.statistic[0]) == pytest.approx(by_definition(gram, tuple(range(sizes[0]))))
+    assert float(found.p_value[0]) == pytest.approx(brute_force(gram, sizes[0], alternative))
 
 
-def test_a_constant_and_a_scale_change_no_p():
-    gram = np.random.default_rng(2).normal(size=(8, 8))
-    p = quadratic_permutation_test(gram, sizes=(4, 4)).p_value
-    assert quadratic_permutation_test(1e-6 * gram, sizes=(4, 4)).p_value == p
-    assert quadratic_permutation_test(gram + 100, sizes=(4, 4)).p_value == p
+@pytest.mark.parametrize("sizes", [(6, 6), (5, 7)])
+def test_sampled_interval_holds_the_exact_p(sizes: tuple[int, int]) -> None:
+    gram = gram_of(12, seed=1, shift=0.4, x=sizes[0])
+    exact = quadratic_permutation_test(gram, sizes)
+    sampled = quadratic_permutation_test(gram, sizes, method="sampled", permutations=20_000, rng=3)
+    assert exact.exact
+    assert not sampled.exact
+    assert sampled.p_low[0] <= exact.p_value[0] <= sampled.p_high[0]
 
 
-def test_swapping_the_sets_negates():
-    gram = np.random.default_rng(3).normal(size=(7, 7))
-    turned = np.roll(gram, -3, axis=(0, 1))
-    one, other = quadratic_permutation_test(gram, sizes=(3, 4)), quadratic_permutation_test(turned, sizes=(4, 3))
-    assert other.statistic == pytest.approx(-one.statistic)
-    assert other.p_value == one.p_value
+def test_forty_prompts_of_equal_sets_are_counted_exactly() -> None:
+    gram = gram_of(40, seed=2, shift=0.1, x=20)
+    exact = quadratic_permutation_test(gram, (20, 20))
+    sampled = quadratic_permutation_test(gram, (20, 20), method="sampled", permutations=50_000, rng=1)
+    assert exact.exact
+    assert exact.n_splits == 137_846_528_820
+    assert sampled.p_low[0] <= exact.p_value[0] <= sampled.p_high[0]
 
 
-def test_sampled_agrees_with_exact_is_never_zero_and_repeats():
-    rng = np.random.default_rng(4)
-    gram = rng.normal(size=(12, 12)) + np.outer(np.arange(12) < 6, np.arange(12) < 6) * 0.4
-    exact = quadratic_permutation_test(gram, sizes=(6, 6))
-    sampled = [
-        quadratic_permutation_test(gram, sizes=(6, 6), method="sampled", permutations=20_000, rng=s) for s in (1, 1)
-    ]
-    assert sampled[0] == sampled[1] or sampled[0].p_value == sampled[1].p_value
-    assert sampled[0].p_value == pytest.approx(exact.p_value, abs=5 * sampled[0].standard_error[0] + 1e-4)
-    far = np.kron(np.diag([1.0, -1.0]), np.ones((6, 6)))
-    assert quadratic_permutation_test(far, sizes=(6, 6), method="sampled", permutations=99).p_value[0] >= 1 / 100
+def test_invariances() -> None:
+    gram = gram_of(13, seed=4)
+    base = quadratic_permutation_test(gram, (5, 8))
+    for other in (gram.T, 7.5 * gram, gram + 3.0):  # a constant moves both means alike
+        found = quadratic_permutation_test(other, (5, 8))
+        assert found.p_value[0] == pytest.approx(base.p_value[0])
+    swapped = np.roll(np.roll(gram, -5, axis=0), -5, axis=1)
+    other = quadratic_permutation_test(swapped, (8, 5))
+    assert other.statistic[0] == pytest.approx(-base.statistic[0])
+    assert other.p_value[0] == pytest.approx(base.p_value[0])
+    negative = quadratic_permutation_test(-gram, (5, 8), alternative="less")
+    positive = quadratic_permutation_test(gram, (5, 8), alternative="greater")
+    assert negative.p_value[0] == positive.p_value[0]
 
 
-def test_what_is_not_finite_has_no_p():
-    gram = np.eye(4)
+def test_sampled_agrees_with_scipy() -> None:
+    gram = gram_of(16, seed=5, shift=0.3, x=6)
+
+    def statistic(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
+        members = np.zeros((*x.shape[:-1], 16))
+        np.put_along_axis(members, x.astype(int), 1, axis=-1)
+        return quadratic_statistic(gram, members.reshape(-1, 16)).reshape(x.shape[:-1])
+
+    expected = stats.permutation_test(
+        (np.arange(6.0), np.arange(6.0, 16)), statistic, vectorized=True, n_resamples=20_000,
+        alternative="greater", rng=np.random.default_rng(1),
+    )  # fmt: skip
+    found = quadratic_permutation_test(gram, (6, 10), alternative="greater")
+    assert found.p_value[0] == pytest.approx(expected.pvalue, abs=4 * np.sqrt(expected.pvalue / 20_000))
+
+
+def test_all_equal_prompts_tie() -> None:
+    assert quadratic_permutation_test(np.ones((60, 60)), (20, 40), permutations=999).p_value[0] == 1.0
+
+
+def test_p_values_are_uniform_without_a_difference() -> None:
+    p_values = [float(quadratic_permutation_test(gram_of(9, seed=s), (4, 5)).p_value[0]) for s in range(300)]
+    assert np.mean(np.array(p_values) <= 0.1) == pytest.approx(0.1, abs=4 * np.sqrt(0.09 / 300))
+
+
+def test_missing_values_have_no_p_and_a_reason() -> None:
+    gram = gram_of(6)
     gram[0, 0] = np.nan
-    found = quadratic_permutation_test(gram, sizes=(2, 2))
+    found = quadratic_permutation_test(gram, (3, 3))
     assert np.isnan(found.p_value[0])
-    assert found.reason == "a value is NaN"
+    assert found.reason
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("arguments", "message"),
     [
-        ({"sizes": (2, 3)}, "gram and sizes"),
-        ({"sizes": (0, 4)}, "gram and sizes"),
-        ({"alternative": "bigger"}, "alternative: expected one of two-sided"),
-        ({"method": "guess"}, "method: expected one of auto"),
-        ({"permutations": 0}, "permutations"),
+        ({"sizes": (2, 3)}, "gram: expected shape"),
+        ({"sizes": (0, 6)}, "sizes: expected at least one"),
+        ({"sizes": (3, 3), "alternative": "both"}, "alternative: expected one of"),
+        ({"sizes": (3, 3), "method": "fast"}, "method: expected"),
     ],
 )
-def test_what_it_cannot_take_is_refused(change, words):
-    with pytest.raises(InvalidInputError, match=words):
-        quadratic_permutation_test(np.eye(4), **({"sizes": (2, 2)} | change))
-    with pytest.raises(InvalidInputError, match="too many to count"):
-        quadratic_permutation_test(np.eye(40), sizes=(20, 20), method="exact")
+def test_bad_input_is_named(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        quadratic_permutation_test(gram_of(6), **arguments)  # type: ignore[arg-type]

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, get_args
 
 import numpy as np
+from scipy.stats import beta
 
 from clinometer.errors import InvalidInputError
 
@@ -45,6 +46,8 @@ class PermutationTest:
     standard_error : (m,) Monte-Carlo error of ``p_value``; 0 when exact.
     alternative : ``"two-sided"`` compares |S| with |S_obs|; ``"greater"`` asks for large S.
     reason : why p is undefined; empty otherwise.
+    p_low, p_high : (m,) 95 % interval of the p that counting every split would give (Clopper & Pearson 1934 on the
+        sampled splits); p itself when exact.
     """
 
     statistic: np.ndarray
@@ -54,6 +57,8 @@ class PermutationTest:
     standard_error: np.ndarray
     alternative: Alternative
     reason: str = ""
+    p_low: np.ndarray = field(default_factory=lambda: np.array(np.nan))
+    p_high: np.ndarray = field(default_factory=lambda: np.array(np.nan))
 
 
 @dataclass(frozen=True)
@@ -241,11 +246,26 @@ def _sums_by_size(y: np.ndarray) -> list[np.ndarray]:
 def _test_record(
     observed: np.ndarray, extreme: np.ndarray, n_splits: int, exact: bool, alternative: Alternative
 ) -> PermutationTest:
-    p = extreme / n_splits if exact else (1 + extreme) / (1 + n_splits)
-    p = np.where(np.isfinite(observed), p, np.nan)
-    error = np.where(np.isfinite(p), 0.0 if exact else np.sqrt(p * (1 - p) / (n_splits + 1)), np.nan)
-    reason = "" if np.isfinite(observed).all() else "a value is NaN"
-    return PermutationTest(observed, p, exact, n_splits, error, alternative, reason)
+    known = np.isfinite(observed)
+    if exact:
+        p = np.where(known, extreme / n_splits, np.nan)
+        error, low, high = np.where(known, 0.0, np.nan), p, p
+    else:
+        p, error, low, high = (np.where(known, value, np.nan) for value in sampled_p_value(extreme, n_splits))
+    reason = "" if known.all() else "a value is NaN"
+    return PermutationTest(observed, p, exact, n_splits, error, alternative, reason, low, high)
+
+
+def sampled_p_value(extreme: np.ndarray, n_splits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """p, its Monte-Carlo standard error and the 95 % interval of the exact p, from counts among random splits.
+
+    ``p = (1 + #extreme) / (1 + n)`` counts the observed split too (Phipson & Smyth 2010).
+    """
+    p = (1 + extreme) / (1 + n_splits)
+    error = np.sqrt(p * (1 - p) / (n_splits + 1))
+    low = np.where(extreme > 0, beta.ppf(0.025, np.maximum(extreme, 1), n_splits - extreme + 1), 0.0)
+    high = np.where(extreme < n_splits, beta.ppf(0.975, extreme + 1, np.maximum(n_splits - extreme, 1)), 1.0)
+    return p, error, low, high
 
 
 def _validate(

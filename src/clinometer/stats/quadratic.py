@@ -1,125 +1,194 @@
-"""Permutation test of a statistic that is quadratic in the labels.
+"""Permutation test of a quadratic form of the labels: what moves with a prompt are all of its images.
 
-Items i, j of two sets X and Y have a table G, and the statistic is the difference of the sets' own block means::
+With ``u_p`` the mean of prompt p's neutral images, ``a_q``, ``b_q`` those of its attribute images and ``G_pq = u_p ·
+(a_q − b_q)``, the differential association of a split (X, Y) of the prompts is::
 
-    S(m) = mean_{i,j∈X} G_ij − mean_{i,j∈Y} G_ij,       m the 0/1 membership of X
+    S(X, Y) = mean_{p,q∈X} G_pq − mean_{p,q∈Y} G_pq
 
-With ``n_x, n_y`` the sizes, ``r = G·1 + Gᵀ·1`` and ``T`` the sum of G, the complement's block is
-``(1−m)ᵀG(1−m) = T − m·r + mᵀGm``, so a split costs one product with G::
+Only the symmetric part of G enters. With m the 0/1 membership of X, H = (G + Gᵀ)/2 and r = H1::
 
-    S(m) = (1/n_x² − 1/n_y²) mᵀGm + (m·r − T) / n_y²
+    S(m) = (1/x² − 1/y²) mᵀHm + (2/y²) r·m − (1ᵀH1)/y²        x, y: sizes of X and Y
 
-The exact count enumerates every split. Meeting in the middle, which lists the sums of each half of the items apart,
-has no counterpart here: ``mᵀGm`` ties the halves together.
+which is linear for sets of equal size: then every exact method of :mod:`clinometer.stats.permutation` applies. For
+unequal sizes the quadratic term stays, and no meet in the middle is known to us: past enumeration, splits are sampled.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import combinations, islice
 from typing import Literal, get_args
 
 import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.permutation import (
-    EXACT_LIMIT,
+    MEET_IN_THE_MIDDLE_LIMIT,
     Alternative,
     PermutationTest,
     at_least_as_extreme,
-    enumerate_memberships,
-    sample_memberships,
+    sampled_p_value,
+    split_test,
 )
 
-Method = Literal["auto", "exact", "sampled"]
+EXACT_SPLITS = 1_000_000
+"""Splits of sets of unequal size that are enumerated."""
+
+_BLOCK = 16_384
+_WORKERS = 2
+
+
+def quadratic_statistic(gram: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """``S`` of every split: gram (P × P), members (splits × P) 0/1 → (splits,); see the module."""
+    total = len(gram)
+    chosen = members.astype(np.float64)
+    x = chosen.sum(axis=1)
+    y = total - x
+    symmetric = (gram + gram.T) / 2
+    within = np.einsum("sp,sp->s", chosen @ symmetric, chosen)
+    rest = symmetric.sum() - 2 * chosen @ symmetric.sum(axis=1) + within
+    return np.asarray(within / x**2 - rest / y**2)
 
 
 def quadratic_permutation_test(
     gram: np.ndarray,
-    *,
     sizes: tuple[int, int],
+    *,
     alternative: Alternative = "two-sided",
-    method: Method = "auto",
+    method: Literal["auto", "exact", "sampled"] = "auto",
     permutations: int = 99_999,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | int | None = 0,
 ) -> PermutationTest:
-    """Test whether the split of items into X and Y matters; see the module for S and its derivation.
+    """Test whether the split of P prompts in X (the first ``sizes[0]``) and Y (the others) matters.
 
     Parameters
     ----------
-    gram : (n, n) the table G; the first ``sizes[0]`` items are X's. Need not be symmetric.
-    sizes : numbers of items of X and of Y, kept by every split; at least 1 each.
-    method : ``"auto"`` counts every split while there are at most 200,000, and samples beyond; ``"exact"`` counts them,
-        ``"sampled"`` draws them.
-    permutations, rng : how many splits are drawn, and from what: ``p = (1 + #) / (1 + N)``, never 0.
+    gram : (P, P) ``G_pq``, the association of prompt p's neutral images with prompt q's attribute images.
+    sizes : prompts in X and in Y; kept under permutation.
+    method : ``"auto"`` counts every split where it can: sets of equal size of up to 40 prompts together by meeting in
+        the middle, others up to a million splits; else it samples ``permutations`` random splits.
 
     Returns
     -------
     PermutationTest
-        With arrays of length 1. p is NaN, with a reason, where G is not finite.
+        of one statistic; NaN with its reason where ``gram`` is not finite.
 
     Raises
     ------
     InvalidInputError
-        Shapes that do not match, an unknown option, or ``method="exact"`` with too many splits.
-
-    Examples
-    --------
-    >>> gram = np.diag([1.0, 1.0, 0.0, 0.0])
-    >>> test = quadratic_permutation_test(gram, sizes=(2, 2))
-    >>> test.statistic, test.p_value, test.n_splits     # this split and its mirror, of C(4, 2)
-    (array([0.5]), array([0.33333333]), 6)
+        A gram that is not square or does not match ``sizes``, an empty set, or ``"exact"`` of too many splits.
     """
-    gram, n_splits = _validate(gram, sizes, alternative, method, permutations)
-    labels, strata = np.arange(len(gram)) < sizes[0], np.zeros(len(gram), int)
-    observed = _statistics(gram, labels[None], sizes)
-    if not np.isfinite(observed).all():
-        unknown = np.full(1, np.nan)
-        return PermutationTest(observed, unknown, False, 0, unknown, alternative, "a value is NaN")
-    exact = method == "exact" or (method == "auto" and n_splits <= EXACT_LIMIT)
-    memberships = (
-        enumerate_memberships(labels, strata)
-        if exact
-        else sample_memberships(labels, strata, permutations, np.random.default_rng(rng))
-    )
-    tolerance = np.array([1e-10 * np.abs(gram).max() + 1e-300])  # far above rounding, far below any real difference
-    extreme = sum(
-        int(at_least_as_extreme(_statistics(gram, m, sizes), observed, tolerance, alternative).sum())
-        for m in memberships
-    )
-    drawn = n_splits if exact else permutations
-    p = extreme / drawn if exact else (1 + extreme) / (1 + drawn)
-    error = 0.0 if exact else math.sqrt(p * (1 - p) / (drawn + 1))
-    return PermutationTest(observed, np.array([p]), exact, drawn, np.array([error]), alternative)
-
-
-def _statistics(gram: np.ndarray, members: np.ndarray, sizes: tuple[int, int]) -> np.ndarray:
-    """S of (splits × n) memberships: (splits,)."""
-    m = members.astype(np.float64)
-    block = np.einsum("si,si->s", m @ gram, m)
-    n_x, n_y = sizes
-    linear = m @ (gram.sum(axis=0) + gram.sum(axis=1))
-    found: np.ndarray = block * (1 / n_x**2 - 1 / n_y**2) + (linear - gram.sum()) / n_y**2
-    return found
-
-
-def _validate(
-    gram: np.ndarray, sizes: tuple[int, int], alternative: str, method: str, permutations: int
-) -> tuple[np.ndarray, int]:
-    """The table as float64, and the number of splits."""
     gram = np.asarray(gram, np.float64)
-    if gram.ndim != 2 or gram.shape != (sum(sizes), sum(sizes)) or min(sizes) < 1:
+    x, y = _validate(gram, sizes, alternative, method)
+    observed_split = np.arange(x + y) < x
+    if not np.isfinite(gram).all():
+        nothing = np.array([np.nan])
+        return PermutationTest(nothing, nothing, False, 0, nothing, alternative, "a value is NaN", nothing, nothing)
+    observed = quadratic_statistic(gram, observed_split[None])
+    if method != "sampled" and x == y and x + y <= MEET_IN_THE_MIDDLE_LIMIT:
+        # S(m) = (2/x²) r·m − const is a difference of means of r / x: mean_X r − mean_Y r = (2 r·m − Σr) / x
+        rows = (gram + gram.T).sum(axis=1) / 2
+        test = split_test(rows[None] / x, observed_split, alternative=alternative)
+        return replace(test, statistic=observed)
+    n_splits = math.comb(x + y, x)
+    exact = method == "exact" or (method == "auto" and n_splits <= EXACT_SPLITS)
+    if exact and n_splits > 50 * EXACT_SPLITS:
         raise InvalidInputError(
-            f"gram and sizes: expected (n × n) and two sizes of at least 1 that add up to n, found shape {gram.shape} "
-            f"and {tuple(sizes)}"
+            f"method: {n_splits:.3g} splits of {x} + {y} prompts are too many to count; use 'auto' or 'sampled'"
         )
-    for name, found, known in (("alternative", alternative, Alternative), ("method", method, Method)):
-        if found not in get_args(known):
-            raise InvalidInputError(f"{name}: expected one of {', '.join(get_args(known))}, found {found!r}")
-    n_splits = math.comb(len(gram), sizes[0])
-    if method == "exact" and n_splits > EXACT_LIMIT:
+    # float32 decides all but the splits near the observed value, which are counted again in float64
+    scale = float(np.abs(gram).max()) or 1.0
+    blocks = _all_splits(x + y, x) if exact else _random_splits(x + y, x, permutations, np.random.default_rng(rng))
+    extreme = _count_extreme(gram / scale, float(observed[0] / scale), blocks, alternative)
+    if exact:
+        p, error = np.array([extreme / n_splits]), np.zeros(1)
+        return PermutationTest(observed, p, True, n_splits, error, alternative, "", p, p)
+    p_value, error, low, high = sampled_p_value(np.array([extreme]), permutations)
+    return PermutationTest(observed, p_value, False, permutations, error, alternative, "", low, high)
+
+
+def _count_extreme(gram: np.ndarray, observed: float, blocks: Iterator[np.ndarray], alternative: Alternative) -> int:
+    """Count splits at least as extreme; blocks are independent, so neither their size nor the threads matter."""
+    tolerance = 1e-10 * max(1.0, abs(observed))
+    single = gram.astype(np.float32)
+    doubt = np.float32(1e-5 * max(1.0, float(np.abs(gram).sum(axis=1).max())))
+
+    def count(members: np.ndarray) -> int:
+        rough = _single_precision(single, members)
+        level = abs(observed)
+        near = (
+            np.abs(np.abs(rough) - level) <= doubt if alternative == "two-sided" else np.abs(rough - observed) <= doubt
+        )
+        sure = at_least_as_extreme(rough, np.asarray(observed), np.asarray(0.0), alternative) & ~near
+        found = int(sure.sum())
+        if near.any():
+            fine = quadratic_statistic(gram, members[near])
+            found += int(at_least_as_extreme(fine, np.asarray(observed), np.asarray(tolerance), alternative).sum())
+        return found
+
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        total = 0
+        while chunk := list(islice(blocks, 8)):  # bounded, or a million splits would wait in memory
+            total += sum(pool.map(count, chunk))
+    return total
+
+
+def _single_precision(gram: np.ndarray, members: np.ndarray) -> np.ndarray:
+    x = np.float32(members[0].sum())
+    y = np.float32(members.shape[1]) - x
+    chosen = members.astype(np.float32)
+    symmetric = (gram + gram.T) / 2
+    rows = symmetric.sum(axis=1)
+    linear = chosen @ (2 / y**2 * rows) - symmetric.sum() / y**2
+    factor = 1 / x**2 - 1 / y**2
+    if factor == 0:
+        return np.asarray(linear)
+    return np.asarray(linear + factor * np.einsum("sp,sp->s", chosen @ symmetric, chosen))
+
+
+def _all_splits(n: int, size: int) -> Iterator[np.ndarray]:
+    subsets = combinations(range(n), size)
+    while chunk := list(islice(subsets, _BLOCK)):
+        members = np.zeros((len(chunk), n), bool)
+        np.put_along_axis(members, np.array(chunk), True, axis=1)
+        yield members
+
+
+def _random_splits(n: int, size: int, n_splits: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Random splits in blocks, each drawn from a child generator of its own.
+
+    The ``size`` smallest of n random keys are a uniform subset: ranking rows is much faster than shuffling them.
+    """
+    starts = range(0, n_splits, _BLOCK)
+    for start, child in zip(starts, rng.spawn(len(starts)), strict=True):
+        keys = child.random((min(_BLOCK, n_splits - start), n), np.float32)
+        if size in (0, n):
+            yield np.full(keys.shape, size == n)
+            continue
+        border = np.partition(keys, size - 1, axis=1)[:, size - 1 : size]
+        members = keys <= border
+        tied = members.sum(axis=1) != size  # two equal keys at the border: about one row in a million
+        if tied.any():
+            members[tied] = False
+            order = child.permuted(np.tile(np.arange(n), (int(tied.sum()), 1)), axis=1)[:, :size]
+            rows = np.flatnonzero(tied)
+            members[rows[:, None], order] = True
+        yield members
+
+
+def _validate(gram: np.ndarray, sizes: tuple[int, int], alternative: str, method: str) -> tuple[int, int]:
+    x, y = sizes
+    if gram.ndim != 2 or gram.shape != (x + y, x + y):
+        raise InvalidInputError(f"gram: expected shape {(x + y, x + y)} for {x} + {y} prompts, found {gram.shape}")
+    if x < 1 or y < 1:
+        raise InvalidInputError(f"sizes: expected at least one prompt in X and in Y, found {x} and {y}")
+    if alternative not in get_args(Alternative):
         raise InvalidInputError(
-            f"method: {n_splits:,} splits are too many to count (at most {EXACT_LIMIT:,}); use 'auto' or 'sampled'"
+            f"alternative: expected one of {', '.join(get_args(Alternative))}, found {alternative!r}"
         )
-    if permutations < 1:
-        raise InvalidInputError(f"permutations: expected at least 1, found {permutations}")
-    return gram, n_splits
+    if method not in ("auto", "exact", "sampled"):
+        raise InvalidInputError(f"method: expected 'auto', 'exact' or 'sampled', found {method!r}")
+    return x, y
