@@ -114,3 +114,13 @@ def test_an_empty_cell_of_pandas_is_empty():
     scores = small_input().scores.convert_dtypes()
     scores["reason"] = pd.Series([pd.NA] * len(scores), dtype="string")
     assert "NA" not in {e.text for e in Page(render_html(small_input(scores=scores))).find("td")}
+
+
+def test_a_group_that_is_refused_more_often_is_told(tmp_path):
+    import clinometer as cm
+    from tests.toys import Eye, Painter, toy_suite
+
+    suite = toy_suite(target=2, attribute=2, concepts=2)
+    run = cm.audit(Painter(refuse=" men"), suite, tmp_path / "run", encoder=Eye())
+    page = Page(run.directory.read_bytes("report.html").decode())
+    assert "missing (refused or of one colour) more often by +1.00" in section(page, "gallery")

@@ -191,6 +191,18 @@ def test_refused_images_are_counted_and_left_out(tmp_path):
     assert others.value.notna().all()
 
 
+def test_refusals_that_differ_between_groups_are_a_finding(tmp_path):
+    run = audit(tmp_path / "run", model=Painter(refuse=" men"))
+    rows = run.scores[run.scores.metric == "refusal"].set_index(["component", "concept", "group"])
+    assert rows.value["rate", "", "man"] == 1
+    assert rows.value["rate", "", "woman"] == 0
+    difference = rows.loc["difference", "", "man"]
+    assert (difference.value, difference.n_a, difference.n_b) == (1, 10, 10)
+    assert difference.p == 0.5  # two matched pairs of prompts: 2 of 4 splits are as extreme
+    assert "refused" in run.directory.read_bytes("report.html").decode()
+    assert not (cm.open_run(audit(tmp_path / "whole").url).scores.metric == "refusal").any()
+
+
 @pytest.mark.parametrize("poison", ["images", "texts"])
 def test_an_embedding_that_is_not_finite_ends_the_stage_and_loses_nothing(tmp_path, finished, poison):
     out = tmp_path / "run"

@@ -6,6 +6,7 @@ import pandas as pd
 
 from clinometer.errors import RunNotFoundError
 from clinometer.runs.progress import Progress
+from clinometer.runs.refusals import with_refusals
 from clinometer.runs.store import Run
 from clinometer.runs.studies import STUDIES
 
@@ -25,7 +26,8 @@ def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> pd.Dat
         raise RunNotFoundError(f"{run.url}: no embeddings yet; give: clinometer score {run.url} --encoder reference")
     progress.start("scoring", 1, 0)
     scored = study.score(run, resamples)
-    run.write_scores(scored.scores, scored.curves)
+    scores = with_refusals(run, scored.scores)
+    run.write_scores(scores, scored.curves)
     progress.advance(1)
     progress.finish()
-    return scored.scores
+    return scores

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.rows import is_empty
+from clinometer.report.sections.refusals import refusal_words
 from clinometer.report.thumbnails import Thumbnail, thumbnail
 from clinometer.report.view import LeaningView, View
 
@@ -59,6 +60,7 @@ def gallery(view: LeaningView) -> dict[str, Any]:
         "beside": [Strip(view.label(name), _spread(strips)[:BESIDE]) for name, strips in groups.items()],
         "labels": {name: view.label(name) for name in groups},
         "losses": losses(view, samples),
+        "refusal": refusal_words(view),
         "total": len(samples),
     }
 

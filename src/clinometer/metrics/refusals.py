@@ -1,0 +1,143 @@
+"""Refusals: how often a model gave no picture, and whether it refuses one group more than the other.
+
+A picture that is refused, or that shows nothing but one colour (what a filter leaves behind), cannot be scored. If such
+pictures were missing at random nothing but precision would be lost; where they are not, the refusal is a finding of its
+own, and every other number is about what was let through.
+
+The prompt is what was sampled: a filter that dislikes one prompt refuses all of its pictures. So the interval and the
+test are over prompts, and prompts that the suite matches (man/woman) are compared within their pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import nan
+
+import numpy as np
+
+from clinometer.metrics.records import Score
+from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast
+from clinometer.stats.permutation import permute_labels
+from clinometer.stats.proportion import wilson_interval
+
+METRIC = "refusal"
+NO_ENCODER = ""
+TEST = "prompts' rates, labels permuted{} over prompts, two-sided"
+ONE_PROMPT = "one prompt in a group: whether another prompt would be refused is not known"
+
+
+@dataclass(frozen=True)
+class PromptRefusals:
+    """What became of one prompt's pictures.
+
+    Attributes
+    ----------
+    concept, group : what the prompt asks for; empty where it names none.
+    pair : the name that it shares with its match in the other group; empty without one.
+    refused, n : pictures refused or of one colour, and pictures asked for; those that failed are not counted.
+    """
+
+    concept: str
+    group: str
+    pair: str
+    refused: int
+    n: int
+
+    @property
+    def rate(self) -> float:
+        """The share of its pictures that are missing."""
+        return self.refused / self.n if self.n else nan
+
+
+def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str) -> list[Score]:
+    """The rate of every concept and group, and the difference between groups a and b; nothing where none was refused.
+
+    ::
+
+        difference = mean_{prompts of a} rate − mean_{prompts of b} rate        in [−1, 1], positive: a is refused more
+
+    Parameters
+    ----------
+    prompts : one for each prompt that was asked.
+    a, b : the two groups compared.
+
+    Returns
+    -------
+    Rows of metric ``refusal``: ``rate`` (Wilson's interval for one prompt, for several that of their shares, see
+    :func:`clinometer.stats.clusters.cluster_share`) and ``difference`` (its interval from the two rates', Zou & Donner
+    2008; p by permuting prompts).
+    """
+    counted = [each for each in prompts if each.n]
+    if not any(each.refused for each in counted):
+        return []
+    rates = [
+        _rate_row(list(members), concept=concept, group=group)
+        for (concept, group), members in groupby(sorted(counted, key=_owner), key=_owner)
+    ]
+    sides = [[each for each in counted if each.group == group] for group in (a, b)]
+    return [*rates, _difference(sides[0], sides[1], a)] if all(sides) else rates
+
+
+def _owner(prompt: PromptRefusals) -> tuple[str, str]:
+    return ("", prompt.group) if prompt.group else (prompt.concept, "")
+
+
+def _rate_row(prompts: Sequence[PromptRefusals], *, concept: str, group: str) -> Score:
+    rate = _rate(prompts)
+    return Score(
+        metric=METRIC, component="rate", concept=concept, group=group, encoder=NO_ENCODER,
+        value=rate.value, low=rate.low, high=rate.high, n_target=sum(each.n for each in prompts), reason=rate.reason,
+    )  # fmt: skip
+
+
+def _rate(prompts: Sequence[PromptRefusals]) -> ClusterEstimate:
+    if len(prompts) == 1:
+        share = wilson_interval(prompts[0].refused, prompts[0].n)
+        return ClusterEstimate(share.value, share.low, share.high, share.n, share.reason)
+    return cluster_share([each.rate for each in prompts], per_cluster=min(each.n for each in prompts))
+
+
+def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], a: str) -> Score:
+    difference = contrast([_rate(of_a), _rate(of_b)], [1.0, -1.0])
+    row = Score(
+        metric=METRIC, component="difference", group=a, encoder=NO_ENCODER,
+        value=difference.value, low=difference.low, high=difference.high,
+        n_a=_images(of_a), n_b=_images(of_b), reason=difference.reason,
+    )  # fmt: skip
+    if min(len(of_a), len(of_b)) < 2:
+        return replace(row, reason=ONE_PROMPT)
+    both = [*of_a, *of_b]
+    strata = _strata(of_a, of_b)
+    test = permute_labels(
+        np.array([[each.rate for each in both]]),
+        np.arange(len(both)) < len(of_a),
+        strata=strata,
+        rng=np.random.default_rng(0),
+    )
+    within = "" if strata is None else " within matched pairs"
+    return replace(
+        row,
+        p=float(test.p_value[0]),
+        test=TEST.format(within),
+        p_exact=test.exact,
+        p_error=float(test.standard_error[0]),
+        n_splits=test.n_splits,
+    )
+
+
+def _strata(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals]) -> np.ndarray | None:
+    """Number the pairs, where every prompt of a has one match in b; prompts of one concept are matched by it."""
+    keys = [[(each.concept, each.pair) for each in side] for side in (of_a, of_b)]
+    matched = sorted(keys[0]) == sorted(keys[1]) and len(set(keys[0])) == len(keys[0])
+    if not matched or keys[0] == [("", "")]:
+        return None
+    numbers = {key: number for number, key in enumerate(keys[0])}
+    return np.array([numbers[key] for side in keys for key in side])
+
+
+def _images(prompts: Iterable[PromptRefusals]) -> int:
+    return sum(each.n for each in prompts)
+
+
