@@ -16,9 +16,10 @@ unequal sizes the quadratic term stays, and no meet in the middle is known to us
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, islice
 from typing import Literal, get_args
 
@@ -39,6 +40,9 @@ EXACT_SPLITS = 1_000_000
 
 _BLOCK = 16_384
 _WORKERS = 2
+
+_Block = Callable[[], np.ndarray]
+"""Makes some splits: (splits × P) bool. A call, so that the workers draw the splits as well as judge them."""
 
 
 def quadratic_statistic(gram: np.ndarray, members: np.ndarray) -> np.ndarray:
@@ -110,13 +114,14 @@ def quadratic_permutation_test(
     return PermutationTest(observed, p_value, False, permutations, error, alternative, "", low, high)
 
 
-def _count_extreme(gram: np.ndarray, observed: float, blocks: Iterator[np.ndarray], alternative: Alternative) -> int:
+def _count_extreme(gram: np.ndarray, observed: float, blocks: Iterator[_Block], alternative: Alternative) -> int:
     """Count splits at least as extreme; blocks are independent, so neither their size nor the threads matter."""
     tolerance = 1e-10 * max(1.0, abs(observed))
     single = gram.astype(np.float32)
     doubt = np.float32(1e-5 * max(1.0, float(np.abs(gram).sum(axis=1).max())))
 
-    def count(members: np.ndarray) -> int:
+    def count(block: _Block) -> int:
+        members = block()
         rough = _single_precision(single, members)
         level = abs(observed)
         near = (
@@ -149,34 +154,40 @@ def _single_precision(gram: np.ndarray, members: np.ndarray) -> np.ndarray:
     return np.asarray(linear + factor * np.einsum("sp,sp->s", chosen @ symmetric, chosen))
 
 
-def _all_splits(n: int, size: int) -> Iterator[np.ndarray]:
+def _all_splits(n: int, size: int) -> Iterator[_Block]:
     subsets = combinations(range(n), size)
     while chunk := list(islice(subsets, _BLOCK)):
-        members = np.zeros((len(chunk), n), bool)
-        np.put_along_axis(members, np.array(chunk), True, axis=1)
-        yield members
+        yield partial(_members, np.array(chunk), n)
 
 
-def _random_splits(n: int, size: int, n_splits: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Random splits in blocks, each drawn from a child generator of its own.
+def _members(subsets: np.ndarray, n: int) -> np.ndarray:
+    members = np.zeros((len(subsets), n), bool)
+    np.put_along_axis(members, subsets, True, axis=1)
+    return members
 
-    The ``size`` smallest of n random keys are a uniform subset: ranking rows is much faster than shuffling them.
-    """
+
+def _random_splits(n: int, size: int, n_splits: int, rng: np.random.Generator) -> Iterator[_Block]:
+    """Random splits in blocks, each drawn from a child generator of its own."""
     starts = range(0, n_splits, _BLOCK)
     for start, child in zip(starts, rng.spawn(len(starts)), strict=True):
-        keys = child.random((min(_BLOCK, n_splits - start), n), np.float32)
-        if size in (0, n):
-            yield np.full(keys.shape, size == n)
-            continue
-        border = np.partition(keys, size - 1, axis=1)[:, size - 1 : size]
-        members = keys <= border
-        tied = members.sum(axis=1) != size  # two equal keys at the border: about one row in a million
-        if tied.any():
-            members[tied] = False
-            order = child.permuted(np.tile(np.arange(n), (int(tied.sum()), 1)), axis=1)[:, :size]
-            rows = np.flatnonzero(tied)
-            members[rows[:, None], order] = True
-        yield members
+        yield partial(_random_members, min(_BLOCK, n_splits - start), n, size, child)
+
+
+def _random_members(n_splits: int, n: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Uniform subsets of ``size`` of n (Floyd's algorithm, Bentley & Floyd 1987), all splits at once.
+
+    For j from n − size to n − 1 a number of 0 … j is drawn and taken, or j itself where it was taken before.
+    """
+    if 2 * size > n:  # the smaller side takes fewer steps
+        return ~_random_members(n_splits, n, n - size, rng)
+    members = np.zeros((n_splits, n), bool)
+    rows = np.arange(n_splits) * n
+    flat = members.reshape(-1)
+    for j in range(n - size, n):
+        place = rows + rng.integers(j + 1, size=n_splits, dtype=np.uint16)
+        place[flat[place]] = rows[flat[place]] + j
+        flat[place] = True
+    return members
 
 
 def _validate(gram: np.ndarray, sizes: tuple[int, int], alternative: str, method: str) -> tuple[int, int]:
