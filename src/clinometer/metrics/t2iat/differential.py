@@ -44,6 +44,7 @@ class DifferentialAssociation:
     effect_size : Cohen's d, over the two-group pooled standard deviation of the images' associations.
     effect_size_low, effect_size_high, effect_size_stimulus_low, effect_size_stimulus_high : its two intervals.
     p_value, exact, n_splits, p_error : the permutation test; ``p_error`` is the Monte-Carlo error, 0 when exact.
+    p_low, p_high : 95 % interval of the p that counting every split would give; p itself when exact.
     alternative, unit : its side, and what was permuted.
     association_x, association_y : the two means that S is the difference of.
     n_prompts_x, n_prompts_y, n_x, n_y : prompts, and neutral images, of each set.
@@ -66,6 +67,8 @@ class DifferentialAssociation:
     exact: bool = False
     n_splits: int = 0
     p_error: float = nan
+    p_low: float = nan
+    p_high: float = nan
     alternative: Alternative = "two-sided"
     unit: Unit = "prompt"
     association_x: float = nan
@@ -125,8 +128,9 @@ def differential_association(
 
     p permutes the prompts over the two sets, keeping their sizes. A prompt takes its neutral and its attribute images
     along, so Asc is computed anew against the mixed set's own attribute images: ``S`` of a split is a quadratic form
-    of G. ``unit="image"`` shuffles the fixed associations of images instead; it takes the images of one prompt for
-    independent and is anti-conservative.
+    of G (linear in it for sets of equal size, which is why p is exact there up to 40 prompts). ``unit="image"``
+    shuffles the fixed associations of images instead; it takes the images of one prompt for independent and is
+    anti-conservative.
 
     Parameters
     ----------
@@ -235,6 +239,8 @@ def _permutation(
         exact=bool(test.exact),
         n_splits=int(test.n_splits),
         p_error=float(np.squeeze(test.standard_error)),
+        p_low=float(np.squeeze(test.p_low)),
+        p_high=float(np.squeeze(test.p_high)),
     )
 
 
@@ -265,6 +271,8 @@ def _image_permutation(
         exact=test.exact,
         n_splits=test.n_splits,
         p_error=float(test.standard_error[0]),
+        p_low=float(test.p_low[0]),
+        p_high=float(test.p_high[0]),
     )
 
 
