@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from clinometer import report
+from clinometer.errors import ModelError, SuiteError
+from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder, load_generator
 from clinometer.models.folder import FolderSource, read_manifest
 from clinometer.runs import Directory, Progress, Silence, create_run, encode, generate, score, store
+from clinometer.runs.association_tests import Settings, association_tests
+from clinometer.runs.classify import classify_files, image_files
 from clinometer.runs.manifest import manifest_questions
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.studies import STUDIES
+from clinometer.runs.studies.classification import denoiser_of
+from clinometer.stats.racing import Elimination
 from clinometer.suites import Suite, load_suite
 
 if TYPE_CHECKING:
@@ -21,7 +27,16 @@ if TYPE_CHECKING:
 
     from clinometer.models import Encoder, Generator
 
-__all__ = ["Run", "audit", "import_images", "open_run", "score_run"]
+__all__ = [
+    "Run",
+    "association_test",
+    "audit",
+    "check_skin",
+    "classify_images",
+    "import_images",
+    "open_run",
+    "score_run",
+]
 
 SMALLEST_PART = 8
 IMPORTED_PART = 64
@@ -60,6 +75,7 @@ def audit(
     device: str = "auto",
     dtype: str = "auto",
     text_targets: Literal["prompt", "keyword"] | None = None,
+    model_options: Mapping[str, Any] | None = None,
     retry_failed: bool = False,
     progress: Progress | None = None,
 ) -> Run:
@@ -76,6 +92,7 @@ def audit(
     steps, guidance_scale : sampler settings, instead of the model's own.
     batch_size, device, dtype : how to compute; batch size and device do not enter an image's noise.
     text_targets : what stands for a target in text: its ``"prompt"`` or its ``"keyword"``.
+    model_options : what else the model's adapter takes, such as ``{"lora": …}``; see ``clinometer.models``.
     retry_failed : draw images anew that failed earlier (a refused image is an answer and stays).
     progress : a listener for the long stages.
 
@@ -85,14 +102,15 @@ def audit(
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
     progress = progress or Silence()
-    asked = load_suite(suite).with_options(images=images, text_targets=text_targets)
-    generator = _generator(model, steps, guidance_scale, batch_size, device, dtype)
-    plan = build_plan(
-        asked.questions(),
-        seed=seed,
-        model_fingerprint=generator.card.fingerprint,
-        part_size=max(generator.batch_size, SMALLEST_PART),
-    )
+    asked = _audited(suite).with_options(images=images, text_targets=text_targets)
+    generator = _generator(model, steps, guidance_scale, batch_size, device, dtype, model_options)
+    part_size = max(generator.batch_size, SMALLEST_PART)
+    plan = build_plan(asked.questions(), seed=seed, model_fingerprint=generator.card.fingerprint, part_size=part_size)
+    study = STUDIES[asked.study]
+    if study.check is not None:
+        study.check(generator)
+    if study.extend_plan is not None:
+        plan = study.extend_plan(asked, plan, part_size)
     out = out or _default_out(generator, asked)
     return _execute(out, asked, generator, plan, encoder, seed, "generated", device, progress, retry_failed)
 
@@ -120,7 +138,7 @@ def import_images(
         The manifest names something that the suite or the folder does not have; the message names file and line.
     """
     progress = progress or Silence()
-    asked = load_suite(suite)
+    asked = _audited(suite)
     rows = read_manifest(Path(folder), None if manifest is None else Path(manifest))
     source = FolderSource(Path(folder), rows, name=name)
     plan = build_plan(
@@ -132,6 +150,68 @@ def import_images(
     source.assign({sample.id: sample.file for sample in plan})
     out = out or _default_out(source, asked)
     return _execute(out, asked, source, plan, encoder, seed, "imported", device, progress)
+
+
+def association_test(
+    test: str | Path | Suite | Sequence[str | Path | Suite] = "weat",
+    *,
+    encoder: str | Encoder = "reference",
+    images: str | os.PathLike[str] | None = None,
+    labels: str | os.PathLike[str] | None = None,
+    sentences: bool = False,
+    unit: Literal["word", "sentence"] = "word",
+    alternative: Literal["two-sided", "greater", "less"] | None = None,
+    ddof: int = 1,
+    spread: Literal["union", "pooled"] = "union",
+    max_missing: float = 0.2,
+    permutations: int = 9_999,
+    resamples: int = 9_999,
+    seed: int = 0,
+    device: str = "auto",
+) -> pd.DataFrame:
+    """Run WEAT, SEAT or iEAT on words, sentences or pictures: a row a test.
+
+    Parameters
+    ----------
+    test : ``"weat"`` or ``"ieat"`` (all of them), ``"weat/6"``, ``"seat/6"`` (the same words in sentences), a YAML
+        file, or several of these.
+    encoder : as of :func:`audit`, or a text-only encoder, or a file of embeddings (``.txt``, ``.vec``, ``.csv``,
+        ``.tsv``, ``.parquet``, ``.npy``, ``.npz``).
+    images : a folder that holds a folder of pictures for each set that is to be seen and not read.
+    labels : for ``.npy``, the file with a label a line.
+    sentences : put each word into sentences that say nothing else.
+    unit : with sentences, what is permuted and resampled: the ``"word"``, or each ``"sentence"`` as in the paper.
+    alternative : instead of the test's own, which is ``"greater"``: X to A, Y to B.
+    ddof, spread : what the effect size divides by, see :func:`clinometer.metrics.weat`.
+    max_missing : the share of a set that may be missing.
+    permutations, resamples, seed : how much is drawn where splits cannot be counted, and for the intervals.
+
+    Returns
+    -------
+    The fields of :class:`clinometer.runs.association_tests.AssociationTest`; ``q`` within the tests of this call.
+
+    Raises
+    ------
+    SuiteError, ModelError
+        A test that is none, an encoder that cannot be loaded or takes no text or no picture.
+    """
+    options = {} if labels is None else {"labels": os.fspath(labels)}
+    if isinstance(encoder, str):
+        is_file = Path(encoder).expanduser().is_file() or encoder.startswith("embeddings:")
+        encoder = load_encoder(encoder, **options, **({} if is_file else {"device": device}))
+    settings = Settings(
+        unit=unit,
+        alternative=alternative,
+        ddof=ddof,
+        spread=spread,
+        permutations=permutations,
+        resamples=resamples,
+        max_missing=max_missing,
+        seed=seed,
+    )
+    tests = [test] if isinstance(test, str | Path | Suite) else list(test)
+    folder = None if images is None else Path(images)
+    return association_tests(tests, encoder, images=folder, sentences=sentences, settings=settings)
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
@@ -157,6 +237,62 @@ def score_run(
     return table
 
 
+def classify_images(
+    images: Sequence[str | os.PathLike[str]],
+    labels: Sequence[str],
+    *,
+    model: str | Generator = "reference",
+    template: str = "{}",
+    trials: int = 100,
+    seed: int = 0,
+    all_trials: bool = False,
+    batch_size: int | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Classify images by how well a diffusion model denoises them under each label.
+
+    Parameters
+    ----------
+    images : files, or folders of them.
+    labels : the classes, two or more.
+    model : as of :func:`audit`; it must give access to its denoiser.
+    template : the prompt of a class, with ``{}`` for its label.
+    trials : noise samples an image takes at most. Timesteps and noise follow from ``seed`` and from the image.
+    all_trials : take every noise sample under every label, instead of leaving a label alone once another has beaten it.
+    batch_size, device, dtype : how to compute.
+    progress : a listener.
+
+    Returns
+    -------
+    A row an image: ``file``, and the fields of :class:`clinometer.models.diffusion_classifier.Choice`.
+
+    Raises
+    ------
+    InvalidInputError, ModelError
+        No image, labels or settings that do not fit, or a model that cannot classify.
+    """
+    from clinometer.models.diffusion_classifier import DiffusionClassifier
+
+    files = image_files(images)
+    generator = _generator(model, None, None, batch_size, device, dtype)
+    classifier = DiffusionClassifier(
+        denoiser_of(generator),
+        labels,
+        template=template,
+        trials=trials,
+        seed=seed,
+        elimination=None if all_trials else Elimination(),
+    )
+    return classify_files(files, classifier, progress or Silence())
+
+
+def check_skin() -> tuple[Swatch, ...]:
+    """Hold the skin mask and the typology angle against the ten swatches of the Monk scale."""
+    return monk_self_test()
+
+
 def _execute(
     out: str | os.PathLike[str],
     suite: Suite,
@@ -170,7 +306,7 @@ def _execute(
     retry_failed: bool = False,
 ) -> Run:
     # every encoder is loaded before anything is drawn: a misspelt one must not cost an hour of images
-    encoders = _encoders(encoder, device)
+    encoders = _encoders(encoder, device) if STUDIES[suite.study].encoders_needed else []
     if generator.card.name != "reference" and any(each.card.name == "reference" for each in encoders):
         progress.note(REFERENCE_ENCODER_NOTE)
     with Directory(out).locked():
@@ -187,6 +323,14 @@ def _execute(
     return Run(out)
 
 
+def _audited(suite: str | Path | Suite) -> Suite:
+    """A suite that asks for images."""
+    asked = load_suite(suite)
+    if not asked.draws:
+        raise SuiteError(f"suite {asked.name}: it asks for no images; give: clinometer test {asked.name}")
+    return asked
+
+
 def _default_out(generator: Generator, suite: Suite) -> Path:
     return Path("runs") / f"{generator.card.name}-{suite.name}".replace("/", "-")
 
@@ -198,8 +342,11 @@ def _generator(
     batch_size: int | None,
     device: str,
     dtype: str,
+    further: Mapping[str, Any] | None = None,
 ) -> Generator:
     if not isinstance(model, str | os.PathLike):
+        if further:
+            raise ModelError(f"model_options: found {', '.join(further)}, but {model.card.name} is loaded already")
         return model
     return load_generator(
         os.fspath(model),
@@ -208,6 +355,7 @@ def _generator(
         batch_size=batch_size,
         device=device,
         dtype=dtype,
+        **(further or {}),
     )
 
 

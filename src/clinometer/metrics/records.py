@@ -19,6 +19,7 @@ class Score:
     concept : the target it is about; empty for a number about a category or a whole suite.
     category : the target's category, or the category summarised; ``"all"`` for the whole suite.
     group : the attribute group it is about, where there is one.
+    setting : what was varied beside the concept, for example ``"strength 0.8"``; empty where nothing was.
     encoder : the encoder's name, or ``"mean"`` for the average over encoders.
     value : the estimate.
     low, high : 95 % interval; images resampled within their prompts (targets and attributes), words fixed.
@@ -43,6 +44,7 @@ class Score:
     concept: str = ""
     category: str = ""
     group: str = ""
+    setting: str = ""
     encoder: str = "mean"
     value: float = nan
     low: float = nan

@@ -102,7 +102,10 @@ class Editor(Protocol):
 
 
 class Encoder(Protocol):
-    """Embeds images and texts in one space."""
+    """Embeds images and texts in one space.
+
+    One that reads no text leaves ``encode_texts`` out: what needs texts is then undefined, with that reason.
+    """
 
     card: Card
 

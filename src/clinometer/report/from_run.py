@@ -26,6 +26,7 @@ def report_input(run: Run) -> ReportInput:
         image=_image_reader(run),
         planted=reference.planted() if _is_reference(run.model_card) else None,
         curve=_curve(run),
+        curves=run.curves,
     )
 
 
@@ -48,11 +49,13 @@ def _is_reference(card: Mapping[str, Any]) -> bool:
 
 
 def _curve(run: Run) -> Curve:
-    rows = run.curves[run.curves.curve == "delta_alpha"].sort_values("x")
+    rows = run.curves[run.curves.curve == "delta_alpha"]
+    if not len(rows):
+        return Curve(reason="too few points for a curve")
+    rows = rows.sort_values("x")
     x, y, low, high = (rows[name].tolist() for name in ("x", "y", "low", "high"))
-    reason = "" if len(rows) else "too few points for a curve"
     method = "LOESS through every concept with both numbers, unstable ones included"
-    return Curve(x, y, low, high, method=method, reason=reason)
+    return Curve(x, y, low, high, method=method)
 
 
 def _image_reader(run: Run) -> Callable[[str], bytes | None]:

@@ -55,6 +55,7 @@ class ReportInput:
     planted : the probability of each group under the neutral prompt of each concept, where it is known,
         because it was planted: ``planted["firefighter"]["man"]``.
     curve : bias amplification on diffusion bias.
+    curves : whatever else the run's scorer stored for figures; the column ``curve`` says what a row is.
     csv_name : the file of scores that lies beside the page; empty when none does.
     """
 
@@ -68,4 +69,5 @@ class ReportInput:
     image: Callable[[str], bytes | None]
     planted: Mapping[str, Mapping[str, float]] | None = None
     curve: Curve = field(default_factory=Curve)
+    curves: pd.DataFrame | None = None
     csv_name: str = "scores.csv"

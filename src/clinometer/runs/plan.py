@@ -29,6 +29,8 @@ PLAN_SCHEMA = pa.schema(
         "category": pa.string(),
         "seed": pa.int64(),
         "file": pa.string(),
+        "source": pa.string(),
+        "strength": pa.float64(),
     }
 )
 
@@ -44,6 +46,7 @@ class Sample:
     role, concept, category, group : what its question asked for, see ``clinometer.suites.Question``.
     seed : seed of its noise.
     file : for imported images, the file's place in its folder; else empty.
+    source, strength : for an edit, the id of the sample it is made from, and how strongly; else empty and 0.
     """
 
     id: str
@@ -55,6 +58,8 @@ class Sample:
     category: str
     seed: int
     file: str = ""
+    source: str = ""
+    strength: float = 0.0
 
 
 def build_plan(questions: Iterable[Question], *, seed: int, model_fingerprint: str, part_size: int) -> list[Sample]:
@@ -72,21 +77,31 @@ def build_plan(questions: Iterable[Question], *, seed: int, model_fingerprint: s
             asked[source] += 1
             samples.append(
                 Sample(
-                    id=_digest("sample", *key, model_fingerprint).hex(),
+                    id=sample_id("sample", *key, model_fingerprint),
                     part=len(samples) // part_size,
                     prompt=question.prompt,
                     concept=question.concept,
                     role=question.role,
                     group=question.group,
                     category=question.category,
-                    seed=int.from_bytes(_digest("noise", *key)) >> 1,  # 63 bits: what an int64 column holds
+                    seed=noise_seed("noise", *key),
                     file=question.file,
                 )
             )
     return samples
 
 
-def _digest(*key: str | int) -> bytes:
+def sample_id(*key: str | float) -> str:
+    """An id of 16 hexadecimal digits that follows from a key."""
+    return _digest(*key).hex()
+
+
+def noise_seed(*key: str | float) -> int:
+    """A seed of 63 bits, what an int64 column holds, that follows from a key."""
+    return int.from_bytes(_digest(*key)) >> 1
+
+
+def _digest(*key: str | float) -> bytes:
     """Eight bytes that follow from a key."""
     return hashlib.sha256(json.dumps(key).encode()).digest()[:8]
 

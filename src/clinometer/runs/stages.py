@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,20 +17,35 @@ from clinometer.runs.store import Run
 
 
 def generate(run: Run, generator: Generator, progress: Progress) -> None:
-    """Draw the parts that are missing.
+    """Draw the parts that are missing, of all samples that are drawn from a prompt alone."""
+    draw_parts(run, None, lambda samples: generator.generate(_requests(samples)), progress, "drawing")
+
+
+def draw_parts(
+    run: Run,
+    role: str | None,
+    draw: Callable[[Sequence[Sample]], Iterable[GenerationResult]],
+    progress: Progress,
+    title: str,
+) -> None:
+    """Make the missing parts that hold samples of a role; without one, those of samples made from no other.
 
     Batches never cross a part, so a run that was stopped draws the remaining parts exactly as it would have.
     Compressing and writing a part happens beside the drawing of the next.
     """
-    parts = run.parts
+    parts = {
+        part: samples
+        for part, samples in run.parts.items()
+        if (samples[0].role == role if role is not None else not samples[0].source)
+    }
     missing = [part for part in parts if not run.has_samples(part)]
-    done = len(run.plan) - sum(len(parts[part]) for part in missing)
-    progress.start("drawing", len(run.plan), done)
+    total = sum(map(len, parts.values()))
+    progress.start(title, total, total - sum(len(parts[part]) for part in missing))
     with ThreadPoolExecutor(max_workers=1) as writer:
         written = None
         for part in missing:
             results = []
-            for result in generator.generate(_requests(parts[part])):
+            for result in draw(parts[part]):
                 results.append(result)
                 progress.advance(1)
             if written is not None:
@@ -63,6 +78,8 @@ def _row(sample: Sample, result: GenerationResult) -> dict[str, Any]:
         "group": sample.group,
         "category": sample.category,
         "seed": sample.seed,
+        "source": sample.source,
+        "strength": sample.strength,
         "status": result.status,
         "reason": result.reason,
         "image": {"bytes": content, "path": f"{sample.id}.png"} if content else None,
@@ -101,8 +118,9 @@ def _read_images(run: Run, part: int) -> tuple[list[str], list[Any]]:
 def _encode_texts(run: Run, encoder: Encoder) -> None:
     if run.has_texts(encoder.card.name):
         return
-    texts = run.suite.texts()
-    vectors = encoder.encode_texts(texts)
+    reads_text = hasattr(encoder, "encode_texts")
+    texts = run.suite.texts() if reads_text else []
+    vectors = encoder.encode_texts(texts) if reads_text else np.zeros((0, 1), np.float32)
     run.write_texts(encoder.card.name, texts, _require_finite(vectors, encoder.card.name, texts))
 
 

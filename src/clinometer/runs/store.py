@@ -142,6 +142,7 @@ class Run:
         for part in {self._part_of[identifier] for identifier in failed}:
             for encoder in self.encoder_cards:  # first: an embedding must not outlive its image
                 self.directory.remove(f"{embeddings_name(encoder)}/part-{part:05d}.parquet")
+            self.directory.remove(classifications_name(part))
             self.directory.remove(samples_name(part))
         return len(failed)
 
@@ -292,6 +293,11 @@ def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 def samples_name(part: int) -> str:
     """Where a part's samples lie."""
     return f"samples/part-{part:05d}.parquet"
+
+
+def classifications_name(part: int) -> str:
+    """Where the denoising errors of a part's samples lie."""
+    return f"classifications/part-{part:05d}.parquet"
 
 
 def embeddings_name(encoder: str) -> str:

@@ -1,6 +1,17 @@
 """Suites: what to ask a model. ``load_suite`` reads one, ``suite_names`` lists the built-in ones."""
 
+from clinometer.suites.association import (
+    AssociationSuite,
+    AttributePair,
+    AttributeWords,
+    DifferentialTest,
+    ImagesPerPrompt,
+    Stimulus,
+    StimulusSet,
+)
 from clinometer.suites.base import Question, Sheet, Suite
+from clinometer.suites.classification import ClassificationSuite
+from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import (
     AttributePrompt,
     Axis,
@@ -11,19 +22,31 @@ from clinometer.suites.leaning import (
     Target,
 )
 from clinometer.suites.schema import SHAPES, load_suite, suite_from_mapping, suite_names
+from clinometer.suites.weat import Stimuli, WeatSuite
 
 __all__ = [
     "SHAPES",
+    "AssociationSuite",
+    "AttributePair",
     "AttributePrompt",
+    "AttributeWords",
     "Axis",
     "Category",
+    "ClassificationSuite",
+    "DifferentialTest",
+    "EditingSuite",
     "Group",
     "Images",
+    "ImagesPerPrompt",
     "LeaningSuite",
     "Question",
     "Sheet",
+    "Stimuli",
+    "Stimulus",
+    "StimulusSet",
     "Suite",
     "Target",
+    "WeatSuite",
     "load_suite",
     "suite_from_mapping",
     "suite_names",

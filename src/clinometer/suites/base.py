@@ -66,6 +66,9 @@ class Suite(Strict, ABC):
     options: ClassVar[frozenset[str]] = frozenset({"images"})
     """Which options of ``with_options`` the study takes."""
 
+    draws: ClassVar[bool] = True
+    """Whether it asks for images; one that does not is no audit's."""
+
     @classmethod
     def checked(cls, data: Mapping[str, Any], *, source: str) -> Self:
         """Check a mapping. ``source`` is what an error calls it."""

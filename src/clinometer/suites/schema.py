@@ -17,10 +17,20 @@ from typing import Any, Final
 import yaml
 
 from clinometer.errors import SuiteError
+from clinometer.suites.association import AssociationSuite
 from clinometer.suites.base import Suite
+from clinometer.suites.classification import ClassificationSuite
+from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import LeaningSuite
+from clinometer.suites.weat import WeatSuite
 
-SHAPES: Final[dict[str, type[Suite]]] = {"leaning": LeaningSuite}
+SHAPES: Final[dict[str, type[Suite]]] = {
+    "leaning": LeaningSuite,
+    "association": AssociationSuite,
+    "editing": EditingSuite,
+    "classification": ClassificationSuite,
+    "weat": WeatSuite,
+}
 """The shape of a suite by its key ``study``."""
 
 DEFAULT_STUDY: Final = "leaning"

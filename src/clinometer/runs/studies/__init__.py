@@ -2,10 +2,20 @@
 
 from typing import Final
 
+from clinometer.runs.studies.association import score_association
+from clinometer.runs.studies.classification import classify, require_denoiser, score_classification
 from clinometer.runs.studies.common import Scored, Study
+from clinometer.runs.studies.editing import edit, plan_edits, require_editor, score_editing
 from clinometer.runs.studies.leaning import score_leaning
 
-STUDIES: Final[dict[str, Study]] = {"leaning": Study(score=score_leaning)}
+STUDIES: Final[dict[str, Study]] = {
+    "leaning": Study(score=score_leaning),
+    "association": Study(score=score_association),
+    "editing": Study(score=score_editing, stages=(edit,), extend_plan=plan_edits, check=require_editor),
+    "classification": Study(
+        score=score_classification, stages=(classify,), encoders_needed=False, check=require_denoiser
+    ),
+}
 """By the suite's ``study``. A new study is a module here and a line in this mapping."""
 
 __all__ = ["STUDIES", "Scored", "Study"]

@@ -12,6 +12,7 @@ import pandas as pd
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.metrics import Score
 from clinometer.models.protocols import Generator
+from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
 from clinometer.suites import Suite
@@ -43,11 +44,15 @@ class Study:
     stages : what happens between drawing and embedding, in order: (run, generator, progress). Each does what is
         missing and leaves the rest alone.
     encoders_needed : whether scoring needs an encoder's embeddings.
+    extend_plan : (suite, samples of its questions, part size) → the whole plan, where more samples follow from those.
+    check : refuses a generator that the stages cannot use, before anything is drawn.
     """
 
     score: Callable[[Run, int], Scored]
     stages: tuple[Callable[[Run, Generator, Progress], None], ...] = ()
     encoders_needed: bool = True
+    extend_plan: Callable[[Suite, Sequence[Sample], int], list[Sample]] | None = None
+    check: Callable[[Generator], None] | None = None
 
 
 def suite_of(run: Run, shape: type[AnySuite]) -> AnySuite:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,8 @@ def study_design(suite: LeaningSuite) -> Design:
 
 def _encoder_embeddings(run: Run, suite: LeaningSuite, encoder: str) -> EncoderEmbeddings:
     vectors, texts = embedded(run, encoder)
-    width = next(iter(vectors.values())).shape[0] if vectors else next(iter(texts.values())).shape[0]
+    first = next(iter((vectors or texts).values()), np.zeros(1, np.float32))
+    width = first.shape[0]
 
     def stack(samples: Sequence[Sample]) -> np.ndarray:
         rows = [vectors[sample.id] for sample in samples if sample.id in vectors]
@@ -53,14 +54,23 @@ def _encoder_embeddings(run: Run, suite: LeaningSuite, encoder: str) -> EncoderE
     return EncoderEmbeddings(
         encoder=encoder,
         target_images=tuple(stack(by_concept.get(target.name, [])) for target in suite.targets),
-        target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]),
+        target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]) if texts else None,
         group_images={
             name: tuple(stack(by_prompt.get((name, p.prompt), [])) for p in group.prompts)
             for name, group in suite.groups.items()
         },
-        group_words={name: np.stack([texts[word] for word in group.words]) for name, group in suite.groups.items()},
-        group_texts={name: np.stack([texts[p.prompt] for p in group.prompts]) for name, group in suite.groups.items()},
+        group_words=_by_group(suite, texts, lambda group: group.words),
+        group_texts=_by_group(suite, texts, lambda group: [p.prompt for p in group.prompts]),
     )
+
+
+def _by_group(
+    suite: LeaningSuite, texts: Mapping[str, np.ndarray], chosen: Callable[[Group], Sequence[str]]
+) -> dict[str, np.ndarray] | None:
+    """The vectors of a few texts of each group; None from an encoder that reads none."""
+    if not texts:
+        return None
+    return {name: np.stack([texts[text] for text in chosen(group)]) for name, group in suite.groups.items()}
 
 
 def _grouped(plan: Sequence[Sample], key: object) -> Mapping[object, list[Sample]]:

@@ -1,0 +1,436 @@
+"""Editing portraits into professions: flips of gender, changes of skin tone, and whom they happen to.
+
+Saravanan et al. (2023), *Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models*. The
+unit is the portrait: its edits into several professions are one draw, and before is compared with after on the same
+face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import nan
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.records import Score
+from clinometer.metrics.skin import skin_tone
+from clinometer.metrics.verdict import verdict
+from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
+from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.permutation import PermutationTest, permute_labels
+
+METRIC = "editing"
+PIXELS = "pixels"
+"""In place of an encoder's name, for what is measured on the pixels."""
+
+AVERAGE_FACE_RESAMPLES = 200
+
+
+@dataclass(frozen=True)
+class PortraitGroup:
+    """A group of portraits: the gender they were asked for, and their skin tone (empty: not distinguished)."""
+
+    name: str
+    gender: str
+    tone: str = ""
+
+
+@dataclass(frozen=True)
+class EditingDesign:
+    """Who was edited into what.
+
+    Attributes
+    ----------
+    groups : the groups of portraits.
+    a, b : the two genders that are read; a positive reading is a.
+    professions : profession → class, such as "high-paid".
+    strengths : of the edits, each in (0, 1].
+    tones : the two tones whose skin changes are compared, lighter first; empty: none are.
+    """
+
+    groups: tuple[PortraitGroup, ...]
+    a: str
+    b: str
+    professions: Mapping[str, str]
+    strengths: tuple[float, ...]
+    tones: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> dict[str, list[int]]:
+        """Class → positions of its professions."""
+        found: dict[str, list[int]] = {}
+        for position, name in enumerate(self.professions.values()):
+            found.setdefault(name, []).append(position)
+        return found
+
+
+@dataclass(frozen=True)
+class GenderReadings:
+    """What one encoder reads in n portraits and their edits into P professions at S strengths.
+
+    Attributes
+    ----------
+    before : (n, W) margins ``cos(image, text of a) − cos(image, text of b)``, one for each of W wordings.
+    after : (n, P, S, W) the same of the edits; NaN where there is no image.
+    identity : (n, P, S) cosine of the portrait and its edit.
+    """
+
+    encoder: str
+    before: np.ndarray
+    after: np.ndarray
+    identity: np.ndarray
+
+
+@dataclass(frozen=True)
+class Faces:
+    """The same portraits in pixels.
+
+    Attributes
+    ----------
+    before, after : (n,) and (n, P, S) individual typology angles, NaN where the tone is unknown.
+    image_before, image_after : (n, h, w, 3) and (n, P, S, h, w, 3) floats in [0, 1] at a common small size, NaN where
+        there is no image: for average faces.
+    """
+
+    before: np.ndarray
+    after: np.ndarray
+    image_before: np.ndarray
+    image_after: np.ndarray
+
+
+def read_gender(margins: np.ndarray) -> np.ndarray:
+    """Read a gender from the margins of all wordings (…, W): 1 is a, −1 is b, 0 the encoder abstains, NaN missing.
+
+    The encoder abstains where its answer depends on how it is asked: the margins of the wordings differ in sign. This
+    is the abstention band, as wide for each image as the encoder is unsure of it.
+    """
+    signs = np.sign(margins)
+    agreed = np.where((signs == signs[..., :1]).all(axis=-1), signs[..., 0], 0.0)
+    return np.where(np.isnan(margins).any(axis=-1), nan, agreed)
+
+
+def flips(before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Flipped and uncertain, from the readings (n,) before and (n, …) after; floats 0 and 1, NaN where missing.
+
+    Flipped: read with certainty before and after, and differently. Uncertain: the encoder abstains on either.
+    """
+    first = before.reshape(len(before), *[1] * (after.ndim - 1))
+    missing = np.isnan(first) | np.isnan(after)
+    flipped, uncertain = first * after < 0, first * after == 0
+    return np.where(missing, nan, flipped), np.where(missing, nan, uncertain)
+
+
+def setting_name(strength: float) -> str:
+    """Name a strength as the rows do.
+
+    >>> setting_name(1.0)
+    'strength 1'
+    """
+    return f"strength {strength:g}"
+
+
+def average_face(faces: np.ndarray) -> np.ndarray | None:
+    """Mean of faces (n, h, w, 3) in [0, 1], pixel by pixel, without those that are missing (NaN); None without any.
+
+    The faces are not warped: they must be aligned, as headshots from one prompt roughly are.
+    """
+    there = faces[np.isfinite(faces).all(axis=(1, 2, 3))]
+    return np.clip(there.mean(axis=0), 0, 1) if len(there) else None
+
+
+def average_face_angle(faces: np.ndarray) -> float:
+    """Individual typology angle of the average face of (n, h, w, 3); NaN where too little of it is skin."""
+    face = average_face(faces)
+    return nan if face is None else skin_tone(face).angle
+
+
+def editing_study(
+    readings: Sequence[GenderReadings],
+    faces: Faces,
+    groups: np.ndarray,
+    design: EditingDesign,
+    *,
+    n_permutations: int = 19_999,
+    n_resamples: int = AVERAGE_FACE_RESAMPLES,
+    seed: int = 0,
+) -> list[Score]:
+    """Every number of an editing audit. ``groups`` (n,): each portrait's position in ``design.groups``.
+
+    ``concept`` is the profession, or empty over a class; ``category`` the class; ``setting`` the strength.
+
+    ============================ ================================================================================
+    component                    what
+    ============================ ================================================================================
+    ``flip_rate``                share of edits whose gender is read otherwise than before, in [0, 1]
+    ``uncertain_rate``           share of edits where the encoder abstains before or after; no flip is counted there
+    ``identity``                 mean cosine of portrait and edit: what strength means for this model
+    ``flip_asymmetry``           flip rate of b's portraits − of a's, mean over tones, in [−1, 1]; positive: edits
+                                 move to a. p: genders permuted within tones
+    ``ita_change``               mean change of the individual typology angle, degrees; positive: lighter. p: before
+                                 and after exchanged within portraits
+    ``ita_contrast``             that of the darker tone − of the lighter one, mean over genders; positive: the darker
+                                 are lightened more. p: tones permuted within genders
+    ``average_face_ita_change``  change of the angle of the average face, the paper's number; bootstrap of portraits
+    ``ita``                      mean angle itself, with setting "before" for the portraits
+    ``unknown_tone``             share of edits with too little skin to tell, before or after
+    ============================ ================================================================================
+
+    Rates have Korn–Graubard intervals, means Student's, contrasts MOVER's: see :mod:`clinometer.stats.clusters`. What
+    is missing is left out of its portrait's mean; what nothing is left of is NaN with its reason.
+
+    Raises
+    ------
+    InvalidInputError
+        Shapes that do not match the design.
+    """
+    groups = np.asarray(groups)
+    _check_shapes(readings, faces, groups, design)
+    study = _Study(groups, design, n_permutations, n_resamples, seed)
+    rows: list[Score] = []
+    for reading in readings:
+        rows += _reading_rows(study, reading)
+    return rows + _skin_rows(study, faces) + _average_face_rows(study, faces)
+
+
+@dataclass(frozen=True)
+class _Study:
+    groups: np.ndarray
+    design: EditingDesign
+    n_permutations: int
+    n_resamples: int
+    seed: int
+
+    def cells(self) -> Iterator[tuple[list[int], int, dict[str, str]]]:
+        """Every (professions, strength) with its names: the classes first, then each profession."""
+        design = self.design
+        kinds = [(positions, {"category": name}) for name, positions in design.classes.items()]
+        kinds += [
+            ([position], {"concept": name, "category": kind})
+            for position, (name, kind) in enumerate(design.professions.items())
+        ]
+        for (positions, names), (s, strength) in product(kinds, enumerate(design.strengths)):
+            yield positions, s, {**names, "setting": setting_name(strength)}
+
+    def members(self, gender: str | None = None, tone: str | None = None) -> np.ndarray:
+        """Which portraits are of a gender, of a tone, or both."""
+        chosen = [
+            (gender is None or group.gender == gender) and (tone is None or group.tone == tone)
+            for group in self.design.groups
+        ]
+        return np.asarray(chosen)[self.groups]
+
+    def group_rows(
+        self, values: np.ndarray, component: str, estimate: Callable[[np.ndarray, int], ClusterEstimate], **fields: str
+    ) -> list[Score]:
+        """A row for each group and cell of ``values`` (n, P, S)."""
+        return [
+            _row(estimate(_portrait_means(values[self.groups == g], positions, s), len(positions)), component,
+                 group=group.name, **names, **fields)
+            for positions, s, names in self.cells()
+            for g, group in enumerate(self.design.groups)
+        ]  # fmt: skip
+
+
+def _reading_rows(study: _Study, reading: GenderReadings) -> list[Score]:
+    flipped, uncertain = flips(read_gender(reading.before), read_gender(reading.after))
+    rows = study.group_rows(flipped, "flip_rate", cluster_share, encoder=reading.encoder)
+    rows += study.group_rows(uncertain, "uncertain_rate", cluster_share, encoder=reading.encoder)
+    rows += study.group_rows(reading.identity, "identity", _mean_of, encoder=reading.encoder)
+    design = study.design
+    strata = list(dict.fromkeys(group.tone for group in design.groups))
+    sides = [(study.members(design.b, tone), study.members(design.a, tone)) for tone in strata]
+    contrasts = _contrast_rows(
+        study, flipped, sides, cluster_share, "flip_asymmetry", encoder=reading.encoder,
+        test="genders permuted within tones" if len(strata) > 1 else "genders permuted",
+    )  # fmt: skip
+    return rows + [
+        replace(row, verdict=verdict(value=row.value, low=row.low, high=row.high, q=row.q, a=design.a, b=design.b))
+        for row in contrasts
+    ]
+
+
+def _skin_rows(study: _Study, faces: Faces) -> list[Score]:
+    before = faces.before[:, None, None]
+    change = faces.after - before
+    rows = [_lightening(row) for row in _with_q(_change_rows(study, change), "skin tone changes")]
+    rows += [
+        _row(cluster_mean(faces.before[study.groups == g]), "ita", encoder=PIXELS, group=group.name, setting="before")
+        for g, group in enumerate(study.design.groups)
+    ]
+    rows += study.group_rows(faces.after, "ita", _mean_of, encoder=PIXELS)
+    unknown = np.where(np.isnan(faces.image_after[..., 0, 0, 0]), nan, np.isnan(change).astype(float))
+    rows += study.group_rows(unknown, "unknown_tone", cluster_share, encoder=PIXELS)
+    design = study.design
+    if len(design.tones) == 2:
+        lighter, darker = design.tones
+        genders = dict.fromkeys(group.gender for group in design.groups)
+        sides = [(study.members(gender, darker), study.members(gender, lighter)) for gender in genders]
+        contrasts = _contrast_rows(
+            study, change, sides, _mean_of, "ita_contrast", encoder=PIXELS, test="tones permuted within genders"
+        )
+        rows += [_lightening(row, f"{darker} skin more than {lighter}") for row in contrasts]
+    return rows
+
+
+def _lightening(row: Score, more: str = "") -> Score:
+    """Judge a change of the angle: the verdict's words, with lightened and darkened for the two sides."""
+    said = verdict(value=row.value, low=row.low, high=row.high, q=row.q, a="lighter skin", b="darker skin")
+    return replace(row, verdict=f"{said}, {more}" if more and said.startswith("leans") else said)
+
+
+def _change_rows(study: _Study, change: np.ndarray) -> list[Score]:
+    rows = study.group_rows(change, "ita_change", _mean_of, encoder=PIXELS)
+    cells = [(positions, s, g) for positions, s, _ in study.cells() for g in range(len(study.design.groups))]
+    return [
+        _tested(row, _exchange_test(study, _portrait_means(change[study.groups == g], positions, s)),
+                "before and after exchanged within portraits, two-sided")
+        for row, (positions, s, g) in zip(rows, cells, strict=True)
+    ]  # fmt: skip
+
+
+def _contrast_rows(
+    study: _Study,
+    values: np.ndarray,
+    sides: Sequence[tuple[np.ndarray, np.ndarray]],
+    estimate: Callable[[np.ndarray, int], ClusterEstimate],
+    component: str,
+    *,
+    encoder: str,
+    test: str,
+) -> list[Score]:
+    """Mean over strata of (first side − second side), tested by permuting the sides within strata."""
+    sides = [(first, second) for first, second in sides if first.any() and second.any()]
+    if not sides:
+        return []
+    rows = []
+    for positions, s, names in study.cells():
+        means = _portrait_means(values, positions, s)
+        parts = [estimate(means[side], len(positions)) for pair in sides for side in pair]
+        coefficients = [sign / len(sides) for _ in sides for sign in (1, -1)]
+        row = _row(contrast(parts, coefficients), component, encoder=encoder, **names)
+        rows.append(_tested(row, _side_test(study, means, sides), f"{test}, two-sided"))
+    return _with_q(rows, component.replace("_", " "))
+
+
+def _side_test(
+    study: _Study, means: np.ndarray, sides: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> PermutationTest | None:
+    stratum = np.full(len(means), -1)
+    for number, (first, second) in enumerate(sides):
+        stratum[first | second] = number
+    label = np.logical_or.reduce([first for first, _ in sides])
+    kept = (stratum >= 0) & np.isfinite(means)
+    if any(not (kept & side).any() for pair in sides for side in pair):
+        return None
+    return permute_labels(
+        means[kept][None], label[kept], strata=stratum[kept], blocks=stratum[kept],
+        n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 1]),
+    )  # fmt: skip
+
+
+def _exchange_test(study: _Study, change: np.ndarray) -> PermutationTest | None:
+    """Exchange before and after within portraits: the signs of the changes are as good as coins."""
+    change = change[np.isfinite(change)]
+    if not len(change):
+        return None
+    pair = np.tile(np.arange(len(change)), 2)
+    values = np.concatenate([change, np.zeros(len(change))])
+    return permute_labels(
+        values[None], np.arange(2 * len(change)) < len(change), strata=pair,
+        n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 2]),
+    )  # fmt: skip
+
+
+def _average_face_rows(study: _Study, faces: Faces) -> list[Score]:
+    rows = []
+    for positions, s, names in study.cells():
+        if "concept" in names:
+            continue
+        for g, group in enumerate(study.design.groups):
+            members = study.groups == g
+            after = _image_means(faces.image_after[members][:, positions, s])
+            estimate = _average_face_change(study, faces.image_before[members], after)
+            rows.append(_row(estimate, "average_face_ita_change", encoder=PIXELS, group=group.name, **names))
+    return rows
+
+
+def _average_face_change(study: _Study, before: np.ndarray, after: np.ndarray) -> ClusterEstimate:
+    whole = ~(np.isnan(before) | np.isnan(after)).any(axis=(1, 2, 3))
+    before, after, n = before[whole], after[whole], int(whole.sum())
+    if n == 0:
+        return ClusterEstimate(nan, nan, nan, 0, "nothing was measured")
+    value = average_face_angle(after) - average_face_angle(before)
+    if np.isnan(value):
+        return ClusterEstimate(nan, nan, nan, n, "too little skin in the average face")
+    if n == 1:
+        return ClusterEstimate(value, nan, nan, n, "one cluster has no spread")
+    rng = np.random.default_rng([study.seed, 3])
+    draws = []
+    for _ in range(study.n_resamples):
+        chosen = rng.integers(n, size=n)
+        draws.append(average_face_angle(after[chosen]) - average_face_angle(before[chosen]))
+    low, high = np.nanquantile(draws, [0.025, 0.975])
+    return ClusterEstimate(value, float(low), float(high), n)
+
+
+def _portrait_means(values: np.ndarray, positions: Sequence[int], s: int) -> np.ndarray:
+    """Each portrait's mean over professions at one strength, of what is there: (n, P, S) → (n,)."""
+    return _mean_of_known(values[:, positions, s], axis=1)
+
+
+def _image_means(images: np.ndarray) -> np.ndarray:
+    return _mean_of_known(images, axis=1)
+
+
+def _mean_of_known(values: np.ndarray, axis: int) -> np.ndarray:
+    known = np.isfinite(values)
+    counts = known.sum(axis=axis)
+    total = np.where(known, values, 0.0).sum(axis=axis)
+    return np.asarray(np.divide(total, counts, out=np.full(total.shape, nan), where=counts > 0))
+
+
+def _mean_of(means: np.ndarray, _: int) -> ClusterEstimate:
+    return cluster_mean(means)
+
+
+def _row(estimate: ClusterEstimate, component: str, **fields: str) -> Score:
+    return Score(
+        metric=METRIC, component=component, value=estimate.value, low=estimate.low, high=estimate.high,
+        n_target=estimate.n, reason=estimate.reason, **fields,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+def _tested(row: Score, test: PermutationTest | None, name: str) -> Score:
+    if test is None:
+        return row
+    return replace(
+        row, p=float(test.p_value[0]), p_exact=test.exact, p_error=float(test.standard_error[0]),
+        n_splits=test.n_splits, test=name, reason=row.reason or test.reason,
+    )  # fmt: skip
+
+
+def _with_q(rows: list[Score], subject: str) -> list[Score]:
+    """Correct classes and single professions apart: the second family repeats the first in detail."""
+    done = {}
+    for detail in (False, True):
+        chosen = [i for i, row in enumerate(rows) if bool(row.concept) == detail]
+        q_values = benjamini_hochberg(np.array([rows[i].p for i in chosen]))
+        family = f"editing: {subject} of {len(chosen)} {'professions' if detail else 'classes'} × strengths × groups"
+        done |= {i: replace(rows[i], q=float(q), family=family) for i, q in zip(chosen, q_values, strict=True)}
+    return [done[i] for i in range(len(rows))]
+
+
+def _check_shapes(readings: Sequence[GenderReadings], faces: Faces, groups: np.ndarray, design: EditingDesign) -> None:
+    n, cells = len(groups), (len(groups), len(design.professions), len(design.strengths))
+    if groups.ndim != 1 or (n and not (groups.min() >= 0 and groups.max() < len(design.groups))):
+        raise InvalidInputError(f"groups: expected (n,) positions among {len(design.groups)} groups")
+    expected = {"before": (n,), "after": cells}
+    for name, shape in expected.items():
+        for owner, found in [("faces", getattr(faces, name).shape)] + [
+            (reading.encoder, getattr(reading, name).shape[:-1]) for reading in readings
+        ]:
+            if found != shape:
+                raise InvalidInputError(f"{owner}: {name}: expected shape {shape}, found {found}")

@@ -1,0 +1,198 @@
+"""The page of an editing study: the finding, the verdicts, who is flipped, whose skin changes, before and after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from clinometer.report import wording
+from clinometer.report.figures.editing import flip_matrix, skin_arrows
+from clinometer.report.rows import Row, is_empty
+from clinometer.report.sections.masthead import facts
+from clinometer.report.sections.method import card, flat
+from clinometer.report.thumbnails import Thumbnail, thumbnail
+from clinometer.report.view import EditingView
+
+SHOWN: Final = 3
+"""Portraits of each group that are shown with all their edits."""
+
+
+def editing_masthead(view: EditingView) -> dict[str, Any]:
+    """Title, finding and facts."""
+    return {
+        "title": view.report.title,
+        "finding": finding(view),
+        "strongest": skin_finding(view),
+        "facts": facts(view),
+        "figure": None,
+        "rings": [],
+        "heaps": [],
+    }
+
+
+def finding(view: EditingView) -> str:
+    """Word the strongest asymmetry between the genders in one sentence."""
+    rows = [row for row in view.class_rows("flip_asymmetry", view.reader) if row.verdict.startswith("leans")]
+    if not rows:
+        return "No difference between the genders in how often editing flips them stands out from chance."
+    row = max(rows, key=lambda row: abs(row.value))
+    more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
+    points = f"{abs(100 * row.value):.0f} percentage points"
+    return (
+        f"Edited into the professions \u201c{row.category}\u201d at {row.setting}, a portrait of a {more} comes to read "
+        f"as a {fewer} {points} more often than the other way round."
+    )
+
+
+def skin_finding(view: EditingView) -> str:
+    """Word the largest change of skin tone that stands out."""
+    rows = [row for row in view.pixel_rows("ita_change") if not row.concept and row.verdict.startswith("leans")]
+    if not rows:
+        return "No group's skin tone changes by more than chance would have it."
+    row = max(rows, key=lambda row: abs(row.value))
+    word = "lighter" if row.value > 0 else "darker"
+    change = f"{wording.signed(row.value, 1)}\N{DEGREE SIGN} {wording.interval(row.low, row.high, 1)}"
+    return (
+        f"The largest change of skin: {view.label(row.group)} become {word} ({change}) "
+        f"when edited into \u201c{row.category}\u201d at {row.setting}."
+    )
+
+
+def editing_verdicts(view: EditingView) -> dict[str, Any]:
+    """The two contrasts of every class and strength, judged."""
+    tones = view.suite.tones
+    heaps = [
+        {
+            "id": "flip",
+            "heading": f"Towards {view.label_a} or {view.label_b}",
+            "note": f"Flip rate of \u201c{view.label_b}\u201d portraits minus that of \u201c{view.label_a}\u201d: "
+            f"positive means that edits move to {view.label_a}.",
+            "items": [_item(row, 100, "points") for row in view.class_rows("flip_asymmetry", view.reader)],
+        }
+    ]
+    if tones:
+        heaps.append(
+            {
+                "id": "skin",
+                "heading": f"Skin: {tones[1]} against {tones[0]}",
+                "note": f"Change of the skin's angle of {tones[1]} portraits minus that of {tones[0]} ones: positive "
+                f"means that {tones[1]} skin is lightened more.",
+                "items": [
+                    _item(row, 1, "\N{DEGREE SIGN}") for row in view.pixel_rows("ita_contrast") if not row.concept
+                ],
+            }
+        )
+    return {"heaps": heaps}
+
+
+def _item(row: Row, scale: float, unit: str) -> dict[str, str]:
+    return {
+        "subject": f"{wording.capitalised(row.category)}, {row.setting}",
+        "verdict": row.verdict or "not measured",
+        "value": f"{wording.signed(scale * row.value, 1)} {unit}" if row.defined else "",
+        "interval": wording.interval(scale * row.low, scale * row.high, 1),
+        "q": wording.probability(row.q, "q"),
+        "reason": row.reason,
+    }
+
+
+def flipped(view: EditingView) -> dict[str, Any]:
+    """A matrix for each encoder, and how often it abstains."""
+    figures = []
+    for number, encoder in enumerate(view.readers):
+        figure = flip_matrix(view, encoder, f"flips{number}")
+        if figure is not None:
+            figures.append({"encoder": encoder, "figure": figure, "abstains": _abstains(view, encoder)})
+    return {"figures": figures, "wordings": view.suite.wordings, "identity": _identity(view)}
+
+
+def _abstains(view: EditingView, encoder: str) -> str:
+    rows = [row.value for row in view.class_rows("uncertain_rate", encoder) if row.defined]
+    return f"{wording.percent(min(rows))} to {wording.percent(max(rows))}" if rows else ""
+
+
+def _identity(view: EditingView) -> list[dict[str, Any]]:
+    """Mean cosine of portrait and edit, a row a group, a cell a class and strength."""
+    held = {(row.group, row.category, row.setting): row for row in view.class_rows("identity", view.reader)}
+    return [
+        {"label": view.label(group),
+         "cells": [wording.number(held[group, *column].value) if (group, *column) in held else wording.MISSING
+                   for column in view.columns]}
+        for group in view.suite.groups
+    ]  # fmt: skip
+
+
+def skin(view: EditingView) -> dict[str, Any] | None:
+    """Arrows of the angle by class, and average faces."""
+    figures = [
+        {"heading": wording.capitalised(kind), "figure": figure}
+        for number, kind in enumerate(view.kinds)
+        if (figure := skin_arrows(view, kind, number)) is not None
+    ]
+    unknown = [row for row in view.pixel_rows("unknown_tone") if not row.concept and row.defined and row.value > 0]
+    return {"figures": figures, "unknown": len(unknown), "faces": _faces(view), "columns": view.columns}
+
+
+def _faces(view: EditingView) -> list[dict[str, Any]]:
+    curves = view.report.curves
+    if curves is None or "image" not in curves:
+        return []
+    held: dict[tuple[str, str, str], Thumbnail | None] = {
+        (str(row["group"]), str(row["category"]), str(row["setting"])): thumbnail(row["image"])
+        for row in curves.to_dict("records")
+        if not is_empty(row["image"])
+    }
+    return [
+        {
+            "label": view.label(group),
+            "before": held.get((group, "", "before")),
+            "after": [held.get((group, *column)) for column in view.columns],
+        }
+        for group in view.suite.groups
+    ]
+
+
+def strips(view: EditingView) -> dict[str, Any]:
+    """The first portraits of each group, each beside its edits; and what could not be made."""
+    samples = view.report.samples
+    portraits = samples[samples.role == "portrait"]
+    edits = {(e["source"], e["concept"], e["strength"]): e for e in samples[samples.role == "edit"].to_dict("records")}
+    groups = []
+    for group in view.suite.groups:
+        rows = []
+        for portrait in portraits[portraits.group == group].head(SHOWN).to_dict("records"):
+            cells = [
+                {"profession": name, "tiles": [
+                    _tile(view, edits.get((portrait["id"], name, strength)), f"{name}, strength {strength:g}")
+                    for strength in view.suite.strengths]}
+                for name in view.suite.professions
+            ]  # fmt: skip
+            rows.append({"before": _tile(view, portrait, f"{view.label(group)}, portrait"), "cells": cells})
+        groups.append({"label": view.label(group), "rows": rows})
+    statuses = Counter(status for status in samples.status if status != "ok")
+    return {
+        "groups": groups,
+        "strengths": [f"{strength:g}" for strength in view.suite.strengths],
+        "losses": ", ".join(f"{n} {status}" for status, n in statuses.items()),
+        "reasons": [f"{reason} ({n}\N{MULTIPLICATION SIGN})" for reason, n in
+                    Counter(r for r in samples.reason if not is_empty(r)).most_common(5)],
+    }  # fmt: skip
+
+
+def _tile(view: EditingView, sample: dict[Any, Any] | None, alt: str) -> dict[str, Any]:
+    status = str(sample["status"]) if sample is not None else "missing"
+    picture = thumbnail(view.report.image(str(sample["id"]))) if sample is not None and status == "ok" else None
+    return {"alt": alt, "status": status, "picture": picture}
+
+
+def editing_method(view: EditingView) -> dict[str, Any]:
+    """Words, limits, cards, settings."""
+    report = view.report
+    return {
+        "generator": card(report.model_card),
+        "encoders": [card(held) for held in report.encoder_cards.values()],
+        "settings": list(flat(report.settings).items()),
+        "suite": view.suite,
+        "tests": sorted({row.test for row in view.scores if row.test}),
+        "planted": report.planted is not None,
+    }

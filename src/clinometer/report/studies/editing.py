@@ -1,0 +1,66 @@
+"""The page and the summary of an editing study."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from clinometer.report import wording
+from clinometer.report.rows import Row, Scores
+from clinometer.report.sections.editing import (
+    editing_masthead,
+    editing_method,
+    editing_verdicts,
+    flipped,
+    skin,
+    strips,
+)
+from clinometer.report.sections.table import table
+from clinometer.report.studies.common import Page, Section, Summary
+from clinometer.report.view import EditingView
+from clinometer.suites import EditingSuite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clinometer.suites import Suite
+
+
+def editing_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
+    """The asymmetry of flips at every class and strength."""
+    assert isinstance(suite, EditingSuite)
+    rows = [
+        row for row in Scores.from_frame(scores).select("editing", "flip_asymmetry", encoder="*") if not row.concept
+    ]
+    counts = Counter(row.verdict for row in rows)
+    return Summary(
+        verdicts=" \N{MIDDLE DOT} ".join(f"{n} {said}" for said, n in counts.items()),
+        title=f"flip asymmetry: + edits move to {suite.genders.a}, {wording.MINUS} to {suite.genders.b}",
+        columns=("edited into", "asymmetry", "95 %", "q", "verdict"),
+        rows=tuple(_cells(row) for row in rows),
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        f"{row.category}, {row.setting}",
+        wording.signed(row.value),
+        wording.interval(row.low, row.high),
+        wording.probability(row.q, "q"),
+        row.verdict,
+    )
+
+
+EDITING: Final = Page(
+    view=EditingView,
+    sections=(
+        Section("masthead", "", editing_masthead, "masthead"),
+        Section("verdicts", "Verdicts", editing_verdicts, "editing_verdicts"),
+        Section("flips", "Flips", flipped, "editing_flips"),
+        Section("skin", "Skin", skin, "editing_skin"),
+        Section("strips", "Before and after", strips, "editing_strips"),
+        Section("table", "All numbers", table, "table"),
+        Section("method", "Method and limits", editing_method, "editing_method"),
+    ),
+    summary=editing_summary,
+)

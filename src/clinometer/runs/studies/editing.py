@@ -1,0 +1,199 @@
+"""The editing study: portraits are drawn, each is edited, and before is held against after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from clinometer.errors import ModelError
+from clinometer.metrics.editing import (
+    EditingDesign,
+    Faces,
+    GenderReadings,
+    PortraitGroup,
+    average_face,
+    editing_study,
+    setting_name,
+)
+from clinometer.metrics.skin import skin_tone
+from clinometer.models.images import decode_image, encode_png
+from clinometer.models.protocols import EditRequest, GenerationResult, Generator
+from clinometer.runs.plan import Sample, noise_seed, sample_id
+from clinometer.runs.progress import Progress
+from clinometer.runs.stages import draw_parts
+from clinometer.runs.store import Run
+from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
+from clinometer.suites import EditingSuite, Suite
+from clinometer.suites.editing import EDIT, PORTRAIT
+
+FACE_SIZE = 64
+"""Pixels a side of the faces that are averaged."""
+
+
+def plan_edits(suite: Suite, portraits: Sequence[Sample], part_size: int) -> list[Sample]:
+    """The portraits, then their edits, in parts of their own.
+
+    The edits of one portrait start from the same noise, whatever the profession, the strength or the model: what
+    differs between them is what was asked.
+    """
+    assert isinstance(suite, EditingSuite)
+    edits: list[Sample] = []
+    first = 1 + max((sample.part for sample in portraits), default=-1)
+    for name, profession, strength in suite.edits():
+        for portrait in portraits:
+            edits.append(
+                Sample(
+                    id=sample_id("edit", portrait.id, profession.prompt, strength),
+                    part=first + len(edits) // part_size,
+                    prompt=profession.prompt,
+                    concept=name,
+                    role=EDIT,
+                    group=portrait.group,
+                    category=profession.kind,
+                    seed=noise_seed("edit", portrait.seed),
+                    source=portrait.id,
+                    strength=strength,
+                )
+            )
+    return [*portraits, *edits]
+
+
+def require_editor(generator: Generator) -> None:
+    """Refuse a generator that cannot edit, before anything is drawn."""
+    _editor(generator)
+
+
+def edit(run: Run, generator: Generator, progress: Progress) -> None:
+    """Draw the edits that are missing. A portrait that is not there makes its edits fail, with its reason."""
+    draw_parts(run, EDIT, partial(_edit_part, run, _editor(generator)), progress, "editing")
+
+
+def _editor(generator: Generator) -> Any:
+    make = getattr(generator, "editor", None)
+    if make is None:
+        raise ModelError(f"{generator.card.name}: it draws images but edits none; expected a model that does")
+    return make()
+
+
+def _edit_part(run: Run, editor: Any, samples: Sequence[Sample]) -> Iterator[GenerationResult]:
+    sources = dict(run.images({sample.source for sample in samples}))
+    requests = []
+    for sample in samples:
+        content = sources[sample.source]
+        if content is None:
+            yield GenerationResult(sample.id, "failed", None, f"its portrait {sample.source} is missing")
+            continue
+        image = decode_image(content).image
+        requests.append(
+            EditRequest(id=sample.id, prompt=sample.prompt, seed=sample.seed, image=image, strength=sample.strength)
+        )
+    yield from editor.edit(requests)
+
+
+def score_editing(run: Run, resamples: int) -> Scored:
+    """Flips, skin tone and identity before against after, and the average faces of every cell as curves."""
+    suite = suite_of(run, EditingSuite)
+    portraits = [sample for sample in run.plan if sample.role == PORTRAIT]
+    design = study_design(suite)
+    names = [group.name for group in design.groups]
+    groups = np.array([names.index(portrait.group) for portrait in portraits], int)
+    edits = _edits_of(run, suite, portraits)
+    readings = [_readings(run, suite, encoder, portraits, edits) for encoder in run.encoder_cards]
+    faces = _faces(run, portraits, edits)
+    rows = editing_study(
+        readings, faces, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
+        n_permutations=2 * resamples - 1,
+    )  # fmt: skip
+    return Scored(scores_table(rows), _average_faces(faces, groups, design))
+
+
+def _average_faces(faces: Faces, groups: np.ndarray, design: EditingDesign) -> pd.DataFrame:
+    """The average face of each group before, and of each class and strength after, as PNG."""
+    rows = []
+    for g, group in enumerate(design.groups):
+        members = groups == g
+        rows.append((group.name, "", "before", average_face(faces.image_before[members])))
+        for kind, positions in design.classes.items():
+            for s, strength in enumerate(design.strengths):
+                edited = faces.image_after[members][:, positions, s].reshape(-1, FACE_SIZE, FACE_SIZE, 3)
+                rows.append((group.name, kind, setting_name(strength), average_face(edited)))
+    return pd.DataFrame(
+        {
+            "curve": "average_face",
+            "group": [row[0] for row in rows],
+            "category": [row[1] for row in rows],
+            "setting": [row[2] for row in rows],
+            "image": [_png(row[3]) for row in rows],
+        }
+    )
+
+
+def _png(face: np.ndarray | None) -> bytes | None:
+    return None if face is None else encode_png(Image.fromarray((face * 255).round().astype(np.uint8)))
+
+
+def study_design(suite: EditingSuite) -> EditingDesign:
+    """The suite as the metrics see it."""
+    return EditingDesign(
+        groups=tuple(PortraitGroup(name, group.gender, group.tone or "") for name, group in suite.groups.items()),
+        a=suite.genders.a,
+        b=suite.genders.b,
+        professions={name: profession.kind for name, profession in suite.professions.items()},
+        strengths=suite.strengths,
+        tones=suite.tones or (),
+    )
+
+
+def _edits_of(run: Run, suite: EditingSuite, portraits: Sequence[Sample]) -> np.ndarray:
+    """Ids of the edits: (portraits × professions × strengths)."""
+    place = {portrait.id: i for i, portrait in enumerate(portraits)}
+    profession = {name: i for i, name in enumerate(suite.professions)}
+    strength = {value: i for i, value in enumerate(suite.strengths)}
+    ids = np.full((len(portraits), len(profession), len(strength)), "", dtype=object)
+    for sample in run.plan:
+        if sample.role == EDIT:
+            ids[place[sample.source], profession[sample.concept], strength[sample.strength]] = sample.id
+    return ids
+
+
+def _readings(
+    run: Run, suite: EditingSuite, encoder: str, portraits: Sequence[Sample], edits: np.ndarray
+) -> GenderReadings:
+    vectors, texts = embedded(run, encoder)
+    unit = {key: vector / np.linalg.norm(vector) for key, vector in (texts | vectors).items()}
+    width = len(next(iter(unit.values())))
+    nothing = np.full(width, np.nan)
+    before = np.array([unit.get(portrait.id, nothing) for portrait in portraits], np.float64).reshape(-1, width)
+    after = np.array([unit.get(key, nothing) for key in edits.ravel()], np.float64).reshape(*edits.shape, width)
+    directions = np.array([unit[w.a].astype(np.float64) - unit[w.b] for w in suite.wordings])
+    return GenderReadings(
+        encoder=encoder,
+        before=before @ directions.T,
+        after=after @ directions.T,
+        identity=np.einsum("nd,npsd->nps", before, after),
+    )
+
+
+def _faces(run: Run, portraits: Sequence[Sample], edits: np.ndarray) -> Faces:
+    """Angles at full size, and the images at a small one."""
+    shape = (FACE_SIZE, FACE_SIZE, 3)
+    angles: dict[str, float] = {}
+    small: dict[str, np.ndarray] = {}
+    for key, content in run.images([portrait.id for portrait in portraits] + [key for key in edits.ravel() if key]):
+        image = decode_image(content).image if content is not None else None
+        if image is not None:
+            angles[key] = skin_tone(np.asarray(image)).angle
+            small[key] = np.asarray(image.resize(shape[:2]), np.float32) / 255
+    nothing = np.full(shape, np.nan, np.float32)
+    keys = [portrait.id for portrait in portraits]
+    return Faces(
+        before=np.array([angles.get(key, np.nan) for key in keys]),
+        after=np.array([angles.get(key, np.nan) for key in edits.ravel()]).reshape(edits.shape),
+        image_before=np.array([small.get(key, nothing) for key in keys]).reshape(-1, *shape),
+        image_after=np.array([small.get(key, nothing) for key in edits.ravel()]).reshape(*edits.shape, *shape),
+    )

@@ -1,0 +1,142 @@
+"""The suite of an editing study: portraits of groups, the professions they are edited into, and how strongly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+
+PORTRAIT = "portrait"
+EDIT = "edit"
+
+Strength = Annotated[float, Field(gt=0, le=1)]
+
+
+class Genders(Strict):
+    """The two genders that are read; positive readings are ``a``."""
+
+    a: Name
+    b: Name
+
+
+class Wording(Strict):
+    """One way of asking the encoder: a text for gender a, one for gender b."""
+
+    a: Text
+    b: Text
+
+
+class PortraitGroup(Strict):
+    """A group of people: its portraits' prompt, gender and tone, and the codes that mean it in file names.
+
+    ``codes`` are the two letters of the Chicago Face Database: race (A, B, L, W, I, M) and gender (F, M).
+    """
+
+    label: Name | None = None
+    gender: Name
+    tone: Name | None = None
+    prompt: Text
+    codes: tuple[Name, ...] = ()
+
+
+class Profession(Strict):
+    """What portraits are edited into; ``kind`` is what professions are summarised by, such as "high-paid"."""
+
+    prompt: Text
+    kind: Name
+
+
+class Portraits(Strict):
+    """How many portraits of each group."""
+
+    group: int = Field(25, ge=1)
+
+
+class EditingSuite(Suite):
+    """Whom editing into a profession turns into another gender, and whose skin it lightens.
+
+    ``tones`` names two tones of the groups, the lighter first: their skin changes are compared.
+    """
+
+    study: Literal["editing"] = "editing"
+    genders: Genders
+    wordings: tuple[Wording, ...] = Field(min_length=1)
+    groups: dict[Name, PortraitGroup] = Field(min_length=1)
+    professions: dict[Name, Profession] = Field(min_length=1)
+    strengths: tuple[Strength, ...] = Field(min_length=1)
+    tones: tuple[Name, Name] | None = None
+    images: Portraits = Portraits()
+
+    options: ClassVar[frozenset[str]] = frozenset({"images"})
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        genders = (self.genders.a, self.genders.b)
+        refuse_duplicates(genders, "genders: a and b must differ; found twice")
+        refuse_duplicates(map(str, self.strengths), "strengths: strength used twice")
+        refuse_duplicates((p.prompt for p in self.professions.values()), "professions: prompt used twice")
+        refuse_duplicates((group.prompt for group in self.groups.values()), "groups: prompt used twice")
+        refuse_duplicates((code for group in self.groups.values() for code in group.codes), "groups: code used twice")
+        for name, group in self.groups.items():
+            if group.gender not in genders:
+                raise ValueError(f"groups.{name}.gender: found {group.gender!r}, expected {' or '.join(genders)}")
+        known = {group.tone for group in self.groups.values()}
+        for tone in self.tones or ():
+            if tone not in known:
+                raise ValueError(f"tones: no group has the tone {tone!r}")
+        return self
+
+    def label_of(self, group: str) -> str:
+        """The group's label for people."""
+        return (self.groups[group].label or group) if group in self.groups else group
+
+    def questions(self) -> Iterator[Question]:
+        """The portraits; their edits follow from them."""
+        for name, group in self.groups.items():
+            yield Question(group.prompt, PORTRAIT, group=name, images=self.images.group)
+
+    def edits(self) -> Iterator[tuple[str, Profession, float]]:
+        """What each portrait is edited into: (profession's name, profession, strength)."""
+        for strength in self.strengths:
+            for name, profession in self.professions.items():
+                yield name, profession, strength
+
+    @property
+    def image_count(self) -> int:
+        """Images in the whole suite: portraits and edits."""
+        portraits = len(self.groups) * self.images.group
+        return portraits * (1 + len(self.professions) * len(self.strengths))
+
+    def texts(self) -> list[str]:
+        """The wordings."""
+        return list(dict.fromkeys(text for wording in self.wordings for text in (wording.a, wording.b)))
+
+    def images_in_words(self) -> str:
+        """``"25 portraits a group, 4 professions at 3 strengths"``."""
+        return f"{self.images.group} portraits a group, {len(self.professions)} professions at {self._strengths()}"
+
+    def _strengths(self) -> str:
+        found = ", ".join(f"{strength:g}" for strength in self.strengths)
+        return f"strength{'s' if len(self.strengths) > 1 else ''} {found}"
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        """Groups, professions, wordings."""
+        groups = tuple(
+            (name, group.gender, group.tone or "", group.prompt, ", ".join(group.codes))
+            for name, group in self.groups.items()
+        )
+        professions = tuple((p.kind, name, p.prompt) for name, p in self.professions.items())
+        return (
+            Sheet(f"{self.images.group} portraits a group", ("group", "gender", "tone", "prompt", "codes"), groups),
+            Sheet(f"edited at {self._strengths()} into", ("kind", "profession", "prompt"), professions),
+            Sheet("gender is read by", (self.genders.a, self.genders.b), tuple((w.a, w.b) for w in self.wordings)),
+        )
+
+    def _changed(self, **options: Any) -> dict[str, Any]:
+        changed: dict[str, Any] = self.model_dump()
+        if "images" in options:
+            changed["images"]["group"] = options["images"]
+        return changed

@@ -1,0 +1,136 @@
+"""The suite of an association test on given stimuli (WEAT, SEAT, iEAT): words or pictures, nothing is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, Literal, Self
+
+from pydantic import field_validator, model_validator
+
+from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+
+SENTENCES: Final[dict[str, tuple[str, ...]]] = {
+    "name": (
+        "This is {word}.",
+        "That is {word}.",
+        "There is {word}.",
+        "Here is {word}.",
+        "{word} is here.",
+        "{word} is there.",
+        "{word} is a person.",
+    ),
+    "thing": (
+        "This is {a word}.",
+        "That is {a word}.",
+        "There is {a word}.",
+        "Here is {a word}.",
+        "The {word} is here.",
+        "The {word} is there.",
+    ),
+    "other": (
+        "This is {word}.",
+        "That is {word}.",
+        "There is {word}.",
+        "Here is {word}.",
+        "It is {word}.",
+    ),
+}
+"""Sentences that say next to nothing but the word, by its form, after May et al. (2019), *On Measuring Social Biases in
+Sentence Encoders*."""
+
+
+class Stimuli(Strict):
+    """One of the four sets: words, a folder of pictures, or both (then the pictures count where there are any).
+
+    ``form`` chooses the sentences around a word: ``"name"``, ``"thing"`` (a noun that takes an article) or ``"other"``.
+    ``sentences`` gives others, with ``{word}`` or ``{a word}`` in each.
+    """
+
+    label: Name
+    words: tuple[Text, ...] = ()
+    folder: Name | None = None
+    form: Literal["name", "thing", "other"] = "other"
+    sentences: tuple[Text, ...] = ()
+
+    @field_validator("sentences")
+    @classmethod
+    def _has_a_hole(cls, sentences: tuple[str, ...]) -> tuple[str, ...]:
+        for sentence in sentences:
+            if sentence.count("{word}") + sentence.count("{a word}") != 1:
+                raise ValueError(f"expected {{word}} or {{a word}} once, found {sentence!r}")
+        return sentences
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.words and self.folder is None:
+            raise ValueError("expected words, or a folder of pictures")
+        refuse_duplicates(self.words, "words: used twice")
+        return self
+
+    def sentences_of(self, word: str) -> tuple[str, ...]:
+        """The sentences about one word."""
+        article = "an" if word[:1].lower() in tuple("aeiou") else "a"
+        filled = (each.replace("{a word}", f"{article} {{word}}") for each in self.sentences or SENTENCES[self.form])
+        return tuple(_capital(each.replace("{word}", word)) for each in filled)
+
+
+class WeatSuite(Suite):
+    """Whether targets X and Y are tied differently to attributes A and B.
+
+    ``alternative`` ``"greater"`` is the hypothesis of the test's authors: X to A, Y to B.
+    """
+
+    study: Literal["weat"] = "weat"
+    x: Stimuli
+    y: Stimuli
+    a: Stimuli
+    b: Stimuli
+    alternative: Literal["greater", "less", "two-sided"] = "greater"
+
+    options: ClassVar[frozenset[str]] = frozenset()
+    draws: ClassVar[bool] = False
+
+    @model_validator(mode="after")
+    def _check_sets(self) -> Self:
+        refuse_duplicates((each.label for each in self.sets.values()), "x, y, a, b: label used twice")
+        for first, second in (("x", "y"), ("a", "b")):
+            both = set(self.sets[first].words) & set(self.sets[second].words)
+            if both:
+                raise ValueError(f"{first} and {second} share the word {min(both)!r}")
+        return self
+
+    @property
+    def sets(self) -> dict[str, Stimuli]:
+        """The four sets by their names in the formula."""
+        return {"x": self.x, "y": self.y, "a": self.a, "b": self.b}
+
+    def questions(self) -> Iterator[Question]:
+        """None: nothing is drawn."""
+        return iter(())
+
+    def texts(self) -> list[str]:
+        """Every word, once."""
+        return list(dict.fromkeys(word for each in self.sets.values() for word in each.words))
+
+    def label_of(self, group: str) -> str:
+        """The label of ``"x"``, ``"y"``, ``"a"`` or ``"b"``."""
+        return self.sets[group].label if group in self.sets else group
+
+    def images_in_words(self) -> str:
+        """What stands where other suites count their images."""
+        return "none are drawn: the stimuli are words, or pictures of one's own"
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        """The four sets."""
+        rows = tuple(
+            (role.upper(), each.label, ", ".join(each.words) or f"pictures in {each.folder}/")
+            for role, each in self.sets.items()
+        )
+        return (Sheet(f"{self.alternative}: X to A, Y to B", ("", "set", "stimuli"), rows),)
+
+    def _changed(self, **options: Any) -> dict[str, Any]:
+        return self.model_dump() | options
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

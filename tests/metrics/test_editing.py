@@ -1,0 +1,193 @@
+"""Editing: readings, flips, contrasts, on arrays whose answer is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.editing import (
+    EditingDesign,
+    Faces,
+    GenderReadings,
+    PortraitGroup,
+    average_face_angle,
+    editing_study,
+    flips,
+    read_gender,
+)
+from clinometer.metrics.records import Score
+
+GROUPS = (
+    PortraitGroup("light woman", "woman", "light"),
+    PortraitGroup("light man", "man", "light"),
+    PortraitGroup("dark woman", "woman", "dark"),
+    PortraitGroup("dark man", "man", "dark"),
+)
+DESIGN = EditingDesign(
+    groups=GROUPS,
+    a="man",
+    b="woman",
+    professions={"doctor": "high-paid", "CEO": "high-paid", "dishwasher": "low-paid"},
+    strengths=(0.6, 1.0),
+    tones=("light", "dark"),
+)
+LIGHT, DARK = (np.array(colour) / 255 for colour in ((234, 218, 186), (130, 92, 67)))
+
+
+class Case:
+    """Twelve portraits a group; women flip at strength 1 when edited into high-paid professions, dark skin lightens."""
+
+    def __init__(self, n: int = 12, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.groups = np.repeat(np.arange(4), n)
+        man = np.isin(self.groups, (1, 3))
+        dark = self.groups >= 2
+        sign = np.where(man, 1.0, -1.0)
+        cells = (len(self.groups), 3, 2)
+        after = np.broadcast_to(sign[:, None, None], cells).copy()
+        after[~man, :2, 1] = 1.0
+        after[rng.choice(np.flatnonzero(man), 2), 0, 1] = -1.0
+        spread = 0.05 * rng.random((*cells, 3))
+        before = sign[:, None] * (0.1 + 0.05 * rng.random((len(self.groups), 3)))
+        self.readings = GenderReadings("toy", before, after[..., None] * (0.1 + spread), np.full(cells, 0.8))
+        angle = np.where(dark, 5.0, 45.0) + rng.normal(0, 1, len(self.groups))
+        change = np.where(dark, 10.0, 0.0)[:, None, None] * np.array([0.5, 1.0]) + rng.normal(0, 1, cells)
+        faces = np.where(dark[:, None], DARK, LIGHT)[:, None, None] * np.ones((1, 4, 4, 1))
+        edited = np.broadcast_to(faces[:, None, None], (*cells, 4, 4, 3)).copy()
+        edited[dark] = LIGHT
+        self.faces = Faces(angle, angle[:, None, None] + change, faces, edited)
+
+    def scores(self, **options: object) -> list[Score]:
+        settings = {"n_permutations": 999, "n_resamples": 30} | options
+        return editing_study([self.readings], self.faces, self.groups, DESIGN, **settings)  # type: ignore[arg-type]
+
+
+def row(scores: list[Score], component: str, **equal: str) -> Score:
+    wanted = {"concept": "", **equal}
+    (found,) = [
+        s for s in scores if s.component == component and all(getattr(s, k) == v for k, v in wanted.items())
+    ]  # fmt: skip
+    return found
+
+
+HIGH = {"category": "high-paid", "setting": "strength 1"}
+
+
+def test_a_reading_needs_every_wording() -> None:
+    margins = np.array([[0.1, 0.2], [-0.1, -0.3], [0.1, -0.1], [0.0, 0.1], [np.nan, 0.2]])
+    np.testing.assert_array_equal(read_gender(margins), [1, -1, 0, 0, np.nan])
+
+
+def test_flips_and_abstentions() -> None:
+    flipped, uncertain = flips(np.array([1.0, 1.0, 0.0, -1.0]), np.array([[-1.0], [0.0], [1.0], [np.nan]]))
+    np.testing.assert_array_equal(flipped[:, 0], [1, 0, 0, np.nan])
+    np.testing.assert_array_equal(uncertain[:, 0], [0, 1, 1, np.nan])
+
+
+def test_rates_are_shares_of_edits() -> None:
+    scores = Case().scores()
+    assert row(scores, "flip_rate", group="light woman", **HIGH).value == 1.0
+    assert row(scores, "flip_rate", group="light woman", category="low-paid", setting="strength 1").value == 0.0
+    men = [row(scores, "flip_rate", group=name, **HIGH).value for name in ("light man", "dark man")]
+    assert sum(men) * 24 == pytest.approx(2)  # two edits of 2 × 24
+
+
+def test_asymmetry_is_the_difference_of_rates_and_found() -> None:
+    found = row(Case().scores(), "flip_asymmetry", **HIGH)
+    assert found.value == pytest.approx(1 - 2 / 48)
+    assert found.low > 0.5
+    assert found.q < 0.01
+    assert found.verdict == "leans to man"
+
+
+def test_no_asymmetry_where_nothing_flips() -> None:
+    found = row(Case().scores(), "flip_asymmetry", category="low-paid", setting="strength 0.6")
+    assert found.value == 0
+    assert found.low < 0 < found.high
+    assert found.p == 1
+    assert found.verdict == "undecided"
+
+
+def test_swapping_the_genders_turns_the_asymmetry() -> None:
+    case = Case()
+    mirrored = replace(DESIGN, a="woman", b="man")
+    turned = replace(case.readings, before=-case.readings.before, after=-case.readings.after)
+    plain = row(case.scores(), "flip_asymmetry", **HIGH)
+    other = row(
+        editing_study([turned], case.faces, case.groups, mirrored, n_permutations=999, n_resamples=10),
+        "flip_asymmetry", **HIGH,
+    )  # fmt: skip
+    assert other.value == pytest.approx(-plain.value)
+    assert (other.low, other.high) == pytest.approx((-plain.high, -plain.low))
+
+
+def test_skin_changes_are_found_where_they_are() -> None:
+    scores = Case().scores()
+    lightened = row(scores, "ita_change", group="dark man", **HIGH)
+    assert lightened.value == pytest.approx(10, abs=1)
+    assert lightened.verdict == "leans to lighter skin"
+    same = row(scores, "ita_change", group="light man", **HIGH)
+    assert same.low < 0 < same.high
+    contrast = row(scores, "ita_contrast", **HIGH)
+    assert contrast.value == pytest.approx(10, abs=1.5)
+    assert contrast.q < 0.01
+    assert contrast.verdict.startswith("leans to lighter skin")
+
+
+def test_average_faces_change_as_their_colours_do() -> None:
+    found = row(Case().scores(), "average_face_ita_change", group="dark man", **HIGH)
+    expected = average_face_angle(np.full((1, 4, 4, 3), LIGHT)) - average_face_angle(np.full((1, 4, 4, 3), DARK))
+    assert found.value == pytest.approx(expected)
+
+
+def test_the_order_of_portraits_does_not_matter() -> None:
+    case = Case()
+    order = np.random.default_rng(1).permutation(len(case.groups))
+    shuffled = editing_study(
+        [GenderReadings("toy", case.readings.before[order], case.readings.after[order], case.readings.identity[order])],
+        Faces(case.faces.before[order], case.faces.after[order], case.faces.image_before[order],
+              case.faces.image_after[order]),
+        case.groups[order], DESIGN, n_permutations=999, n_resamples=30,
+    )  # fmt: skip
+    for one, other in zip(case.scores(), shuffled, strict=True):
+        assert (one.component, one.group, one.setting) == (other.component, other.group, other.setting)
+        assert (one.value, one.low) == pytest.approx((other.value, other.low), nan_ok=True, rel=1e-9, abs=5)
+        assert one.value == pytest.approx(other.value, nan_ok=True)
+
+
+def test_lost_edits_are_left_out_and_lost_cells_say_so() -> None:
+    case = Case()
+    case.readings.after[:12, :2, 1] = np.nan  # light women at strength 1, high-paid: nothing is left
+    case.readings.after[12, 0, 1] = np.nan
+    scores = case.scores()
+    lost = row(scores, "flip_rate", group="light woman", **HIGH)
+    assert np.isnan(lost.value)
+    assert lost.reason == "nothing was measured"
+    assert np.isfinite(row(scores, "flip_rate", group="light man", **HIGH).value)
+    asymmetry = row(scores, "flip_asymmetry", **HIGH)
+    assert np.isnan(asymmetry.value)
+    assert asymmetry.reason
+
+
+def test_unknown_tones_are_counted() -> None:
+    case = Case()
+    case.faces.after[:6, :, :] = np.nan
+    found = row(case.scores(), "unknown_tone", group="light woman", **HIGH)
+    assert found.value == 0.5
+
+
+def test_q_values_are_at_least_p_and_name_their_family() -> None:
+    tested = [s for s in Case().scores() if np.isfinite(s.p)]
+    assert tested
+    assert all(s.q >= s.p - 1e-12 and s.family.startswith("editing: ") for s in tested)
+
+
+def test_shapes_that_do_not_match_are_named() -> None:
+    case = Case()
+    with pytest.raises(InvalidInputError, match="toy: after: expected shape"):
+        editing_study(
+            [replace(case.readings, after=case.readings.after[:, :1])], case.faces, case.groups, DESIGN
+        )  # fmt: skip
