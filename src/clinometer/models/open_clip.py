@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from PIL import Image
 
-from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
+from clinometer._torch import dtype_name, torch
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models._encoding import IMAGE_BATCH, TEXT_BATCH, encode_in_batches, warn_of_truncation
+from clinometer.models._encoding import DualEncoderBase, resolve_options
 from clinometer.models.protocols import Card
 from clinometer.models.weights import PICKLES, describe, hash_files, locate
 
@@ -25,7 +24,7 @@ from open_clip.transform import PreprocessCfg, image_transform_v2  # isort: skip
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
-class OpenClipEncoder:
+class OpenClipEncoder(DualEncoderBase):
     """Embeds images and texts with an open_clip model.
 
     Parameters
@@ -37,24 +36,12 @@ class OpenClipEncoder:
     """
 
     def __init__(self, model: Any, tokenizer: Any, preprocess: Any, card: Card, *, batch_size: int) -> None:
+        super().__init__(card, batch_size=batch_size)
         self.model = model
-        self.card = card
-        self.context_length = int(card.settings["context_length"])
         self._tokenizer = tokenizer
         self._preprocess = preprocess
-        self._batch_size = batch_size
-        self._dimension = int(card.settings["dimension"])
         parameter = next(model.parameters())
         self._device, self._dtype = parameter.device, parameter.dtype
-
-    def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
-        """Embed images of any mode and size: (n, d) float32, not normalised."""
-        return encode_in_batches(images, self._embed_images, batch_size=self._batch_size, dimension=self._dimension)
-
-    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """Embed texts: (n, d) float32, not normalised. Text beyond the context is cut, with a warning."""
-        warn_of_truncation(texts, self.exceeds_context(texts), self.context_length)
-        return encode_in_batches(texts, self._embed_texts, batch_size=TEXT_BATCH, dimension=self._dimension)
 
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
         """Tell for each text whether its end is cut off."""
@@ -115,8 +102,8 @@ def load(
     architecture, _, weights = source.partition("/")
     _check_architecture(architecture, weights)
     found = _find(architecture, weights, offline)
-    chosen_device = resolve_device(device)
-    precision = dtype_name(resolve_dtype("float32" if dtype in (None, "auto") else dtype, chosen_device))
+    size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
+    precision = dtype_name(chosen_dtype)
     model = _open(architecture, found, chosen_device, PRECISIONS[precision])
     tokenizer = open_clip.get_tokenizer(architecture)
     preprocess = PreprocessCfg(**model.visual.preprocess_cfg)
@@ -125,7 +112,7 @@ def load(
         tokenizer,
         image_transform_v2(preprocess, is_train=False),
         _card(architecture, found, model, tokenizer, precision),
-        batch_size=batch_size or IMAGE_BATCH,
+        batch_size=size,
     )
 
 

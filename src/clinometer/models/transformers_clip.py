@@ -1,17 +1,20 @@
-"""Encoders from transformers: CLIP and any other dual tower with image and text features in one space."""
+"""Encoders from transformers: dual towers with image and text features in one space, and towers of images alone.
+
+CLIP, SigLIP, ALIGN and their kin are dual. DINO and other vision transformers see and do not read: of the components
+they give the one between images, and the others are missing with that reason.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import transformers
 from PIL import Image
 
-from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
+from clinometer._torch import dtype_name, torch
 from clinometer.errors import ModelError
-from clinometer.models._encoding import IMAGE_BATCH, TEXT_BATCH, encode_in_batches, warn_of_truncation
+from clinometer.models._encoding import DualEncoderBase, ImageEncoderBase, resolve_options
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
@@ -23,8 +26,10 @@ from clinometer.models.weights import (
     weight_files,
 )
 
+POOLINGS = ("cls", "mean")
 
-class TransformersEncoder:
+
+class TransformersEncoder(DualEncoderBase):
     """Embeds images and texts with a transformers dual encoder.
 
     Parameters
@@ -44,22 +49,10 @@ class TransformersEncoder:
         *,
         batch_size: int,
     ) -> None:
+        super().__init__(card, batch_size=batch_size)
         self.model = model
-        self.card = card
-        self.context_length = int(card.settings["context_length"])
         self._image_processor = image_processor
         self._tokenizer = tokenizer
-        self._batch_size = batch_size
-        self._dimension = int(card.settings["dimension"])
-
-    def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
-        """Embed images of any mode and size: (n, d) float32, not normalised."""
-        return encode_in_batches(images, self._embed_images, batch_size=self._batch_size, dimension=self._dimension)
-
-    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """Embed texts: (n, d) float32, not normalised. Text beyond the context is cut, with a warning."""
-        warn_of_truncation(texts, self.exceeds_context(texts), self.context_length)
-        return encode_in_batches(texts, self._embed_texts, batch_size=TEXT_BATCH, dimension=self._dimension)
 
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
         """Tell for each text whether its end is cut off."""
@@ -69,9 +62,7 @@ class TransformersEncoder:
         return [len(each) > self.context_length for each in tokens]
 
     def _embed_images(self, images: list[Image.Image]) -> torch.Tensor:
-        inputs = self._image_processor([each.convert("RGB") for each in images], return_tensors="pt")
-        pixels = inputs["pixel_values"].to(self.model.device, self.model.dtype)
-        return _features(self.model.get_image_features(pixel_values=pixels))
+        return _features(self.model.get_image_features(**_pixels(self._image_processor, images, self.model)))
 
     def _embed_texts(self, texts: list[str]) -> torch.Tensor:
         # Always padded to the full length: SigLIP was trained so, and no row depends on its neighbours.
@@ -83,6 +74,35 @@ class TransformersEncoder:
             return_tensors="pt",
         )
         return _features(self.model.get_text_features(**inputs.to(self.model.device)))
+
+
+class TransformersImageEncoder(ImageEncoderBase):
+    """Embeds images with a vision transformer that has no text tower, such as DINOv2.
+
+    Parameters
+    ----------
+    model : returns ``last_hidden_state`` (n, tokens, d), and is on its device.
+    image_processor : the model's own.
+    card : what it is; its setting ``pooling`` says what an image's vector is: the first token's state ("cls"), or the
+        mean over all tokens ("mean").
+    batch_size : images a forward pass.
+    """
+
+    def __init__(self, model: Any, image_processor: Any, card: Card, *, batch_size: int) -> None:
+        super().__init__(card, batch_size=batch_size)
+        self.model = model
+        self._image_processor = image_processor
+
+    def _embed_images(self, images: list[Image.Image]) -> torch.Tensor:
+        states = self.model(**_pixels(self._image_processor, images, self.model)).last_hidden_state
+        return torch.as_tensor(states[:, 0] if self.card.settings["pooling"] == "cls" else states.mean(dim=1))
+
+
+def _pixels(image_processor: Any, images: list[Image.Image], model: Any) -> dict[str, torch.Tensor]:
+    """Prepare images: pixels, and what some models (SigLIP 2 of variable size) want beside them."""
+    inputs = image_processor([each.convert("RGB") for each in images], return_tensors="pt")
+    moved = {name: torch.as_tensor(each).to(model.device) for name, each in inputs.items()}
+    return {name: each.to(model.dtype) if each.is_floating_point() else each for name, each in moved.items()}
 
 
 def _features(output: Any) -> torch.Tensor:
@@ -97,42 +117,44 @@ def load(
     batch_size: int | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    pooling: str | None = None,
     offline: bool = False,
     name: str | None = None,
-) -> TransformersEncoder:
-    """Load a dual encoder from a directory or a hub id ``owner/name[@revision]``.
+) -> TransformersEncoder | TransformersImageEncoder:
+    """Load an encoder from a directory or a hub id ``owner/name[@revision]``.
 
     Parameters
     ----------
     batch_size : images a forward pass (32); it changes a vector by floating-point noise at most.
     device : auto, cpu, cuda, cuda:N, mps.
     dtype : float32 (also for auto: an encoder is a measuring instrument), float16, bfloat16.
+    pooling : for an encoder of images alone: cls (also for None) or mean.
     offline : use the local cache only.
     name : the name in the card, where the directory's own says too little.
 
     Raises
     ------
     ModelNotFoundError, ModelError
-        It is not there, gated, without safetensors, or not a dual encoder.
+        It is not there, gated, without safetensors, or embeds no images.
     """
     found = locate(source, lambda repository, revision: _download(repository, revision, offline))
     # Read for its error alone: it names a pickle, where transformers would say that a file is missing.
     weight_files(found.name, [found.path])
-    chosen_device = resolve_device(device)
-    model, image_processor, tokenizer = _open(
-        found, resolve_dtype("float32" if dtype in (None, "auto") else dtype, chosen_device)
-    )
-    model.to(chosen_device).eval()
-    return TransformersEncoder(
-        model,
-        image_processor,
-        tokenizer,
-        _card(name or found.name, found, model, image_processor, tokenizer),
-        batch_size=batch_size or IMAGE_BATCH,
-    )
+    size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
+    model = _open(found, chosen_dtype).to(chosen_device).eval()
+    image_processor = _part(found, transformers.AutoImageProcessor, backend="pil")
+    shown = name or found.name
+    if not _is_dual(model):
+        card = _image_card(shown, found, model, image_processor, pooling or "cls")
+        return TransformersImageEncoder(model, image_processor, card, batch_size=size)
+    if pooling is not None:
+        raise ModelError(f"{shown}: pooling applies to an encoder of images alone; leave it out")
+    tokenizer = _part(found, transformers.AutoTokenizer)
+    card = _card(shown, found, model, image_processor, tokenizer)
+    return TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size)
 
 
-def load_reference(source: str = "", **options: Any) -> TransformersEncoder:
+def load_reference(source: str = "", **options: Any) -> TransformersEncoder | TransformersImageEncoder:
     """Load the encoder that ships with this package; ``options`` are those of `load`."""
     from clinometer.models import reference
 
@@ -154,40 +176,65 @@ def _download(repository: str, revision: str | None, offline: bool) -> str:
     return path
 
 
-def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Any, Any]:
-    """Read model, image processor and tokenizer, and check that there are two towers."""
-    local = {"local_files_only": True, "trust_remote_code": False}
+def _open(found: Source, dtype: torch.dtype) -> Any:
+    """Read the model, and check that it embeds images."""
+    with quiet_loading():
+        model = _part(found, transformers.AutoModel, dtype=dtype, use_safetensors=True)
+    if not (_is_dual(model) or model.main_input_name == "pixel_values"):
+        raise ModelError(
+            f"{found.name}: a {type(model).__name__} does not embed images and texts in one space, nor images alone; "
+            "expected a dual encoder such as CLIP or SigLIP, or a vision transformer such as DINOv2"
+        )
+    return model
+
+
+def _part(found: Source, kind: Any, **options: Any) -> Any:
+    """Read the model, its image processor (by PIL: torchvision's resizing gives other pixels) or its tokenizer."""
     try:
-        with quiet_loading():
-            model = transformers.AutoModel.from_pretrained(found.path, dtype=dtype, use_safetensors=True, **local)
-        # The PIL backend: torchvision's resizing gives other pixels, and is not everywhere.
-        image_processor = transformers.AutoImageProcessor.from_pretrained(found.path, backend="pil", **local)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(found.path, **local)
+        return kind.from_pretrained(found.path, local_files_only=True, trust_remote_code=False, **options)
     except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
         raise ModelError(f"{found.name}: transformers cannot load it: {describe(error)}") from error
-    if not (hasattr(model, "get_image_features") and hasattr(model, "get_text_features")):
-        raise ModelError(
-            f"{found.name}: a {type(model).__name__} does not embed images and texts in one space; "
-            "expected a dual encoder such as CLIP or SigLIP"
-        )
-    return model, image_processor, tokenizer
+
+
+def _is_dual(model: Any) -> bool:
+    return hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
 
 
 def _card(name: str, found: Source, model: Any, image_processor: Any, tokenizer: Any) -> Card:
     context_length = _context_length(model, tokenizer)
+    settings = {
+        "dimension": _dimension(model, tokenizer, context_length),
+        "tokenizer": type(tokenizer).__name__,
+        "context_length": context_length,
+        "text_beyond_context": "cut",
+    }
+    return _card_of(name, found, model, image_processor, settings)
+
+
+def _image_card(name: str, found: Source, model: Any, image_processor: Any, pooling: str) -> Card:
+    if pooling not in POOLINGS:
+        raise ModelError(f"pooling: found {pooling!r}, expected {' or '.join(POOLINGS)}")
+    grey = Image.new("RGB", (64, 64), "grey")
+    with torch.inference_mode():
+        states = model(**_pixels(image_processor, [grey], model)).last_hidden_state
+    if states.ndim != 3:
+        raise ModelError(
+            f"{name}: a {type(model).__name__} gives no state for each token; expected a vision transformer"
+        )
+    return _card_of(name, found, model, image_processor, {"dimension": int(states.shape[-1]), "pooling": pooling})
+
+
+def _card_of(name: str, found: Source, model: Any, image_processor: Any, settings: dict[str, Any]) -> Card:
     return Card(
         kind="encoder",
         name=name,
         family=f"transformers/{type(model).__name__}",
         revision=found.revision,
         weights_sha256=hash_files(weight_files(found.name, [found.path]), found.path),
-        settings={
-            "dimension": _dimension(model, tokenizer, context_length),
+        settings=settings
+        | {
             "dtype": dtype_name(model.dtype),
             "preprocessing": _preprocessing(image_processor),
-            "tokenizer": type(tokenizer).__name__,
-            "context_length": context_length,
-            "text_beyond_context": "cut",
             "configuration_sha256": hash_files(configuration_files([found.path]), found.path),
         },
         notes={

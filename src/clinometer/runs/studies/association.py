@@ -47,12 +47,15 @@ def association_embeddings(run: Run, suite: AssociationSuite, encoder: str) -> A
         return np.stack(rows) if rows else np.zeros((0, width), np.float32)
 
     neutral_texts, attribute_texts = suite.neutral_texts(), suite.attribute_texts()
+    read = bool(texts)  # an encoder without a text tower has none
     return AssociationEmbeddings(
         encoder=encoder,
         neutral={name: stack(name) for name in neutral_texts},
         attribute={key: stack(*key) for key in attribute_texts},
-        neutral_texts={name: texts[text] for name, text in neutral_texts.items()},
-        attribute_texts={key: np.stack([texts[text] for text in each]) for key, each in attribute_texts.items()},
+        neutral_texts={name: texts[text] for name, text in neutral_texts.items() if read},
+        attribute_texts={
+            key: np.stack([texts[text] for text in each]) for key, each in attribute_texts.items() if read
+        },
     )
 
 

@@ -11,7 +11,7 @@ from clinometer.metrics import Design, EncoderEmbeddings, TargetDesign, delta_al
 from clinometer.runs.plan import Sample
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
-from clinometer.suites import LeaningSuite
+from clinometer.suites import Group, LeaningSuite
 
 
 def score_leaning(run: Run, resamples: int) -> Scored:

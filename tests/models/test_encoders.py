@@ -1,0 +1,157 @@
+"""Encoders of every kind that transformers has: dual towers of other families, and towers that see and do not read."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import transformers
+from PIL import Image
+
+import clinometer as cm
+from clinometer._torch import torch
+from clinometer.errors import ModelError
+from clinometer.models.transformers_clip import load
+from tests.builders import VISION, _text_config, tiny_tokenizer
+from tests.toys import Eye, Painter, toy_suite
+
+RNG = np.random.default_rng(0)
+PICTURES = [Image.fromarray(RNG.integers(0, 256, (40, 30, 3), np.uint8)) for _ in range(5)]
+TEXTS = ["a man", "an image of a very old firefighter"]
+
+
+def _siglip(path):
+    config = transformers.SiglipConfig(
+        text_config=_text_config(tiny_tokenizer(16)) | {"projection_size": 32}, vision_config=VISION
+    )
+    transformers.SiglipModel(config).save_pretrained(path)
+    transformers.SiglipImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(path)
+    tiny_tokenizer(16).save_pretrained(path)
+
+
+def _siglip2(path):
+    vision = VISION | {"num_patches": 16}
+    config = transformers.Siglip2Config(
+        text_config=_text_config(tiny_tokenizer(16)) | {"projection_size": 32}, vision_config=vision
+    )
+    transformers.Siglip2Model(config).save_pretrained(path)
+    transformers.Siglip2ImageProcessorPil(patch_size=8, max_num_patches=16).save_pretrained(path)
+    tiny_tokenizer(16).save_pretrained(path)
+
+
+def _clipseg(path):
+    config = transformers.CLIPSegConfig(
+        text_config=_text_config(tiny_tokenizer()), vision_config=VISION, projection_dim=16
+    )
+    transformers.CLIPSegModel(config).save_pretrained(path)
+    transformers.ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(path)
+    tiny_tokenizer().save_pretrained(path)
+
+
+def _dino(path):
+    config = transformers.Dinov2Config(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, image_size=28, patch_size=7
+    )
+    transformers.Dinov2Model(config).save_pretrained(path)
+    transformers.BitImageProcessorPil(
+        size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28}
+    ).save_pretrained(path)
+
+
+DUAL = {"siglip": _siglip, "siglip2": _siglip2, "clipseg": _clipseg}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """The directory of each encoder, with random weights."""
+    folder = tmp_path_factory.mktemp("encoders")
+    for name, make in {**DUAL, "dino": _dino}.items():
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            make(folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("name", [*DUAL, "dino"])
+def test_a_vector_does_not_depend_on_its_batch(saved, name):
+    encoder = load(str(saved / name), batch_size=2)
+    whole = encoder.encode_images(PICTURES)
+    alone = np.concatenate([encoder.encode_images([each]) for each in PICTURES])
+    assert whole.shape == (5, encoder.card.settings["dimension"])
+    assert np.abs(whole - alone).max() < 1e-5 * np.abs(whole).max()
+    assert np.ptp(whole, axis=0).max() > 0  # the picture matters
+    json.dumps(dataclasses.asdict(encoder.card))
+
+
+@pytest.mark.parametrize("name", DUAL)
+def test_the_two_towers_share_a_space(saved, name):
+    encoder = load(str(saved / name))
+    texts = encoder.encode_texts(TEXTS)
+    assert texts.shape == (2, encoder.encode_images(PICTURES[:1]).shape[1])
+    assert np.allclose(np.concatenate([encoder.encode_texts([each]) for each in TEXTS]), texts, atol=1e-5)
+    assert encoder.exceeds_context(TEXTS) == ([False, True] if encoder.context_length == 16 else [False, False])
+
+
+def test_siglip_2_is_given_what_belongs_to_its_pixels(saved):
+    """Images of variable size: the pixels alone would be embedded as one square."""
+    encoder = load(str(saved / "siglip2"))
+    model = transformers.Siglip2Model.from_pretrained(saved / "siglip2")
+    inputs = transformers.AutoImageProcessor.from_pretrained(saved / "siglip2", backend="pil")(
+        PICTURES, return_tensors="pt"
+    )
+    with torch.inference_mode():
+        expected = model.vision_model(
+            inputs["pixel_values"], inputs["pixel_attention_mask"], inputs["spatial_shapes"]
+        ).pooler_output
+    assert np.allclose(encoder.encode_images(PICTURES), expected.numpy(), atol=1e-5)
+
+
+def test_dino_is_its_first_token_or_their_mean(saved):
+    encoder = load(str(saved / "dino"))
+    model = transformers.Dinov2Model.from_pretrained(saved / "dino")
+    inputs = transformers.AutoImageProcessor.from_pretrained(saved / "dino", backend="pil")(
+        PICTURES, return_tensors="pt"
+    )
+    with torch.inference_mode():
+        states = model(**inputs).last_hidden_state
+    assert np.allclose(encoder.encode_images(PICTURES), states[:, 0].numpy(), atol=1e-5)
+    mean = load(str(saved / "dino"), pooling="mean")
+    assert np.allclose(mean.encode_images(PICTURES), states.mean(dim=1).numpy(), atol=1e-5)
+    assert mean.card.fingerprint != encoder.card.fingerprint
+    assert not hasattr(encoder, "encode_texts")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("dino", {"pooling": "max"}, "pooling: found 'max', expected cls or mean"),
+        ("siglip", {"pooling": "cls"}, "pooling applies to an encoder of images alone"),
+        ("siglip", {"batch_size": 0}, "batch_size: found 0"),
+    ],
+)
+def test_options_that_do_not_fit(saved, name, options, message):
+    with pytest.raises(ModelError, match=message):
+        load(str(saved / name), **options)
+
+
+def test_an_encoder_of_images_gives_what_it_can(saved, tmp_path):
+    run = cm.audit(
+        Painter(), toy_suite(target=3, attribute=2, concepts=2), tmp_path / "run", encoder=[Eye(), str(saved / "dino")]
+    )
+    rows = run.scores[(run.scores.metric == "mcas") & (run.scores.concept == "concept 0.20")]
+    own = rows[rows.encoder == "dino"].set_index("component")
+    assert np.isfinite(own.value["ii"])
+    for component in ("itp", "ita", "tt", "mcas"):
+        assert np.isnan(own.value[component])
+        assert own.reason[component] == "the encoder reads no text"
+    by_encoder = rows.set_index(["encoder", "component"]).value
+    assert by_encoder["mean", "mcas"] == by_encoder["eye", "mcas"]  # the mean is over encoders that give all four
+
+
+def test_an_encoder_of_images_alone(saved, tmp_path):
+    suite = toy_suite(target=3, attribute=2, concepts=2)
+    run = cm.audit(Painter(), suite, tmp_path / "run", encoder=str(saved / "dino"))
+    rows = run.scores[(run.scores.metric == "mcas") & (run.scores.encoder == "mean")]
+    assert rows[rows.component == "ii"].value.notna().all()
+    assert rows[rows.component == "mcas"].value.isna().all()
+    assert (rows[rows.component == "mcas"].reason == "the encoder reads no text").all()
