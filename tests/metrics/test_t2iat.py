@@ -211,12 +211,39 @@ def test_the_image_interval_is_as_wide_as_independent_draws_scatter():
         ]
         return dict(zip(("x", "x_a", "x_b", "y", "y_a", "y_b"), [*sets[0], *sets[1]], strict=True))
 
-    scatter = np.std([quick(sample()).statistic for _ in range(300)])
+    scatter = np.std([quick(sample(), method="sampled", permutations=1).statistic for _ in range(300)])
     widths = []
     for _ in range(15):
         found = differential_association(**sample(), resamples=600)
         widths.append(found.high - found.low)
     assert np.mean(widths) / (2 * 1.96 * scatter) == pytest.approx(1, abs=0.12)
+
+
+def test_the_prompt_interval_is_as_wide_as_new_prompts_scatter():
+    """Prompts and images drawn anew: the interval over prompts is about 2 × 1.96 standard deviations of S wide.
+
+    Resampling the images of resampled prompts too would make it wider, by the images' share of the variance.
+    """
+    rng = np.random.default_rng(9)
+
+    def sample():
+        def concept():
+            owns = rng.normal(size=(14, DIM)) * 0.4 + 1
+            leans = 0.15 * rng.normal(size=14)
+            return [
+                [own + (side + (lean if side == 0 else 0)) * np.eye(DIM)[0] + 0.6 * rng.normal(size=(3, DIM))
+                 for own, lean in zip(owns, leans, strict=True)]
+                for side in (0, 1, -1)
+            ]  # fmt: skip
+
+        return dict(zip(("x", "x_a", "x_b", "y", "y_a", "y_b"), [*concept(), *concept()], strict=True))
+
+    scatter = np.std([quick(sample(), method="sampled", permutations=1).statistic for _ in range(250)])
+    widths = []
+    for _ in range(15):
+        found = differential_association(**sample(), resamples=400, method="sampled", permutations=1)
+        widths.append(found.stimulus_high - found.stimulus_low)
+    assert np.mean(widths) / (2 * 1.96 * scatter) == pytest.approx(1, abs=0.15)
 
 
 def test_one_image_in_a_prompt_leaves_the_number_and_loses_its_interval():

