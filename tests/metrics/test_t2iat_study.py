@@ -195,6 +195,16 @@ def test_an_encoder_that_reads_no_text_has_no_arrow_and_says_so():
     assert np.isfinite(row(found, "association", "mean", concept="r1").value)
 
 
+def test_both_ends_of_a_mean_arrow_are_seen_by_the_encoders_that_read_text():
+    blind = replace(embeddings(2, encoder="blind"), neutral_texts={}, attribute_texts={})
+    found = study([embeddings(1, encoder="one"), blind])
+    for part in ("text", "image", "change"):
+        mean, one = (row(found, "amplification", part, encoder, concept="g1") for encoder in ("mean", "one"))
+        assert mean.value == pytest.approx(one.value)
+    parts = [row(found, "association", "mean", encoder, concept="g1").value for encoder in ("mean", "one", "blind")]
+    assert parts[0] == pytest.approx((parts[1] + parts[2]) / 2)
+
+
 def test_no_row_is_undefined_without_a_reason():
     held = embeddings(n=1)
     for score in study([held]).scores:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Any
 
@@ -69,14 +69,25 @@ def stimulus_cosines(embeddings: AssociationEmbeddings, stimulus: str, a: str, b
 
 
 def average_stimulus(cosines: Sequence[StimulusCosines]) -> StimulusCosines:
-    """Cosines averaged over encoders; texts over those that read text."""
-    reading = [each for each in cosines if each.text_a.size] or list(cosines[:1])
+    """Cosines averaged over encoders, all of which read text, or none."""
     return StimulusCosines(
-        np.mean([each.image_a for each in cosines], axis=0),
-        np.mean([each.image_b for each in cosines], axis=0),
-        np.mean([each.text_a for each in reading], axis=0),
-        np.mean([each.text_b for each in reading], axis=0),
+        *(
+            np.mean([getattr(each, part) for each in cosines], axis=0)
+            for part in ("image_a", "image_b", "text_a", "text_b")
+        )
     )
+
+
+def reading(cosines: Sequence[StimulusCosines]) -> list[StimulusCosines]:
+    """Those of the encoders that read text; all of them, without their texts, where none does."""
+    held = [each for each in cosines if each.text_a.size]
+    return held or [images_only(each) for each in cosines]
+
+
+def images_only(cosines: StimulusCosines) -> StimulusCosines:
+    """The same without texts."""
+    nothing = np.zeros((1, 0))
+    return replace(cosines, text_a=nothing, text_b=nothing)
 
 
 def _cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:

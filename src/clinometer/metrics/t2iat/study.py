@@ -22,11 +22,13 @@ from clinometer.metrics.t2iat.stimuli import (
     density,
     distribution_rows,
     image_estimate,
+    images_only,
+    reading,
     stimulus_cosines,
     text_estimate,
 )
 from clinometer.metrics.t2iat.welch import Estimate
-from clinometer.metrics.verdict import verdict
+from clinometer.metrics.verdict import judge_family
 from clinometer.stats.bootstrap import percentile_interval
 from clinometer.stats.multiplicity import benjamini_hochberg
 
@@ -46,11 +48,15 @@ class AssociationStudy:
 
 @dataclass(frozen=True)
 class _View:
-    """One encoder, or the average of all."""
+    """One encoder, or the average of all.
+
+    ``arrows`` are averaged over the encoders that read text: an arrow's two ends must be seen by the same ones.
+    """
 
     encoder: str
     sets: dict[str, list[PromptSet]]
     stimuli: dict[str, StimulusCosines]
+    arrows: dict[str, StimulusCosines]
 
 
 def association_study(
@@ -83,20 +89,21 @@ def _rows(view: _View, design: AssociationDesign, n_resamples: int, seed: int) -
 
 def _views(embeddings: Sequence[AssociationEmbeddings], design: AssociationDesign) -> list[_View]:
     names = [name for stimuli in design.concepts.values() for name in stimuli]
-    single = [
-        _View(
-            each.encoder,
-            {concept: [_prompt_set(each, design, concept)] for concept in design.concepts},
-            {name: stimulus_cosines(each, name, design.a, design.b) for name in names},
-        )
-        for each in embeddings
-    ]
+    single = [_view(each, design, names) for each in embeddings]
+    seen = {name: [view.stimuli[name] for view in single] for name in names}
     mean = _View(
         "mean",
         {concept: [view.sets[concept][0] for view in single] for concept in design.concepts},
-        {name: average_stimulus([view.stimuli[name] for view in single]) for name in names},
+        {name: average_stimulus([images_only(each) for each in held]) for name, held in seen.items()},
+        {name: average_stimulus(reading(held)) for name, held in seen.items()},
     )
     return [mean, *single]
+
+
+def _view(embeddings: AssociationEmbeddings, design: AssociationDesign, names: Sequence[str]) -> _View:
+    stimuli = {name: stimulus_cosines(embeddings, name, design.a, design.b) for name in names}
+    sets = {concept: [_prompt_set(embeddings, design, concept)] for concept in design.concepts}
+    return _View(embeddings.encoder, sets, stimuli, stimuli)
 
 
 def _prompt_set(embeddings: AssociationEmbeddings, design: AssociationDesign, concept: str) -> PromptSet:
@@ -227,7 +234,7 @@ def _amplification(view: _View, design: AssociationDesign, seed: int) -> list[Sc
     rows: list[Score] = []
     arrows: dict[str, list[tuple[Estimate, Estimate]]] = {}
     for category, name in _named(design):
-        cosines = view.stimuli[name]
+        cosines = view.arrows[name]
         head, tail = image_estimate(cosines, design), text_estimate(cosines, design)
         arrows.setdefault(category, []).append((head, tail))
         rows += amplification_rows(head, tail, **_about(view, category, name))
@@ -275,13 +282,17 @@ def _judged(rows: Sequence[Score], design: AssociationDesign) -> list[Score]:
         ("t2iat", "differential_association"): lambda row: (row.stimulus_low, row.stimulus_high),
         ("association", "mean"): lambda row: (row.low, row.high),
     }
-    found = []
-    for row in rows:
-        ends = judge.get((row.metric, row.component))
-        if ends is None or not row.family:
-            found.append(row)
+    found = list(rows)
+    families = {(row.metric, row.component, row.encoder, row.family) for row in rows if row.family}
+    for metric, component, encoder, family in sorted(families):
+        ends = judge.get((metric, component))
+        if ends is None:
             continue
-        low, high = ends(row)
-        words = verdict(value=row.value, low=low, high=high, q=row.q, a=design.a, b=design.b, margin=design.margin)
-        found.append(replace(row, verdict=words))
+        places = [
+            i for i, row in enumerate(rows)
+            if (row.metric, row.component, row.encoder, row.family) == (metric, component, encoder, family)
+        ]  # fmt: skip
+        judged = judge_family([rows[i] for i in places], a=design.a, b=design.b, margin=design.margin, ends=ends)
+        for i, row in zip(places, judged, strict=True):
+            found[i] = row
     return found
