@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import nan
+from math import isnan, nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clinometer.metrics import verdict
-from clinometer.metrics.verdict import BALANCED, NOT_MEASURED, UNDECIDED
+from clinometer.metrics import Score, verdict
+from clinometer.metrics.verdict import BALANCED, NOT_MEASURED, UNDECIDED, judge_family
 
 
 def judge(value: float, low: float, high: float, q: float = 0.01, margin: float | None = 0.05) -> str:
@@ -54,3 +54,34 @@ def test_mirroring_the_score_mirrors_the_words(value, half, q, margin):
 def test_a_wider_interval_never_decides_more(value, half, q, margin):
     if judge(value, value - half, value + half, q, margin) == UNDECIDED:
         assert judge(value, value - 2 * half - 0.01, value + 2 * half + 0.01, q, margin) == UNDECIDED
+
+
+def row(value: float, half: float, q: float = 0.5) -> Score:
+    return Score(metric="m", component="c", value=value, low=value - half, high=value + half, q=q, n_target=20)
+
+
+def test_a_family_is_judged_by_its_corrected_equivalence_tests():
+    rows = [row(0.0, 0.02), row(0.0, 0.02), row(0.03, 0.04), row(0.4, 0.05, q=0.001)]
+    judged = judge_family(rows, a="men", b="women", margin=0.05)
+    assert [each.verdict for each in judged] == [BALANCED, BALANCED, UNDECIDED, "leans to men"]
+    assert all(each.q_equivalence >= each.p_equivalence for each in judged)
+    assert [each.n_decide > 20 for each in judged] == [False, False, True, False]
+
+
+def test_without_a_margin_nothing_is_shown_balanced():
+    (judged,) = judge_family([row(0.0, 0.001)], a="men", b="women")
+    assert judged.verdict == UNDECIDED
+    assert isnan(judged.p_equivalence)
+    assert judged.n_decide == 0  # an estimate of exactly 0 leans with no number of images
+
+
+def test_the_images_that_would_decide_follow_from_the_interval():
+    (judged,) = judge_family([row(0.1, 0.2)], a="men", b="women")
+    assert judged.n_decide == 80  # half as wide an interval takes four times the images
+
+
+@given(st.lists(st.tuples(st.floats(-0.2, 0.2), st.floats(0.001, 0.2)), min_size=1, max_size=8))
+def test_judging_does_not_depend_on_order(cases):
+    forth = judge_family([row(*case) for case in cases], a="men", b="women", margin=0.05)
+    back = judge_family([row(*case) for case in cases[::-1]], a="men", b="women", margin=0.05)
+    assert forth == back[::-1]

@@ -103,7 +103,7 @@ def _verdict(row: dict[str, Any]) -> str:
         return f"leans to {label}"
     if nearest > 0:
         return f"leans slightly to {label}"
-    return "balanced within margin" if max(-row["low"], row["high"]) < 0.05 else "undecided"
+    return "shown balanced within margin" if max(-row["low"], row["high"]) < 0.05 else "undecided"
 
 
 def _internal_rows(rng: np.random.Generator, lean: float, where: dict[str, Any]) -> Iterator[dict[str, Any]]:

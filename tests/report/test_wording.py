@@ -37,7 +37,7 @@ def test_listed(items, written):
         ("leans to man", 0.2, "a", "leans to men"),
         ("leans slightly to man", 0.2, "a", "leans slightly to men"),
         ("leans to woman", -0.2, "b", "leans to women"),
-        ("balanced within margin", 0.01, "balanced", "is shown balanced between men and women"),
+        ("shown balanced within margin", 0.01, "balanced", "is shown balanced between men and women"),
         ("undecided", 0.1, "undecided", "is undecided"),
         ("not measured", 0.1, "unmeasured", "has no verdict"),
         ("leans to man", nan, "unmeasured", "has no verdict"),

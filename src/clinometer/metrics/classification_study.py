@@ -12,7 +12,7 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.classification import decide, image_associations
 from clinometer.metrics.records import Score
-from clinometer.metrics.verdict import verdict
+from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import PermutationTest, permute_labels
@@ -183,11 +183,7 @@ class _Study:
                 test = self._test(each, {g: image_associations(self.wins(g, n)) for g in self.errors})
                 rows.append(self._tested("differential", n, each, self.differential(each, n), test))
             for each, row in zip(self.design.contrasts, _with_q(rows, f"contrasts at {n}"), strict=True):
-                words = verdict(
-                    value=row.value, low=row.low, high=row.high, q=row.q, a=each.name_x, b=each.name_y,
-                    margin=self.design.margin,
-                )  # fmt: skip
-                yield replace(row, verdict=words)
+                yield from judge_family([row], a=each.name_x, b=each.name_y, margin=self.design.margin)
 
     def amplifications(self) -> Iterator[Score]:
         fewest, most = self.design.noise_samples[0], self.design.noise_samples[-1]

@@ -35,6 +35,10 @@ class Score:
         for scores that are non-negative by construction.
     n_target, n_a, n_b : images (or texts) in the target and in the two attribute sets.
     flag : ``"unstable"`` or empty.
+    p_equivalence, q_equivalence : of two one-sided tests that |value| is below the suite's margin, where it names one;
+        q corrects within the same rows.
+    n_decide : where undecided, the images (as ``n_target``) that would decide if the estimate stood and all sets grew
+        alike; 0 where no number would, or it is not asked.
     verdict : one of the sentences of :mod:`clinometer.metrics.verdict`, in the rows that decide.
     reason : why the value, the interval or the p-value is missing.
     """
@@ -63,5 +67,8 @@ class Score:
     n_a: int = 0
     n_b: int = 0
     flag: str = ""
+    p_equivalence: float = nan
+    q_equivalence: float = nan
+    n_decide: int = 0
     verdict: str = ""
     reason: str = ""

@@ -1,12 +1,13 @@
-"""Verdicts: the words for a score with an interval and a q-value, defined once.
+"""Verdicts: the words for a score with an interval and its tests, defined once.
 
-==========================  ==============================================================================
-``balanced within margin``  the 95 % interval lies inside ±margin (the suite must name a margin)
-``leans to G``              the interval excludes 0 and q ≤ 0.05
-``leans slightly to G``     the same, but the estimate is smaller than the margin
-``undecided``               none of these: more images would tell
-``not measured``            there is no estimate, or no interval or q-value to judge it by
-==========================  ==============================================================================
+================================  ========================================================================
+``shown balanced within margin``  two one-sided tests show |θ| < margin: q of equivalence ≤ 0.05 (the suite
+                                  must name a margin); without such a test, the 95 % interval lies inside
+``leans to G``                    the interval excludes 0 and q ≤ 0.05
+``leans slightly to G``           the same, but the estimate is smaller than the margin
+``undecided``                     none of these; ``n_decide`` of the row says how many images would tell
+``not measured``                  there is no estimate, or no interval or q-value to judge it by
+================================  ========================================================================
 
 The order is the precedence. A leaning that is certain and yet inside the margin counts as balanced: the
 margin is the size below which a suite calls a leaning none.
@@ -14,9 +15,17 @@ margin is the size below which a suite calls a leaning none.
 
 from __future__ import annotations
 
-from math import isnan
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import isnan, nan
 
-BALANCED = "balanced within margin"
+import numpy as np
+
+from clinometer.metrics.records import Score
+from clinometer.stats.equivalence import equivalence_p_value, images_to_decide, standard_error_of
+from clinometer.stats.multiplicity import benjamini_hochberg
+
+BALANCED = "shown balanced within margin"
 UNDECIDED = "undecided"
 NOT_MEASURED = "not measured"
 
@@ -24,19 +33,64 @@ LEVEL = 0.05
 """Largest q-value that counts."""
 
 
-def verdict(*, value: float, low: float, high: float, q: float, a: str, b: str, margin: float | None = None) -> str:
+def verdict(
+    *,
+    value: float,
+    low: float,
+    high: float,
+    q: float,
+    a: str,
+    b: str,
+    margin: float | None = None,
+    q_equivalence: float = nan,
+) -> str:
     """Judge a signed score, positive towards group ``a``, in the words of the table above.
 
     >>> verdict(value=0.2, low=0.1, high=0.3, q=0.001, a="men", b="women", margin=0.05)
     'leans to men'
     >>> verdict(value=-0.01, low=-0.03, high=0.02, q=0.4, a="men", b="women", margin=0.05)
-    'balanced within margin'
+    'shown balanced within margin'
     """
     if any(map(isnan, (value, low, high, q))):
         return NOT_MEASURED
-    if margin is not None and -margin < low and high < margin:
-        return BALANCED
+    if margin is not None:
+        inside = -margin < low and high < margin
+        if inside if isnan(q_equivalence) else q_equivalence <= LEVEL:
+            return BALANCED
     if low <= 0 <= high or q > LEVEL:
         return UNDECIDED
     slightly = margin is not None and abs(value) < margin
     return f"leans {'slightly ' if slightly else ''}to {a if value > 0 else b}"
+
+
+def judge_family(
+    rows: Sequence[Score],
+    *,
+    a: str,
+    b: str,
+    margin: float | None = None,
+    ends: Callable[[Score], tuple[float, float]] = lambda row: (row.low, row.high),
+) -> list[Score]:
+    """Give every row of one family its verdict, its equivalence test and the images that would decide it.
+
+    The equivalence tests are a family of their own, with Benjamini–Hochberg q-values. ``ends`` chooses the 95 %
+    interval that is judged; its width stands for the standard error.
+    """
+    errors = [standard_error_of(*ends(row)) for row in rows]
+    p_values = np.full(len(rows), nan)
+    if margin is not None:
+        p_values = np.array(
+            [equivalence_p_value(row.value, error, margin) for row, error in zip(rows, errors, strict=True)]
+        )
+    q_values = benjamini_hochberg(p_values)
+    judged = []
+    for row, error, p, q in zip(rows, errors, p_values, q_values, strict=True):
+        low, high = ends(row)
+        words = verdict(
+            value=row.value, low=low, high=high, q=row.q, a=a, b=b, margin=margin, q_equivalence=float(q)
+        )  # fmt: skip
+        needed = images_to_decide(row.n_target, row.value, error, margin) if words == UNDECIDED else 0
+        judged.append(
+            replace(row, verdict=words, p_equivalence=float(p), q_equivalence=float(q), n_decide=needed)
+        )  # fmt: skip
+    return judged

@@ -116,7 +116,7 @@ def lean_of(row: Row | None) -> Lean:
         return "a" if row.value > 0 else "b"
     if row.verdict == "undecided":
         return "undecided"
-    return "balanced" if row.verdict.startswith("balanced") else "unmeasured"
+    return "balanced" if "balanced" in row.verdict else "unmeasured"
 
 
 def verdict_words(row: Row, *, label_a: str, label_b: str) -> str:
@@ -131,6 +131,15 @@ def verdict_words(row: Row, *, label_a: str, label_b: str) -> str:
     if lean == "balanced":
         return f"is shown balanced between {label_a} and {label_b}"
     return "is undecided" if lean == "undecided" else "has no verdict"
+
+
+def needed(row: Row) -> str:
+    """Say how many images would decide an undecided score: "about 70 images a concept would decide"."""
+    if row.n_decide <= 0:
+        return ""
+    places = max(0, len(str(row.n_decide)) - 2)
+    rounded = -(-row.n_decide // 10**places) * 10**places  # two figures, upwards: it is an estimate
+    return f"about {rounded:,} images a concept would decide, if the estimate stands"
 
 
 def share_words(share: Row | None, label_a: str, label_b: str) -> str:

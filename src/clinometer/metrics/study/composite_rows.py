@@ -21,7 +21,7 @@ from clinometer.metrics.study.estimates import Estimate, Replicates, estimate
 from clinometer.metrics.study.reasons import ZERO_TT
 from clinometer.metrics.study.rows import Basis, target_row, with_q_values
 from clinometer.metrics.study.views import View
-from clinometer.metrics.verdict import verdict
+from clinometer.metrics.verdict import judge_family
 from clinometer.stats.permutation import PermutationTest
 from clinometer.stats.ratio import RatioInterval, fieller_interval
 
@@ -46,7 +46,9 @@ def mcas_rows(study: Study, view: View) -> list[Score]:
             for t in study.target_numbers
         ]  # fmt: skip
         rows += with_q_values(family, f"mcas: {component} over {len(family)} targets")
-    return [_judged(study, row) if (row.component, row.encoder) == ("mcas", "mean") else row for row in rows]
+    judged = [row for row in rows if (row.component, row.encoder) == ("mcas", "mean")]
+    rest = [row for row in rows if (row.component, row.encoder) != ("mcas", "mean")]
+    return rest + judge_family(judged, a=study.design.a, b=study.design.b, margin=study.design.margin)
 
 
 def internal_bias_rows(study: Study, view: View) -> list[Score]:
@@ -172,16 +174,3 @@ def _what_is_permuted(study: Study, component: str) -> str:
     if component == "mcas":
         return f"{images} and of {words}"
     return images if component in ("ii", "itp") else words
-
-
-def _judged(study: Study, row: Score) -> Score:
-    words = verdict(
-        value=row.value,
-        low=row.low,
-        high=row.high,
-        q=row.q,
-        a=study.design.a,
-        b=study.design.b,
-        margin=study.design.margin,
-    )
-    return replace(row, verdict=words)

@@ -125,7 +125,7 @@ def _test_rows(view: _View, design: AssociationDesign, n_resamples: int, seed: i
 
 
 def _rows_of(found: DifferentialAssociation, test: DesignedTest, encoder: str) -> list[Score]:
-    left_out = f"{found.left_out} prompts without images are left out" if found.left_out else ""
+    left_out = f"left out for want of images: {found.left_out} of the prompts" if found.left_out else ""
     about: dict[str, Any] = {
         "metric": "t2iat",
         "concept": test.name,

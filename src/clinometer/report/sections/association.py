@@ -110,7 +110,7 @@ def association_verdicts(view: AssociationView) -> dict[str, Any]:
     headings = {
         "a": (f"Leans to {view.label_a}", ""),
         "b": (f"Leans to {view.label_b}", ""),
-        "balanced": ("Shown balanced", f"The whole interval lies within ±{margin:g}." if margin else ""),
+        "balanced": ("Shown balanced", f"Tests show it to be within ±{margin:g}." if margin else ""),
         "undecided": ("Undecided", "The images do not tell. More of them, or more prompts, would."),
         "unmeasured": ("Not measured", ""),
     }

@@ -39,8 +39,8 @@ def finding(view: EditingView) -> str:
     more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
     points = f"{abs(100 * row.value):.0f} percentage points"
     return (
-        f"Edited into the professions \u201c{row.category}\u201d at {row.setting}, a portrait of a {more} comes to read "
-        f"as a {fewer} {points} more often than the other way round."
+        f"Edited into the professions \u201c{row.category}\u201d at {row.setting}, a portrait of a {more} comes to "
+        f"read as a {fewer} {points} more often than the other way round."
     )
 
 

@@ -30,7 +30,7 @@ def verdicts(view: LeaningView) -> dict[str, Any]:
 
 def _margin_words(view: LeaningView) -> str:
     margin = view.suite.margin
-    return f"The whole interval lies within \N{PLUS-MINUS SIGN}{margin:g}." if margin else ""
+    return f"Tests show the score to be within \N{PLUS-MINUS SIGN}{margin:g}." if margin else ""
 
 
 def _items(view: LeaningView, lean: str) -> list[dict[str, str]]:
@@ -50,5 +50,5 @@ def _item(view: LeaningView, concept: Concept) -> dict[str, str]:
         "value": wording.signed(row.value, view.digits),
         "interval": wording.interval(row.low, row.high, view.digits),
         "images": wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b),
-        "reason": row.reason if not row.has_interval else "",
+        "reason": row.reason if not row.has_interval else wording.needed(row),
     }
