@@ -161,6 +161,15 @@ def test_strata_keep_a_confounder_fixed():
     assert permute_labels(values, labels, strata=strata, rng=rng).p_value[0] > 0.05
 
 
+def test_a_stratum_that_lost_a_side_has_one_labelling():
+    """All images of one prompt were refused: its match stays where it is."""
+    values, labels = np.array([[1.0, 2.0, 4.0, 8.0, 16.0]]), np.array([True, True, False, False, False])
+    strata = np.array([0, 0, 0, 0, 1])
+    test = permute_labels(values, labels, strata=strata)
+    assert test.n_splits == 6
+    assert test.p_value[0] == brute_force(values[0], labels, strata, "two-sided")
+
+
 def test_blocks_add_their_differences():
     rng = np.random.default_rng(0)
     images, words = rng.normal(size=(1, 6)), rng.normal(size=(1, 4))

@@ -7,10 +7,15 @@ from typing import Annotated, Any
 import typer
 
 PANEL = "Options of diffusers models"
+SERVERS = "Options of models behind OpenAI's images API"
 
 
 def _option(*names: str, help: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=PANEL, **more)
+
+
+def _paid(*names: str, help: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=SERVERS, **more)
 
 
 HeightOption = Annotated[int | None, _option(help="Height in pixels. [default: the model's]")]
@@ -30,8 +35,14 @@ VaeTilingOption = Annotated[bool, _option("--vae-tiling", help="Decode large ima
 TrustRemoteCodeOption = Annotated[
     str | None, _option(help="The model's own name, if the code in its repository may run.")
 ]
+PriceOption = Annotated[float | None, _paid(help="What one image costs at these settings, by the server's list.")]
+BudgetOption = Annotated[float | None, _paid(help="What drawing may cost in all; checked before the first request.")]
+BaseUrlOption = Annotated[str | None, _paid(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")]
+QualityOption = Annotated[str | None, _paid(help="As the server names it.")]
+ConcurrencyOption = Annotated[int | None, _paid(min=1, help="Requests at once. [default: 4]")]
+PaceOption = Annotated[float | None, _paid(help="The pace. [default: the server's]")]
 
 
 def given(**options: Any) -> dict[str, Any]:
     """Keep the options that the user gave."""
-    return {name: value for name, value in options.items() if value not in (None, False)}
+    return {name: value for name, value in options.items() if value is not None and value is not False}

@@ -211,7 +211,7 @@ def sample_memberships(
 
 def _subsets(n: int, size: int) -> np.ndarray:
     """All subsets of the given size, as (C(n, size) × n) 0/1 rows."""
-    chosen = np.array(list(combinations(range(n), size)), int).reshape(-1, size)
+    chosen = np.array(list(combinations(range(n), size)), int).reshape(math.comb(n, size), size)
     members = np.zeros((len(chosen), n), bool)
     np.put_along_axis(members, chosen, True, axis=1)
     return members

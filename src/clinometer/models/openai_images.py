@@ -1,0 +1,270 @@
+"""Images from a server that speaks OpenAI's images API: OpenAI itself, and the many others that do.
+
+The official client does the talking: it keeps connections, waits as a 429 or a 5xx asks it to, and tries again with
+growing pauses. What is added here is what an audit needs: several requests at once, a pace, an outcome with a reason
+for every image, and a price known before a cent is spent.
+
+The key comes from the environment (``OPENAI_API_KEY``) and goes nowhere else: not into the card, not into a reason.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import threading
+import urllib.request
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from time import monotonic, perf_counter, sleep
+from typing import Any
+from urllib.parse import urlsplit
+
+from clinometer.errors import ModelError
+from clinometer.models.images import decode_image
+from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
+from clinometer.models.weights import describe
+
+KEY = "OPENAI_API_KEY"
+REFUSALS = ("content_policy_violation", "moderation_blocked", "content_filter", "safety")
+"""Words in the code or type of an error that mean: the prompt or the picture is not allowed."""
+
+PART = 8
+"""Images of a part: what is lost, at most, when a run is stopped between two parts."""
+
+MOST_BYTES = 64_000_000
+
+
+class OpenAIImages:
+    """Draws images by asking a server, one image a request.
+
+    Parameters
+    ----------
+    client : the official client.
+    card : what it is.
+    arguments : further arguments of every request: model, size, quality.
+    price_per_image : in any one currency; 0 for a server of one's own.
+    concurrency : requests under way at once.
+    requests_per_minute : the pace; None leaves it to the server's 429.
+    send_seed : put each image's seed into the request, for servers that take one.
+    secret : what no message may repeat.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        card: Card,
+        *,
+        arguments: dict[str, Any],
+        price_per_image: float,
+        concurrency: int = 4,
+        requests_per_minute: float | None = None,
+        send_seed: bool = False,
+        secret: str = "",
+    ) -> None:
+        self.card = card
+        self.batch_size = PART
+        self.price_per_image = price_per_image
+        self._client = client
+        self._arguments = arguments
+        self._concurrency = concurrency
+        self._pace = Pace(requests_per_minute)
+        self._send_seed = send_seed
+        self._secret = secret
+
+    def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
+        """Yield a result for each request, as they come; at most ``concurrency`` are under way.
+
+        A refusal is an answer: its status is "refused", with the server's reason. What stays impossible after the
+        client's own attempts is "failed".
+
+        Raises
+        ------
+        ModelError
+            The server takes none of the requests: the key, the model's name, a setting, or the account's quota.
+        """
+        source = iter(requests)
+        pool = ThreadPoolExecutor(self._concurrency)
+        try:
+            under_way = {pool.submit(self._draw, each) for each in islice(source, self._concurrency)}
+            while under_way:
+                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                under_way |= {pool.submit(self._draw, each) for each in islice(source, len(done))}
+                yield from _results(done)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _draw(self, request: GenerationRequest) -> GenerationResult:
+        import openai
+
+        started = perf_counter()
+        self._pace.wait()
+        extra = {"extra_body": {"seed": request.seed}} if self._send_seed else {}
+        try:
+            answer = self._client.images.generate(prompt=request.prompt, n=1, **self._arguments, **extra)
+            result = self._received(request, answer)
+        except (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError) as error:
+            if not _is_refusal(error):
+                raise ModelError(f"{self.card.name}: {self._said(error)}") from None
+            result = GenerationResult(request.id, "refused", None, self._said(error))
+        except (openai.AuthenticationError, openai.NotFoundError) as error:
+            raise ModelError(f"{self.card.name}: {self._said(error)}; check {KEY} and the model's name") from None
+        except openai.RateLimitError as error:
+            if error.code == "insufficient_quota":
+                raise ModelError(f"{self.card.name}: {self._said(error)}; add credit and run it again") from None
+            result = GenerationResult(request.id, "failed", None, self._said(error))
+        except Exception as error:  # a closed connection, a timeout, a malformed answer: many kinds
+            result = GenerationResult(request.id, "failed", None, self._said(error))
+        return GenerationResult(request.id, result.status, result.image, result.reason, perf_counter() - started)
+
+    def _received(self, request: GenerationRequest, answer: Any) -> GenerationResult:
+        """Decode the one image of an answer; the prompt that the server drew instead, if it says so, is kept."""
+        data = getattr(answer, "data", None)
+        if not data:
+            return GenerationResult(request.id, "failed", None, "malformed answer: it holds no image")
+        decoded = decode_image(_bytes_of(data[0]))
+        revised = getattr(data[0], "revised_prompt", None)
+        reason = decoded.reason or (f"the server drew: {revised}" if revised and revised != request.prompt else None)
+        return GenerationResult(request.id, decoded.status, decoded.image, reason)
+
+    def _said(self, error: Exception) -> str:
+        """An error in one line, without the key."""
+        body = getattr(error, "body", None)
+        message = body.get("message") if isinstance(body, dict) else None
+        code = getattr(error, "code", None)
+        text = f"{code}: {message}" if code and message else str(message or describe(error))
+        text = " ".join(text.split())[:300]
+        return text.replace(self._secret, "…") if self._secret else text
+
+
+class Pace:
+    """Spaces calls evenly over threads: each takes the next free moment and sleeps until it comes."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._seconds = 60 / per_minute if per_minute else 0.0
+        self._next = monotonic()
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Sleep until this call's moment."""
+        with self._lock:
+            moment = max(self._next, monotonic())
+            self._next = moment + self._seconds
+        sleep(max(0.0, moment - monotonic()))
+
+
+def load(
+    source: str,
+    *,
+    price: float | None = None,
+    base_url: str | None = None,
+    height: int | None = None,
+    width: int | None = None,
+    quality: str | None = None,
+    style: str | None = None,
+    concurrency: int = 4,
+    requests_per_minute: float | None = None,
+    retries: int = 6,
+    timeout: float = 180.0,
+    send_seed: bool = False,
+    device: str | None = None,
+    name: str | None = None,
+) -> OpenAIImages:
+    """Connect to a server for images of the model ``source``, such as ``dall-e-3`` or ``gpt-image-1``.
+
+    Parameters
+    ----------
+    price : of one image at these settings, from the server's price list; 0 for a server of one's own.
+    base_url : the server; None is OpenAI's own, or ``OPENAI_BASE_URL``.
+    height, width : in pixels, both or none; None is the server's default.
+    quality, style : as the server names them.
+    concurrency, requests_per_minute : how fast to ask.
+    retries, timeout : attempts after the first, with growing pauses; seconds for each.
+    send_seed : put each image's seed into the request. OpenAI takes none, so its images cannot be repeated.
+    device : no meaning here; the server has its own.
+    name : the name in the card.
+
+    Raises
+    ------
+    ModelError
+        The package openai, the key or the price is missing, or a setting does not fit.
+    """
+    client, secret = _client(base_url, retries, timeout)
+    if not source:
+        raise ModelError("openai: no model named; write openai:MODEL, such as openai:gpt-image-1")
+    if price is None or price < 0:
+        raise ModelError(
+            f"price: found {price}, expected what one image costs at these settings; look it up in the server's price "
+            "list and give --price (0 for a server of your own)"
+        )
+    if (height is None) != (width is None):
+        raise ModelError("height and width: found one of them, expected both or none")
+    if concurrency < 1 or retries < 0:
+        raise ModelError(f"concurrency {concurrency}, retries {retries}: expected 1 or more, 0 or more")
+    size = None if height is None else f"{width}x{height}"
+    asked = {"model": source, "size": size, "quality": quality, "style": style}
+    arguments = {key: value for key, value in asked.items() if value is not None}
+    if source.startswith("dall-e"):
+        arguments["response_format"] = "b64_json"  # newer models answer with it and refuse to be asked for it
+    card = Card(
+        kind="generator",
+        name=name or source,
+        family="openai-images/1",
+        settings=arguments | {"server": urlsplit(str(client.base_url)).hostname, "seed_sent": send_seed},
+        notes={"price_per_image": price},
+    )
+    return OpenAIImages(
+        client,
+        card,
+        arguments=arguments,
+        price_per_image=price,
+        concurrency=concurrency,
+        requests_per_minute=requests_per_minute,
+        send_seed=send_seed,
+        secret=secret,
+    )
+
+
+def _client(base_url: str | None, retries: int, timeout: float) -> tuple[Any, str]:
+    try:
+        import openai
+    except ImportError as error:
+        raise ModelError("the package openai is not installed; install it with `pip install openai`") from error
+    own_server = base_url or os.environ.get("OPENAI_BASE_URL")
+    key = os.environ.get(KEY, "")
+    if not key and not own_server:
+        raise ModelError(f"no key: set {KEY} in the environment; it is read from nowhere else and written nowhere")
+    client = openai.OpenAI(api_key=key or "none", base_url=base_url or None, max_retries=retries, timeout=timeout)
+    return client, key
+
+
+def _is_refusal(error: Any) -> bool:
+    body = error.body if isinstance(error.body, dict) else {}
+    told = " ".join(str(each) for each in (error.code, error.type, body.get("innererror", "")))
+    return any(word in told for word in REFUSALS)
+
+
+def _bytes_of(image: Any) -> bytes:
+    """The file of an image that came as base64, or as the address where it lies."""
+    if image.b64_json:
+        try:
+            return base64.b64decode(image.b64_json, validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"malformed answer: {error}") from error
+    if urlsplit(image.url or "").scheme not in ("http", "https"):
+        raise ValueError("malformed answer: neither an image nor its address")
+    with urllib.request.urlopen(image.url, timeout=60) as answer:
+        return bytes(answer.read(MOST_BYTES))
+
+
+def _results(done: Iterable[Future[GenerationResult]]) -> Iterator[GenerationResult]:
+    """Results of finished requests; where one ended the run, those beside it are given first: they were paid for."""
+    ended = None
+    for future in done:
+        if future.exception() is None:
+            yield future.result()
+        else:
+            ended = future.exception()
+    if ended is not None:
+        raise ended

@@ -1,0 +1,103 @@
+"""A local server that speaks OpenAI's images API, well or badly as a test asks it to."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tests.toys import paint
+
+Answer = tuple[int, dict[str, Any] | bytes, dict[str, str]]
+
+
+class ImageServer:
+    """Answers every request by ``behaviour(number, asked)``: a status, a body and headers, or None to hang up.
+
+    ``asked`` is what each request brought along: its body, and the key under "key".
+    """
+
+    def __init__(self, behaviour: Callable[[int, dict[str, Any]], Answer | None] | None = None) -> None:
+        self.behaviour = behaviour or (lambda number, asked: drawn(asked))
+        self.asked: list[dict[str, Any]] = []
+        self.at_once = self.most_at_once = 0
+        lock = threading.Lock()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                asked["key"] = self.headers["Authorization"].removeprefix("Bearer ")
+                with lock:
+                    server.asked.append(asked)
+                    number = len(server.asked)
+                    server.at_once += 1
+                    server.most_at_once = max(server.most_at_once, server.at_once)
+                try:
+                    self._answer(server.behaviour(number, asked))
+                finally:
+                    with lock:
+                        server.at_once -= 1
+
+            def _answer(self, answer: Answer | None) -> None:
+                if answer is None:
+                    self.close_connection = True
+                    self.connection.shutdown(2)
+                    return
+                status, body, headers = answer
+                content = body if isinstance(body, bytes) else json.dumps(body).encode()
+                self.send_response(status)
+                for name, value in {"Content-Type": "application/json", **headers}.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def do_GET(self) -> None:
+                self._answer((200, png("by address", 1), {"Content-Type": "image/png"}))
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.root = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = f"{self.root}/v1"
+
+    def __enter__(self) -> ImageServer:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return self
+
+    def __exit__(self, *arguments: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def png(prompt: str, seed: int) -> bytes:
+    buffer = io.BytesIO()
+    paint(prompt, seed).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def drawn(asked: dict[str, Any], **more: Any) -> Answer:
+    content = base64.b64encode(png(asked["prompt"], asked.get("seed", 0))).decode()
+    return 200, {"created": 1, "data": [{"b64_json": content, **more}]}, {}
+
+
+def error(status: int, code: str | None, message: str, kind: str = "invalid_request_error", **headers: str) -> Answer:
+    return status, {"error": {"message": message, "type": kind, "code": code, "param": None}}, headers
+
+
+def slowly(seconds: float) -> Callable[[int, dict[str, Any]], Answer]:
+    def behaviour(number: int, asked: dict[str, Any]) -> Answer:
+        time.sleep(seconds)
+        return drawn(asked)
+
+    return behaviour

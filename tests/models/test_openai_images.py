@@ -1,0 +1,264 @@
+"""The adapter of OpenAI's images API, over HTTP, against a local server that behaves well and badly."""
+
+import dataclasses
+import json
+import os
+import time
+
+import numpy as np
+import pytest
+
+import clinometer as cm
+from clinometer.errors import ModelError
+from clinometer.models import GenerationRequest, load_generator
+from clinometer.models.openai_images import Pace, load
+from tests.models.image_server import ImageServer, drawn, error, slowly
+from tests.toys import Eye, paint, toy_suite
+
+pytest.importorskip("openai")
+
+KEY = "sk-a-very-secret-key"
+REQUESTS = [GenerationRequest(str(number), f"lean 0.{number}0", number) for number in range(1, 7)]
+AT_ONCE = {"retry-after-ms": "1"}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+def connect(server, **options):
+    return load("gpt-image-1", **({"price": 0.04, "base_url": server.url} | options))
+
+
+def draw(behaviour=None, requests=REQUESTS, **options):
+    with ImageServer(behaviour) as server:
+        results = {result.id: result for result in connect(server, **options).generate(requests)}
+    return results, server.asked
+
+
+def test_images_come_back_as_they_were_sent():
+    results, asked = draw(send_seed=True)
+    for request in REQUESTS:
+        assert results[request.id].status == "ok"
+        assert np.array_equal(np.asarray(results[request.id].image), np.asarray(paint(request.prompt, request.seed)))
+    assert sorted(each["prompt"] for each in asked) == [request.prompt for request in REQUESTS]
+    assert all(each["model"] == "gpt-image-1" and each["n"] == 1 and each["key"] == KEY for each in asked)
+    assert all("response_format" not in each for each in asked)  # newer models refuse the parameter
+
+
+def test_what_is_asked_for():
+    with ImageServer() as server:
+        generator = load(
+            "dall-e-3", price=0.08, base_url=server.url, height=1024, width=1792, quality="hd", style="natural"
+        )
+        list(generator.generate(REQUESTS[:1]))
+    (asked,) = server.asked
+    wanted = {"model": "dall-e-3", "size": "1792x1024", "quality": "hd", "style": "natural"}
+    assert wanted.items() <= asked.items()
+    assert asked["response_format"] == "b64_json"
+    assert "seed" not in asked
+
+
+def test_a_revised_prompt_is_kept():
+    results, _ = draw(lambda number, asked: drawn(asked, revised_prompt="a diverse crowd"), REQUESTS[:1])
+    assert results["1"].status == "ok"
+    assert results["1"].reason == "the server drew: a diverse crowd"
+
+
+def test_several_requests_are_under_way_at_once_and_no_more():
+    with ImageServer(slowly(0.1)) as server:
+        list(connect(server, concurrency=3).generate(REQUESTS))
+    assert server.most_at_once == 3
+
+
+def test_requests_are_read_as_they_are_needed():
+    read = []
+    with ImageServer() as server:
+        results = connect(server, concurrency=2).generate(read.append(each) or each for each in REQUESTS)
+        next(results)
+        assert len(read) <= 4
+        results.close()
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_what_passes_is_tried_again(status):
+    def behaviour(number, asked):
+        return error(status, None, "not now", **AT_ONCE) if number <= 2 else drawn(asked)
+
+    results, asked = draw(behaviour, REQUESTS[:1])
+    assert results["1"].status == "ok"
+    assert len(asked) == 3
+
+
+def test_a_closed_connection_is_tried_again():
+    results, asked = draw(lambda number, asked: None if number == 1 else drawn(asked), REQUESTS[:1])
+    assert results["1"].status == "ok"
+    assert len(asked) == 2
+
+
+def test_what_does_not_pass_fails_with_its_reason_and_takes_no_other_along():
+    def behaviour(number, asked):
+        return error(500, None, "out of order", **AT_ONCE) if asked["prompt"] == "lean 0.30" else drawn(asked)
+
+    results, _ = draw(behaviour, retries=1)
+    assert [results[each.id].status for each in REQUESTS] == ["ok", "ok", "failed", "ok", "ok", "ok"]
+    assert results["3"].reason == "out of order"
+
+
+def test_a_slow_server_is_given_up():
+    results, _ = draw(slowly(1.0), REQUESTS[:1], timeout=0.1, retries=0)
+    assert results["1"].status == "failed"
+    assert "APITimeoutError" in results["1"].reason
+
+
+@pytest.mark.parametrize("code", ["content_policy_violation", "moderation_blocked"])
+def test_a_refusal_is_an_answer_with_its_reason(code):
+    def behaviour(number, asked):
+        refused = asked["prompt"] == "lean 0.20"
+        return error(400, code, "rejected by the safety system") if refused else drawn(asked)
+
+    results, asked = draw(behaviour)
+    assert results["2"].status == "refused"
+    assert results["2"].reason == f"{code}: rejected by the safety system"
+    assert [results[each.id].status for each in REQUESTS].count("ok") == 5
+    assert len(asked) == 6  # an answer is not asked for twice
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"<html>gateway</html>",
+        b"[]",
+        {"created": 1, "data": []},
+        {"created": 1},
+        {"created": 1, "data": [{"b64_json": "%%%"}]},
+        {"created": 1, "data": [{"b64_json": "aGVsbG8="}]},
+        {"created": 1, "data": [{}]},
+        {"created": 1, "data": [{"url": "file:///etc/hostname"}]},
+    ],
+)
+def test_a_malformed_answer_fails_alone(body):
+    results, _ = draw(lambda number, asked: (200, body, {}), REQUESTS[:2], retries=0)
+    assert {result.status for result in results.values()} == {"failed"}
+    assert all(result.reason and result.image is None for result in results.values())
+
+
+def test_an_image_may_come_by_address():
+    with ImageServer() as server:
+        server.behaviour = lambda number, asked: (200, {"created": 1, "data": [{"url": f"{server.root}/a.png"}]}, {})
+        (result,) = connect(server).generate(REQUESTS[:1])
+    assert np.array_equal(np.asarray(result.image), np.asarray(paint("by address", 1)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (error(401, "invalid_api_key", f"Incorrect API key provided: {KEY}"), r"invalid_api_key.*OPENAI_API_KEY"),
+        (error(404, "model_not_found", "no such model"), "model_not_found: no such model"),
+        (error(400, "invalid_value", "size is not one of"), "invalid_value: size is not one of"),
+        (error(403, "unsupported_country", "not here"), "unsupported_country"),
+        (error(429, "insufficient_quota", "no credit left", **AT_ONCE), "insufficient_quota.*add credit"),
+    ],
+)
+def test_what_no_request_can_get_past_ends_the_run(answer, message):
+    with pytest.raises(ModelError, match=message) as caught:
+        draw(lambda number, asked: answer, retries=1)
+    assert KEY not in str(caught.value)
+
+
+def test_the_key_is_written_nowhere(tmp_path):
+    def behaviour(number, asked):
+        bad = number % 5 == 0
+        return error(500, None, f"the key {KEY} is fine", **AT_ONCE) if bad else drawn(asked)
+
+    with ImageServer(behaviour) as server:
+        run = cm.audit(
+            connect(server, retries=0), toy_suite(target=2, attribute=1, concepts=2), tmp_path / "run",
+            encoder=Eye(), budget=1.0,
+        )  # fmt: skip
+    assert (run.samples.status == "failed").any()
+    for folder, _, files in os.walk(tmp_path):
+        for file in files:
+            with open(os.path.join(folder, file), "rb") as stream:
+                assert KEY.encode() not in stream.read()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"price": None}, "price: found None, expected what one image costs"),
+        ({"price": -1}, "price: found -1"),
+        ({"height": 64}, "expected both or none"),
+        ({"concurrency": 0}, "expected 1 or more"),
+    ],
+)
+def test_settings_that_do_not_fit(options, message):
+    with pytest.raises(ModelError, match=message):
+        load("gpt-image-1", **({"price": 1} | options))
+
+
+def test_no_model_and_no_key(monkeypatch):
+    with pytest.raises(ModelError, match="write openai:MODEL"):
+        load("", price=1)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(ModelError, match="set OPENAI_API_KEY"):
+        load("gpt-image-1", price=1)
+    load("anything", price=0, base_url="http://127.0.0.1:1/v1")  # a server of one's own may need none
+
+
+def test_it_is_loaded_by_its_name():
+    card = load_generator("openai:dall-e-2", price=0.02).card
+    json.dumps(dataclasses.asdict(card))
+    assert (card.name, card.family, card.settings["server"]) == ("dall-e-2", "openai-images/1", "api.openai.com")
+    assert load_generator("openai:dall-e-2", price=0.03).card.fingerprint == card.fingerprint
+    assert load_generator("openai:dall-e-2", price=0.02, quality="hd").card.fingerprint != card.fingerprint
+
+
+def test_the_pace_is_kept():
+    pace, started = Pace(60 / 0.03), time.monotonic()
+    for _ in range(5):
+        pace.wait()
+    assert time.monotonic() - started >= 0.119
+
+
+# --- in a run ------------------------------------------------------------------------------------------------------
+
+
+def test_a_total_is_asked_for_before_anything_is_spent(tmp_path):
+    suite = toy_suite(target=4, attribute=1, concepts=2)  # 2 · 4 + 6 · 1 = 14 images
+    with ImageServer() as server:
+        generator = connect(server)
+        with pytest.raises(
+            ModelError, match=r"14 images at 0\.04 .* cost 0\.56, found no budget; give --budget 0\.56"
+        ):
+            cm.audit(generator, suite, tmp_path / "run", encoder=Eye())
+        with pytest.raises(ModelError, match=r"found a budget of 0\.5"):
+            cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.5)
+        assert server.asked == []
+        cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.56)
+        assert len(server.asked) == 14
+        cm.audit(generator, suite, tmp_path / "run", encoder=Eye())  # nothing is left to pay for
+        assert len(server.asked) == 14
+
+
+def test_a_stopped_run_pays_for_the_rest_only(tmp_path):
+    suite = toy_suite(target=6, attribute=1, concepts=2)  # 18 images: parts of 8, 8 and 2
+
+    def no_credit_left(number, asked):
+        return error(429, "insufficient_quota", "no credit left", **AT_ONCE) if number > 12 else drawn(asked)
+
+    with ImageServer(no_credit_left) as server:
+        generator = connect(server, retries=0, send_seed=True)
+        with pytest.raises(ModelError, match="add credit and run it again"):
+            cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=1.0)
+        server.behaviour = lambda number, asked: drawn(asked)
+        with pytest.raises(ModelError, match=r"10 images .* cost 0\.40"):
+            cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.1)
+        server.asked.clear()
+        run = cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.4)
+        assert len(server.asked) == 10
+        whole = cm.audit(generator, suite, tmp_path / "whole", encoder=Eye(), budget=1.0)
+    assert list(run.samples.sha256) == list(whole.samples.sha256)
