@@ -1,0 +1,45 @@
+"""The page about downstream audits: its table has every key of a classification suite, its Python runs."""
+
+import pytest
+
+from clinometer.metrics.skin import monk_self_test
+from clinometer.models.diffusers_denoiser import TOLERANCES
+from clinometer.runs.studies.classification import SCHEMA
+from clinometer.suites import ClassificationSuite
+from clinometer.suites.base import Suite
+from tests.docs.pages import blocks, page, table_rows
+from tests.docs.test_suites import keys
+
+PAGE = page("docs/downstream.md")
+
+
+def test_the_table_of_classification_keys_is_whole():
+    rows = {row[0].strip("`"): row[1] for row in table_rows(PAGE, "key of a classification suite")}
+    assert set(rows) == keys(ClassificationSuite) - set(Suite.model_fields)
+    required = {name for name, field in ClassificationSuite.model_fields.items() if field.is_required()}
+    required -= set(Suite.model_fields)
+    assert {key for key, said in rows.items() if said == "yes" and "." not in key} == required
+
+
+def test_the_columns_of_the_stored_errors_are_named():
+    told = PAGE.split("RUN/classifications/part-*.parquet")[1].split("\n\n")[0]
+    for name in SCHEMA.names:
+        assert f"`{name}`" in told
+
+
+def test_the_tolerances_are_those_of_the_code():
+    assert [TOLERANCES[kind] for kind in TOLERANCES] == [1e-5, 2e-3, 1e-2]
+    for said in ("10⁻⁵", "2·10⁻³ in float16", "10⁻² in bfloat16"):
+        assert said in " ".join(PAGE.split())
+
+
+def test_what_is_said_of_the_monk_scale():
+    assert [swatch.number for swatch in monk_self_test() if not swatch.is_skin] == [10]
+    assert "here tone 10 alone" in " ".join(PAGE.split())
+
+
+@pytest.mark.slow
+def test_the_python_works():
+    names: dict[str, object] = {}
+    exec(compile(blocks(PAGE, "python")[0], "docs/downstream.md", "exec"), names)
+    assert names["classifier"].prompts == ("a portrait of a cook", "a portrait of a pilot")
