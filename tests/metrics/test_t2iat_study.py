@@ -178,10 +178,10 @@ def test_lost_images_cost_their_own_rows_only():
         assert np.isnan(row(found, "amplification", "change", concept=name).value)
     test = row(found, "t2iat", "differential_association")
     assert np.isfinite([test.value, test.p]).all()
-    assert "2 prompts without images are left out" in test.reason
+    assert "left out for want of images: 2 of the prompts" in test.reason
     overall = row(found, "amplification", "change", concept="", category="all")
     assert overall.n_target == 4
-    assert "2 stimuli without an association are left out" in overall.reason
+    assert "left out for want of an association: 2 of the stimuli" in overall.reason
     assert (
         row(found, "association", "mean", concept="r2").value == row(FOUND, "association", "mean", concept="r2").value
     )

@@ -58,7 +58,7 @@ def test_refused_images_cost_their_own_prompt_and_are_counted(tmp_path):
     refusing = cm.audit(Painter(refuse="0.680 women"), suite, tmp_path / "run", encoder=Eye())
     (test,) = scores(refusing, "t2iat", "differential_association").to_dict("records")
     assert np.isfinite([test["value"], test["p"]]).all()
-    assert "1 prompts without images are left out" in test["reason"]
+    assert "left out for want of images: 1 of the prompts" in test["reason"]
     rows = scores(refusing, "association", "mean").set_index("concept")
     assert "no image with woman" in rows.reason["0.680"]
     assert np.isfinite(rows.value["0.700"])
@@ -95,7 +95,7 @@ def test_finished_images_find_their_prompt_by_concept_and_group(tmp_path):
     (test,) = scores(run, "t2iat", "differential_association").to_dict("records")
     assert (test["n_target"], test["n_a"], test["n_b"]) == (8, 8, 8)
     assert np.isfinite(test["p"])
-    assert "4 prompts without images are left out" in test["reason"]
+    assert "left out for want of images: 4 of the prompts" in test["reason"]
     assert set(run.samples.prompt[run.samples.group == "pleasant"]) == {"my own words"}
 
 

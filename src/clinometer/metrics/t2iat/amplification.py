@@ -86,7 +86,7 @@ def overall_rows(stimuli: Sequence[tuple[Estimate, Estimate]], rng: np.random.Ge
     tails = np.array([tail.value for _, tail in stimuli])
     there = np.isfinite(heads) & np.isfinite(tails)
     change = heads[there] - tails[there]
-    left_out = f"{(~there).sum()} stimuli without an association are left out" if not there.all() else ""
+    left_out = f"left out for want of an association: {(~there).sum()} of the stimuli" if not there.all() else ""
     rows = []
     for component, values in (("change", change), ("amplification", np.sign(tails[there]) * change)):
         rows.append(_overall(component, values, left_out, rng, about))
