@@ -5,7 +5,7 @@
     ['Run', 'association_test', 'audit', 'import_images', 'open_run', 'score_run']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
-The formulas alone are in :mod:`clinometer.metrics`; they need numpy and scipy only.
+The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
 """
 
 from typing import TYPE_CHECKING, Any
