@@ -7,6 +7,31 @@ from typing import Annotated
 
 import typer
 
+from clinometer.cli.options import (
+    BaseUrlOption,
+    BudgetOption,
+    CompileOption,
+    ConcurrencyOption,
+    DeviceMapOption,
+    HeightOption,
+    LoraOption,
+    LoraScaleOption,
+    NegativePromptOption,
+    OffloadOption,
+    PaceOption,
+    PriceOption,
+    PriorGuidanceOption,
+    PriorStepsOption,
+    QualityOption,
+    SafetyCheckerOption,
+    SchedulerOption,
+    TrustRemoteCodeOption,
+    VaeTilingOption,
+    VariantOption,
+    WidthOption,
+    given,
+)
+
 app = typer.Typer(
     name="clinometer",
     help="Measure how far a text-to-image model leans.",
@@ -51,7 +76,37 @@ def audit(
         str | None,
         typer.Option(help="What stands for a target in text: prompt or keyword. [default: the suite's]"),
     ] = None,
+    portraits: Annotated[
+        str | None,
+        typer.Option(
+            help="Portraits to edit, for a suite of study editing: a folder, or 'reference'. [default: drawn]"
+        ),
+    ] = None,
+    expression: Annotated[
+        str, typer.Option(help="Of a face database, the expression that is taken: N, A, F, HC or HO.")
+    ] = "N",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Draw images anew that failed earlier.")] = False,
+    height: HeightOption = None,
+    width: WidthOption = None,
+    negative_prompt: NegativePromptOption = None,
+    scheduler: SchedulerOption = None,
+    prior_steps: PriorStepsOption = None,
+    prior_guidance: PriorGuidanceOption = None,
+    lora: LoraOption = None,
+    lora_scale: LoraScaleOption = None,
+    safety_checker: SafetyCheckerOption = None,
+    variant: VariantOption = None,
+    device_map: DeviceMapOption = None,
+    offload: OffloadOption = None,
+    compile_: CompileOption = False,
+    vae_tiling: VaeTilingOption = False,
+    trust_remote_code: TrustRemoteCodeOption = None,
+    price: PriceOption = None,
+    budget: BudgetOption = None,
+    base_url: BaseUrlOption = None,
+    quality: QualityOption = None,
+    concurrency: ConcurrencyOption = None,
+    requests_per_minute: PaceOption = None,
 ) -> None:
     """Audit a model: draw, embed, score, report. Stopped, the same command goes on where it was."""
     from clinometer import api
@@ -71,6 +126,31 @@ def audit(
             device=device,
             dtype=dtype,
             text_targets=text_targets,  # type: ignore[arg-type]
+            model_options=given(
+                height=height,
+                width=width,
+                negative_prompt=negative_prompt,
+                scheduler=scheduler,
+                prior_steps=prior_steps,
+                prior_guidance_scale=prior_guidance,
+                lora=lora,
+                lora_scale=lora_scale,
+                safety_checker=safety_checker,
+                variant=variant,
+                device_map=device_map,
+                offload=offload,
+                compile=compile_,
+                vae_tiling=vae_tiling,
+                trust_remote_code=trust_remote_code,
+                price=price,
+                base_url=base_url,
+                quality=quality,
+                concurrency=concurrency,
+                requests_per_minute=requests_per_minute,
+            ),
+            budget=budget,
+            portraits=portraits,
+            expression=expression,
             retry_failed=retry_failed,
             progress=progress,
         )
@@ -131,6 +211,96 @@ def import_(
 
 
 @app.command()
+def classify(
+    images: Annotated[list[str], typer.Argument(metavar="IMAGES", help="Image files, or folders of them.")],
+    labels: Annotated[
+        list[str],
+        typer.Option("--labels", "-l", help="The classes, separated by commas. Repeatable.", show_default=False),
+    ],
+    template: Annotated[str, typer.Option(help="The prompt of a class; {} is its label.")] = "{}",
+    model: ModelOption = "reference",
+    trials: Annotated[int, typer.Option(min=1, help="Noise samples an image takes at most.")] = 100,
+    all_trials: Annotated[
+        bool, typer.Option("--all-trials", help="Take them all, even where a class is beaten already.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file to write, beside what is shown.")] = None,
+    seed: Annotated[int, typer.Option(help="Timesteps and noise follow from it, and from the image.")] = 0,
+    batch_size: BatchSizeOption = None,
+    device: DeviceOption = "auto",
+    dtype: Annotated[str, typer.Option(help="float32, float16, bfloat16, or auto.")] = "auto",
+) -> None:
+    """Classify images by how well a diffusion model denoises them under each label."""
+    from clinometer import api
+    from clinometer.cli.classify import print_choices
+    from clinometer.cli.console import LiveProgress
+
+    with LiveProgress() as progress:
+        choices = api.classify_images(
+            images,
+            [label.strip() for line in labels for label in line.split(",") if label.strip()],
+            model=model,
+            template=template,
+            trials=trials,
+            seed=seed,
+            all_trials=all_trials,
+            batch_size=batch_size,
+            device=device,
+            dtype=dtype,
+            progress=progress,
+        )
+    print_choices(choices, out)
+
+
+@app.command("test")
+def association_test(
+    tests: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEST…", help="weat, weat/6, seat/6, ieat/age, a YAML file. [default: weat]"),
+    ] = None,
+    encoder: Annotated[
+        str,
+        typer.Option("--encoder", "-e", help="As of audit; or a text-only encoder, or a file of embeddings."),
+    ] = "reference",
+    images: Annotated[Path | None, typer.Option(help="A folder with a folder of pictures for each set.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="For .npy embeddings: the file with a label a line.")] = None,
+    sentences: Annotated[bool, typer.Option("--sentences", help="Put words into sentences (SEAT).")] = False,
+    unit: Annotated[str, typer.Option(help="With sentences, what is permuted: word or sentence.")] = "word",
+    alternative: Annotated[
+        str | None, typer.Option(help="greater, less or two-sided. [default: the test's, greater]")
+    ] = None,
+    ddof: Annotated[int, typer.Option(min=0, max=1, help="1 as in iEAT and sent-bias, 0 as in WEFE.")] = 1,
+    spread: Annotated[str, typer.Option(help="What the effect size divides by: union or pooled.")] = "union",
+    max_missing: Annotated[float, typer.Option(help="Share of a set that may be missing.")] = 0.2,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write the table: .csv, .json, .parquet.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
+    device: DeviceOption = "auto",
+) -> None:
+    """Run association tests (WEAT, SEAT, iEAT) on words, pictures or vectors of your own. Draws nothing."""
+    from clinometer import api
+    from clinometer.cli.association import check_place, print_tests, write_tests
+
+    check_place(out)
+    table = api.association_test(
+        tests or "weat",
+        encoder=encoder,
+        images=images,
+        labels=labels,
+        sentences=sentences,
+        unit=unit,  # type: ignore[arg-type]
+        alternative=alternative,  # type: ignore[arg-type]
+        ddof=ddof,
+        spread=spread,  # type: ignore[arg-type]
+        max_missing=max_missing,
+        seed=seed,
+        device=device,
+    )
+    print_tests(table)
+    write_tests(table, out)
+
+
+@app.command()
 def suites(
     name: Annotated[str | None, typer.Argument(help="A built-in suite or a YAML file.")] = None,
 ) -> None:
@@ -147,11 +317,19 @@ def suites(
 @app.command()
 def models(
     name: Annotated[str | None, typer.Argument(help="'reference' shows its card and planted truth.")] = None,
+    check_skin: Annotated[
+        bool, typer.Option("--check-skin", help="Hold the skin mask against the ten Monk skin tones.")
+    ] = False,
 ) -> None:
     """List the generators and encoders at hand, or show the card of one."""
     from clinometer.cli.console import print_card, print_models
 
-    if name is None:
+    if check_skin:
+        from clinometer import api
+        from clinometer.cli.classify import print_swatches
+
+        print_swatches(api.check_skin())
+    elif name is None:
         print_models()
     else:
         print_card(name)
