@@ -8,9 +8,9 @@
     python benchmarks/classification.py leaning    do portraits of men go to what was planted towards men?
 
 The public implementation (Li et al. 2023) takes one image at a time through fixed stages: every class with the first
-noise samples, then the best few with all of them; for ten classes its authors use 50 and 500 samples and keep five. Its
-schedule is written out here as a plain loop, over the same network, noise and batch size as ours; like theirs it encodes
-prompts once and an image once, and its batches hold rows of one image. Nothing of its code is copied.
+noise samples, then the best few with all of them; for ten classes its authors use 50 and 500 samples and keep five.
+Its schedule is written out here as a plain loop, over the same network, noise and batch size as ours; like theirs it
+encodes prompts once and an image once, and its batches hold rows of one image. Nothing of its code is copied.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def pairs(options: argparse.Namespace) -> bool:
     equal = float(np.mean(wins_at(whole.errors, 5, 100, 0) == wins_at(thrifty.errors, 5, 100, 0)))
     share = float(thrifty.evaluations.mean() / whole.evaluations.mean())
     print(
-        f"elimination at confidence {PAIR_CONFIDENCE}: {share:.3f} of the evaluations, {equal:.4f} of pairs decided alike"
+        f"elimination at confidence {PAIR_CONFIDENCE}: {share:.3f} of the evaluations, "
+        f"{equal:.4f} of pairs decided alike"
     )
     for n in (1, 10, 30):
         alike = np.mean(wins_at(whole.errors, 5, n, 0) == wins_at(whole.errors, 5, 100, 0))
@@ -166,7 +167,8 @@ def schedule(options: argparse.Namespace) -> bool:
     equal = np.mean([a == b for a, b in zip(choices, theirs_chosen, strict=True)])
     print(f"public schedule: {10 * STAGES[0] + KEEP[0] * (STAGES[1] - STAGES[0])} evaluations, {theirs:.2f} s an image")
     print(
-        f"ours: {measured.evaluations.mean():.0f} evaluations, {ours:.2f} s an image: {theirs / ours:.1f} times as quick"
+        f"ours: {measured.evaluations.mean():.0f} evaluations, {ours:.2f} s an image: "
+        f"{theirs / ours:.1f} times as quick"
     )
     print(f"same decision: {equal:.3f} of {len(images)} images, batch size {denoiser.batch_size}")
     return bool(theirs / ours >= 3 and equal == 1)
@@ -206,10 +208,15 @@ def report_leaning(source: str, errors: np.ndarray, men: np.ndarray, truth: np.n
     found = spearmanr(fit[men].mean(axis=0) - fit[~men].mean(axis=0), truth)[0]
     (low, over_low), (high, over_high) = np.nanquantile(np.array(draws), [0.025, 0.975], axis=0)
     print(f"{source}: {men.sum()} of men, {(~men).sum()} of women, {trials} noise samples")
-    print(f"  S {sides[0].value:.3f} (men), {sides[1].value:.3f} (women); ΔS {gap.value:+.3f} [{gap.low:.3f}, {gap.high:.3f}]"
-          f" between {len(to_men)} professions planted to men and {len(to_women)} to women")  # fmt: skip
-    print(f"  rank correlation of planted p(man) and the classifier's preference over {len(truth)} professions: "
-          f"{found:+.2f} [{low:.2f}, {high:.2f}] over portraits, [{over_low:.2f}, {over_high:.2f}] over professions too")  # fmt: skip
+    print(f"  S {sides[0].value:.3f} (men), {sides[1].value:.3f} (women)")
+    print(
+        f"  ΔS {gap.value:+.3f} [{gap.low:.3f}, {gap.high:.3f}] between {len(to_men)} professions planted to men and "
+        f"{len(to_women)} to women"
+    )
+    print(
+        f"  rank correlation of planted p(man) and the classifier's preference over {len(truth)} professions: "
+        f"{found:+.2f} [{low:.2f}, {high:.2f}] over portraits, [{over_low:.2f}, {over_high:.2f}] over professions too"
+    )
 
 
 def main() -> int:
