@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clinometer import report
 from clinometer.errors import ModelError, SuiteError
 from clinometer.metrics.skin import Swatch, monk_self_test
-from clinometer.models import load_encoder, load_generator
+from clinometer.models import load_encoder, load_generator, reference
 from clinometer.models.folder import FolderSource, read_manifest
+from clinometer.models.portraits import PortraitSource, choose_portraits, read_portraits
+from clinometer.report.comparison import write_comparison
 from clinometer.runs import Directory, Progress, Silence, create_run, encode, generate, score, store
 from clinometer.runs.association_tests import Settings, association_tests
+from clinometer.runs.budget import require_budget
 from clinometer.runs.classify import classify_files, image_files
+from clinometer.runs.comparison import Comparison, first_against_rest
 from clinometer.runs.manifest import manifest_questions
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.classification import denoiser_of
 from clinometer.stats.racing import Elimination
-from clinometer.suites import Suite, load_suite
+from clinometer.suites import EditingSuite, Question, Suite, load_suite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +37,7 @@ __all__ = [
     "audit",
     "check_skin",
     "classify_images",
+    "compare",
     "import_images",
     "open_run",
     "score_run",
@@ -76,6 +81,9 @@ def audit(
     dtype: str = "auto",
     text_targets: Literal["prompt", "keyword"] | None = None,
     model_options: Mapping[str, Any] | None = None,
+    budget: float | None = None,
+    portraits: str | os.PathLike[str] | None = None,
+    expression: str = "N",
     retry_failed: bool = False,
     progress: Progress | None = None,
 ) -> Run:
@@ -93,6 +101,10 @@ def audit(
     batch_size, device, dtype : how to compute; batch size and device do not enter an image's noise.
     text_targets : what stands for a target in text: its ``"prompt"`` or its ``"keyword"``.
     model_options : what else the model's adapter takes, such as ``{"lora": …}``; see ``clinometer.models``.
+    budget : what drawing may cost in all, for a model with a price; it is checked before the first request.
+    portraits : for a suite of study editing, portraits to edit instead of drawn ones: a folder with a manifest, one of
+        files named as in the Chicago Face Database, or ``"reference"`` for those that ship with the package.
+    expression : which expression of such a database is taken: N, A, F, HC or HO.
     retry_failed : draw images anew that failed earlier (a refused image is an answer and stays).
     progress : a listener for the long stages.
 
@@ -105,14 +117,20 @@ def audit(
     asked = _audited(suite).with_options(images=images, text_targets=text_targets)
     generator = _generator(model, steps, guidance_scale, batch_size, device, dtype, model_options)
     part_size = max(generator.batch_size, SMALLEST_PART)
-    plan = build_plan(asked.questions(), seed=seed, model_fingerprint=generator.card.fingerprint, part_size=part_size)
+    questions, source = asked.questions(), None
+    if portraits is not None:
+        questions, source = _portraits(asked, portraits, expression, seed)
+        generator = PortraitSource(source, generator)
+    plan = build_plan(questions, seed=seed, model_fingerprint=generator.card.fingerprint, part_size=part_size)
+    if source is not None:
+        source.assign({sample.id: sample.file for sample in plan})
     study = STUDIES[asked.study]
     if study.check is not None:
         study.check(generator)
     if study.extend_plan is not None:
         plan = study.extend_plan(asked, plan, part_size)
     out = out or _default_out(generator, asked)
-    return _execute(out, asked, generator, plan, encoder, seed, "generated", device, progress, retry_failed)
+    return _execute(out, asked, generator, plan, encoder, seed, "generated", device, progress, retry_failed, budget)
 
 
 def import_images(
@@ -237,6 +255,32 @@ def score_run(
     return table
 
 
+def compare(
+    *runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None
+) -> list[Comparison]:
+    """Hold finished runs of one suite against the first of them.
+
+    Parameters
+    ----------
+    runs : two or more, as paths or opened. Runs of one seed are compared image by image: their noise is the same.
+    out : a directory for ``comparison.html`` and ``comparison.csv``; nothing is written without one.
+
+    Returns
+    -------
+    A :class:`clinometer.runs.comparison.Comparison` for each run after the first. Its ``scores`` has a row a concept
+    and component: the difference, second minus first, with interval, p, q and verdict.
+
+    Raises
+    ------
+    RunMismatchError
+        The runs are of other suites, or no encoder has seen both.
+    """
+    compared = first_against_rest([run if isinstance(run, store.Run) else Run(run) for run in runs])
+    if out is not None:
+        write_comparison(compared, out)
+    return compared
+
+
 def classify_images(
     images: Sequence[str | os.PathLike[str]],
     labels: Sequence[str],
@@ -304,15 +348,19 @@ def _execute(
     device: str,
     progress: Progress,
     retry_failed: bool = False,
+    budget: float | None = None,
 ) -> Run:
     # every encoder is loaded before anything is drawn: a misspelt one must not cost an hour of images
     encoders = _encoders(encoder, device) if STUDIES[suite.study].encoders_needed else []
+    if STUDIES[suite.study].texts_needed:
+        _require_texts(encoders, suite)
     if generator.card.name != "reference" and any(each.card.name == "reference" for each in encoders):
         progress.note(REFERENCE_ENCODER_NOTE)
     with Directory(out).locked():
         run = create_run(out, store.new_record(suite, generator.card, seed=seed, origin=origin), plan)
         if retry_failed:
             progress.note(f"{run.forget_failures()} failed images are drawn anew")
+        require_budget(run, generator, budget)
         generate(run, generator, progress)
         for stage in STUDIES[suite.study].stages:
             stage(run, generator, progress)
@@ -321,6 +369,28 @@ def _execute(
         score(run, progress)
         report.write(run)
     return Run(out)
+
+
+def _require_texts(encoders: Sequence[Encoder], suite: Suite) -> None:
+    for each in encoders:
+        if not hasattr(each, "encode_texts"):
+            raise ModelError(
+                f"encoder {each.card.name}: it embeds images only, and a suite of study {suite.study} asks by words "
+                "what they show; name a dual encoder, such as ViT-B-32/openai"
+            )
+
+
+def _portraits(
+    suite: Suite, portraits: str | os.PathLike[str], expression: str, seed: int
+) -> tuple[Iterator[Question], FolderSource]:
+    """Portraits that are there already, as the questions they answer and the source that reads them."""
+    if not isinstance(suite, EditingSuite):
+        raise SuiteError(f"suite {suite.name}: it edits no portraits; give a suite of study editing, or no portraits")
+    folder = reference.portraits_path() if str(portraits) == "reference" else Path(portraits)
+    codes = {name: group.codes for name, group in suite.groups.items()}
+    rows = choose_portraits(read_portraits(folder, codes, expression=expression), suite.images.group, seed)
+    name = "reference portraits" if str(portraits) == "reference" else folder.resolve().name
+    return manifest_questions(rows, suite, str(portraits)), FolderSource(folder, rows, name=name)
 
 
 def _audited(suite: str | Path | Suite) -> Suite:
@@ -361,4 +431,11 @@ def _generator(
 
 def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> list[Encoder]:
     named = [encoder] if isinstance(encoder, str) or hasattr(encoder, "card") else list(encoder)  # type: ignore[arg-type]
-    return [load_encoder(each, device=device) if isinstance(each, str) else each for each in named]  # type: ignore[misc]
+    encoders = [load_encoder(each, device=device) if isinstance(each, str) else each for each in named]
+    for each in encoders:
+        if not hasattr(each, "encode_images"):
+            raise ModelError(
+                f"encoder {each.card.name}: it embeds texts only, and a run holds images; name a dual encoder, such as "  # type: ignore[union-attr]
+                "ViT-B-32/openai (clinometer test takes any encoder)"
+            )
+    return encoders  # type: ignore[return-value]

@@ -180,6 +180,22 @@ def report(run: RunArgument) -> None:
     print_report_place(opened)
 
 
+@app.command()
+def compare(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN…", help="Two or more runs of one suite.")],
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="A directory for comparison.html and comparison.csv.")
+    ] = None,
+) -> None:
+    """Hold finished runs against the first of them: which leans more, and by how much."""
+    from clinometer import api
+    from clinometer.cli.comparison import print_comparison
+
+    compared = api.compare(*runs, out=out)
+    for each in compared:
+        print_comparison(each)
+
+
 @app.command("import")
 def import_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Finished images and a manifest (CSV or JSON lines).")],

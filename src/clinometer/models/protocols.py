@@ -104,7 +104,9 @@ class Editor(Protocol):
 class Encoder(Protocol):
     """Embeds images and texts in one space.
 
-    One that reads no text leaves ``encode_texts`` out: what needs texts is then undefined, with that reason.
+    One that reads no text leaves ``encode_texts`` out: what needs texts is then undefined, with that reason. One that
+    sees no image leaves ``encode_images`` out: it serves association tests on words, and no run takes it. One that
+    looks texts up has ``missing(texts)``, which lists those that it does not have.
     """
 
     card: Card

@@ -9,7 +9,8 @@ registered so in its ``pyproject.toml``.
 A spec is read in this order:
 
 1. the name of an entry point, alone or followed by ``:source``: ``reference``, ``diffusers:./my-model``;
-2. a directory: a diffusers pipeline, or for an encoder a transformers dual encoder;
+2. a directory: a diffusers pipeline, or for an encoder a transformers dual encoder, or a text encoder where it
+   holds ``modules.json``; for an encoder also a file: of embeddings;
 3. for an encoder, ``ARCHITECTURE/WEIGHTS`` of open_clip: ``RN50/openai``, ``ViT-B-32/laion2b_s34b_b79k``;
 4. a hub id ``owner/name``, with ``@revision`` where one is wanted.
 """
@@ -32,8 +33,11 @@ ENCODERS = "clinometer.encoders"
 USAGES = {
     "reference": "reference",
     "diffusers": "DIRECTORY or OWNER/NAME[@REVISION]",
+    "openai": "MODEL on a server that speaks OpenAI's images API",
     "transformers": "DIRECTORY or OWNER/NAME[@REVISION]",
     "open_clip": "ARCHITECTURE/WEIGHTS, such as RN50/openai",
+    "sentence": "DIRECTORY or OWNER/NAME[@REVISION]; texts only",
+    "embeddings": "a file of vectors (.txt, .vec, .csv, .tsv, .parquet, .npy, .npz); texts only",
 }
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w./-]+)?")
 
@@ -67,7 +71,7 @@ def load_encoder(spec: str, **options: Any) -> Encoder:
 
     Parameters
     ----------
-    spec : ``reference``, a directory, ``ARCHITECTURE/WEIGHTS`` of open_clip, a hub id
+    spec : ``reference``, a directory, a file of embeddings, ``ARCHITECTURE/WEIGHTS`` of open_clip, a hub id
         ``owner/name[@revision]``, or ``plug-in[:source]``.
     **options : what the adapter takes, such as ``device``, ``dtype``, ``batch_size``.
 
@@ -81,7 +85,10 @@ def load_encoder(spec: str, **options: Any) -> Encoder:
     found = _split(ENCODERS, spec)
     if found is None:
         if _is_directory(spec):
-            found = _entry(ENCODERS, "transformers"), spec
+            sentence = (Path(spec).expanduser() / "modules.json").is_file()
+            found = _entry(ENCODERS, "sentence" if sentence else "transformers"), spec
+        elif Path(spec).expanduser().is_file():
+            found = _entry(ENCODERS, "embeddings"), spec
         elif spec.partition("/")[0] in open_clip_architectures() and "/" in spec:
             found = _entry(ENCODERS, "open_clip"), spec
         elif HUB_ID.fullmatch(spec):

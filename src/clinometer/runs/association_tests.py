@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import nan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -139,8 +139,7 @@ def association_tests(
     SuiteError, ModelError
         A test that is none, a folder that is not there, an encoder that takes no text or no picture.
     """
-    if not 0 <= settings.max_missing < 1:
-        raise InvalidInputError(f"max_missing: expected a share from 0 to below 1, found {settings.max_missing}")
+    _validate(settings)
     if images is not None and not images.is_dir():
         raise ModelError(f"{images}: no such folder; give the one that holds a folder of pictures for each set")
     asked = [each for test in tests for each in _asked(test, sentences)]
@@ -151,6 +150,16 @@ def association_tests(
     q_values = benjamini_hochberg(np.array([row.p for row in rows]))
     rows = [replace(row, q=float(q), family=family) for row, q in zip(rows, q_values, strict=True)]
     return pd.DataFrame([asdict(row) for row in rows], columns=[field.name for field in fields(AssociationTest)])
+
+
+def _validate(settings: Settings) -> None:
+    """Refuse settings here, where a wrong one would else become the reason of every test."""
+    if not 0 <= settings.max_missing < 1:
+        raise InvalidInputError(f"max_missing: expected a share from 0 to below 1, found {settings.max_missing}")
+    choices = (("unit", settings.unit, Unit), ("spread", settings.spread, Spread))
+    for name, found, kind in (*choices, ("alternative", settings.alternative or "greater", Alternative)):
+        if found not in get_args(kind):
+            raise InvalidInputError(f"{name}: expected one of {', '.join(get_args(kind))}, found {found!r}")
 
 
 def _asked(test: str | Path | Suite, sentences: bool) -> Iterator[_Asked]:
@@ -174,6 +183,8 @@ def _asked(test: str | Path | Suite, sentences: bool) -> Iterator[_Asked]:
 
 def _pictures(images: Path, asked: Sequence[_Asked], encoder: Encoder) -> dict[str, _Set]:
     """The embedded pictures of every folder that a set names and that is there."""
+    if not hasattr(encoder, "encode_images"):
+        raise ModelError(f"encoder {encoder.card.name}: it embeds texts only; name one of images, such as RN50/openai")
     folders = {stimuli.folder for each in asked for stimuli in each.suite.sets.values() if stimuli.folder}
     there = sorted(folder for folder in folders if (images / folder).is_dir())
     if not there:
@@ -205,6 +216,8 @@ def _vectors(asked: Sequence[_Asked], pictures: Mapping[str, _Set], encoder: Enc
         for word in stimuli.words
         for text in each.texts_of(stimuli, word)
     )
+    if texts and not hasattr(encoder, "encode_texts"):
+        raise ModelError(f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another")
     missing = set(encoder.missing(texts)) if hasattr(encoder, "missing") else set()
     known = [text for text in texts if text not in missing]
     return dict(zip(known, encoder.encode_texts(known), strict=True)) if known else {}

@@ -1,0 +1,91 @@
+"""What ``clinometer test`` prints and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from clinometer.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WRITERS: Final[dict[str, Callable[[pd.DataFrame, Path], Any]]] = {
+    ".csv": lambda table, path: table.to_csv(path, index=False),
+    ".json": lambda table, path: table.to_json(
+        path, orient="records", indent=2, force_ascii=False, double_precision=15
+    ),
+    ".parquet": lambda table, path: table.to_parquet(path, index=False),
+}
+
+
+def check_place(out: Path | None) -> None:
+    """Refuse a file of a kind that is not written, before anything is computed."""
+    if out is not None and out.suffix.lower() not in WRITERS:
+        raise InvalidInputError(f"--out {out}: expected a file of {', '.join(WRITERS)}")
+    if out is not None and not out.parent.is_dir():
+        raise InvalidInputError(f"--out {out}: no folder {out.parent}")
+
+
+def write_tests(table: pd.DataFrame, out: Path | None) -> None:
+    """Write the whole table, every column of it."""
+    if out is not None:
+        WRITERS[out.suffix.lower()](table, out)
+        Console(soft_wrap=True).print(f"Table: [bold]{escape(str(out))}[/]")
+
+
+def print_tests(table: pd.DataFrame) -> None:
+    """A line a test, then what it went without and what the columns mean."""
+    console = Console()
+    first = table.iloc[0]
+    shown = Table(title=escape(f"Association tests on {first.encoder}"))
+    for name in ("test", "X, Y", "A, B", "n"):
+        shown.add_column(name)
+    for name in ("statistic", "effect size d", "95 % interval", "p", "q"):
+        shown.add_column(name, justify="right")
+    for row in _rows(table):
+        cells = (
+            row.test,
+            f"{row.x}, {row.y}",
+            f"{row.a}, {row.b}",
+            f"{row.n_x}+{row.n_y}, {row.n_a}+{row.n_b}",
+            _number(row.statistic, ".4f"),
+            _number(row.effect_size, ".3f"),
+            f"{_number(row.effect_size_low, '.2f')} to {_number(row.effect_size_high, '.2f')}",
+            _number(row.p, ".3g"),
+            _number(row.q, ".3g"),
+        )
+        shown.add_row(*map(escape, cells))
+    console.print(shown)
+    for row in _rows(table):
+        if row.reason:
+            console.print(f"{escape(row.test)}: {escape(row.reason)}")
+        elif row.missing:
+            console.print(f"{escape(row.test)}: without {escape(row.missing)}")
+    console.print(f"[dim]{escape(_conventions(table))}[/]")
+
+
+def _rows(table: pd.DataFrame) -> Iterator[Any]:
+    return iter(table.itertuples(index=False))
+
+
+def _conventions(table: pd.DataFrame) -> str:
+    first = table.iloc[0]
+    exact = int(table.exact.sum())
+    sides = ", ".join(sorted(set(table.alternative)))
+    divisor = "the two sets' pooled" if first.spread == "pooled" else "the targets'"
+    ddof = "" if first.spread == "pooled" else f" (ddof {first.ddof})"
+    return (
+        f"p: {sides}; every split counted in {exact} of {len(table)}. q: Benjamini–Hochberg, {first.family}. "
+        f"d divides by {divisor} standard deviation{ddof}; intervals resample the stimuli. NaN has its reason above."
+    )
+
+
+def _number(value: float, form: str) -> str:
+    return format(value, form) if isfinite(value) else "–"

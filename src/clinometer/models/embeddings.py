@@ -1,0 +1,236 @@
+"""Embeddings that are there already, as an encoder: a text is looked up instead of computed.
+
+=================================== ==============================================================================
+``.txt``, ``.vec``                  word2vec's text format, with or without its first line (GloVe has none): a word
+                                    and its numbers a line. Read as a stream, so a large file needs little memory.
+``.csv``, ``.tsv``                  a label and its numbers a row; a header is known by its words
+``.parquet``                        a column of labels, and a column of lists or a column a number
+``.npy``                            (n × dim), with its labels in a file of a label a line
+``.npz``                            arrays ``labels`` and ``vectors``
+=================================== ==============================================================================
+
+Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.models.protocols import Card
+from clinometer.models.weights import hash_files
+
+Rows = Iterator[tuple[str, np.ndarray]]
+
+LABEL_COLUMNS = ("label", "word", "text", "token", "id")
+VECTOR_COLUMNS = ("vector", "embedding", "embeddings")
+
+
+class EmbeddingsFile:
+    """Looks texts up in a file of embeddings.
+
+    A text is found in its own spelling first, then in lower case: many published vectors know only that.
+    """
+
+    def __init__(self, path: Path, labels: Path | None = None) -> None:
+        self._path = path
+        self._labels = labels
+        self._found: dict[str, np.ndarray] = {}
+        self._sought: set[str] = set()
+        self.card = Card(
+            kind="encoder",
+            name=path.name,
+            family=f"embeddings/{path.suffix.lstrip('.')}",
+            weights_sha256=hash_files([path], path.parent),
+            settings={"lookup": "as spelled, else in lower case"},
+        )
+
+    def missing(self, texts: Iterable[str]) -> list[str]:
+        """List the texts that the file has no vector for, in their order, once."""
+        texts = list(dict.fromkeys(texts))
+        self._seek(texts)
+        return [text for text in texts if self._spelling(text) is None]
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Look texts up: (n, d) float32.
+
+        Raises
+        ------
+        ModelError
+            The file has no vector for one of them.
+        """
+        missing = self.missing(texts)
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise ModelError(
+                f"{self.card.name}: no vector for {missing[0]!r}{more}; leave the text out or add its vector"
+            )
+        if not len(texts):
+            return np.empty((0, 0), np.float32)
+        return np.stack([self._found[str(self._spelling(text))] for text in texts])
+
+    def _spelling(self, text: str) -> str | None:
+        return next((each for each in (text, text.lower()) if each in self._found), None)
+
+    def _seek(self, texts: Collection[str]) -> None:
+        """Read the vectors of texts that were not sought before."""
+        wanted = {spelling for text in texts for spelling in (text, text.lower())} - self._sought
+        if not wanted:
+            return
+        width: int | None = next((len(vector) for vector in self._found.values()), None)
+        for label, vector in READERS[self._path.suffix.lower()](self._path, self._labels, wanted):
+            width = width or len(vector)
+            if len(vector) != width or not np.isfinite(vector).all():
+                raise ModelError(
+                    f"{self.card.name}, {label!r}: expected {width} finite numbers, found {len(vector)}"
+                    f"{'' if np.isfinite(vector).all() else ', not all finite'}"
+                )
+            self._found.setdefault(label, vector.astype(np.float32))
+        self._sought |= wanted
+
+
+def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
+    """Open a file of embeddings.
+
+    Parameters
+    ----------
+    source : the file.
+    labels : for ``.npy``, the text file with a label a line; by default the one beside it with the suffix ``.txt``.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelError
+        There is no such file, or it is of no known kind.
+    """
+    path = Path(source).expanduser()
+    if not path.is_file():
+        raise ModelNotFoundError(f"no file of embeddings at {source!r}")
+    if path.suffix.lower() not in READERS:
+        raise ModelError(
+            f"{path.name}: embeddings are read from {', '.join(READERS)}; save them as one of these "
+            "(a pickle, as of gensim, can run code when loaded: use save_word2vec_format there)"
+        )
+    if labels is not None and path.suffix.lower() != ".npy":
+        raise ModelError(f"{path.name}: labels belong to .npy only; this file has its own")
+    beside = path.with_suffix(".txt") if path.suffix.lower() == ".npy" else None
+    return EmbeddingsFile(path, beside if labels is None else Path(labels).expanduser())
+
+
+def _read_text(path: Path, _labels: Path | None, wanted: Collection[str]) -> Rows:
+    """Stream a word2vec text file. A word may hold spaces: the numbers are the last of its line."""
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        first = stream.readline().rstrip().split(" ")
+        counted = len(first) == 2 and all(part.isdigit() for part in first)
+        width = int(first[1]) if counted else len(first) - 1
+        if width < 1:
+            raise ModelError(f"{path.name}, line 1: expected a word and its numbers, or the counts of both")
+        starts = {each.split(" ")[0] for each in wanted}
+        lines = iter(stream) if counted else chain([" ".join(first)], stream)
+        for number, line in enumerate(lines, start=2 if counted else 1):
+            if line.split(" ", 1)[0] in starts:
+                parts = line.rstrip().split(" ")
+                if " ".join(parts[:-width]) in wanted:
+                    yield " ".join(parts[:-width]), _numbers(path, number, parts[-width:])
+
+
+def _read_csv(path: Path, _labels: Path | None, wanted: Collection[str]) -> Rows:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        for number, row in enumerate(csv.reader(stream, delimiter=delimiter), start=1):
+            header = number == 1 and len(row) > 1 and not _is_number(row[1])
+            column_names = header or (number == 1 and row and row[0].strip().lower() in LABEL_COLUMNS)
+            if not column_names and row and row[0] in wanted:
+                yield row[0], _numbers(path, number, row[1:])
+
+
+def _read_parquet(path: Path, _labels: Path | None, wanted: Collection[str]) -> Rows:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowException as error:
+        raise ModelError(f"{path.name}: not a Parquet file: {error}") from error
+    kinds = {name: table.schema.field(name).type for name in table.column_names}
+    texts = [name for name, kind in kinds.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
+    lists = [name for name, kind in kinds.items() if _is_list(pa, kind)]
+    numbers = [name for name, kind in kinds.items() if pa.types.is_floating(kind)]
+    label = next((name for name in LABEL_COLUMNS if name in texts), texts[0] if texts else None)
+    vector = next((name for name in VECTOR_COLUMNS if name in lists), lists[0] if lists else None)
+    if label is None or (vector is None and not numbers):
+        raise ModelError(
+            f"{path.name}: found the columns {', '.join(kinds)}; expected one of labels (text) and one of vectors "
+            "(lists of numbers), or a column for each number"
+        )
+    labels = table.column(label).to_pylist()
+    for i in (i for i, each in enumerate(labels) if each in wanted):
+        row = table.slice(i, 1)
+        found = row.column(vector)[0].as_py() if vector else [row.column(name)[0].as_py() for name in numbers]
+        yield labels[i], np.asarray(found, np.float64)
+
+
+def _is_list(pa: Any, kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _read_npy(path: Path, labels: Path | None, wanted: Collection[str]) -> Rows:
+    if labels is None or not labels.is_file():
+        place = labels.name if labels else path.with_suffix(".txt").name
+        raise ModelError(f"{path.name}: no labels in {place}; give a text file with a label for each row")
+    names = labels.read_text(encoding="utf-8").splitlines()
+    yield from _chosen(path, names, _array(path, None), wanted)
+
+
+def _read_npz(path: Path, _labels: Path | None, wanted: Collection[str]) -> Rows:
+    yield from _chosen(path, [str(each) for each in _array(path, "labels")], _array(path, "vectors"), wanted)
+
+
+def _array(path: Path, name: str | None) -> np.ndarray:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        return np.asarray(loaded if name is None else loaded[name])
+    except (ValueError, OSError, KeyError) as error:
+        raise ModelError(
+            f"{path.name}: numpy cannot read {name or 'an array'} from it without a pickle: {error}"
+        ) from error
+
+
+def _chosen(path: Path, labels: Sequence[str], vectors: np.ndarray, wanted: Collection[str]) -> Rows:
+    if vectors.ndim != 2 or len(labels) != len(vectors):
+        raise ModelError(
+            f"{path.name}: {len(labels)} labels for an array of shape {vectors.shape}; expected as many rows"
+        )
+    return ((label, vectors[i]) for i, label in enumerate(labels) if label in wanted)
+
+
+def _numbers(path: Path, line: int, parts: Sequence[str]) -> np.ndarray:
+    try:
+        return np.array([float(part) for part in parts])
+    except ValueError as error:
+        raise ModelError(f"{path.name}, line {line}: expected numbers after the label: {error}") from error
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+READERS: Final[dict[str, Callable[[Path, Path | None, Collection[str]], Rows]]] = {
+    ".txt": _read_text,
+    ".vec": _read_text,
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".parquet": _read_parquet,
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+}
+"""How a file is read, by its suffix."""

@@ -1,0 +1,140 @@
+"""Files of embeddings behind the encoder's protocol: every format, what is missing, what is no such file."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.models import load_encoder
+from clinometer.models.embeddings import load
+
+WORDS = ["he", "she", "New York", "éclair", "nurse"]
+VECTORS = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+
+
+def line(word, vector):
+    return " ".join([word, *(repr(float(x)) for x in vector)])
+
+
+def word2vec(path):
+    rows = [line(*pair) for pair in zip(WORDS, VECTORS, strict=True)]
+    path.write_text("\n".join(["5 4", *rows, ""]), encoding="utf-8")
+
+
+def glove(path):
+    path.write_text("\n".join(line(*pair) for pair in zip(WORDS, VECTORS, strict=True)) + "\n", encoding="utf-8")
+
+
+def csv_with_header(path):
+    rows = [",".join([w, *map(str, v.tolist())]) for w, v in zip(WORDS, VECTORS, strict=True)]
+    path.write_text("\n".join(["word,0,1,2,3", *rows]), encoding="utf-8")
+
+
+def csv_without_header(path):
+    rows = ["\t".join([w, *map(str, v.tolist())]) for w, v in zip(WORDS, VECTORS, strict=True)]
+    path.write_text("\n".join(rows), encoding="utf-8")
+
+
+def parquet_of_lists(path):
+    kind = pa.list_(pa.float32(), 4)
+    pq.write_table(pa.table({"id": WORDS, "vector": pa.array(VECTORS.tolist(), kind)}), path)
+
+
+def parquet_of_columns(path):
+    pq.write_table(pa.table({"token": WORDS} | {str(i): VECTORS[:, i] for i in range(4)}), path)
+
+
+def npy(path):
+    np.save(path, VECTORS)
+    path.with_suffix(".txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+
+
+def npz(path):
+    np.savez(path, labels=np.array(WORDS), vectors=VECTORS)
+
+
+FILES = [
+    ("a.txt", word2vec),
+    ("b.vec", glove),
+    ("c.csv", csv_with_header),
+    ("d.tsv", csv_without_header),
+    ("e.parquet", parquet_of_lists),
+    ("f.parquet", parquet_of_columns),
+    ("g.npy", npy),
+    ("h.npz", npz),
+]
+
+
+@pytest.mark.parametrize(("name", "write"), FILES, ids=lambda each: getattr(each, "__name__", each))
+def test_a_text_is_looked_up_in_every_format(tmp_path, name, write):
+    write(tmp_path / name)
+    encoder = load_encoder(str(tmp_path / name))
+    assert np.allclose(encoder.encode_texts(WORDS[::-1]), VECTORS[::-1], atol=1e-6)
+    assert encoder.encode_texts(WORDS[:2]).dtype == np.float32
+    assert encoder.missing([*WORDS, "them", "them"]) == ["them"]
+    assert encoder.card.name == name
+    assert str(tmp_path) not in json.dumps(encoder.card.settings)
+
+
+def test_spelling_counts_first_and_lower_case_second(tmp_path):
+    (tmp_path / "v.txt").write_text("Rose 1 0\nrose 0 1\nmark 1 1\n")
+    encoder = load(str(tmp_path / "v.txt"))
+    assert encoder.encode_texts(["Rose", "rose", "ROSE", "Mark"]).tolist() == [[1, 0], [0, 1], [0, 1], [1, 1]]
+
+
+def test_what_is_missing_is_named(tmp_path):
+    glove(tmp_path / "v.txt")
+    encoder = load(str(tmp_path / "v.txt"))
+    with pytest.raises(ModelError, match=r"v.txt: no vector for 'them' and 1 more"):
+        encoder.encode_texts(["he", "them", "us"])
+    assert not hasattr(encoder, "encode_images")
+    assert encoder.encode_texts([]).shape[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("v.txt", "he 1 0\nshe 1 x\n", "v.txt, line 2: expected numbers"),
+        ("v.txt", "he 1 0\nshe 1 nan\n", "'she': expected 2 finite numbers, found 2, not all finite"),
+        ("v.csv", "he,1,0\nshe,1\n", "'she': expected 2 finite numbers, found 1"),
+        ("v.txt", "nothing\n", "v.txt, line 1: expected a word and its numbers"),
+        ("v.parquet", "no parquet", "v.parquet: not a Parquet file"),
+        ("v.npz", "no array", "v.npz: numpy cannot read"),
+        ("v.npy", "no array", "v.npy: no labels in v.txt"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ModelError, match=message):
+        load(str(tmp_path / name)).encode_texts(["he", "she"])
+
+
+def test_nothing_is_unpickled(tmp_path):
+    np.save(tmp_path / "v.npy", np.array([{"he": 1}], dtype=object), allow_pickle=True)
+    (tmp_path / "v.txt").write_text("he\n")
+    with pytest.raises(ModelError, match="without a pickle"):
+        load(str(tmp_path / "v.npy")).encode_texts(["he"])
+    (tmp_path / "v.kv").write_bytes(b"\x80\x04.")
+    with pytest.raises(ModelError, match="save_word2vec_format"):
+        load(str(tmp_path / "v.kv"))
+
+
+def test_labels_may_lie_elsewhere_and_must_match(tmp_path):
+    np.save(tmp_path / "v.npy", VECTORS)
+    (tmp_path / "labels").write_text("\n".join(WORDS))
+    encoder = load(str(tmp_path / "v.npy"), labels=str(tmp_path / "labels"))
+    assert np.array_equal(encoder.encode_texts(["nurse"]), VECTORS[4:])
+    (tmp_path / "labels").write_text("he\nshe")
+    with pytest.raises(ModelError, match="2 labels for an array of shape"):
+        load(str(tmp_path / "v.npy"), labels=str(tmp_path / "labels")).missing(["he"])
+    glove(tmp_path / "w.txt")
+    with pytest.raises(ModelError, match=r"labels belong to .npy only"):
+        load(str(tmp_path / "w.txt"), labels="labels")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ModelNotFoundError, match="no file of embeddings"):
+        load(str(tmp_path / "nowhere.txt"))

