@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from clinometer.errors import SuiteError
+from clinometer.metrics.classification_study import setting_name
 from clinometer.models import reference
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.toy_denoisers import toy_classification
@@ -36,6 +37,11 @@ def test_the_reference_suite_speaks_the_models_words():
     for group in suite.groups.values():
         assert any(group.prompt.endswith(tone) for tone in vocabulary["tones"].values())
     assert suite.image_count * len(suite.classes) * suite.noise_samples[-1] <= 30_000  # a few minutes on two cores
+
+
+def test_numbers_of_noise_samples_are_named_as_the_scores_name_them():
+    for suite in (toy_classification(), load_suite("downstream/classification")):
+        assert suite.settings == {n: setting_name(n) for n in suite.noise_samples}
 
 
 def test_contrasts_match_groups_that_differ_in_one_thing():

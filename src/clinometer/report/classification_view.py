@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from clinometer.metrics.classification_study import DENOISER, METRIC, setting_name
 from clinometer.report.rows import Row
 from clinometer.report.view import View
 from clinometer.suites import ClassificationSuite
+
+METRIC = "classification"
+DENOISER = "denoiser"
+"""What rows say in place of an encoder: the numbers are read from the model's own errors."""
 
 
 class ClassificationView(View):
@@ -32,7 +35,7 @@ class ClassificationView(View):
     @property
     def setting(self) -> str:
         """The largest number of noise samples, as rows name it."""
-        return setting_name(self.suite.noise_samples[-1])
+        return self.suite.settings[self.suite.noise_samples[-1]]
 
     def rows(self, component: str, **equal: str) -> list[Row]:
         """Rows of a component at the largest number of noise samples, unless another setting is named."""

@@ -95,6 +95,11 @@ class ClassificationSuite(Suite):
         return self.a.classes | self.b.classes
 
     @property
+    def settings(self) -> dict[int, str]:
+        """How rows of scores name each number of noise samples: ``"10 noise samples"``."""
+        return {n: f"{n} noise sample{'' if n == 1 else 's'}" for n in self.noise_samples}
+
+    @property
     def prompts(self) -> dict[str, str]:
         """The prompt of each class."""
         return {name: self.template.replace("{}", text) for name, text in self.classes.items()}

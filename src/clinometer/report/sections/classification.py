@@ -14,6 +14,7 @@ from clinometer.report.figures.classification import (
     noise_figure,
     pair_figure,
 )
+from clinometer.report.figures.svg import Ink
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, counts_in_words, losses, sample_tile
 from clinometer.report.sections.masthead import facts
@@ -126,16 +127,12 @@ def noise(view: ClassificationView) -> dict[str, Any] | None:
 
 
 def _key(mark: Any, label: str) -> dict[str, str]:
-    from clinometer.report.figures.svg import Ink
-
     ink = next(name for name, value in vars(Ink).items() if value == mark.colour)
     return {"glyph": _GLYPHS[mark.shape], "ink": _INKS[ink], "label": label}
 
 
 def _by_noise(view: ClassificationView) -> list[tuple[str, dict[int, Row]]]:
-    from clinometer.metrics.classification_study import setting_name
-
-    settings = {setting_name(n): n for n in view.suite.noise_samples}
+    settings = {name: n for n, name in view.suite.settings.items()}
     held: dict[tuple[str, str], dict[int, Row]] = {}
     for component in ("association", "differential"):
         for row in view.rows(component, setting="*"):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from clinometer.metrics.classification_study import DENOISER, METRIC, setting_name
 from clinometer.report import wording
-from clinometer.report.classification_view import ClassificationView
+from clinometer.report.classification_view import DENOISER, METRIC, ClassificationView
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections.classification import (
     choices,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 def classification_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     """ΔS of every contrast at the largest number of noise samples."""
     assert isinstance(suite, ClassificationSuite)
-    setting = setting_name(suite.noise_samples[-1])
+    setting = suite.settings[suite.noise_samples[-1]]
     rows = Scores.from_frame(scores).select(METRIC, "differential", encoder=DENOISER, setting=setting)
     counts = Counter(row.verdict for row in rows)
     return Summary(
