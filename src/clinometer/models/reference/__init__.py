@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-__all__ = ["card", "clip_path", "pipeline_path", "planted", "vocabulary"]
+__all__ = ["card", "clip_path", "pipeline_path", "planted", "portraits_path", "vocabulary"]
 
 _HERE = Path(__file__).resolve().parent
 
@@ -53,6 +53,11 @@ def pipeline_path() -> Path:
 def clip_path() -> Path:
     """Return the `CLIPModel` + `CLIPProcessor` directory."""
     return _HERE / "clip"
+
+
+def portraits_path() -> Path:
+    """Return the folder of portraits: artwork of women and men with light and dark skin, with a manifest."""
+    return _HERE / "portraits"
 
 
 @cache

@@ -85,10 +85,10 @@ def _edit_part(run: Run, editor: Any, samples: Sequence[Sample]) -> Iterator[Gen
     requests = []
     for sample in samples:
         content = sources[sample.source]
-        if content is None:
+        image = None if content is None else decode_image(content).image
+        if image is None:
             yield GenerationResult(sample.id, "failed", None, f"its portrait {sample.source} is missing")
             continue
-        image = decode_image(content).image
         requests.append(
             EditRequest(id=sample.id, prompt=sample.prompt, seed=sample.seed, image=image, strength=sample.strength)
         )

@@ -1,0 +1,204 @@
+"""An editing study from the suite to the page, on a real tiny pipeline and on an editor whose edits are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import clinometer as cm
+from clinometer.errors import ModelError, SuiteError
+from clinometer.models import load_generator
+from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
+from clinometer.suites import EditingSuite, suite_from_mapping
+from tests.builders import tiny_clip, tiny_stable_diffusion
+from tests.toys import Painter
+
+SUITE = {
+    "study": "editing",
+    "name": "toy-editing",
+    "title": "Toy editing",
+    "description": "Two groups, two professions, two strengths.",
+    "genders": {"a": "man", "b": "woman"},
+    "wordings": [{"a": "a photo of a man", "b": "a photo of a woman"}, {"a": "a man", "b": "a woman"}],
+    "groups": {
+        "women": {"gender": "woman", "prompt": "a woman", "codes": ["WF"]},
+        "men": {"gender": "man", "prompt": "a man", "codes": ["WM"]},
+    },
+    "professions": {
+        "doctor": {"kind": "high-paid", "prompt": "a doctor"},
+        "dishwasher": {"kind": "low-paid", "prompt": "a dishwasher"},
+    },
+    "strengths": [0.5, 1.0],
+    "images": {"group": 3},
+}
+
+
+def toy_suite(**changes: object) -> EditingSuite:
+    suite = suite_from_mapping({**SUITE, **changes}, source="toy")
+    assert isinstance(suite, EditingSuite)
+    return suite
+
+
+class Recolourer:
+    """Draws men red and women green; editing into a doctor at strength 1 makes anyone red."""
+
+    batch_size = 4
+
+    def __init__(self, stop_after: int = 10**9, fail: str = "") -> None:
+        self.card = Card("generator", "recolourer", "toy")
+        self.stop_after, self.fail, self.edited = stop_after, fail, 0
+
+    def generate(self, requests: list[GenerationRequest]):
+        for request in requests:
+            colour = (200, 40, 40) if "woman" not in request.prompt else (40, 200, 40)
+            if request.prompt == self.fail:
+                yield GenerationResult(request.id, "failed", None, "no paint")
+            else:
+                yield GenerationResult(request.id, "ok", self._paint(colour, request.seed))
+
+    def editor(self) -> Recolourer:
+        return self
+
+    def edit(self, requests: list[EditRequest]):
+        for request in requests:
+            self.edited += 1
+            if self.edited > self.stop_after:
+                raise KeyboardInterrupt
+            image = request.image
+            if request.prompt == "a doctor" and request.strength == 1.0:
+                image = self._paint((200, 40, 40), request.seed)
+            yield GenerationResult(request.id, "ok", image)
+
+    def _paint(self, colour: tuple[int, int, int], seed: int) -> Image.Image:
+        pixels = np.array(colour) + np.random.default_rng(seed).integers(-20, 20, (16, 16, 3))
+        return Image.fromarray(pixels.astype(np.uint8))
+
+
+class Reader:
+    """Reads red for men and green for women."""
+
+    card = Card("encoder", "reader", "toy")
+
+    def encode_images(self, images: list[Image.Image]) -> np.ndarray:
+        return np.array([np.asarray(image, np.float32).mean((0, 1)) for image in images])
+
+    def encode_texts(self, texts: list[str]) -> np.ndarray:
+        return np.array([[0, 1, 0] if "woman" in text else [1, 0, 0] for text in texts], np.float32)
+
+
+def rows(run: cm.Run, component: str, **equal: str):
+    found = run.scores[(run.scores.component == component) & (run.scores.concept == "")]
+    for name, value in equal.items():
+        found = found[found[name] == value]
+    return found
+
+
+def test_the_known_flips_are_measured(tmp_path: Path) -> None:
+    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    flips = rows(run, "flip_rate").set_index(["group", "category", "setting"]).value
+    assert flips["women", "high-paid", "strength 1"] == 1
+    assert flips.drop(("women", "high-paid", "strength 1")).eq(0).all()
+    (asymmetry,) = rows(run, "flip_asymmetry", category="high-paid", setting="strength 1").value
+    assert asymmetry == 1
+    kept = rows(run, "identity", category="low-paid").value
+    assert kept.to_numpy() == pytest.approx(1)
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "a portrait of a woman comes to read as a man" in page or "stands out from chance" in page
+
+
+def test_edits_follow_their_portraits(tmp_path: Path) -> None:
+    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    samples = run.samples
+    edits = samples[samples.role == "edit"]
+    assert len(edits) == 6 * 2 * 2
+    assert set(edits.source) == set(samples.id[samples.role == "portrait"])
+    assert edits.groupby("source").seed.nunique().eq(1).all()  # one noise a portrait, whatever is asked of it
+
+
+def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        cm.audit(Recolourer(stop_after=13), toy_suite(), tmp_path / "run", encoder=Reader())
+    resumed = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    whole = cm.audit(Recolourer(), toy_suite(), tmp_path / "other", encoder=Reader())
+    assert resumed.scores.equals(whole.scores)
+
+
+def test_lost_portraits_cost_their_own_edits(tmp_path: Path) -> None:
+    run = cm.audit(Recolourer(fail="a man"), toy_suite(), tmp_path / "run", encoder=Reader())
+    samples = run.samples
+    lost = samples[(samples.role == "edit") & (samples.group == "men")]
+    assert lost.status.eq("failed").all()
+    assert lost.reason.str.contains("its portrait").all()
+    (men,) = rows(run, "flip_rate", group="men", category="high-paid", setting="strength 1").to_dict("records")
+    assert np.isnan(men["value"])
+    assert men["reason"] == "nothing was measured"
+    assert rows(run, "flip_rate", group="women").value.notna().all()
+
+
+def test_a_model_that_cannot_edit_is_refused_before_drawing(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="edits none"):
+        cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Reader())
+    assert not (tmp_path / "run").exists()
+
+
+def test_portraits_from_a_face_folder(tmp_path: Path) -> None:
+    for person in range(5):
+        for code, colour in (("WF", (40, 200, 40)), ("WM", (200, 40, 40))):
+            pixels = np.array(colour) + np.random.default_rng(person).integers(-20, 20, (16, 16, 3))
+            Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / f"CFD-{code}-{person:03}-001-N.png")
+    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
+    assert len(run.samples[run.samples.role == "portrait"]) == 6
+    assert rows(run, "flip_rate", group="women", category="high-paid", setting="strength 1").value.eq(1).all()
+    assert run.model_card["settings"]["portraits"]["sha256"]
+
+
+def test_portraits_are_for_editing_only(tmp_path: Path) -> None:
+    with pytest.raises(SuiteError, match="edits no portraits"):
+        cm.audit(Recolourer(), "reference", tmp_path / "run", encoder=Reader(), portraits="reference")
+
+
+def test_a_real_pipeline_edits_alike_in_every_batch(tmp_path: Path) -> None:
+    pipeline, clip = tiny_stable_diffusion(tmp_path / "sd"), tiny_clip(tmp_path / "clip")
+    runs = [
+        cm.audit(
+            load_generator(str(pipeline), steps=2, guidance_scale=1.0, batch_size=size, device="cpu"),
+            toy_suite(images={"group": 2}), tmp_path / f"run{size}", encoder=str(clip), device="cpu",
+        )
+        for size in (1, 3)
+    ]  # fmt: skip
+    pictures = [
+        {
+            key: np.asarray(Image.open(tmp_path_bytes(content))).astype(int)
+            for key, content in run.images(run.samples.id)
+        }
+        for run in runs
+    ]
+    assert pictures[0].keys() == pictures[1].keys()
+    assert max(np.abs(pictures[0][key] - pictures[1][key]).max() for key in pictures[0]) <= 1
+    edits = runs[0].samples[runs[0].samples.role == "edit"]
+    assert edits.status.isin(["ok", "blank"]).all()
+
+
+def tmp_path_bytes(content: bytes | None):
+    import io
+
+    assert content is not None
+    return io.BytesIO(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"genders": {"a": "man", "b": "man"}}, "a and b must differ"),
+        ({"strengths": [0.5, 1.5]}, "strengths"),
+        ({"tones": ["light", "dark"]}, "no group has the tone 'light'"),
+        ({"groups": {"women": {"gender": "girl", "prompt": "a girl"}}}, "groups.women.gender: found 'girl'"),
+        ({"margins": 1}, "unknown key"),
+    ],
+)
+def test_a_suite_that_makes_no_sense_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(SuiteError, match=message):
+        toy_suite(**change)
