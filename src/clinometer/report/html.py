@@ -24,14 +24,14 @@ def render_html(report: ReportInput) -> str:
     held = PAGES[report.suite.study]
     view = held.view.of(report)
     sections = [(section, section.build(view)) for section in held.sections]
-    style, script = _asset("style.css"), _asset("script.js")
-    page = _environment().get_template("base.html")
+    style, script = asset("style.css"), asset("script.js")
+    page = environment().get_template("base.html")
     return page.render(
         sections=[(section, said) for section, said in sections if said is not None],
         title=report.title,
         style=Markup(style),
         script=Markup(script),
-        policy=_policy(style, script),
+        policy=policy(style, script),
     )
 
 
@@ -42,11 +42,12 @@ def write_report(report: ReportInput, path: str | Path) -> Path:
     return target
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Read a file of the templates' folder."""
     return (resources.files("clinometer.report") / "templates" / name).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str) -> str:
+def policy(style: str, script: str) -> str:
     """Allow the page its own style and script, by hash, and pictures from inside the file; nothing else."""
     return (
         f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
@@ -60,7 +61,8 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """The templates, with everything that is put into them escaped."""
     return Environment(
         loader=PackageLoader("clinometer.report"),
         autoescape=select_autoescape(default=True, default_for_string=True),

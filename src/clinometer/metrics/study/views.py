@@ -68,6 +68,19 @@ def views_of(encoders: Sequence[EncoderEmbeddings], study: Study) -> tuple[View,
     return tuple(views)
 
 
+def replicates_of(encoders: Sequence[EncoderEmbeddings], study: Study) -> dict[str, Replicates]:
+    """The replicates alone, of the average (``"mean"``) and of each encoder.
+
+    Weights follow from the seed and from names and counts, not from the images: two runs of one layout, drawn from one
+    seed, are resampled alike, image by image.
+    """
+    pooled = [i for i, e in enumerate(encoders) if e.reads_text] or list(range(len(encoders)))
+    draws = _draw_weights(study, n_encoders=len(pooled))
+    measured = [_measure(target_cosines(e, study.layout), study.layout, draws, draws.targets) for e in encoders]
+    mean = _average([measured[i] for i in pooled], study.layout, draws, draws.targets)
+    return {"mean": mean.replicates} | {e.encoder: m.replicates for e, m in zip(encoders, measured, strict=True)}
+
+
 @dataclass(frozen=True)
 class _Draws:
     """Bootstrap weights, shared by all encoders: they look at the same images and words.

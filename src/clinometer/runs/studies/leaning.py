@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from clinometer.suites import Group, LeaningSuite
 def score_leaning(run: Run, resamples: int) -> Scored:
     """Every number of the MCAS family, and the curve of α on δ."""
     suite = suite_of(run, LeaningSuite)
-    embeddings = [_encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
+    embeddings = [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
     scores = mcas_study(embeddings, study_design(suite), n_resamples=resamples, seed=run.record["seed"])
     table = scores_table(scores)
     return Scored(table, _curves(table))
@@ -40,8 +40,13 @@ def study_design(suite: LeaningSuite) -> Design:
     )
 
 
-def _encoder_embeddings(run: Run, suite: LeaningSuite, encoder: str) -> EncoderEmbeddings:
+def encoder_embeddings(
+    run: Run, suite: LeaningSuite, encoder: str, keep: Collection[int] | None = None
+) -> EncoderEmbeddings:
+    """One encoder's vectors as the metrics see them; with ``keep``, those of images with these seeds alone."""
     vectors, texts = embedded(run, encoder)
+    if keep is not None:
+        vectors = {sample.id: vectors[sample.id] for sample in run.plan if sample.id in vectors and sample.seed in keep}
     first = next(iter((vectors or texts).values()), np.zeros(1, np.float32))
     width = first.shape[0]
 

@@ -1,0 +1,177 @@
+"""Two models, or one at two settings, asked the same: by how much the second leans otherwise than the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.mcas import MODALITIES, components
+from clinometer.metrics.records import Score
+from clinometer.metrics.study.context import Settings, Study
+from clinometer.metrics.study.design import Design, EncoderEmbeddings, Layout, layout_of
+from clinometer.metrics.study.estimates import Replicates
+from clinometer.metrics.study.relabelling import pools_of
+from clinometer.metrics.study.views import replicates_of
+from clinometer.metrics.verdict import LEVEL
+from clinometer.stats.bootstrap import percentile_interval
+from clinometer.stats.multiplicity import benjamini_hochberg
+
+METRIC = "comparison"
+COMPONENTS = ("ii", "itp", "ita", "mcas")
+"""TT rests on no image: it is the same in both."""
+
+UNDECIDED = "undecided"
+TEST = "{} bootstrap of the difference, two-sided"
+
+
+def compare_leanings(
+    first: Sequence[EncoderEmbeddings],
+    second: Sequence[EncoderEmbeddings],
+    design: Design,
+    *,
+    paired: bool,
+    n_resamples: int = 10_000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> list[Score]:
+    """Differences of the MCAS components between two runs of one design, seen by the same encoders.
+
+    ::
+
+        Δ_t = s_t(second) − s_t(first)                  in [−4, 4] for mcas, [−2, 2] for its parts
+        Δ   = mean_t |mcas_t(second)| − mean_t |mcas_t(first)|                    ``magnitude``
+        p   = (1 + #{|Δ* − Δ̂| ≥ |Δ̂|}) / (1 + n_resamples)          (Hall & Wilson 1991: centred at the estimate)
+
+    Positive: the second run leans more to group a. ``paired``: the i-th image of a prompt starts from the same noise in
+    both runs, so both are resampled by the same weights and what they have in common cancels; then every prompt must
+    have equally many images in both. Otherwise each run is resampled for itself. In ``magnitude`` the signs of the
+    estimates are held while resampling: a percentile interval of |x| cannot reach 0.
+
+    Returns
+    -------
+    Rows of metric ``comparison``: every component of every target, and ``magnitude`` over all targets, with q over the
+    targets of a component, and on ``mcas`` of the mean over encoders and on ``magnitude`` a verdict.
+
+    Raises
+    ------
+    InvalidInputError
+        Encoders or, where paired, counts of images that differ between the runs.
+    """
+    names = [[each.encoder for each in run] for run in (first, second)]
+    if names[0] != names[1]:
+        raise InvalidInputError(f"encoders: found {names[0]} and {names[1]}, expected the same in both runs")
+    layouts = [layout_of(run, design) for run in (first, second)]
+    if paired and _counts(layouts[0]) != _counts(layouts[1]):
+        raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
+    seeds = (seed, seed if paired else seed + 1)
+    measured = [
+        replicates_of(run, _study(design, layout, Settings(n_resamples, 1, own, confidence)))
+        for run, layout, own in zip((first, second), layouts, seeds, strict=True)
+    ]
+    rows = []
+    for encoder in measured[0]:
+        both = measured[0][encoder], measured[1][encoder]
+        for component in COMPONENTS:
+            rows += _family(design, layouts, both, encoder, component, paired=paired, confidence=confidence)
+    return [*rows, _magnitude(design, (measured[0]["mean"], measured[1]["mean"]), paired, confidence)]
+
+
+def _counts(layout: Layout) -> tuple[object, object]:
+    return layout.target_sizes, layout.prompt_sizes
+
+
+def _study(design: Design, layout: Layout, settings: Settings) -> Study:
+    pair, everyone = pools_of(design, layout, (design.a, design.b)), pools_of(design, layout, design.groups)
+    return Study(design, layout, settings, pair, everyone)
+
+
+def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
+    parts = components(tensor, design.index(design.a), design.index(design.b))
+    return np.asarray(parts.sum(axis=-1) if component == "mcas" else parts[..., MODALITIES.index(component)])
+
+
+def _family(
+    design: Design,
+    layouts: Sequence[Layout],
+    both: tuple[Replicates, Replicates],
+    encoder: str,
+    component: str,
+    *,
+    paired: bool,
+    confidence: float,
+) -> list[Score]:
+    """One component of every target: differences, intervals, tests, q-values."""
+    value, images, stimulus = (
+        _scores(design, getattr(both[1], kind), component) - _scores(design, getattr(both[0], kind), component)
+        for kind in ("point", "images", "stimulus")
+    )
+    inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
+    p = bootstrap_p_value(images, value)
+    q = benjamini_hochberg(p)
+    rows = [
+        Score(
+            metric=METRIC, component=component, concept=target.name, category=target.category, encoder=encoder,
+            value=float(value[t]), low=float(inner.low[t]), high=float(inner.high[t]),
+            stimulus_low=float(outer.low[t]), stimulus_high=float(outer.high[t]),
+            p=float(p[t]), q=float(q[t]), n_splits=len(images) if isfinite(p[t]) else 0,
+            test=_test(paired) if isfinite(p[t]) else "", family=f"{METRIC}: {component} over {len(value)} targets",
+            n_target=min(layout.target_sizes[t] for layout in layouts), reason=_reason(float(value[t]), float(p[t])),
+        )
+        for t, target in enumerate(design.targets)
+    ]  # fmt: skip
+    return [_judged(design, row) for row in rows] if (component, encoder) == ("mcas", "mean") else rows
+
+
+def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool, confidence: float) -> Score:
+    """Which run leans more, over all targets that both measure."""
+    points = [_scores(design, run.point, "mcas") for run in both]
+    known = np.isfinite(points[0]) & np.isfinite(points[1])
+    if not known.any():
+        return Score(metric=METRIC, component="magnitude", category="all", reason="no target is measured in both runs")
+
+    def difference(kind: str) -> np.ndarray:
+        held = [
+            _scores(design, getattr(run, kind), "mcas") * np.sign(own) for run, own in zip(both, points, strict=True)
+        ]
+        return np.asarray((held[1] - held[0])[..., known].mean(axis=-1))
+
+    value, images = difference("point"), difference("images")
+    inner, outer = percentile_interval(images, confidence), percentile_interval(difference("stimulus"), confidence)
+    p = float(bootstrap_p_value(images, value))
+    row = Score(
+        metric=METRIC, component="magnitude", category="all", value=float(value), low=float(inner.low),
+        high=float(inner.high), stimulus_low=float(outer.low), stimulus_high=float(outer.high), p=p, q=p,
+        test=_test(paired) if isfinite(p) else "", n_splits=len(images), family=f"{METRIC}: magnitude",
+        n_target=int(known.sum()), reason=_reason(float(value), p),
+    )  # fmt: skip
+    decided = isfinite(row.q) and row.q <= LEVEL and not row.low <= 0 <= row.high
+    return replace(row, verdict=f"the {'second' if row.value > 0 else 'first'} leans more" if decided else UNDECIDED)
+
+
+def bootstrap_p_value(replicates: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Two-sided p of "no difference" from replicates (R × …) of a difference, centred at its estimate; never 0."""
+    extreme = np.abs(replicates - value) >= np.abs(value)
+    p = (1 + extreme.sum(axis=0)) / (1 + len(replicates))
+    return np.where(np.isfinite(value) & np.isfinite(replicates).all(axis=0), p, np.nan)
+
+
+def _test(paired: bool) -> str:
+    return TEST.format("paired" if paired else "unpaired")
+
+
+def _reason(value: float, p: float) -> str:
+    if not isfinite(value):
+        return "one of the runs has no such number: no image, or an encoder that reads no text"
+    return "" if isfinite(p) else "no interval: a prompt has one image"
+
+
+def _judged(design: Design, row: Score) -> Score:
+    if not isfinite(row.q):
+        return replace(row, verdict="not measured")
+    if row.q > LEVEL or row.low <= 0 <= row.high:
+        return replace(row, verdict=UNDECIDED)
+    return replace(row, verdict=f"the second leans more to {design.a if row.value > 0 else design.b}")

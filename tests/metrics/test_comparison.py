@@ -1,0 +1,137 @@
+"""Two runs beside each other: algebra first, then what pairing buys, then whether the test keeps its level."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.study.comparison import compare_leanings
+from clinometer.metrics.study.design import EncoderEmbeddings
+from tests.metrics.studies import AGES, design, embeddings, one, study
+
+LEANINGS = (0.6, -0.6, 0.0, 0.3, -0.3, 0.0)
+
+
+def compare(first, second, **options):
+    quick = {"paired": True, "n_resamples": 400, "seed": 1} | options
+    of = quick.pop("of", design())
+    return compare_leanings([first], [second], of, **quick)
+
+
+def shifted(of: EncoderEmbeddings, by: tuple[float, ...], noise: float = 0.05) -> EncoderEmbeddings:
+    """The same pictures, each moved along the axis between the groups: what another setting of one model draws."""
+    rng = np.random.default_rng(9)
+    axis = _mean(of, "man") - _mean(of, "woman")
+    targets = tuple(
+        images + x * axis + noise * rng.normal(size=images.shape)
+        for images, x in zip(of.target_images, by, strict=True)
+    )
+    return replace(of, target_images=targets)
+
+
+def _mean(of: EncoderEmbeddings, group: str) -> np.ndarray:
+    return np.concatenate(of.group_images[group]).mean(axis=0)
+
+
+def test_a_run_beside_itself_differs_by_nothing():
+    for row in compare(embeddings(), embeddings()):
+        assert (row.value, row.low, row.high) == (0, 0, 0)
+        assert row.p == 1
+    assert compare(embeddings(), embeddings())[-1].verdict == "undecided"
+
+
+def test_the_difference_is_that_of_the_two_studies():
+    first, second = embeddings(), embeddings(seed=5)
+    rows = compare(first, second)
+    for component in ("ii", "itp", "ita", "mcas"):
+        for target in ("target 0", "target 3"):
+            values = [one(study(run), "mcas", component, concept=target).value for run in (first, second)]
+            assert one(rows, "comparison", component, concept=target).value == pytest.approx(values[1] - values[0])
+
+
+def test_swapping_the_runs_negates():
+    first = embeddings()
+    second = shifted(first, (0.3, 0.0, -0.2, 0.0, 0.1, 0.0))
+    forth, back = compare(first, second), compare(second, first)
+    for a, b in zip(forth, back, strict=True):
+        assert (b.value, b.low, b.high) == pytest.approx((-a.value, -a.high, -a.low), abs=1e-12)
+        assert b.p == pytest.approx(a.p)
+
+
+def test_swapping_the_groups_negates():
+    first = embeddings()
+    second = shifted(first, (0.3, 0.0, -0.2, 0.0, 0.1, 0.0))
+    ours = one(compare(first, second), "comparison", "mcas", concept="target 0")
+    theirs = one(compare(first, second, of=design(a="woman", b="man")), "comparison", "mcas", concept="target 0")
+    assert theirs.value == pytest.approx(-ours.value)
+    assert theirs.verdict == ours.verdict == "the second leans more to man"
+
+
+def test_pairs_find_what_two_samples_do_not():
+    first = embeddings()
+    second = shifted(first, (0.08,) * 6)
+    paired = one(compare(first, second), "comparison", "mcas", concept="target 2")
+    unpaired = one(compare(first, second, paired=False), "comparison", "mcas", concept="target 2")
+    assert paired.value == unpaired.value
+    assert paired.high - paired.low < (unpaired.high - unpaired.low) / 2
+    assert paired.verdict == "the second leans more to man"
+    assert unpaired.verdict == "undecided"
+
+
+def test_which_leans_more_over_all():
+    first = embeddings()
+    more = shifted(first, tuple(0.5 * np.sign(x) for x in LEANINGS))
+    assert compare(first, more)[-1].verdict == "the second leans more"
+    assert compare(more, first)[-1].verdict == "the first leans more"
+
+
+def test_the_test_keeps_its_level_and_the_interval_its_cover():
+    """Two independent runs of one model, 120 times: p ≤ 0.05 in no more than 11 % (binomial, 3 standard errors)."""
+    false, covered, n = 0, 0, 120
+    of = design(1, pairs={}, third=None, groups=("man", "woman"))
+    of = replace(
+        of, prompts={g: tuple(f"{age} {g}" for age in AGES) for g in of.groups}, pairs=dict.fromkeys(of.groups, AGES)
+    )
+    base = embeddings(leanings=(0.3,), groups=of.groups, words=(4, 5))
+    rng = np.random.default_rng(3)
+
+    def run():
+        centre = base.target_images[0].mean(axis=0)
+        return replace(
+            base,
+            target_images=(centre + 0.5 * rng.normal(size=(16, len(centre))),),
+            group_images={
+                g: tuple(
+                    images.mean(axis=0) + 0.5 * rng.normal(size=(6, len(centre))) for images in base.group_images[g]
+                )
+                for g in of.groups
+            },
+        )
+
+    for _ in range(n):
+        row = one(compare(run(), run(), of=of, paired=False), "comparison", "mcas", concept="target 0")
+        false += row.p <= 0.05
+        covered += row.low <= 0 <= row.high
+    assert false <= 0.11 * n
+    assert covered >= 0.89 * n
+
+
+def test_what_is_missing_in_one_run_is_nan_with_a_reason():
+    first = embeddings()
+    images = (np.zeros((0, first.target_images[0].shape[1])), *first.target_images[1:])
+    rows = compare(first, replace(first, target_images=images), paired=False)
+    row = one(rows, "comparison", "mcas", concept="target 0")
+    assert np.isnan(row.value)
+    assert row.verdict == "not measured"
+    assert "no image" in row.reason
+    assert rows[-1].n_target == 5
+
+
+def test_what_cannot_be_compared_is_refused():
+    with pytest.raises(InvalidInputError, match="different numbers of images"):
+        compare(embeddings(), embeddings(images=7))
+    with pytest.raises(InvalidInputError, match="expected the same in both"):
+        compare(embeddings("one"), embeddings("two"))
