@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,12 +15,12 @@ from clinometer.errors import RunStorageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.metrics import Swatch
-
 
 def print_choices(choices: pd.DataFrame, out: Path | None) -> None:
     """A row an image; and the file, if one is wanted."""
-    table = Table(title="margin to the runner-up relative to the error, 95 % over noise samples; rows: what the network was asked")
+    table = Table(
+        title="margin to the runner-up relative to the error, 95 % over noise samples; rows: what the network was asked"
+    )
     for heading, justify in (("image", "left"), ("label", "left"), ("runner-up", "left"), ("margin", "right"),
                              ("95 %", "right"), ("rows", "right"), ("", "left")):  # fmt: skip
         table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def print_choices(choices: pd.DataFrame, out: Path | None) -> None:
         Console(soft_wrap=True).print(f"Written: [bold]{escape(str(out))}[/]")
 
 
-def print_swatches(swatches: Iterable[Swatch]) -> None:
+def print_swatches(swatches: Iterable[Any]) -> None:
     """The ten Monk skin tones as the mask and the angle see them."""
     table = Table("tone", "colour", "counts as skin", "angle", "class", title="Monk Skin Tone Scale")
     for swatch in swatches:
