@@ -11,7 +11,9 @@ from clinometer.runs.studies.leaning import score_leaning
 STUDIES: Final[dict[str, Study]] = {
     "leaning": Study(score=score_leaning),
     "association": Study(score=score_association),
-    "editing": Study(score=score_editing, stages=(edit,), extend_plan=plan_edits, check=require_editor),
+    "editing": Study(
+        score=score_editing, stages=(edit,), texts_needed=True, extend_plan=plan_edits, check=require_editor
+    ),
     "classification": Study(
         score=score_classification, stages=(classify,), encoders_needed=False, check=require_denoiser
     ),

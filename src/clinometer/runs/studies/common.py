@@ -44,6 +44,7 @@ class Study:
     stages : what happens between drawing and embedding, in order: (run, generator, progress). Each does what is
         missing and leaves the rest alone.
     encoders_needed : whether scoring needs an encoder's embeddings.
+    texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     extend_plan : (suite, samples of its questions, part size) → the whole plan, where more samples follow from those.
     check : refuses a generator that the stages cannot use, before anything is drawn.
     """
@@ -51,6 +52,7 @@ class Study:
     score: Callable[[Run, int], Scored]
     stages: tuple[Callable[[Run, Generator, Progress], None], ...] = ()
     encoders_needed: bool = True
+    texts_needed: bool = False
     extend_plan: Callable[[Suite, Sequence[Sample], int], list[Sample]] | None = None
     check: Callable[[Generator], None] | None = None
 
