@@ -1,4 +1,4 @@
-"""Benjamini–Hochberg, Wilson, the parity gap and LOESS: thin doors, checked against closed forms."""
+"""Benjamini–Hochberg, Holm, Wilson, the parity gap and LOESS: thin doors, checked against closed forms."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from statsmodels.stats.multitest import multipletests
 
-from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.proportion import parity_gap_null, wilson_interval
 from clinometer.stats.smoothing import loess_curve
 
@@ -36,6 +37,25 @@ def test_a_nan_is_no_test(p, place):
 def test_a_family_of_nothing():
     assert np.isnan(benjamini_hochberg(np.array([np.nan]))).all()
     assert benjamini_hochberg(np.empty(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_both_corrections_are_those_of_statsmodels(seed):
+    p = np.random.default_rng(seed).beta(0.5, 2, 12).round(2)
+    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1], atol=1e-15)
+    np.testing.assert_allclose(benjamini_hochberg(p), multipletests(p, method="fdr_bh")[1], atol=1e-15)
+
+
+def test_holm_by_hand():
+    """.01 · 4, then .03 · 3, then no less than before, and a NaN is no test."""
+    p = np.array([0.04, 0.01, np.nan, 0.03, 0.9])
+    np.testing.assert_allclose(holm(p), [0.09, 0.04, np.nan, 0.09, 0.9])
+    assert holm(np.empty(0)).shape == (0,)
+
+
+@given(arrays(np.float64, 12, elements=st.floats(0, 1)))
+def test_holm_is_never_below_the_q_value(p):
+    assert (holm(p) >= benjamini_hochberg(p) - 1e-15).all()
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 20), (20, 20), (7, 20)])

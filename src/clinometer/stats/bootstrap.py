@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm, t
 
 from clinometer.errors import InvalidInputError
 
@@ -54,13 +57,89 @@ def rao_wu_weights(sizes: Sequence[int], n_resamples: int, rng: np.random.Genera
     return weights
 
 
-def percentile_interval(draws: np.ndarray, confidence: float = 0.95) -> Interval:
-    """Percentile interval along the first axis of bootstrap draws; NaN where a draw is NaN."""
-    if not 0 < confidence < 1:
-        raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
-    tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-    low, high = np.quantile(np.asarray(draws, np.float64), tails, axis=0)
+def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: ArrayLike = inf) -> Interval:
+    """Percentile interval along the first axis of bootstrap draws; NaN where a draw is NaN.
+
+    With ``freedom`` finite, the percentiles are those of Student's t: ``Φ(∓ t_{ν, (1+confidence)/2})`` instead of
+    ``(1 ∓ confidence)/2`` (Hesterberg 2015, *What teachers should know about the bootstrap*, expanded percentiles). A
+    bootstrap distribution is as wide as the estimated standard error and knows nothing of that estimate's own error,
+    which is what t adds to the normal: of a mean of 10, the plain interval covers 91.8 %.
+
+    Parameters
+    ----------
+    draws : (R, …).
+    freedom : degrees of freedom of the draws' variance, of the shape (…) or one for all.
+    """
+    _validate_confidence(confidence)
+    draws, freedom = np.asarray(draws, np.float64), np.asarray(freedom, np.float64)
+    reach = norm.cdf(t.ppf((1 + confidence) / 2, freedom))
+    low, high = _quantiles(draws, [1 - reach, reach])
     return Interval(low, high)
+
+
+def bca_interval(
+    value: ArrayLike, draws: np.ndarray, influence: np.ndarray, confidence: float = 0.95, freedom: ArrayLike = inf
+) -> Interval:
+    """Bias-corrected and accelerated percentiles (Efron 1987): for an estimate that is biased or skewed.
+
+    ::
+
+        z0 = Φ⁻¹( share of draws below θ̂ )        a = Σ l³ / (6 (Σ l²)^{3/2})        z = t_{ν, (1+confidence)/2}
+        levels = Φ( z0 + (z0 ∓ z) / (1 − a (z0 ∓ z)) )
+
+    Unchanged by any monotone change of scale, so a skewed estimate needs no transformation of its own.
+
+    Parameters
+    ----------
+    value, draws : (…) the estimate, and (R, …) its replicates; half of the draws that tie with it count as below.
+    influence : (n, …) what each item adds to the error of the estimate: its share of it by the delta method, or the
+        estimate minus the estimate without the item.
+    freedom : as in :func:`percentile_interval`.
+    """
+    _validate_confidence(confidence)
+    value, draws = np.asarray(value, np.float64), np.asarray(draws, np.float64)
+    influence = np.asarray(influence, np.float64)
+    below = ((draws < value).sum(axis=0) + (draws == value).sum(axis=0) / 2) / len(draws)
+    z0 = norm.ppf(np.clip(below, 0.5 / len(draws), 1 - 0.5 / len(draws)))
+    squares = np.square(influence).sum(axis=0)
+    skewed = np.divide((influence**3).sum(axis=0), 6 * squares**1.5, out=np.zeros_like(squares), where=squares > 0)
+    reach = t.ppf((1 + confidence) / 2, np.asarray(freedom, np.float64))
+    low, high = _quantiles(draws, [norm.cdf(z0 + z / (1 - skewed * z)) for z in (z0 - reach, z0 + reach)])
+    return Interval(low, high)
+
+
+def studentised_interval(
+    value: ArrayLike,
+    standard_error: ArrayLike,
+    draws: np.ndarray,
+    standard_errors: np.ndarray,
+    confidence: float = 0.95,
+) -> Interval:
+    """Bootstrap-t (Efron 1979; Hall 1988): the quantiles of ``(θ* − θ̂)/se*`` in the place of Student's.
+
+    ::
+
+        low, high = θ̂ − q_{(1+confidence)/2} se,  θ̂ − q_{(1−confidence)/2} se
+
+    The most exact of the three for a mean of few, skewed items, as it learns the quantiles of t from the data. It needs
+    a standard error of each replicate, and it is not meant for estimates near a bound (shares, correlations).
+
+    Parameters
+    ----------
+    value, standard_error : (…).
+    draws, standard_errors : (R, …) replicates and the standard error computed anew in each; replicates with none (all
+        items alike) are left out.
+    """
+    _validate_confidence(confidence)
+    value, error = np.asarray(value, np.float64), np.asarray(standard_error, np.float64)
+    draws, errors = np.asarray(draws, np.float64), np.asarray(standard_errors, np.float64)
+    known = errors > 0
+    roots = np.divide(draws - value, errors, out=np.full(draws.shape, np.nan), where=known)
+    unknown = ~known.any(axis=0) | np.isnan(draws).any(axis=0)
+    roots = np.where(unknown, 0.0, roots)
+    tails = [(1 - confidence) / 2, (1 + confidence) / 2]
+    below, above = np.where(unknown, np.nan, np.nanquantile(roots, tails, axis=0))
+    return Interval(value - above * error, value - below * error)
 
 
 def fold_interval(low: np.ndarray, high: np.ndarray) -> Interval:
@@ -85,3 +164,24 @@ def ball_interval(value: np.ndarray, deviations: np.ndarray, confidence: float =
     """
     radius = np.quantile(np.asarray(deviations, np.float64), confidence, axis=0)
     return Interval(np.maximum(value - radius, 0.0), value + radius)
+
+
+def _validate_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
+
+
+def _quantiles(draws: np.ndarray, levels: Sequence[ArrayLike]) -> list[np.ndarray]:
+    """Quantiles along the first axis at levels that may differ from one number to the next."""
+    if all(np.ndim(level) == 0 for level in levels):
+        return list(np.quantile(draws, [float(level) for level in levels], axis=0))  # type: ignore[arg-type]
+    ordered, last = np.sort(draws, axis=0), len(draws) - 1
+    found = []
+    for level in levels:
+        place = np.broadcast_to(np.asarray(level, np.float64) * last, draws.shape[1:])
+        known = np.isfinite(place)
+        left = np.where(known, place, 0).astype(int)
+        ends = [np.take_along_axis(ordered, np.minimum(left + k, last)[None], axis=0)[0] for k in (0, 1)]
+        found.append(np.where(known, ends[0] + (ends[1] - ends[0]) * (place - left), np.nan))
+    spoilt = np.isnan(draws).any(axis=0)
+    return [np.where(spoilt, np.nan, quantile) for quantile in found]

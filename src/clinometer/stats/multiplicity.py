@@ -1,4 +1,4 @@
-"""Correction for many tests."""
+"""Correction for many tests: of one family, which the caller names. A NaN is no test and is not counted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,32 @@ from scipy.stats import false_discovery_control
 
 
 def benjamini_hochberg(p_values: np.ndarray) -> np.ndarray:
-    """q-values of a family of tests (Benjamini & Hochberg 1995); a NaN is no test and is not counted."""
+    """q-values of a family of tests (Benjamini & Hochberg 1995).
+
+    Calling what has q ≤ α keeps the expected share of false calls among all calls at α or below.
+    """
     p_values = np.asarray(p_values, np.float64)
     q_values = np.full(p_values.shape, np.nan)
     tested = np.isfinite(p_values)
     if tested.any():
         q_values[tested] = false_discovery_control(p_values[tested])
     return q_values
+
+
+def holm(p_values: np.ndarray) -> np.ndarray:
+    """Adjusted p-values of a family of tests, step-down (Holm 1979).
+
+    ::
+
+        p̃_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j))        p_(1) ≤ … ≤ p_(m)
+
+    Calling what has p̃ ≤ α keeps the chance of any false call at α or below, however the tests depend on each other;
+    never smaller than the q-value.
+    """
+    p_values = np.asarray(p_values, np.float64)
+    adjusted = np.full(p_values.shape, np.nan)
+    tested = np.flatnonzero(np.isfinite(p_values))
+    order = tested[np.argsort(p_values[tested], kind="stable")]
+    steps = p_values[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted
