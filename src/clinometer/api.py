@@ -21,6 +21,7 @@ from clinometer.runs.classify import classify_files, image_files
 from clinometer.runs.comparison import Comparison, first_against_rest
 from clinometer.runs.manifest import manifest_questions
 from clinometer.runs.plan import Sample, build_plan
+from clinometer.runs.planning import Plan, plan_audit
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.classification import denoiser_of
 from clinometer.stats.racing import Elimination
@@ -40,6 +41,7 @@ __all__ = [
     "compare",
     "import_images",
     "open_run",
+    "plan",
     "score_run",
 ]
 
@@ -255,9 +257,7 @@ def score_run(
     return table
 
 
-def compare(
-    *runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None
-) -> list[Comparison]:
+def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> list[Comparison]:
     """Hold finished runs of one suite against the first of them.
 
     Parameters
@@ -279,6 +279,33 @@ def compare(
     if out is not None:
         write_comparison(compared, out)
     return compared
+
+
+def plan(
+    suite: str | Path | Suite | None = None,
+    *,
+    pilot: str | os.PathLike[str] | None = None,
+    effect: float | None = None,
+    margin: float | None = None,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> Plan:
+    """Say how many images an audit needs, and what they would cost in time and disk. Draws nothing.
+
+    Parameters
+    ----------
+    suite : as of :func:`audit`; by default the pilot's.
+    pilot : a scored run of that suite. Without one, only what needs no pilot is said: images to find a share.
+    effect, margin, power, alpha : see :func:`clinometer.runs.planning.plan_audit`.
+
+    Raises
+    ------
+    SuiteError, InvalidInputError, RunError
+        A suite that is not planned, settings out of range, or a pilot that is none or not scored.
+    """
+    run = None if pilot is None else Run(pilot)
+    asked = load_suite(suite) if suite is not None else run.suite if run is not None else load_suite("reference")
+    return plan_audit(asked, run, effect=effect, margin=margin, power=power, alpha=alpha)
 
 
 def classify_images(

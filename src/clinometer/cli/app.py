@@ -317,6 +317,30 @@ def association_test(
 
 
 @app.command()
+def plan(
+    suite: Annotated[
+        str | None, typer.Option("--suite", "-s", help="A built-in suite or a YAML file. [default: the pilot's]")
+    ] = None,
+    pilot: Annotated[
+        str | None, typer.Option("--pilot", "-p", metavar="RUN", help="A scored run of the suite.")
+    ] = None,
+    effect: Annotated[
+        float | None, typer.Option(help="|MCAS| that is to be found. [default: each concept's own in the pilot]")
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="Within which balance is to be shown. [default: the suite's]")
+    ] = None,
+    power: Annotated[float, typer.Option(help="Probability of deciding.")] = 0.8,
+    alpha: Annotated[float, typer.Option(help="Level of the tests.")] = 0.05,
+) -> None:
+    """Say how many images an audit needs, and the time and disk they would take. Draws nothing."""
+    from clinometer import api
+    from clinometer.cli.planning import print_plan
+
+    print_plan(api.plan(suite, pilot=pilot, effect=effect, margin=margin, power=power, alpha=alpha))
+
+
+@app.command()
 def suites(
     name: Annotated[str | None, typer.Argument(help="A built-in suite or a YAML file.")] = None,
 ) -> None:

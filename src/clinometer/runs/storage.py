@@ -53,6 +53,10 @@ class Directory:
         names = (entry.rsplit("/", 1)[-1] for entry in self.fs.ls(self.path(folder), detail=False))
         return sorted(f"{folder}/{name}" for name in names if name.endswith(suffix))
 
+    def size(self, name: str) -> int:
+        """Size of a file in bytes."""
+        return int(self.fs.size(self.path(name)))
+
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write a file whole or not at all.
 

@@ -1,0 +1,62 @@
+"""What ``clinometer plan`` prints."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from clinometer.runs.planning import Plan
+
+
+def print_plan(plan: Plan) -> None:
+    """A line a concept, and the totals."""
+    console = Console()
+    tests = f"power {plan.power:g}, level {plan.alpha:g}"
+    console.print(_shares(plan, tests) if not plan.pilot else _concepts(plan, tests))
+    console.print(f"The suite as it stands draws {plan.images:,} images.")
+    if not plan.pilot:
+        console.print(
+            "Without a pilot the spread of a score is unknown. Draw a small run, then: clinometer plan --pilot RUN"
+        )
+        return
+    if isfinite(plan.images_needed):
+        console.print(
+            f"To decide every concept that can be decided: about {plan.images_needed:,.0f} images, "
+            f"{_hours(plan.hours)} at the pilot's {plan.seconds_per_image:.2g} s an image, {plan.gigabytes:.2g} GB."
+        )
+
+
+def _shares(plan: Plan, tests: str) -> Table:
+    table = Table("share of images on one side", "images to find it", title=escape(f"Any concept; {tests}"))
+    for row in plan.table.itertuples():
+        table.add_row(f"{row.share:g}", _count(row.to_detect))
+    return table
+
+
+def _concepts(plan: Plan, tests: str) -> Table:
+    found = f"an MCAS of {plan.effect:g}" if isfinite(plan.effect) else "the pilot's own MCAS"
+    table = Table(title=escape(f"Images a concept; {tests}"))
+    table.add_column("concept")
+    columns = ["MCAS in the pilot", "images now", f"to find {found}"]
+    if isfinite(plan.margin):
+        columns.append(f"to show balance within ±{plan.margin:g}")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in plan.table.itertuples():
+        cells = [f"{row.estimate:+.3f} ± {row.standard_error:.3f}", str(row.images), _count(row.to_detect)]
+        if isfinite(plan.margin):
+            cells.append(_count(row.to_show_balance))
+        table.add_row(escape(str(row.concept)), *cells)
+    return table
+
+
+def _count(value: Any) -> str:
+    return f"{value:,.0f}" if isfinite(value) else "no number"
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"

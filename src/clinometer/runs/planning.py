@@ -1,0 +1,146 @@
+"""What an audit would need and cost, before it is drawn: images, time and disk, from a pilot run where there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite, nan, sqrt
+
+import numpy as np
+import pandas as pd
+
+from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.runs.storage import Directory
+from clinometer.runs.store import Run, samples_name
+from clinometer.stats.equivalence import standard_error_of
+from clinometer.stats.power import images_for_share, images_to_detect, images_to_show_balance
+from clinometer.suites import LeaningSuite, Suite
+
+SHARES = (0.6, 0.7, 0.8, 0.9)
+"""Without a pilot: shares of images on one side that an audit may want to find."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a suite needs.
+
+    Attributes
+    ----------
+    table : a row a concept with a pilot (estimate, standard error, images now, to detect, to show balance), else a row
+        a share of images (share, images to detect).
+    effect : what is to be detected: one size for all concepts, or NaN for each concept's own estimate.
+    margin : within which balance is to be shown, or NaN.
+    power, alpha : of the tests.
+    images : in the suite as it stands.
+    images_needed : in the suite with every concept drawn as often as the neediest that can be decided, and the
+        attribute images grown alike; NaN without a pilot.
+    seconds_per_image, bytes_per_image : as the pilot measured; NaN without one.
+    pilot : the pilot's place, or empty.
+    """
+
+    table: pd.DataFrame
+    effect: float
+    margin: float
+    power: float
+    alpha: float
+    images: int
+    images_needed: float
+    seconds_per_image: float = nan
+    bytes_per_image: float = nan
+    pilot: str = ""
+
+    @property
+    def hours(self) -> float:
+        """Drawing time of ``images_needed`` at the pilot's rate."""
+        return self.images_needed * self.seconds_per_image / 3600
+
+    @property
+    def gigabytes(self) -> float:
+        """Disk that ``images_needed`` take at the pilot's rate."""
+        return self.images_needed * self.bytes_per_image / 1e9
+
+
+def plan_audit(
+    suite: Suite,
+    pilot: Run | None,
+    *,
+    effect: float | None = None,
+    margin: float | None = None,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> Plan:
+    """Plan an audit of a leaning suite.
+
+    Parameters
+    ----------
+    pilot : a scored run of the same suite, whose intervals say what one image contributes; all sets of images are
+        taken to grow alike, so the standard error falls as 1/√n.
+    effect : the |MCAS| that is to be detected; by default each concept's own estimate in the pilot.
+    margin : within which balance is to be shown; by default the suite's.
+
+    Raises
+    ------
+    SuiteError
+        The suite is of another study, or the pilot's is another suite.
+    InvalidInputError
+        An effect or margin that is not positive, or a level outside of (0, 1).
+    """
+    for name, value in (("effect", effect), ("margin", margin)):
+        if value is not None and not value > 0:
+            raise InvalidInputError(f"{name}: expected a positive number, found {value}")
+    if not isinstance(suite, LeaningSuite):
+        raise SuiteError(f"suite {suite.name}: planning is for suites of study leaning, found {suite.study}")
+    margin = suite.margin if margin is None else margin
+    settings = {
+        "effect": nan if effect is None else effect,
+        "margin": nan if margin is None else margin,
+        "power": power,
+        "alpha": alpha,
+        "images": suite.image_count,
+    }
+    if pilot is None:
+        shares = pd.DataFrame(
+            {"share": SHARES, "to_detect": [images_for_share(s, power=power, alpha=alpha) for s in SHARES]}
+        )
+        return Plan(shares, images_needed=nan, **settings)  # type: ignore[arg-type]
+    if pilot.suite.name != suite.name:
+        raise SuiteError(f"{pilot.url}: a run of suite {pilot.suite.name!r}, expected one of {suite.name!r}")
+    table = _concepts(pilot, effect, margin, power, alpha)
+    needed = table[["to_detect", "to_show_balance"]].min(axis=1)
+    factor = float((needed / table.images).max()) if needed.notna().any() else nan
+    drawn = pilot.samples
+    return Plan(
+        table,
+        images_needed=float(np.ceil(factor * len(drawn))) if isfinite(factor) else nan,
+        seconds_per_image=float(drawn.seconds[drawn.status == "ok"].mean()),
+        bytes_per_image=_bytes(pilot) / len(drawn),
+        pilot=pilot.url,
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def _concepts(pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
+    scores = pilot.scores
+    rows = scores[(scores.metric == "mcas") & (scores.component == "mcas") & (scores.encoder == "mean")]
+    found = []
+    for row in rows.to_dict("records"):
+        value, images = float(row["value"]), int(row["n_target"])
+        error = standard_error_of(float(row["low"]), float(row["high"]))
+        deviation = error * sqrt(images)
+        found.append(
+            {
+                "concept": str(row["concept"]),
+                "estimate": value,
+                "standard_error": error,
+                "images": images,
+                "to_detect": images_to_detect(value if effect is None else effect, deviation, power=power, alpha=alpha),
+                "to_show_balance": nan
+                if margin is None
+                else images_to_show_balance(margin, deviation, value=value, power=power, alpha=alpha),
+            }
+        )
+    return pd.DataFrame(found)
+
+
+def _bytes(run: Run) -> int:
+    directory: Directory = run.directory
+    return sum(directory.size(samples_name(part)) for part in run.parts if run.has_samples(part))

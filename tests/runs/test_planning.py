@@ -1,0 +1,57 @@
+"""Planning from a real pilot: what it says is what a larger run does."""
+
+from __future__ import annotations
+
+from math import isnan
+
+import pytest
+from typer.testing import CliRunner
+
+import clinometer as cm
+from clinometer.cli.app import app
+from clinometer.errors import InvalidInputError, SuiteError
+from tests.toys import Eye, Painter, toy_suite
+
+
+@pytest.fixture(scope="module")
+def pilot(tmp_path_factory):
+    return cm.audit(Painter(), toy_suite(), tmp_path_factory.mktemp("plan") / "run", encoder=Eye())
+
+
+def test_a_pilot_gives_every_concept_its_numbers(pilot):
+    plan = cm.plan(pilot=pilot.url, effect=0.05, margin=0.5)
+    assert list(plan.table.concept) == [target.name for target in pilot.suite.targets]
+    assert (plan.table.to_detect >= 1).all()
+    assert plan.seconds_per_image >= 0
+    assert plan.bytes_per_image > 0
+    assert plan.images == len(pilot.plan)
+
+
+def test_half_the_effect_needs_four_times_the_images(pilot):
+    coarse = cm.plan(pilot=pilot.url, effect=0.002).table.to_detect
+    fine = cm.plan(pilot=pilot.url, effect=0.001).table.to_detect
+    assert (abs(fine - 4 * coarse) <= 4).all()
+
+
+def test_without_a_pilot_only_shares_are_planned():
+    plan = cm.plan("reference")
+    assert plan.table.to_detect.is_monotonic_decreasing
+    assert isnan(plan.images_needed)
+    assert isnan(plan.hours)
+
+
+def test_the_command_prints_the_table(pilot):
+    shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url, "--margin", "0.4"], env={"COLUMNS": "140"})
+    assert shown.exit_code == 0, shown.output
+    assert "to show balance within ±0.4" in shown.output
+    shown = CliRunner().invoke(app, ["plan"], env={"COLUMNS": "140"})
+    assert "clinometer plan --pilot RUN" in shown.output
+
+
+def test_bad_input_is_named(pilot):
+    with pytest.raises(InvalidInputError, match="effect: expected a positive number, found -1"):
+        cm.plan("reference", effect=-1)
+    with pytest.raises(SuiteError, match="planning is for suites of study leaning"):
+        cm.plan("t2iat/reference")
+    with pytest.raises(SuiteError, match="expected one of 'reference'"):
+        cm.plan("reference", pilot=pilot.url)
