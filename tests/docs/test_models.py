@@ -66,11 +66,21 @@ def test_the_options_are_those_of_audit():
 def test_the_options_of_a_generator_are_those_of_its_adapter():
     from clinometer.models.diffusers_pipeline import load
 
-    sentence = PAGE.split("Python takes more, through")[1].split("The generator it returns")[0]
+    sentence = PAGE.split("Python takes two more, through")[1].split("The generator it returns")[0]
     named = set(re.findall(r"`(\w+)`", sentence))
+    own = {name for row in table_rows(PAGE, "diffusers option") for name in re.findall(r"`(\w+)`", row[1])}
     of_the_run = {"images", "seed", "retry_failed"}
     known = set(inspect.signature(load).parameters) - {"source"}
-    assert named | {row[1].strip("`") for row in table_rows(PAGE, "option")} - of_the_run == known
+    assert named | own | {row[1].strip("`") for row in table_rows(PAGE, "option")} - of_the_run == known
+
+
+def test_the_options_of_a_server_are_those_of_its_adapter():
+    from clinometer.models.openai_images import load
+
+    sentence = PAGE.split("Python takes `style`")[1].split("as well")[0]
+    named = {"style", *re.findall(r"`(\w+)`", sentence)}
+    own = {name for row in table_rows(PAGE, "server option") for name in re.findall(r"`(\w+)`", row[1])}
+    assert named | own - {"budget", "audit"} == set(inspect.signature(load).parameters) - {"source", "device"}
 
 
 def test_every_adapter_is_named():

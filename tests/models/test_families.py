@@ -18,6 +18,7 @@ from clinometer.models.diffusers_pipeline import load
 from clinometer.models.diffusion_classifier import DiffusionClassifier
 from clinometer.models.protocols import EditRequest
 from tests.builders import tiny_stable_diffusion
+from tests.docs.pages import page, table_rows
 from tests.models.families import ALL, save_family, tiny_kandinsky_decoder, tiny_kandinsky_prior
 from tests.toys import Eye, toy_suite
 
@@ -113,6 +114,17 @@ def test_what_a_family_can_do_it_does(families, name):
     if able.classify:
         classifier = DiffusionClassifier(generator.denoiser(), ["cook", "pilot"], trials=2)
         assert np.isfinite(classifier.errors([image]).errors).any()
+
+
+def test_the_table_of_families_is_what_they_can_do(families):
+    told = {row[0].strip("`"): row[1:] for row in table_rows(page("docs/models.md"), "family")}
+    assert list(told) == list(ALL)
+    for name, row in told.items():
+        generator = load(str(families(name)))
+        able = capabilities_of(generator)
+        encoders = ", ".join(f"`{each}`" for each in able.text_encoders)
+        yes_or_no = ["yes" if each else "no" for each in (able.edit, able.classify, able.prior)]
+        assert row == [f"`{type(generator.pipeline).__name__}`", *yes_or_no[:2], encoders, yes_or_no[2]], name
 
 
 def test_the_same_noise_for_every_precision(families):
