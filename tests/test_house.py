@@ -10,7 +10,16 @@ import clinometer.metrics
 
 
 def test_the_public_names():
-    assert set(clinometer.__all__) == {"Run", "association_test", "audit", "compare", "import_images", "open_run", "score_run"}
+    assert set(clinometer.__all__) == {
+        "Run",
+        "association_test",
+        "audit",
+        "compare",
+        "import_images",
+        "open_run",
+        "plan",
+        "score_run",
+    }
     for name in clinometer.__all__:
         assert getattr(clinometer, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'adit'"):

@@ -202,3 +202,9 @@ def tmp_path_bytes(content: bytes | None):
 def test_a_suite_that_makes_no_sense_is_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(SuiteError, match=message):
         toy_suite(**change)
+
+
+def test_the_suite_and_the_rows_call_a_strength_alike(tmp_path: Path) -> None:
+    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    assert set(run.suite.settings.values()) <= set(run.scores.setting)
+    assert "pixels" in set(run.scores.encoder)  # where the page looks for what no encoder made

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import nan
+from typing import Any
 
 import numpy as np
 
@@ -220,7 +221,7 @@ class _Study:
             (gender is None or group.gender == gender) and (tone is None or group.tone == tone)
             for group in self.design.groups
         ]
-        return np.asarray(chosen)[self.groups]
+        return np.asarray(np.asarray(chosen)[self.groups])
 
     def group_rows(
         self, values: np.ndarray, component: str, estimate: Callable[[np.ndarray, int], ClusterEstimate], **fields: str
@@ -396,11 +397,11 @@ def _mean_of(means: np.ndarray, _: int) -> ClusterEstimate:
     return cluster_mean(means)
 
 
-def _row(estimate: ClusterEstimate, component: str, **fields: str) -> Score:
+def _row(estimate: ClusterEstimate, component: str, **fields: Any) -> Score:
     return Score(
         metric=METRIC, component=component, value=estimate.value, low=estimate.low, high=estimate.high,
         n_target=estimate.n, reason=estimate.reason, **fields,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
 
 
 def _tested(row: Score, test: PermutationTest | None, name: str) -> Score:
@@ -414,7 +415,7 @@ def _tested(row: Score, test: PermutationTest | None, name: str) -> Score:
 
 def _with_q(rows: list[Score], subject: str) -> list[Score]:
     """Correct classes and single professions apart: the second family repeats the first in detail."""
-    done = {}
+    done: dict[int, Score] = {}
     for detail in (False, True):
         chosen = [i for i, row in enumerate(rows) if bool(row.concept) == detail]
         q_values = benjamini_hochberg(np.array([rows[i].p for i in chosen]))

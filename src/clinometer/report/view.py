@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Final, Self
 
-from clinometer.metrics.editing import PIXELS, setting_name
 from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
 from clinometer.report.rows import MEAN, Row, Scores
@@ -128,6 +127,10 @@ class LeaningView(View):
         return wording.lean_of(self.mcas.get(concept))
 
 
+PIXELS: Final = "pixels"
+"""What rows that no encoder made have in its place."""
+
+
 class EditingView(View):
     """The run of an editing study."""
 
@@ -165,7 +168,7 @@ class EditingView(View):
     @cached_property
     def settings(self) -> list[str]:
         """The strengths as rows name them."""
-        return [setting_name(strength) for strength in self.suite.strengths]
+        return list(self.suite.settings.values())
 
     @cached_property
     def columns(self) -> list[tuple[str, str]]:

@@ -105,6 +105,11 @@ class EditingSuite(Suite):
                 yield name, profession, strength
 
     @property
+    def settings(self) -> dict[float, str]:
+        """What rows call each strength."""
+        return {strength: f"strength {strength:g}" for strength in self.strengths}
+
+    @property
     def image_count(self) -> int:
         """Images in the whole suite: portraits and edits."""
         portraits = len(self.groups) * self.images.group
