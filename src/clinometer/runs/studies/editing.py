@@ -102,8 +102,8 @@ def score_editing(run: Run, resamples: int) -> Scored:
     design = study_design(suite)
     names = [group.name for group in design.groups]
     groups = np.array([names.index(portrait.group) for portrait in portraits], int)
-    edits = _edits_of(run, suite, portraits)
-    readings = [_readings(run, suite, encoder, portraits, edits) for encoder in run.encoder_cards]
+    edits = edits_of(run, suite, portraits)
+    readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in run.encoder_cards]
     faces = _faces(run, portraits, edits)
     rows = editing_study(
         readings, faces, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
@@ -149,7 +149,7 @@ def study_design(suite: EditingSuite) -> EditingDesign:
     )
 
 
-def _edits_of(run: Run, suite: EditingSuite, portraits: Sequence[Sample]) -> np.ndarray:
+def edits_of(run: Run, suite: EditingSuite, portraits: Sequence[Sample]) -> np.ndarray:
     """Ids of the edits: (portraits × professions × strengths)."""
     place = {portrait.id: i for i, portrait in enumerate(portraits)}
     profession = {name: i for i, name in enumerate(suite.professions)}
@@ -161,9 +161,10 @@ def _edits_of(run: Run, suite: EditingSuite, portraits: Sequence[Sample]) -> np.
     return ids
 
 
-def _readings(
+def gender_readings(
     run: Run, suite: EditingSuite, encoder: str, portraits: Sequence[Sample], edits: np.ndarray
 ) -> GenderReadings:
+    """What an encoder reads in portraits and edits: margins of every wording, and the cosine of before and after."""
     vectors, texts = embedded(run, encoder)
     unit = {key: vector / np.linalg.norm(vector) for key, vector in (texts | vectors).items()}
     width = len(next(iter(unit.values())))
