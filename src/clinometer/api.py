@@ -11,7 +11,8 @@ from clinometer import report
 from clinometer.errors import ModelError, SuiteError
 from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder, load_generator, reference
-from clinometer.models.folder import FolderSource, read_manifest
+from clinometer.models.folder import FolderSource, ManifestRow, has_manifest, read_manifest
+from clinometer.models.image_dataset import ImageDataset, dataset_files
 from clinometer.models.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.report.comparison import write_comparison
 from clinometer.runs import Directory, Progress, Silence, create_run, encode, generate, score, store
@@ -147,10 +148,11 @@ def import_images(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Run:
-    """Audit finished images: a folder with a manifest (CSV or JSON lines) in place of a model.
+    """Audit finished images in place of a model: a folder with a manifest (CSV or JSON lines), or a table.
 
-    The manifest gives for each file its concept (a target of the suite) or its group, and the prompt it was made
-    with. ``seed`` serves the resampling only.
+    A table is a Parquet file with an Image column, or a directory of such files or of one that ``datasets`` saved; its
+    other columns are those of a manifest. The manifest gives for each file its concept (a target of the suite) or its
+    group, and the prompt it was made with. ``seed`` serves the resampling only.
 
     Raises
     ------
@@ -159,8 +161,7 @@ def import_images(
     """
     progress = progress or Silence()
     asked = _audited(suite)
-    rows = read_manifest(Path(folder), None if manifest is None else Path(manifest))
-    source = FolderSource(Path(folder), rows, name=name)
+    rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name)
     plan = build_plan(
         manifest_questions(rows, asked, str(folder)),
         seed=seed,
@@ -396,6 +397,17 @@ def _execute(
         score(run, progress)
         report.write(run)
     return Run(out)
+
+
+def _finished(
+    folder: Path, manifest: Path | None, name: str | None
+) -> tuple[Sequence[ManifestRow], FolderSource | ImageDataset]:
+    """Images in a folder with a manifest; where there is none, in a table."""
+    if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
+        dataset = ImageDataset(folder, name=name)
+        return dataset.rows, dataset
+    rows = read_manifest(folder, manifest)
+    return rows, FolderSource(folder, rows, name=name)
 
 
 def _require_texts(encoders: Sequence[Encoder], suite: Suite) -> None:

@@ -102,7 +102,7 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
     records = list(_read_csv(path) if path.suffix.lower() == ".csv" else _read_json_lines(path))
     if not records:
         raise ImportManifestError(f"{path.name}: it lists no images; expected one a line")
-    rows = tuple(_row(path.name, line, record) for line, record in records)
+    rows = tuple(manifest_row(path.name, line, record) for line, record in records)
     _check_files(path.name, folder, rows)
     extra = dict.fromkeys(key for _, record in records for key in record if key not in COLUMNS)
     return Manifest(path=path, rows=rows, ignored=tuple(extra))
@@ -155,6 +155,11 @@ class FolderSource:
             found = decode_image(self._directory / file, max_pixels=self._max_pixels)
             seconds = perf_counter() - started
             yield GenerationResult(request.id, found.status, found.image, found.reason, seconds)
+
+
+def has_manifest(folder: Path) -> bool:
+    """Whether a folder holds a manifest under one of its names."""
+    return any((folder / name).is_file() for name in NAMES)
 
 
 def _find(folder: Path, manifest: Path | str | None) -> Path:
@@ -214,8 +219,8 @@ def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield line, record
 
 
-def _row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow:
-    """Check one record's values."""
+def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow:
+    """Check one record's values: a row of a manifest called ``name``, from its line ``line``."""
     values: dict[str, str | None] = {}
     for key in COLUMNS:
         value = record.get(key)

@@ -1,0 +1,118 @@
+"""Finished images in a table: Parquet with an Image column, or a directory that ``datasets`` saved.
+
+Beside the column ``image`` (the Hugging Face struct of bytes and path) the table has the columns of a manifest:
+``concept``, ``group``, ``role``, ``prompt``. A row's name is its file's and its number, such as ``train.parquet#7``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clinometer.errors import ImportManifestError
+from clinometer.models.folder import COLUMNS, ManifestRow, manifest_row
+from clinometer.models.images import MAX_PIXELS, decode_image
+from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
+from clinometer.models.weights import hash_files
+
+IMAGE = "image"
+SUFFIXES = (".parquet", ".arrow")
+
+
+def dataset_files(place: Path) -> list[Path]:
+    """The tables at a place: a Parquet file, or those of a directory; none where it holds no table."""
+    if place.is_file():
+        return [place] if place.suffix in SUFFIXES else []
+    found = [path for suffix in SUFFIXES for path in sorted(place.rglob(f"*{suffix}"))]
+    return [path for path in found if not path.name.startswith("cache-")]  # what datasets keeps for itself
+
+
+class ImageDataset:
+    """Finished images behind the generator's protocol: to generate is to read.
+
+    Parameters
+    ----------
+    place : a Parquet file, or a directory of Parquet files or of ``datasets``.
+    name : the name in the card; the place's own by default.
+
+    Raises
+    ------
+    ImportManifestError
+        There is no table, or one without an Image column or with a row that is neither a concept nor a group.
+    """
+
+    def __init__(self, place: Path, *, name: str | None = None) -> None:
+        self.batch_size = 32
+        self._place = place
+        self._root = place.parent if place.is_file() else place
+        files = dataset_files(place)
+        if not files:
+            raise ImportManifestError(
+                f"{place}: found no Parquet or Arrow file; expected a table with a column 'image'"
+            )
+        self.rows = [row for path in files for row in self._rows_of(path)]
+        self._rows = {row.file: row.file for row in self.rows}
+        self.card = Card(
+            kind="generator",
+            name=name or place.resolve().stem,
+            family="dataset",
+            weights_sha256=hash_files(files, self._root),
+            settings={"max_pixels": MAX_PIXELS},
+            notes={"images": len(self.rows)},
+        )
+        self._images = lru_cache(maxsize=1)(self._read_images)
+
+    def assign(self, files: Mapping[str, str]) -> None:
+        """Say which row answers which request, by its id."""
+        self._rows = dict(files)
+
+    def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
+        """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""
+        for request in requests:
+            started = perf_counter()
+            file, _, number = self._rows[request.id].rpartition("#")
+            content = (self._images(file)[int(number)].as_py() or {}).get("bytes")
+            if not content:
+                reason = "the row holds no bytes; embed the images when you save the table"
+                yield GenerationResult(request.id, "failed", None, reason)
+                continue
+            found = decode_image(content)
+            yield GenerationResult(request.id, found.status, found.image, found.reason, perf_counter() - started)
+
+    def _rows_of(self, path: Path) -> Iterator[ManifestRow]:
+        file = path.relative_to(self._root).as_posix()
+        table = _table(path, file, [name for name in COLUMNS if name != "file"])
+        for number, record in enumerate(table.to_pylist()):
+            yield manifest_row(file, number + 1, _texts(record) | {"file": f"{file}#{number}"})
+
+    def _read_images(self, file: str) -> pa.ChunkedArray:
+        return _table(self._root / file, file, [IMAGE]).column(IMAGE)
+
+
+def _texts(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A row's values; an empty text is nothing."""
+    return {key: value or None for key, value in record.items()}
+
+
+def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
+    """Read some columns of a table, those that it has."""
+    try:
+        if path.suffix == ".parquet":
+            known = pq.read_schema(path).names
+            table = pq.read_table(path, columns=[name for name in columns if name in known])
+        else:
+            with pa.memory_map(str(path)) as source:
+                whole = pa.ipc.open_stream(source).read_all()
+            known = whole.column_names
+            table = whole.select([name for name in columns if name in known])
+    except (pa.ArrowException, OSError) as error:
+        raise ImportManifestError(f"{file}: it cannot be read as a table ({type(error).__name__})") from error
+    if IMAGE not in known or not {"concept", "group"} & set(known):
+        raise ImportManifestError(f"{file}: found the columns {', '.join(known)}; expected image, and concept or group")
+    return table
