@@ -66,7 +66,7 @@ def test_the_table_of_association_keys_is_whole():
 
 def test_the_built_in_suites_are_listed_with_their_sizes():
     rows = {re.findall(r"`([^`]+)`", row[0])[0]: row for row in table_rows(PAGE, "built-in suite")}
-    assert set(rows) == set(suite_names())
+    assert set(rows) == {name for name in suite_names() if load_suite(name).draws}
     for name, row in rows.items():
         suite = load_suite(name)
         assert row[3] == f"{suite.image_count:,}"
