@@ -75,7 +75,7 @@ class Eye:
             "hers": [0.1, 0.9, 0],
             "they": [0.4, 0.4, 1],
         }
-        vector = list(known.get(text.rsplit(maxsplit=1)[-1], [0.5, 0.5, 0.2]))
+        vector = list(known.get((text.split() or [""])[-1], [0.5, 0.5, 0.2]))
         vector[0] += wobble
         return [float("nan")] * 3 if self.poison == "texts" else vector
 

@@ -77,6 +77,7 @@ def score_rows(suite: Suite, planted: dict[str, dict[str, float]]) -> Iterator[d
         yield from _internal_rows(rng, lean, where)
         yield from _third_rows(rng, lean, where, suite)
         yield from _share_rows(rng, lean, where)
+        yield from _other_audit_rows(rng, lean, where)
     yield from _summary_rows(rng, suite)
 
 
@@ -135,6 +136,13 @@ def _share_rows(rng: np.random.Generator, lean: float, where: dict[str, Any]) ->
         "high": min(1.0, share + 0.17),
     }
     yield _row("share", "parity_gap", abs(share - 0.5), rng, spread=0.1, null=0.088, **where)
+
+
+def _other_audit_rows(rng: np.random.Generator, lean: float, where: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for component, null in (("gender_gap", 0.09), ("mean_absolute_deviation", 0.06), ("entropy_bias", 0.05)):
+        yield _row("other_audits", component, abs(lean), rng, spread=0.1, null=null, **where)
+    yield _row("other_audits", "distribution_bias", 1 - abs(lean), rng, spread=0.1, null=0.9, **where)
+    yield _row("other_audits", "miss_rate", float("nan"), rng, reason="no image of the target", **where)
 
 
 def _summary_rows(rng: np.random.Generator, suite: Suite) -> Iterator[dict[str, Any]]:

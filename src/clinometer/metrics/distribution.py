@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import comb, log, nan
 
 import numpy as np
@@ -209,7 +209,14 @@ def null_expectation(score: Callable[[np.ndarray], np.ndarray], n: int, n_groups
 
 def _scored(score: Callable[[np.ndarray], np.ndarray], counts: ArrayLike, confidence: float) -> DistributionScore:
     """A score of counts: its range over the shares that the counts cannot refuse, and its null."""
-    counts = _counts("counts", counts)
+    return _scored_counts(score, tuple(_counts("counts", counts).tolist()), confidence)
+
+
+@lru_cache(maxsize=4096)  # a study scores the same few counts again and again
+def _scored_counts(
+    score: Callable[[np.ndarray], np.ndarray], given: tuple[int, ...], confidence: float
+) -> DistributionScore:
+    counts = np.array(given)
     n = int(counts.sum())
     if n == 0:
         return DistributionScore(nan, nan, nan, nan, 0, reason="no image")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+
+BLANK_PROMPT: Final = ""
+"""What an image is held against to see whether it shows anything of its own prompt."""
 
 
 class AttributePrompt(Strict):
@@ -131,12 +134,12 @@ class LeaningSuite(Suite):
                 yield Question(attribute.prompt, "attribute", group=name, images=self.images.attribute)
 
     def texts(self) -> list[str]:
-        """Targets' texts, attribute prompts, words."""
+        """Targets' texts, attribute prompts, words, and the blank prompt."""
         texts = [self.text_of(target) for target in self.targets]
         for group in self.groups.values():
             texts += [attribute.prompt for attribute in group.prompts]
             texts += group.words
-        return list(dict.fromkeys(texts))
+        return list(dict.fromkeys([*texts, BLANK_PROMPT]))
 
     def images_in_words(self) -> str:
         """``"20 a target, 16 an attribute prompt"``."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
+from clinometer.metrics.study.audit_rows import other_audit_rows
 from clinometer.metrics.study.composite_rows import internal_bias_rows, mcas_rows
 from clinometer.metrics.study.context import Settings, Study
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, TargetDesign, layout_of
@@ -39,6 +40,8 @@ def mcas_study(
     ``mcas``                   ii, itp, ita, tt, mcas (with p, q; verdict on mcas of "mean") mean and each
     ``internal_bias``          diffusion_bias, bias_amplification and their signed forms     mean and each
     ``share``                  share, parity_gap                                             mean and each
+    ``other_audits``           gender_gap, mean_absolute_deviation, entropy_bias,            mean
+                               distribution_bias, miss_rate
     ``internal_bias_summary``  {diffusion_bias, bias_amplification}_{min, max, mean,         mean
                                standard_error} per stereotype group and "all"
     ``category``               mean, std per category and stereotype group ("": all)         mean
@@ -72,4 +75,5 @@ def mcas_study(
     summaries = (
         internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows,
     )  # fmt: skip
+    rows += other_audit_rows(study, views[0], encoders)
     return rows + [row for make in summaries for row in make(study, views[0])]

@@ -70,6 +70,7 @@ class EncoderEmbeddings:
     group_words : per group (w × dim).
     group_texts : per group (prompts × dim), the attribute prompts as texts: their places on the plane need
         them.
+    blank_text : (dim,), the empty prompt; None where it was not embedded.
     """
 
     encoder: str
@@ -78,6 +79,7 @@ class EncoderEmbeddings:
     group_images: Mapping[str, tuple[np.ndarray, ...]]
     group_words: Mapping[str, np.ndarray] | None = None
     group_texts: Mapping[str, np.ndarray] | None = None
+    blank_text: np.ndarray | None = None
 
     @property
     def reads_text(self) -> bool:
@@ -187,6 +189,8 @@ def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> list[tuple[s
     ]
     if embeddings.target_texts is not None:
         arrays.append(("target texts", embeddings.target_texts))
+    if embeddings.blank_text is not None:
+        arrays.append(("blank text", embeddings.blank_text[None]))
     for group in design.groups:
         arrays += [(f"group {group!r}, prompt {i + 1}", x) for i, x in enumerate(embeddings.group_images[group])]
         if embeddings.group_words is not None:

@@ -12,6 +12,7 @@ from clinometer.report.sections.internal import internal_bias
 from clinometer.report.sections.leaning import categories, stages
 from clinometer.report.sections.masthead import masthead
 from clinometer.report.sections.method import method
+from clinometer.report.sections.other_audits import other_audits
 from clinometer.report.sections.plane import plane
 from clinometer.report.sections.planted import planted
 from clinometer.report.sections.table import table
@@ -78,6 +79,7 @@ LEANING: Final = Page(
         Section("internal", "Amplification", internal_bias, "internal"),
         Section("plane", "Third group", plane, "plane"),
         Section("planted", "Planted truth", planted, "planted"),
+        Section("other-audits", "Other audits", other_audits, "other_audits"),
         Section("gallery", "Pictures", gallery, "gallery"),
         Section("table", "All numbers", table, "table"),
         Section("method", "Method and limits", method, "method"),

@@ -12,6 +12,7 @@ from clinometer.runs.plan import Sample
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
 from clinometer.suites import Group, LeaningSuite
+from clinometer.suites.leaning import BLANK_PROMPT
 
 
 def score_leaning(run: Run, resamples: int) -> Scored:
@@ -66,7 +67,13 @@ def encoder_embeddings(
         },
         group_words=_by_group(suite, texts, lambda group: group.words),
         group_texts=_by_group(suite, texts, lambda group: [p.prompt for p in group.prompts]),
+        blank_text=_unless_zero(texts.get(BLANK_PROMPT)),
     )
+
+
+def _unless_zero(vector: np.ndarray | None) -> np.ndarray | None:
+    """A blank prompt's vector, unless the encoder makes nothing of it: no cosine takes a zero vector."""
+    return vector if vector is not None and vector.any() else None
 
 
 def _by_group(

@@ -1,0 +1,65 @@
+"""``clinometer test`` as a user meets it."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from clinometer.cli import association
+from clinometer.cli.app import app
+from clinometer.errors import ClinometerError
+from clinometer.suites import load_suite
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """Vectors of all words of weat/6 but one."""
+    rng = np.random.default_rng(0)
+    words = [word for word in load_suite("weat/6").texts() if word != "Donna"]
+    lines = [" ".join([word.lower(), *map(str, rng.normal(size=5).round(4))]) for word in words]
+    (tmp_path / "v.vec").write_text("\n".join(lines))
+    return tmp_path / "v.vec"
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["test", *map(str, words)], env={"COLUMNS": "200"}, terminal_width=200)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".parquet"])
+def test_a_table_is_shown_and_written(vectors, tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(association, "Console", lambda **options: Console(width=200, **options))
+    out = tmp_path / f"table{suffix}"
+    shown = run("weat/6", "-e", vectors, "-o", out)
+    assert shown.exit_code == 0, shown.output
+    assert "male names, female names" in shown.output
+    assert "weat/6: without Donna" in shown.output
+    assert "every split counted in 1 of 1" in shown.output
+    assert "(ddof 1)" in shown.output
+    readers = {
+        ".csv": pd.read_csv,
+        ".json": lambda p: pd.DataFrame(json.loads(p.read_text())),
+        ".parquet": pd.read_parquet,
+    }
+    row = readers[suffix](out).iloc[0]
+    assert (row.n_x, row.n_y, row.n_splits, row.missing) == (8, 7, 6_435, "Donna")
+    assert f"{row.effect_size:.3f}" in shown.output
+
+
+def test_an_undone_test_has_its_reason(vectors, monkeypatch):
+    monkeypatch.setattr(association, "Console", lambda **options: Console(width=200, **options))
+    shown = run("weat/1", "weat/6", "-e", vectors, "--spread", "pooled")
+    assert "weat/1: flowers: 25 of 25 are missing (aster, clover, hyacinth, …); at most 20% may be" in shown.output
+    assert "the two sets' pooled standard deviation" in shown.output
+
+
+def test_a_wrong_place_is_refused_before_anything_is_computed(tmp_path):
+    for out, message in (
+        (tmp_path / "t.xlsx", "expected a file of .csv, .json, .parquet"),
+        (tmp_path / "no" / "t.csv", "no folder"),
+    ):
+        result = run("weat/6", "-o", out, "-e", "nowhere")
+        assert isinstance(result.exception, ClinometerError)
+        assert message in str(result.exception)
