@@ -216,6 +216,39 @@ def test_each_image_and_prompt_is_encoded_once_and_batches_are_full(pipelines):
     assert measured.evaluations.tolist() == [15, 15, 15]
 
 
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
+def test_out_of_memory_halves_the_batch(pipelines, error):
+    pipeline = pipelines["epsilon"]
+    whole = classifier_of(pipelines).errors(pictures(2))
+
+    def trip(module, inputs):
+        if len(inputs[0]) > 3:
+            raise error
+
+    classifier = classifier_of(pipelines, batch_size=16)
+    handle = pipeline.unet.register_forward_pre_hook(trip)
+    try:
+        halved = classifier.errors(pictures(2))
+    finally:
+        handle.remove()
+    assert classifier.denoiser.batch_size == 2
+    assert within(halved, whole, whole.tolerance)
+
+
+def test_an_error_that_is_none_of_memory_passes(pipelines):
+    def trip(module, inputs):
+        raise ValueError("a kernel stumbled")
+
+    classifier = classifier_of(pipelines)
+    classifier.denoiser.errors(torch.zeros(1, 4, 16, 16), torch.tensor([1]), torch.zeros(1, 4, 16, 16), ["cook"])
+    handle = pipelines["epsilon"].unet.register_forward_pre_hook(trip)
+    try:
+        with pytest.raises(ValueError, match="stumbled"):
+            classifier.errors(pictures(1))
+    finally:
+        handle.remove()
+
+
 # --- classes leave -------------------------------------------------------------------------------------------------
 
 

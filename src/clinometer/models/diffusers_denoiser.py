@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from clinometer._torch import torch
+from clinometer._torch import is_out_of_memory, torch
 from clinometer.errors import ModelError
 from clinometer.models.backbone import ConditionedNetwork, network_of
 from clinometer.models.noising import Noising, Weighting, noising_of
@@ -28,7 +28,8 @@ class DiffusersDenoiser:
     pipeline : a loaded pipeline, on its device.
     card : what it is; the card of the generator over the same pipeline.
     size : height and width that images are brought to.
-    batch_size : rows (an image at a timestep under a prompt) a call of the network.
+    batch_size : rows (an image at a timestep under a prompt) a call of the network. Halved for good when the device
+        runs out of memory.
     weighting : ``"target"`` scores what the model was trained to predict; ``"epsilon"`` turns every error into one of
         the noise, as the paper writes it. For an ε-model they are the same.
     options : further arguments that start the pipeline on a prompt.
@@ -103,10 +104,24 @@ class DiffusersDenoiser:
             The pipeline cannot be started on a prompt, or shows its network something that is not known here.
         """
         rows = self._network.rows(prompts)
-        chunks = [slice(start, start + self.batch_size) for start in range(0, len(rows), self.batch_size)]
-        with torch.inference_mode():
-            parts = [self._errors(latents[c], timesteps[c], noise[c], rows[c]) for c in chunks]
-        return np.concatenate(parts) if parts else np.empty(0, np.float32)
+        found = np.empty(len(rows), np.float32)
+        done = 0
+        while done < len(rows):
+            chunk = slice(done, done + self.batch_size)
+            try:
+                with torch.inference_mode():
+                    found[chunk] = self._errors(latents[chunk], timesteps[chunk], noise[chunk], rows[chunk])
+            except Exception as error:
+                if not is_out_of_memory(error) or self.batch_size == 1:
+                    raise
+            else:
+                done += self.batch_size
+                continue
+            # Outside the handler, so that the failed attempt's tensors are freed before the next one.
+            self.batch_size = (self.batch_size + 1) // 2
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+        return found
 
     def _errors(
         self, latents: torch.Tensor, timesteps: torch.Tensor, noise: torch.Tensor, rows: torch.Tensor
