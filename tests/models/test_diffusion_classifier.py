@@ -240,7 +240,7 @@ def test_an_error_that_is_none_of_memory_passes(pipelines):
         raise ValueError("a kernel stumbled")
 
     classifier = classifier_of(pipelines)
-    classifier.denoiser.errors(torch.zeros(1, 4, 16, 16), torch.tensor([1]), torch.zeros(1, 4, 16, 16), ["cook"])
+    classifier.errors(pictures(1))  # so that every prompt is encoded
     handle = pipelines["epsilon"].unet.register_forward_pre_hook(trip)
     try:
         with pytest.raises(ValueError, match="stumbled"):
