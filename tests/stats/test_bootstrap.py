@@ -138,7 +138,7 @@ def replicates_of_means(samples: np.ndarray, n_resamples: int = 999) -> tuple[np
     return means, np.sqrt(np.maximum(w @ (samples**2).T - means**2, 0) * (n / (n - 2)) / n)
 
 
-def test_expanded_percentiles_of_normal_draws_are_students_interval():
+def test_stretched_percentiles_of_normal_draws_are_students_interval():
     draws = stats.norm.ppf((np.arange(40_000) + 0.5) / 40_000)
     interval = percentile_interval(draws, freedom=9)
     assert float(interval.high) == pytest.approx(stats.t.ppf(0.975, 9), abs=1e-3)

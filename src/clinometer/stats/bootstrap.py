@@ -60,10 +60,13 @@ def rao_wu_weights(sizes: Sequence[int], n_resamples: int, rng: np.random.Genera
 def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: ArrayLike = inf) -> Interval:
     """Percentile interval along the first axis of bootstrap draws; NaN where a draw is NaN.
 
-    With ``freedom`` finite, the percentiles are those of Student's t: ``Φ(∓ t_{ν, (1+confidence)/2})`` instead of
-    ``(1 ∓ confidence)/2`` (Hesterberg 2015, *What teachers should know about the bootstrap*, expanded percentiles). A
-    bootstrap distribution is as wide as the estimated standard error and knows nothing of that estimate's own error,
-    which is what t adds to the normal: of a mean of 10, the plain interval covers 91.8 %.
+    With ``freedom`` finite, the ends are moved away from the median by the ratio of Student's quantile to the normal::
+
+        low, high = m + (q_{(1 ∓ confidence)/2} − m) · t_ν / z        m the median of the draws
+
+    A bootstrap distribution is as wide as the estimated standard error and knows nothing of that estimate's own error,
+    which is what t adds to the normal. Of a mean of 8 normal items the plain interval covers 90.6 %, this one 94.5 %.
+    (Percentiles further out, at Φ(∓ t_ν), do the same from 12 items on; fewer items have no percentiles that far out.)
 
     Parameters
     ----------
@@ -72,9 +75,12 @@ def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: Ar
     """
     _validate_confidence(confidence)
     draws, freedom = np.asarray(draws, np.float64), np.asarray(freedom, np.float64)
-    reach = norm.cdf(t.ppf((1 + confidence) / 2, freedom))
-    low, high = _quantiles(draws, [1 - reach, reach])
-    return Interval(low, high)
+    low, middle, high = np.quantile(draws, [(1 - confidence) / 2, 0.5, (1 + confidence) / 2], axis=0)
+    if np.isposinf(freedom).all():
+        return Interval(low, high)
+    stretch = t.ppf((1 + confidence) / 2, freedom) / norm.ppf((1 + confidence) / 2)
+    with np.errstate(invalid="ignore"):  # a ratio may have an infinite replicate
+        return Interval(middle + (low - middle) * stretch, middle + (high - middle) * stretch)
 
 
 def bca_interval(
@@ -94,7 +100,7 @@ def bca_interval(
     value, draws : (…) the estimate, and (R, …) its replicates; half of the draws that tie with it count as below.
     influence : (n, …) what each item adds to the error of the estimate: its share of it by the delta method, or the
         estimate minus the estimate without the item.
-    freedom : as in :func:`percentile_interval`.
+    freedom : degrees of freedom of the draws' variance, of the shape (…) or one for all.
     """
     _validate_confidence(confidence)
     value, draws = np.asarray(value, np.float64), np.asarray(draws, np.float64)

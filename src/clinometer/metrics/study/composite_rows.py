@@ -17,7 +17,7 @@ from clinometer.metrics.internal import (
 from clinometer.metrics.mcas import MODALITIES, components
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Study
-from clinometer.metrics.study.estimates import Estimate, Replicates, estimate
+from clinometer.metrics.study.estimates import Estimate, estimate
 from clinometer.metrics.study.reasons import ZERO_TT
 from clinometer.metrics.study.rows import Basis, target_row, with_q_values
 from clinometer.metrics.study.views import View
@@ -102,7 +102,7 @@ def diffusion_bias_estimate(study: Study, view: View) -> Estimate:
 def bias_amplification_estimate(study: Study, view: View) -> Estimate:
     """Signed α: percentiles over images (TT is then fixed), Fieller over stimuli (TT is then a draw)."""
     numbers = estimate(
-        Replicates(view.targets.point, view.targets.images, view.targets.images),
+        replace(view.targets, stimulus=view.targets.images),
         lambda c: signed_alpha(study, c),
         study.settings.confidence,
     )

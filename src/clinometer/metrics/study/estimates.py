@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,12 +15,30 @@ Formula = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
+class Freedoms:
+    """Degrees of freedom of the three samples a target's number rests on: items, less one in every prompt or list.
+
+    ``targets`` (T,) of each target's images; ``attributes`` and ``words`` of the images and words of a and b together.
+    """
+
+    targets: np.ndarray
+    attributes: float
+    words: float
+
+
+@dataclass(frozen=True)
 class Replicates:
-    """Tensors of mean cosines: the estimate (T × 4 × groups) and replicates of it (R × T × 4 × groups)."""
+    """Tensors of mean cosines: the estimate (T × 4 × groups) and replicates of it (R × T × 4 × groups).
+
+    ``target_images`` are some replicates of the target images alone, attributes held; with ``freedoms`` they tell how
+    well the spread of a target's replicates is known. Both None where the numbers are not of targets.
+    """
 
     point: np.ndarray
     images: np.ndarray
     stimulus: np.ndarray
+    target_images: np.ndarray | None = None
+    freedoms: Freedoms | None = None
 
 
 @dataclass(frozen=True)
@@ -56,14 +74,50 @@ class Estimate:
 
 
 def estimate(replicates: Replicates, formula: Formula, confidence: float, centred: Formula | None = None) -> Estimate:
-    """Apply a formula of the tensor, with percentile intervals.
+    """Apply a formula of the tensor, with percentile intervals, as wide as t where it is one number a target.
 
     ``centred`` serves the replicates where it differs from the formula of the estimate (signs held, say).
     """
+    drawn = centred or formula
     value = np.asarray(formula(replicates.point))
-    inner = percentile_interval((centred or formula)(replicates.images), confidence)
-    outer = percentile_interval((centred or formula)(replicates.stimulus), confidence)
+    images, stimulus = drawn(replicates.images), drawn(replicates.stimulus)
+    freedom_images, freedom_stimulus = _degrees_of_freedom(replicates, drawn, images, stimulus)
+    inner = percentile_interval(images, confidence, freedom_images)
+    outer = percentile_interval(stimulus, confidence, freedom_stimulus)
     return Estimate(value, inner.low, inner.high, outer.low, outer.high, np.full(value.shape, np.nan))
+
+
+def _degrees_of_freedom(
+    replicates: Replicates, formula: Formula, images: np.ndarray, stimulus: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Degrees of freedom of the variance of a target's replicates, over images and over stimuli.
+
+    ::
+
+        ν = (Σ v)² / Σ (v² / ν_part)        parts: target images, attribute images; words (and encoders)
+
+    Welch (1947), Satterthwaite (1946). The parts' variances come from the replicates: of the target images alone, what
+    the attribute images add to that, what the stimuli add to both. Infinite where the number is not one of each target.
+    """
+    known = replicates.freedoms
+    if known is None or replicates.target_images is None or images.shape[1:] != known.targets.shape:
+        return np.array(np.inf), np.array(np.inf)
+    with np.errstate(invalid="ignore"):  # a ratio may have an infinite replicate
+        own, both, all_three = (
+            np.var(np.asarray(x, np.float64), axis=0) for x in (formula(replicates.target_images), images, stimulus)
+        )
+        of_images = [(own, known.targets), (np.maximum(both - own, 0.0), np.array(known.attributes))]
+        of_stimuli = [*of_images, (np.maximum(all_three - both, 0.0), np.array(known.words))]
+    return _welch_satterthwaite(of_images), _welch_satterthwaite(of_stimuli)
+
+
+def _welch_satterthwaite(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """At least 1; infinite where nothing varies, or a variance is not finite."""
+    total = np.sum([v for v, _ in parts], axis=0)
+    below = np.sum([np.square(v) / np.maximum(f, 1) for v, f in parts], axis=0)
+    usable = np.isfinite(total) & (total > 0) & (below > 0)
+    ratio = np.divide(np.square(total), below, out=np.full(total.shape, np.inf), where=usable)
+    return np.asarray(np.maximum(ratio, 1.0))
 
 
 def estimate_norm(

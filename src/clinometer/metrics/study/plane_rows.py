@@ -116,6 +116,8 @@ def _with_offset(study: Study, view: View) -> Replicates:
         extend(own.point, groups.point),
         extend(own.images, groups.images),
         extend(own.stimulus, groups.stimulus),
+        None if own.target_images is None else extend(own.target_images, groups.point),
+        own.freedoms,
     )
 
 
