@@ -100,7 +100,8 @@ class Conditioning:
             self._embeddings = PromptEmbeddings(pipeline, guided=guided, negative_prompt=negative_prompt)
             if type(pipeline).__name__ not in PACKED:
                 height, width = (side // pipeline.vae_scale_factor for side in size)
-                self._latent_shape = (1, int(network_of(pipeline).config.in_channels), height, width)
+                network: Any = network_of(pipeline)
+                self._latent_shape = (1, int(network.config.in_channels), height, width)
 
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
         """Make the keyword arguments that carry the prompts and the noise of a batch."""
