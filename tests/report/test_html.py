@@ -25,6 +25,7 @@ def test_the_sections_come_in_order(page: Page):
         "internal",
         "plane",
         "planted",
+        "other-audits",
         "gallery",
         "table",
         "method",

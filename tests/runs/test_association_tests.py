@@ -127,6 +127,8 @@ def test_one_test_undone_leaves_the_others_and_their_family():
     assert list(table.test) == ["mine", "other", "third"]
     assert table.reason[1] == "none: no words and no pictures; give pictures with --images, in a folder nowhere"
     assert table.q[0] == pytest.approx(table.p[0])  # of two equal p-values; the undone one is no test
+    assert table.p_holm[0] == pytest.approx(min(1, 2 * table.p[0]))
+    assert np.isnan(table.p_holm[1])
     assert set(table.family) == {"3 tests on reader"}
 
 

@@ -22,7 +22,7 @@ from clinometer.metrics.weat import Spread, Weat, stimulus_weat
 from clinometer.models.images import decode_image
 from clinometer.models.protocols import Encoder
 from clinometer.runs.classify import image_files
-from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.permutation import Alternative
 from clinometer.suites import Suite, WeatSuite, load_suite, suite_names
 from clinometer.suites.weat import Stimuli
@@ -46,7 +46,8 @@ class AssociationTest:
     statistic_low, …, effect_size_high : 95 % intervals; the stimuli of all four sets are resampled.
     spread, ddof : what the effect size divides by.
     p, alternative, exact, n_splits, p_error : the permutation test of the targets' labels.
-    q, family : Benjamini–Hochberg within the tests of one call on one encoder, which ``family`` names.
+    q, p_holm, family : Benjamini–Hochberg, and Holm's adjusted p, within the tests of one call on one encoder, which
+        ``family`` names.
     unit : what is permuted and resampled: ``"word"``, ``"sentence"`` or ``"image"``.
     missing : words without a vector and pictures that cannot be read, which the test went without.
     reason : why a number is missing.
@@ -73,6 +74,7 @@ class AssociationTest:
     ddof: int = 1
     p: float = nan
     q: float = nan
+    p_holm: float = nan
     alternative: str = "greater"
     exact: bool = False
     n_splits: int = 0
@@ -147,8 +149,9 @@ def association_tests(
     vectors = _vectors(asked, pictures, encoder)
     rows = [_row(each, pictures, vectors, encoder.card.name, settings) for each in asked]
     family = f"{len(rows)} {'test' if len(rows) == 1 else 'tests'} on {encoder.card.name}"
-    q_values = benjamini_hochberg(np.array([row.p for row in rows]))
-    rows = [replace(row, q=float(q), family=family) for row, q in zip(rows, q_values, strict=True)]
+    p_values = np.array([row.p for row in rows])
+    adjusted = zip(rows, benjamini_hochberg(p_values), holm(p_values), strict=True)
+    rows = [replace(row, q=float(q), p_holm=float(p_holm), family=family) for row, q, p_holm in adjusted]
     return pd.DataFrame([asdict(row) for row in rows], columns=[field.name for field in fields(AssociationTest)])
 
 
