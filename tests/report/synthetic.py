@@ -77,7 +77,7 @@ def score_rows(suite: Suite, planted: dict[str, dict[str, float]]) -> Iterator[d
         yield from _internal_rows(rng, lean, where)
         yield from _third_rows(rng, lean, where, suite)
         yield from _share_rows(rng, lean, where)
-        yield from _other_audit_rows(rng, lean, where)
+        yield from _other_audit_rows(np.random.default_rng(len(where["concept"])), lean, where)
     yield from _summary_rows(rng, suite)
 
 
