@@ -373,3 +373,12 @@ def test_any_pair_of_any_groups_may_be_the_axis():
         slow_component(encoder, 0, "ii", "brown", "pale")
     )
     assert len({r.component for r in rows if r.metric == "profile"}) == 2 + 6
+
+
+def test_holm_stands_beside_q_in_the_family_that_is_named():
+    rows = [row for row in study() if np.isfinite(row.p)]
+    assert rows
+    for row in rows:
+        family = [other for other in rows if (other.family, other.encoder) == (row.family, row.encoder)]
+        assert row.family
+        assert row.p <= row.q <= row.p_holm <= min(1, len(family) * row.p) + 1e-12

@@ -11,10 +11,10 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.classification import decide, image_associations
+from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
-from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import PermutationTest, permute_labels
 
 METRIC = "classification"
@@ -292,8 +292,7 @@ def _difference(x: Sequence[ClusterEstimate], y: Sequence[ClusterEstimate]) -> C
 
 
 def _with_q(rows: Sequence[Score], family: str) -> list[Score]:
-    q_values = benjamini_hochberg(np.array([row.p for row in rows]))
-    return [replace(row, q=float(q), family=family) for row, q in zip(rows, q_values, strict=True)]
+    return corrected(rows, family)
 
 
 def _chosen(errors: np.ndarray) -> np.ndarray:

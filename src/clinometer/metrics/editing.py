@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
 from clinometer.metrics.skin import skin_tone
 from clinometer.metrics.verdict import verdict
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
-from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import PermutationTest, permute_labels
 
 METRIC = "editing"
@@ -418,9 +418,8 @@ def _with_q(rows: list[Score], subject: str) -> list[Score]:
     done: dict[int, Score] = {}
     for detail in (False, True):
         chosen = [i for i, row in enumerate(rows) if bool(row.concept) == detail]
-        q_values = benjamini_hochberg(np.array([rows[i].p for i in chosen]))
         family = f"editing: {subject} of {len(chosen)} {'professions' if detail else 'classes'} × strengths × groups"
-        done |= {i: replace(rows[i], q=float(q), family=family) for i, q in zip(chosen, q_values, strict=True)}
+        done |= dict(zip(chosen, corrected([rows[i] for i in chosen], family), strict=True))
     return [done[i] for i in range(len(rows))]
 
 

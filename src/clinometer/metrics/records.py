@@ -25,12 +25,13 @@ class Score:
     low, high : 95 % interval; images resampled within their prompts (targets and attributes), words fixed.
     stimulus_low, stimulus_high : 95 % interval that resamples the attribute words and the encoders too.
     p : p-value, of the test named in ``test``.
-    q : Benjamini–Hochberg q-value within ``family``.
+    q : Benjamini–Hochberg q-value within ``family``; the verdict's.
+    p_holm : Holm's adjusted p-value within ``family``.
     test : what was permuted, and the alternative.
     p_exact : whether every split was counted; else ``p`` is from ``n_splits`` sampled splits.
     p_error : Monte-Carlo standard error of ``p``; 0 when exact.
     n_splits : number of splits counted or sampled.
-    family : the tests ``q`` corrects for.
+    family : the tests ``q`` and ``p_holm`` correct for.
     null : expectation at these sample sizes if nothing leaned (median where no mean exists, see docs);
         for scores that are non-negative by construction.
     n_target, n_a, n_b : images (or texts) in the target and in the two attribute sets.
@@ -57,6 +58,7 @@ class Score:
     stimulus_high: float = nan
     p: float = nan
     q: float = nan
+    p_holm: float = nan
     test: str = ""
     p_exact: bool = False
     p_error: float = nan

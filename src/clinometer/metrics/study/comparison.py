@@ -18,7 +18,7 @@ from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.views import replicates_of
 from clinometer.metrics.verdict import LEVEL
 from clinometer.stats.bootstrap import percentile_interval
-from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.multiplicity import benjamini_hochberg, holm
 
 METRIC = "comparison"
 COMPONENTS = ("ii", "itp", "ita", "mcas")
@@ -111,13 +111,13 @@ def _family(
     )
     inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
     p = bootstrap_p_value(images, value)
-    q = benjamini_hochberg(p)
+    q, p_holm = benjamini_hochberg(p), holm(p)
     rows = [
         Score(
             metric=METRIC, component=component, concept=target.name, category=target.category, encoder=encoder,
             value=float(value[t]), low=float(inner.low[t]), high=float(inner.high[t]),
             stimulus_low=float(outer.low[t]), stimulus_high=float(outer.high[t]),
-            p=float(p[t]), q=float(q[t]), n_splits=len(images) if isfinite(p[t]) else 0,
+            p=float(p[t]), q=float(q[t]), p_holm=float(p_holm[t]), n_splits=len(images) if isfinite(p[t]) else 0,
             test=_test(paired) if isfinite(p[t]) else "", family=f"{METRIC}: {component} over {len(value)} targets",
             n_target=min(layout.target_sizes[t] for layout in layouts), reason=_reason(float(value[t]), float(p[t])),
         )
@@ -144,7 +144,7 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
     p = float(bootstrap_p_value(images, value))
     row = Score(
         metric=METRIC, component="magnitude", category="all", value=float(value), low=float(inner.low),
-        high=float(inner.high), stimulus_low=float(outer.low), stimulus_high=float(outer.high), p=p, q=p,
+        high=float(inner.high), stimulus_low=float(outer.low), stimulus_high=float(outer.high), p=p, q=p, p_holm=p,
         test=_test(paired) if isfinite(p) else "", n_splits=len(images), family=f"{METRIC}: magnitude",
         n_target=int(known.sum()), reason=_reason(float(value), p),
     )  # fmt: skip

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from clinometer.metrics.families import corrected
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Study
 from clinometer.metrics.study.estimates import Estimate
 from clinometer.metrics.study.reasons import interval_reason, stimulus_reason, value_reason
 from clinometer.metrics.study.views import View
-from clinometer.stats.multiplicity import benjamini_hochberg
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,8 @@ def summary_row(study: Study, view: View, targets: Sequence[int], numbers: Estim
 
 
 def with_q_values(rows: list[Score], family: str) -> list[Score]:
-    """Treat the rows as one family of tests: Benjamini–Hochberg q-values beside their p-values."""
-    q_values = benjamini_hochberg(np.array([row.p for row in rows]))
-    return [replace(row, q=float(q), family=family) for row, q in zip(rows, q_values, strict=True)]
+    """Treat the rows as one family of tests."""
+    return corrected(rows, family)
 
 
 def bare(value: np.ndarray, *given: np.ndarray) -> Estimate:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.amplification import amplification_rows, overall_rows
 from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbeddings, DesignedTest
@@ -30,7 +31,6 @@ from clinometer.metrics.t2iat.stimuli import (
 from clinometer.metrics.t2iat.welch import Estimate
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.bootstrap import percentile_interval
-from clinometer.stats.multiplicity import benjamini_hochberg
 
 PROMPT_TEST = "prompts permuted between X and Y with their images, two-sided"
 TEST_FAMILY = "differential associations of the suite"
@@ -270,9 +270,9 @@ def _corrected(rows: Sequence[Score]) -> list[Score]:
             families.setdefault((row.metric, row.component, row.family), []).append(order)
     found = list(rows)
     for members in families.values():
-        q_values = benjamini_hochberg(np.array([rows[order].p for order in members]))
-        for order, q in zip(members, q_values, strict=True):
-            found[order] = replace(rows[order], q=float(q))
+        family = corrected([rows[order] for order in members], rows[members[0]].family)
+        for order, row in zip(members, family, strict=True):
+            found[order] = row
     return found
 
 
