@@ -62,7 +62,7 @@ def images_for_share(share: float, *, power: float = 0.8, alpha: float = 0.05) -
     computed exactly. It needs no pilot: the spread of a share follows from the share. NaN at ½.
 
     >>> images_for_share(0.75)
-    33.0
+    35.0
     """
     _check(power, alpha)
     if not 0 <= share <= 1:

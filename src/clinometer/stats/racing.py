@@ -51,7 +51,7 @@ def final_mean(differences: np.ndarray, total: int, confidence: float) -> FinalM
     --------
     >>> settled = final_mean(np.array([1.0, 1.1, 0.9, 1.0]), total=8, confidence=0.95)
     >>> bool(settled.decided), round(float(settled.half_width), 3)
-    (True, 0.138)
+    (True, 0.113)
     """
     values = np.asarray(differences, np.float64)
     n = values.shape[-1]
