@@ -35,12 +35,17 @@ def test_every_image_was_drawn(audited):
     assert set(audited.samples.status) == {"ok"}
 
 
-def test_strong_planted_leanings_are_found_with_the_right_sign(audited):
+def test_planted_leanings_are_found_with_the_right_sign(audited):
+    """Where the share is planted 0.2 or more from half. One picture can tip the sign of a score near 0."""
     mcas = rows(audited, "mcas", "mcas")
     truth = planted(mcas.index) - 0.5
-    strong = np.abs(truth) >= 0.3
-    assert strong.sum() >= 15
-    assert (np.sign(mcas.value[strong]) == np.sign(truth[strong])).all(), mcas.value[strong]
+    planted_far = np.abs(truth) > 0.19
+    assert planted_far.sum() >= 21
+    side, mcas = np.sign(truth[planted_far]), mcas[planted_far]
+    assert (np.sign(mcas.value) == side).mean() >= 0.9, mcas.value
+    certain = mcas.verdict.str.startswith("leans")
+    assert certain.sum() >= 10
+    assert (np.sign(mcas.value) == side)[certain].all(), mcas.value
 
 
 def test_shares_follow_the_planted_probabilities(audited):
@@ -50,15 +55,15 @@ def test_shares_follow_the_planted_probabilities(audited):
     """
     share = rows(audited, "share", "share")
     truth = planted(share.index)
-    assert np.corrcoef(share.value, truth)[0, 1] > 0.85
+    assert np.corrcoef(share.value, truth)[0, 1] > 0.88
     covered = (share.low <= truth) & (truth <= share.high)
-    assert covered.mean() > 0.7, share[~covered]
+    assert covered.mean() > 0.8, share[~covered]
 
 
 def test_the_text_encoder_leans_little(audited):
     """The CLIP was trained on balanced captions: what leans in the images was planted in the denoiser."""
     tt, ii = rows(audited, "mcas", "tt").value, rows(audited, "mcas", "ii").value
-    assert tt.abs().mean() < ii.abs().mean() / 4
+    assert tt.abs().mean() < ii.abs().mean() / 10
 
 
 def test_the_report_sets_measured_beside_planted(audited):
