@@ -68,6 +68,13 @@ def test_a_family_is_judged_by_its_corrected_equivalence_tests():
     assert [each.n_decide > 20 for each in judged] == [False, False, True, False]
 
 
+def test_rows_of_one_family_may_have_sides_of_their_own():
+    rows = [row(0.4, 0.05, q=0.001), row(-0.4, 0.05, q=0.001), row(0.0, 0.02)]
+    judged = judge_family(rows, a=["men", "old", "x"], b=["women", "young", "y"], margin=0.05)
+    assert [each.verdict for each in judged] == ["leans to men", "leans to young", BALANCED]
+    assert judged[2].q_equivalence == pytest.approx(3 * judged[2].p_equivalence)  # three tests, though two lean
+
+
 def test_without_a_margin_nothing_is_shown_balanced():
     (judged,) = judge_family([row(0.0, 0.001)], a="men", b="women")
     assert judged.verdict == UNDECIDED

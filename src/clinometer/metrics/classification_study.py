@@ -182,8 +182,12 @@ class _Study:
             for each in self.design.contrasts:
                 test = self._test(each, {g: image_associations(self.wins(g, n)) for g in self.errors})
                 rows.append(self._tested("differential", n, each, self.differential(each, n), test))
-            for each, row in zip(self.design.contrasts, _with_q(rows, f"contrasts at {n}"), strict=True):
-                yield from judge_family([row], a=each.name_x, b=each.name_y, margin=self.design.margin)
+            yield from judge_family(
+                _with_q(rows, f"contrasts at {n}"),
+                a=[each.name_x for each in self.design.contrasts],
+                b=[each.name_y for each in self.design.contrasts],
+                margin=self.design.margin,
+            )
 
     def amplifications(self) -> Iterator[Score]:
         fewest, most = self.design.noise_samples[0], self.design.noise_samples[-1]

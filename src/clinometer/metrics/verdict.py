@@ -66,15 +66,16 @@ def verdict(
 def judge_family(
     rows: Sequence[Score],
     *,
-    a: str,
-    b: str,
+    a: str | Sequence[str],
+    b: str | Sequence[str],
     margin: float | None = None,
     ends: Callable[[Score], tuple[float, float]] = lambda row: (row.low, row.high),
 ) -> list[Score]:
     """Give every row of one family its verdict, its equivalence test and the images that would decide it.
 
     The equivalence tests are a family of their own, with Benjamini–Hochberg q-values. ``ends`` chooses the 95 %
-    interval that is judged; its width stands for the standard error.
+    interval that is judged; its width stands for the standard error. ``a`` and ``b`` name the sides of all rows, or of
+    each.
     """
     errors = [standard_error_of(*ends(row)) for row in rows]
     p_values = np.full(len(rows), nan)
@@ -84,10 +85,11 @@ def judge_family(
         )
     q_values = benjamini_hochberg(p_values)
     judged = []
-    for row, error, p, q in zip(rows, errors, p_values, q_values, strict=True):
+    sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
+    for row, error, p, q, of_a, of_b in zip(rows, errors, p_values, q_values, *sides, strict=True):
         low, high = ends(row)
         words = verdict(
-            value=row.value, low=low, high=high, q=row.q, a=a, b=b, margin=margin, q_equivalence=float(q)
+            value=row.value, low=low, high=high, q=row.q, a=of_a, b=of_b, margin=margin, q_equivalence=float(q)
         )  # fmt: skip
         needed = images_to_decide(row.n_target, row.value, error, margin) if words == UNDECIDED else 0
         judged.append(
