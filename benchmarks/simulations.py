@@ -1,0 +1,470 @@
+"""Do the tests hold their level, do the intervals cover, and how strong are the tests? Measured on made-up data.
+
+    OMP_NUM_THREADS=1 .venv/bin/python benchmarks/simulations.py [--quick] [--write]
+
+Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
+and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
+draws a twentieth of the studies; ``--write`` puts the tables and figures into docs/simulations.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import resource
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from clinometer.metrics import Design, EncoderEmbeddings, TargetDesign, differential_association, mcas_study
+from clinometer.stats.agreement import kendall_tau_b, krippendorff_alpha
+from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu_weights, studentised_interval
+from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
+from clinometer.stats.effect_size import cohens_d
+from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
+from clinometer.stats.permutation import permute_labels
+from clinometer.stats.power import images_to_detect, images_to_show_balance
+from clinometer.stats.proportion import wilson_interval
+from clinometer.stats.quadratic import quadratic_permutation_test
+from clinometer.stats.ratio import fieller_interval
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/simulations.md"
+LEVELS = (0.05, 0.01)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One measured rate: of rejections (``level``, ``power``) or of intervals that hold the truth (``coverage``).
+
+    ``n`` studies that are independent of each other; 0 where the rate was computed and not drawn.
+    """
+
+    kind: str
+    what: str
+    setting: str
+    nominal: float
+    rate: float
+    n: int
+
+    @property
+    def error(self) -> float:
+        """Monte-Carlo standard error, at the nominal rate."""
+        return sqrt(self.nominal * (1 - self.nominal) / self.n) if self.n else 0.0
+
+
+def rejections(what: str, setting: str, p_values: list[float] | np.ndarray, kind: str = "level") -> list[Found]:
+    """Rates of p ≤ 5 % and ≤ 1 %."""
+    p = np.asarray(p_values)
+    return [Found(kind, what, setting, level, float(np.mean(p <= level)), len(p)) for level in LEVELS]
+
+
+def covered(what: str, setting: str, low: np.ndarray, high: np.ndarray, truth: float, n: int = 0) -> Found:
+    """Rate of intervals that hold the truth."""
+    held = (np.asarray(low) <= truth) & (truth <= np.asarray(high))
+    return Found("coverage", what, setting, 0.95, float(held.mean()), n or held.size)
+
+
+# --- levels ----------------------------------------------------------------------------------------------------------
+
+
+def linear_test(n: int) -> list[Found]:
+    """Two groups of six skewed values, alike: all 924 splits are counted."""
+    values = np.random.default_rng(1).exponential(size=(n, 12))
+    return rejections("linear, all splits", "6 + 6, exponential", permute_labels(values, np.arange(12) < 6).p_value)
+
+
+def matched_test(n: int) -> list[Found]:
+    """Four matched pairs of prompts with large differences between pairs; labels permuted within pairs."""
+    rng, strata = np.random.default_rng(2), np.repeat(np.arange(4), 6)
+    labels, p, batch = np.tile([True] * 3 + [False] * 3, 4), [], 50  # relabellings are shared within a batch only
+    for _ in range(n // batch):
+        values = rng.normal(size=(batch, 24)) + 3 * rng.normal(size=(batch, 4))[:, strata]
+        test = permute_labels(values, labels, strata=strata, n_permutations=1999, exact_limit=0, rng=rng)
+        p.append(test.p_value)
+    return rejections("matched pairs, sampled splits", "4 pairs of 3 + 3", np.concatenate(p))
+
+
+def prompt_test(n: int, sizes: tuple[int, int]) -> list[Found]:
+    """Prompts that scatter, X and Y alike; quadratic form, all splits."""
+    rng, p = np.random.default_rng([3, *sizes]), []
+    for _ in range(n):
+        u, a, b = rng.normal(size=(3, sum(sizes), 8))
+        p.append(float(np.squeeze(quadratic_permutation_test(u @ (a - b).T, sizes=sizes).p_value)))
+    return rejections("quadratic form, all splits", f"{sizes[0]} + {sizes[1]} prompts", p)
+
+
+def _t2iat_sets(
+    rng: np.random.Generator, prompts: int, images: int, spread: float, lean: np.ndarray
+) -> dict[str, list[np.ndarray]]:
+    """Neutral and attribute images around the centres of prompts; neutral ones of X moved by ``lean``."""
+    sets = {}
+    for name, shift in (("x", lean), ("y", np.zeros_like(lean))):
+        for kind, towards in (("", 0.0), ("_a", 1.0), ("_b", -1.0)):
+            centres = _BASE + towards * _AXIS + (shift if not kind else 0) + spread * rng.normal(size=(prompts, _DIM))
+            sets[name + kind] = [c + 0.5 * rng.normal(size=(images, _DIM)) for c in centres]
+    return sets
+
+
+_DIM = 12
+_BASE, _AXIS = np.random.default_rng(0).normal(size=(2, _DIM)) * [[1.0], [0.3]]
+
+
+def clustered_tests(n: int, spread: float) -> list[Found]:
+    """T2IAT of two concepts that are alike, with prompts that scatter by ``spread`` (images scatter by 0.5)."""
+    rng, p = np.random.default_rng([4, round(100 * spread)]), {"prompt": [], "image": []}
+    for _ in range(n):
+        sets = _t2iat_sets(rng, 6, 8, spread, np.zeros(_DIM))
+        for unit, found in p.items():
+            test = differential_association(**sets, unit=unit, permutations=999, resamples=0, rng=rng)
+            found.append(test.p_value)
+    setting = f"6 + 6 prompts of 8 images, prompts scatter by {spread:g}"
+    return [*rejections("T2IAT, prompts permuted", setting, p["prompt"]),
+            *rejections("T2IAT, images permuted", setting, p["image"])]  # fmt: skip
+
+
+def equivalence_test(n: int, size: int) -> list[Found]:
+    """Two one-sided tests at the margin itself, with the standard error that a verdict reads off its interval."""
+    rng, p = np.random.default_rng([5, size]), []
+    for values in rng.normal(0.5, 1, (n, size)):
+        mean = cluster_mean(values)
+        p.append(equivalence_p_value(mean.value, standard_error_of(mean.low, mean.high), 0.5))
+    return rejections("equivalence, truth at the margin", f"{size} images", p)
+
+
+# --- coverage --------------------------------------------------------------------------------------------------------
+
+
+def mean_intervals(n: int, size: int, shape: str) -> list[Found]:
+    """A mean: percentiles, as wide as t, BCa, studentised. 500 samples at a time share their weights."""
+    rng, ends = np.random.default_rng([6, size]), {}
+    for _ in range(max(n // 500, 1)):
+        x = rng.normal(1, 1, (500, size)) if shape == "normal" else rng.exponential(size=(500, size))
+        w = rao_wu_weights([size], 1999, rng).astype(np.float64)
+        value, draws = x.mean(axis=1), w @ x.T
+        errors = np.sqrt(np.maximum(w @ (x**2).T - draws**2, 0) * (size / (size - 2)) / size)
+        for name, interval in {
+            "percentiles": percentile_interval(draws),
+            "percentiles as wide as t": percentile_interval(draws, freedom=size - 1),
+            "BCa": bca_interval(value, draws, (x - value[:, None]).T / size, freedom=size - 1),
+            "studentised": studentised_interval(value, x.std(axis=1, ddof=1) / sqrt(size), draws, errors),
+        }.items():
+            ends.setdefault(name, []).append((interval.low, interval.high))
+    return [
+        covered(f"mean, {name}", f"{size} {shape} images", *np.concatenate(pairs, axis=1), 1.0)
+        for name, pairs in ends.items()
+    ]
+
+
+class McasPopulation:
+    """Two groups in two matched prompts, one target; the truth is that of 200,000 images."""
+
+    def __init__(self, lean: float) -> None:
+        fixed = np.random.default_rng(7)
+        self.lean, self.axis, self.ages = lean, 0.3 * fixed.normal(size=16), 0.4 * fixed.normal(size=(2, 16))
+        self.base, self.text, self.words = fixed.normal(size=16), fixed.normal(size=(1, 16)), fixed.normal(size=(6, 16))
+        many = self.draw(np.random.default_rng(8), 200_000, 100_000)
+        own = [_mean_unit(many.target_images[0]), _mean_unit(self.text)]
+        groups = [np.mean([_mean_unit(x) for x in many.group_images[g]], axis=0) for g in ("a", "b")]
+        words = [_mean_unit(w) for w in (self.words[:3], self.words[3:])]
+        self.truth = float(sum(own) @ (groups[0] - groups[1] + words[0] - words[1]))
+
+    def draw(self, rng: np.random.Generator, images: int, attribute_images: int) -> EncoderEmbeddings:
+        def around(centre: np.ndarray, n: int) -> np.ndarray:
+            return centre + 0.6 * rng.normal(size=(n, 16))
+
+        return EncoderEmbeddings(
+            encoder="e", target_images=(around(self.base + self.lean * self.axis, images),), target_texts=self.text,
+            group_images={g: tuple(around(self.base + s * self.axis + age, attribute_images) for age in self.ages)
+                          for g, s in (("a", 1), ("b", -1))},
+            group_words={"a": self.words[:3], "b": self.words[3:]},
+        )  # fmt: skip
+
+
+def _mean_unit(x: np.ndarray) -> np.ndarray:
+    return np.asarray((x / np.linalg.norm(x, axis=1, keepdims=True)).mean(axis=0))
+
+
+_MCAS_DESIGN = Design(
+    targets=(TargetDesign("t", "c", None),), groups=("a", "b"), a="a", b="b", third=None,
+    pairs={"a": ("one", "two"), "b": ("one", "two")}, prompts={}, margin=None,
+)  # fmt: skip
+
+
+def mcas_intervals(n: int, images: int, attribute_images: int, lean: float) -> list[Found]:
+    """MCAS from embeddings to interval, as an audit computes it."""
+    population, ends = McasPopulation(lean), []
+    for study in range(n):
+        drawn = population.draw(np.random.default_rng([9, images, study]), images, attribute_images)
+        rows = mcas_study([drawn], _MCAS_DESIGN, n_resamples=999, n_permutations=1, seed=study)
+        ends += [(r.low, r.high) for r in rows if (r.metric, r.component, r.encoder) == ("mcas", "mcas", "mean")]
+    where = "at parity" if lean == 0 else "away from it"
+    setting = f"{images} images, 2 × {attribute_images} of each group, {where}"
+    return [covered("MCAS", setting, *np.transpose(ends), population.truth)]
+
+
+def t2iat_intervals(n: int, prompts: int, lean: float) -> list[Found]:
+    """S over prompts, against the S of 20,000 prompts."""
+    shift = lean * _AXIS
+    many = _t2iat_sets(np.random.default_rng(10), 20_000, 1, 0.4, shift)
+    truth = _differential(many)
+    rng, ends = np.random.default_rng([11, prompts]), []
+    for _ in range(n):
+        sets = _t2iat_sets(rng, prompts, 6, 0.4, shift)
+        found = differential_association(**sets, method="sampled", permutations=1, resamples=999, rng=rng)
+        ends.append((found.stimulus_low, found.stimulus_high))
+    setting = f"{prompts} + {prompts} prompts of 6 images, {'at parity' if lean == 0 else 'away from it'}"
+    return [covered("T2IAT's S, over prompts", setting, *np.transpose(ends), truth)]
+
+
+def _differential(sets: dict[str, list[np.ndarray]]) -> float:
+    means = {name: _mean_unit(np.concatenate(items)) for name, items in sets.items()}
+    return float(means["x"] @ (means["x_a"] - means["x_b"]) - means["y"] @ (means["y_a"] - means["y_b"]))
+
+
+def wilson(_: int, size: int, share: float) -> list[Found]:
+    """The exact coverage, from the binomial distribution."""
+    counts = np.arange(size + 1)
+    held = [i.low <= share <= i.high for i in (wilson_interval(int(k), size) for k in counts)]
+    rate = float(np.sum(stats.binom.pmf(counts, size, share)[held]))
+    return [Found("coverage", "share, Wilson", f"{share:.0%} of {size} images", 0.95, rate, 0)]
+
+
+def share_difference(_: int, size: int, shares: tuple[float, float]) -> list[Found]:
+    """The exact coverage of the difference of two independent shares."""
+    counts = np.arange(size + 1)
+    ends = [cluster_share(np.arange(size) < k) for k in counts]
+    rate, truth = 0.0, shares[0] - shares[1]
+    chance = [stats.binom.pmf(counts, size, p) for p in shares]
+    for i, one in enumerate(ends):
+        for j, other in enumerate(ends):
+            found = contrast([one, other], [1, -1])
+            rate += chance[0][i] * chance[1][j] * (found.low <= truth <= found.high)
+    setting = f"{shares[0]:.0%} and {shares[1]:.0%} of {size} images each"
+    return [Found("coverage", "share difference", setting, 0.95, float(rate), 0)]
+
+
+def fieller(n: int, sharpness: float) -> list[Found]:
+    """A ratio −1.5 whose denominator is ``sharpness`` standard errors from 0; unbounded sets count as they are."""
+    held, rng = 0, np.random.default_rng([12, round(sharpness)])
+    draws = rng.multivariate_normal([-1.5 * sharpness, sharpness], [[1, 0.3], [0.3, 1]], n)
+    for x, y in draws:
+        found = fieller_interval(x, y, variance_numerator=1, variance_denominator=1, covariance=0.3)
+        inside = found.low <= -1.5 <= found.high
+        held += found.shape == "unbounded" or (inside if found.shape == "bounded" else not inside)
+    return [Found("coverage", "ratio, Fieller", f"denominator {sharpness:g} errors from 0", 0.95, held / n, n)]
+
+
+def effect_sizes(n: int, size: int, d: float, method: str) -> list[Found]:
+    """Cohen's d of normal values (noncentral t) or of exponential ones (bootstrap)."""
+    rng, ends = np.random.default_rng([13, size, round(10 * d)]), []
+    draw = rng.normal if method == "noncentral-t" else lambda _, scale, shape: rng.exponential(scale, shape)
+    for study, (x, y) in enumerate(zip(draw(0, 1, (n, size)), draw(0, 1, (n, size)), strict=True)):
+        found = cohens_d(x + d, y, method=method, n_resamples=999, rng=study)  # type: ignore[arg-type]
+        ends.append((found.low, found.high))
+    shape = "normal" if method == "noncentral-t" else "exponential"
+    return [covered(f"Cohen's d, {method}", f"{size} + {size} {shape} values, d = {d:g}", *np.transpose(ends), d)]
+
+
+def rank_correlations(n: int, rho: float, ties: bool, method: str) -> list[Found]:
+    """τ-b of 20 concepts, normal scores of correlation ρ, rounded to make ties; truth from 20,000 pairs."""
+
+    def draw(rng: np.random.Generator, size: int) -> np.ndarray:
+        z = rng.normal(size=(2, size))
+        pair = np.stack([z[0], rho * z[0] + sqrt(1 - rho**2) * z[1]])
+        return np.round(1.5 * pair) if ties else pair
+
+    truth = float(stats.kendalltau(*draw(np.random.default_rng(14), 20_000)).statistic)
+    truth = truth if ties else 2 / np.pi * float(np.arcsin(rho))
+    rng, ends = np.random.default_rng([15, round(10 * rho), ties]), []
+    for study in range(n):
+        found = kendall_tau_b(*draw(rng, 20), method=method, n_resamples=499, rng=study)  # type: ignore[arg-type]
+        ends.append((found.low, found.high))
+    setting = f"20 pairs, τ = {truth:.2f}{', with ties' if ties else ''}"
+    return [covered(f"Kendall's τ-b, {method}", setting, *np.transpose(ends), truth)]
+
+
+def alphas(n: int, units: int, copied: float) -> list[Found]:
+    """Three raters who each copy the unit's class with probability ``copied``, else guess: α = copied²."""
+    rng, ends = np.random.default_rng([16, units]), []
+    for study in range(n):
+        truth, guesses = rng.integers(0, 3, units), rng.integers(0, 3, (3, units))
+        ratings = np.where(rng.random((3, units)) < copied, truth, guesses)
+        found = krippendorff_alpha(ratings, n_resamples=499, rng=study)
+        ends.append((found.low, found.high))
+    setting = f"3 raters, {units} units, α = {copied**2:.2f}"
+    return [covered("Krippendorff's α", setting, *np.transpose(ends), copied**2)]
+
+
+# --- power -----------------------------------------------------------------------------------------------------------
+
+
+def power_to_detect(n: int, effect: float) -> list[Found]:
+    """At the number of images that ``clinometer plan`` names for 80 %: Student's interval excludes 0."""
+    images = int(images_to_detect(effect, 1.0))
+    x = np.random.default_rng([17, images]).normal(effect, 1, (n, images))
+    rate = float(np.mean(stats.ttest_1samp(x, 0, axis=1).pvalue <= 0.05))
+    return [Found("power", "a leaning is found", f"{effect:g} standard deviations, {images} images", 0.8, rate, n)]
+
+
+def power_to_show_balance(n: int, margin: float) -> list[Found]:
+    """At the number of images that ``clinometer plan`` names for 80 %: both one-sided tests reject."""
+    images = int(images_to_show_balance(margin, 1.0))
+    x = np.random.default_rng([18, images]).normal(0, 1, (n, images))
+    reach = stats.t.ppf(0.95, images - 1) * x.std(axis=1, ddof=1) / sqrt(images)
+    rate = float(np.mean(np.abs(x.mean(axis=1)) + reach < margin))
+    return [Found("power", "balance is shown", f"margin {margin:g} standard deviations, {images} images", 0.8, rate, n)]
+
+
+def power_curve(n: int, size: int) -> list[Found]:
+    """Permutation test of two groups of ``size`` normal values that differ by 0 to 2 standard deviations."""
+    rng, found = np.random.default_rng([19, size]), []
+    for effect in (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0):
+        labels, p = np.arange(2 * size) < size, []
+        for _ in range(n // 50):
+            values = rng.normal(size=(50, 2 * size)) + effect * labels
+            p.append(permute_labels(values, labels, n_permutations=999, exact_limit=1000, rng=rng).p_value)
+        setting = f"{size} + {size}, difference {effect:g}"
+        found.append(Found("curve", "linear, permuted", setting, 0.05, float(np.mean(np.concatenate(p) <= 0.05)), n))
+    return found
+
+
+Experiment = tuple[Callable[..., list[Found]], int, dict[str, object]]
+
+
+def experiments() -> list[Experiment]:
+    """Every experiment with its number of studies."""
+    chosen: list[Experiment] = [
+        (linear_test, 20_000, {}),
+        (matched_test, 20_000, {}),
+        *((prompt_test, 4_000, {"sizes": sizes}) for sizes in ((6, 6), (5, 7))),
+        *((clustered_tests, 1_500, {"spread": spread}) for spread in (0.0, 0.2, 0.4)),
+        *((equivalence_test, 10_000, {"size": size}) for size in (10, 20, 100)),
+        *((mean_intervals, 10_000, {"size": size, "shape": shape})
+          for shape in ("normal", "exponential") for size in (5, 10, 20)),
+        *((mcas_intervals, 2_500, {"images": i, "attribute_images": k, "lean": lean})
+          for i, k in ((10, 8), (20, 16)) for lean in (0.0, 0.7)),
+        *((t2iat_intervals, 1_500, {"prompts": prompts, "lean": lean}) for prompts in (5, 8) for lean in (0.0, 1.5)),
+        *((wilson, 1, {"size": size, "share": share}) for size in (8, 20, 100) for share in (0.5, 0.75, 0.9)),
+        *((share_difference, 1, {"size": size, "shares": shares})
+          for size in (20, 50) for shares in ((0.5, 0.5), (0.9, 0.7))),
+        *((fieller, 10_000, {"sharpness": sharpness}) for sharpness in (1.0, 3.0, 10.0)),
+        *((effect_sizes, 4_000, {"size": size, "d": d, "method": "noncentral-t"})
+          for size in (8, 20) for d in (0.0, 0.8)),
+        *((effect_sizes, 1_500, {"size": 20, "d": d, "method": "bootstrap"}) for d in (0.0, 0.8)),
+        *((rank_correlations, 2_000, {"rho": rho, "ties": ties, "method": method})
+          for method in ("jackknife", "fisher", "bootstrap") for ties in (False, True) for rho in (0.0, 0.7)),
+        *((alphas, 2_000, {"units": units, "copied": 0.7}) for units in (20, 60)),
+        *((power_to_detect, 10_000, {"effect": effect}) for effect in (1.0, 0.5, 0.2)),
+        *((power_to_show_balance, 10_000, {"margin": margin}) for margin in (1.0, 0.5, 0.2)),
+        *((power_curve, 4_000, {"size": size}) for size in (6, 12, 24)),
+    ]  # fmt: skip
+    return chosen
+
+
+def run(experiment: Experiment, share: float = 1.0) -> list[Found]:
+    """Run one experiment, or a share of its studies."""
+    simulate, n, options = experiment
+    return simulate(max(int(n * share), 50), **options)
+
+
+def main() -> None:
+    """Run everything; print, and with ``--write`` draw and tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the studies")
+    parser.add_argument("--write", action="store_true", help="write the tables and figures of docs/simulations.md")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    began, chosen = time.perf_counter(), experiments()
+    with ProcessPoolExecutor(options.workers) as pool:
+        found = [each for part in pool.map(partial(run, share=0.05 if options.quick else 1.0), chosen) for each in part]
+    for kind in ("level", "coverage", "power", "curve"):
+        print(table(found, kind))
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{time.perf_counter() - began:.0f} s, of processor time {spent.ru_utime + spent.ru_stime:.0f} s")
+    if options.write:
+        write_page(found)
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def table(found: list[Found], kind: str) -> str:
+    """A Markdown table of one kind of rates."""
+    head = {"level": ("test", "p ≤"), "coverage": ("interval", "nominal")}.get(kind, ("what", "nominal"))
+    lines = [f"| {head[0]} | data | {head[1]} | measured | Monte-Carlo error | studies |", "|---|---|---|---|---|---|"]
+    for each in (each for each in found if each.kind == kind):
+        error = f"{each.error:.2%}" if each.n else "exact"
+        lines.append(f"| {each.what} | {each.setting} | {each.nominal:.0%} | {each.rate:.2%} | {error} "
+                     f"| {each.n or '–'} |")  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def write_page(found: list[Found]) -> None:
+    """Put the tables between their marks on the page, and draw the figures beside it."""
+    text = PAGE.read_text(encoding="utf-8")
+    for kind in ("level", "coverage", "power"):
+        marks = (f"<!-- {kind} -->\n", f"<!-- end of {kind} -->")
+        pattern = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
+        if not pattern.search(text):
+            raise SystemExit(f"{PAGE}: no place for the table {kind!r}; expected the marks {marks}")
+        text = pattern.sub(lambda _, marks=marks, kind=kind: f"{marks[0]}\n{table(found, kind)}\n{marks[1]}", text)
+    PAGE.write_text(text, encoding="utf-8")
+    draw_rates([f for f in found if f.kind == "level" and f.nominal == LEVELS[0]], "simulations-level", (0.03, 0.07))
+    draw_rates([f for f in found if f.kind == "coverage"], "simulations-coverage", (0.94, 0.96))
+    draw_power([f for f in found if f.kind == "curve"])
+
+
+def draw_rates(found: list[Found], name: str, band: tuple[float, float]) -> None:
+    """Dots with two Monte-Carlo errors, beside the nominal rate."""
+    from matplotlib.ticker import MultipleLocator
+
+    figure, axes = _axes((8.5, 0.8 + 0.2 * len(found)))
+    places = -np.arange(len(found))
+    axes.axvspan(*band, color="#8884", linewidth=0)
+    axes.axvline(found[0].nominal, color="#888", linewidth=1)
+    axes.errorbar([f.rate for f in found], places, xerr=[2 * f.error for f in found], fmt="o", color="#3366aa", ms=4)
+    axes.set_yticks(places, [f"{f.what}: {f.setting}" for f in found], fontsize=7)
+    span = max(f.rate for f in found) - min(f.rate for f in found)
+    axes.xaxis.set_major_locator(MultipleLocator(0.1 if span > 0.25 else 0.02))
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0%}")
+    axes.margins(y=0.02)
+    _save(figure, name)
+
+
+def draw_power(found: list[Found]) -> None:
+    """Share of rejections against the true difference, a line for each size."""
+    figure, axes = _axes((6, 3.6))
+    for size, ink in zip(dict.fromkeys(f.setting.split(",")[0] for f in found), ("#3366aa", "#aa6633", "#338855"),
+                         strict=True):  # fmt: skip
+        own = [f for f in found if f.setting.startswith(f"{size},")]
+        axes.plot([float(f.setting.split()[-1]) for f in own], [f.rate for f in own], "o-", color=ink, label=size)
+    axes.axhline(0.05, color="#888", linewidth=1)
+    axes.set(xlabel="true difference, in standard deviations", ylabel="share found at 5 %", ylim=(0, 1.02))
+    axes.legend(title="items", frameon=False)
+    _save(figure, "simulations-power")
+
+
+def _axes(size: tuple[float, float]) -> tuple:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams.update({"svg.hashsalt": "clinometer", "svg.fonttype": "none", "font.size": 9})
+    figure = Figure(size, layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _save(figure, name: str) -> None:
+    figure.savefig(PAGE.parent / f"images/{name}.svg", metadata={"Date": None}, facecolor="white")
+
+
+if __name__ == "__main__":
+    main()

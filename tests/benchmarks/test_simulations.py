@@ -1,0 +1,129 @@
+"""The statements of docs/simulations.md: on few studies drawn here, and on the many of the page itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import simulations as sim
+from tests.docs.pages import page, table_rows
+
+PAGE = "docs/simulations.md"
+
+
+def percent(cell: str) -> float:
+    return float(cell.rstrip("%")) / 100
+
+
+def told(heading: str) -> list[tuple[str, str, float, float, float]]:
+    """Rows of a table of the page: what, data, nominal, measured, error."""
+    return [
+        (what, data, percent(nominal), percent(rate), 0.0 if error == "exact" else percent(error))
+        for what, data, nominal, rate, error, _ in table_rows(page(PAGE), heading)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("simulate", "n", "options"),
+    [
+        (sim.linear_test, 4000, {}),
+        (sim.matched_test, 2000, {}),
+        (sim.prompt_test, 300, {"sizes": (6, 6)}),
+        (sim.prompt_test, 300, {"sizes": (5, 7)}),
+    ],
+)
+def test_permutation_tests_hold_their_level(simulate, n, options):
+    for found in simulate(n, **options):
+        assert found.rate == pytest.approx(found.nominal, abs=4 * found.error + 0.001), found
+
+
+def test_permuting_images_is_anti_conservative_and_permuting_prompts_is_not():
+    prompts, images = (
+        next(f for f in sim.clustered_tests(150, 0.4) if f.what == f"T2IAT, {unit} permuted" and f.nominal == 0.05)
+        for unit in ("prompts", "images")
+    )
+    assert prompts.rate <= 0.05 + 4 * prompts.error
+    assert images.rate > 0.25
+
+
+def test_equivalence_at_the_margin_errs_no_more_than_it_says():
+    for size in (10, 100):
+        for found in sim.equivalence_test(1000, size):
+            assert found.rate <= found.nominal + 4 * found.error
+
+
+def test_plain_percentiles_are_short_and_those_as_wide_as_t_are_not():
+    plain, wide, *_ = sim.mean_intervals(2000, 10, "normal")
+    assert plain.rate < 0.93
+    assert wide.rate == pytest.approx(0.95, abs=4 * wide.error)
+
+
+@pytest.mark.parametrize(
+    ("simulate", "n", "options"),
+    [
+        (sim.mcas_intervals, 150, {"images": 10, "attribute_images": 8, "lean": 0.7}),
+        (sim.t2iat_intervals, 100, {"prompts": 5, "lean": 0.0}),
+        (sim.fieller, 1000, {"sharpness": 1.0}),
+        (sim.effect_sizes, 300, {"size": 8, "d": 0.8, "method": "noncentral-t"}),
+        (sim.rank_correlations, 400, {"rho": 0.7, "ties": True, "method": "jackknife"}),
+        (sim.alphas, 200, {"units": 60, "copied": 0.7}),
+    ],
+)
+def test_intervals_cover(simulate, n, options):
+    for found in simulate(n, **options):
+        assert abs(found.rate - 0.95) <= 4 * found.error, found
+
+
+def test_an_experiment_gives_the_same_numbers_alone():
+    assert sim.run((sim.fieller, 200, {"sharpness": 3.0})) == sim.fieller(200, 3.0)
+
+
+def test_experiments_run_from_their_list_and_the_page_tells_all():
+    for experiment in sim.experiments():
+        if experiment[0] in (sim.wilson, sim.fieller, sim.linear_test, sim.power_to_detect, sim.power_to_show_balance):
+            assert all(0 <= found.rate <= 1 for found in sim.run(experiment, 0.01))
+    measured = {what.split(",")[0] for heading in ("test", "interval", "what") for what, *_ in told(heading)}
+    assert measured == {
+        "linear", "matched pairs", "quadratic form", "T2IAT", "equivalence", "mean", "MCAS", "T2IAT's S", "share",
+        "share difference", "ratio", "Cohen's d", "Kendall's τ-b", "Krippendorff's α", "a leaning is found",
+        "balance is shown",
+    }  # fmt: skip
+
+
+def test_the_page_is_written_between_its_marks(tmp_path, monkeypatch):
+    (tmp_path / "images").mkdir()
+    place = tmp_path / "simulations.md"
+    marks = "".join(f"<!-- {kind} -->\nold\n<!-- end of {kind} -->\nkept\n" for kind in ("level", "coverage", "power"))
+    place.write_text(marks, encoding="utf-8")
+    monkeypatch.setattr(sim, "PAGE", place)
+    found = [sim.Found(kind, "a", "b", 0.05, 0.04, 100) for kind in ("level", "coverage", "power")]
+    sim.write_page([*found, *(sim.Found("curve", "t", f"{k} + {k}, difference 1", 0.05, 0.5, 9) for k in (6, 12, 24))])
+    text = place.read_text(encoding="utf-8")
+    assert text.count("| a | b | 5% | 4.00% | 2.18% | 100 |") == 3
+    assert "old" not in text
+    assert text.count("kept") == 3
+    assert {path.name for path in (tmp_path / "images").iterdir()} == {
+        f"simulations-{name}.svg" for name in ("level", "coverage", "power")
+    }
+    place.write_text("no marks", encoding="utf-8")
+    with pytest.raises(SystemExit, match="marks"):
+        sim.write_page(found)
+
+
+def test_the_levels_of_the_page_are_what_it_says_of_them():
+    for what, data, nominal, rate, error in told("test"):
+        if what == "T2IAT, images permuted":
+            assert rate > nominal + 4 * error, data
+        elif what.startswith("equivalence"):
+            assert rate <= nominal + 3.5 * error, data
+        else:
+            assert abs(rate - nominal) <= 3.5 * error + 0.001, (what, data)
+
+
+def test_the_coverages_of_the_page_are_what_it_says_of_them():
+    """Those that the page vouches for lie in 94 to 96 %, but for Monte-Carlo error."""
+    vouched = ("MCAS", "T2IAT's S", "ratio, Fieller", "Cohen's d, noncentral-t")
+    for what, data, _, rate, error in told("interval"):
+        if what.startswith(vouched):
+            assert 0.94 - 2 * error <= rate <= 0.96 + 2 * error, (what, data)
+    fisher = [rate for what, data, _, rate, _ in told("interval") if "fisher" in what and "ties" in data]
+    assert min(fisher) < 0.93
