@@ -231,9 +231,7 @@ def test_a_total_is_asked_for_before_anything_is_spent(tmp_path):
     suite = toy_suite(target=4, attribute=1, concepts=2)  # 2 · 4 + 6 · 1 = 14 images
     with ImageServer() as server:
         generator = connect(server)
-        with pytest.raises(
-            ModelError, match=r"14 images at 0\.04 .* cost 0\.56, found no budget; give --budget 0\.56"
-        ):
+        with pytest.raises(ModelError, match=r"14 images at 0\.04 .* cost 0\.56, found no budget; give --budget 0\.56"):
             cm.audit(generator, suite, tmp_path / "run", encoder=Eye())
         with pytest.raises(ModelError, match=r"found a budget of 0\.5"):
             cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.5)

@@ -139,5 +139,3 @@ def _strata(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals]) -> n
 
 def _images(prompts: Iterable[PromptRefusals]) -> int:
     return sum(each.n for each in prompts)
-
-
