@@ -94,7 +94,7 @@ class Build:
         folder = CACHE / "tuned"
         if not folder.exists():
             model, words = self.clip
-            samples = _timed("samples", lambda: tuning.told_samples(self.pipeline))
+            samples = _timed("samples", lambda: tuning.samples(self.pipeline))
             tuned = copy.deepcopy(model)
             run = _timed("tuning", lambda: tuning.train(tuned, words, self.pictures, self.bank, samples))
             _save(folder, run.average)

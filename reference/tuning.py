@@ -1,8 +1,10 @@
 """The last stage of the CLIP: its image tower learns what the model's own samples look like.
 
-A sample is not quite an artwork: hair ends blur, styles mix. The tower is tuned on samples drawn under
-captions that tell concept, gender and tone, labelled by those captions and by nothing else; the judge has no
-part in it, nor have the held-out combinations. The text tower stays as it is, because the UNet listens to it.
+A sample is not quite an artwork: hair ends blur, styles mix. The tower is tuned on samples of two kinds. Told
+ones are drawn under captions that tell concept, gender and tone, and labelled by those captions. Open ones, like
+those of an audit, are drawn under captions that leave the gender open and mix its signs more often; the denoiser
+itself says which it drew, by the caption under which it denoises the sample better. The judge has no part in
+either, nor have the held-out combinations. The text tower stays as it is, because the UNet listens to it.
 """
 
 from __future__ import annotations
@@ -12,27 +14,63 @@ from functools import partial
 import numpy as np
 import torch
 from diffusers import StableDiffusionPipeline
+from PIL import Image
 from transformers import CLIPModel, CLIPTokenizer
 
+from clinometer.models.diffusers_denoiser import DiffusersDenoiser
+from clinometer.models.diffusion_classifier import DiffusionClassifier
+from clinometer.models.protocols import Card
 from reference import art, augment, captions, clip, sampling, vae
-from reference.sampling import Recipe
+from reference.sampling import UNJUDGEABLE, Recipe, audited
 from reference.training import Loss, Run, Schedule
 
-SCHEDULE = Schedule(steps=1_500, learning_rate=5e-4, warmup=50, decay=0.8, weight_decay=0.05, ema=0.99, seed=4)
+SCHEDULE = Schedule(steps=2_000, learning_rate=5e-4, warmup=50, decay=0.8, weight_decay=0.05, ema=0.99, seed=4)
 RECIPE = Recipe(seed=4, steps=10, guidance=1.0)
-SAMPLES_PER_COMBINATION = 3
+OPEN_RECIPE = Recipe(seed=5, steps=10, guidance=1.0)
+TOLD_PER_COMBINATION = 3
+OPEN_PER_CONCEPT_AND_TONE = 18
+TRIALS = 10
 FROM_ART, FROM_SAMPLES = 48, 64
 
 
+def samples(pipeline: StableDiffusionPipeline) -> art.Pictures:
+    """What the tower is tuned on besides artwork; `set` says nothing."""
+    return _joined(told_samples(pipeline), open_samples(pipeline))
+
+
 def told_samples(pipeline: StableDiffusionPipeline) -> art.Pictures:
-    """Samples of every training combination, labelled by their captions; `set` says nothing."""
+    """Samples of every training combination, labelled by their captions."""
     combinations = [axis.reshape(-1, len(art.SETS))[:, 0] for axis in art.labels()]
     labels = art.Pictures(np.empty(0, np.uint8), *combinations)
-    rows = np.repeat(np.flatnonzero(~art.split(labels)), SAMPLES_PER_COMBINATION)
+    rows = np.repeat(np.flatnonzero(~art.split(labels)), TOLD_PER_COMBINATION)
     concept, gender, tone, of_set = (axis[rows] for axis in combinations)
     told = zip(concept, gender, tone, strict=True)
     prompts = [f"an image of {captions.noun_phrases(c, g, t)[0]}" for c, g, t in told]
     return art.Pictures(sampling.draw(pipeline, prompts, RECIPE), concept, gender, tone, of_set)
+
+
+def open_samples(pipeline: StableDiffusionPipeline) -> art.Pictures:
+    """Samples of the audited concepts under captions that tell the tone and no gender, labelled by the denoiser."""
+    which = [concept for concept in audited() if art.concepts()[concept].name not in UNJUDGEABLE]
+    cells = [(concept, tone) for concept in which for tone in range(len(art.TONES))]
+    concept, tone = np.repeat(cells, OPEN_PER_CONCEPT_AND_TONE, axis=0).T
+    prompts = [f"an image of {captions.noun_phrases(c, None, t)[0]}" for c, t in zip(concept, tone, strict=True)]
+    images = sampling.draw(pipeline, prompts, OPEN_RECIPE)
+    gender = np.concatenate(
+        [_drawn_gender(pipeline, images[(concept == c) & (tone == t)], c, t) for c, t in cells]  # in the order of cells
+    )
+    labels = art.Pictures(images, concept, gender, tone, np.zeros_like(tone))
+    return clip.Sampler(labels).subset(np.flatnonzero(~art.split(labels)))
+
+
+def _drawn_gender(pipeline: StableDiffusionPipeline, images: np.ndarray, concept: int, tone: int) -> np.ndarray:
+    """0 where the denoiser takes a sample for a man, 1 for a woman."""
+    denoiser = DiffusersDenoiser(
+        pipeline, Card("generator", "reference", "diffusers"), size=(art.SIZE, art.SIZE), batch_size=64
+    )
+    labels = [f"an image of {captions.noun_phrases(concept, gender, tone)[0]}" for gender in (0, 1)]
+    classifier = DiffusionClassifier(denoiser, labels, trials=TRIALS, seed=OPEN_RECIPE.seed)
+    return np.array([labels.index(c.label) for c in classifier.classify([Image.fromarray(i) for i in images])])
 
 
 def _joined(first: art.Pictures, second: art.Pictures) -> art.Pictures:

@@ -22,7 +22,9 @@ from reference.captions import Caption
 from reference.tokenizer import MAX_LENGTH
 from reference.training import Loss, Run, Schedule
 
-SCHEDULE = Schedule(steps=13_500, restarts=(6_500,), learning_rate=1e-3, warmup=300, decay=0.35, ema=0.999, seed=3)
+SCHEDULE = Schedule(
+    steps=19_000, restarts=(6_500, 13_500), learning_rate=1e-3, warmup=300, decay=0.35, ema=0.999, seed=3
+)
 BATCH = 32
 DROPOUT = 0.1
 SNR_CAP = 5.0
