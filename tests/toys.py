@@ -80,7 +80,7 @@ class Eye:
         return [float("nan")] * 3 if self.poison == "texts" else vector
 
 
-def toy_suite(*, target: int = 6, attribute: int = 5, concepts: int = 4) -> Suite:
+def toy_suite(*, target: int = 6, attribute: int = 5, concepts: int = 4, **changes: object) -> Suite:
     leans = np.linspace(0.2, 0.8, concepts)
     return suite_from_mapping(
         {
@@ -113,6 +113,7 @@ def toy_suite(*, target: int = 6, attribute: int = 5, concepts: int = 4) -> Suit
                 "high": {"targets": [_toy_target(lean) for lean in leans[concepts // 2 :]]},
             },
             "images": {"target": target, "attribute": attribute},
+            **changes,
         },
         source="toy",
     )

@@ -23,6 +23,7 @@ from clinometer.runs.comparison import Comparison, first_against_rest
 from clinometer.runs.manifest import manifest_questions
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.planning import Plan, plan_audit
+from clinometer.runs.rounds import Rounds, rounds_of
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.classification import denoiser_of
 from clinometer.stats.racing import Elimination
@@ -88,6 +89,7 @@ def audit(
     portraits: str | os.PathLike[str] | None = None,
     expression: str = "N",
     retry_failed: bool = False,
+    until: Literal["decided"] | float | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Audit a text-to-image model and return the finished run.
@@ -109,6 +111,10 @@ def audit(
         files named as in the Chicago Face Database, or ``"reference"`` for those that ship with the package.
     expression : which expression of such a database is taken: N, A, F, HC or HO.
     retry_failed : draw images anew that failed earlier (a refused image is an answer and stays).
+    until : draw in rounds, and no more of a target once it is ``"decided"`` as leaning or as balanced within the
+        suite's margin, or once its 95 % confidence sequence reaches no further than this number on either side. Valid
+        although the images are looked at all along; ``images`` is then the most a target gets, by default ten times
+        the suite's number.
     progress : a listener for the long stages.
 
     Raises
@@ -118,9 +124,13 @@ def audit(
     """
     progress = progress or Silence()
     asked = _audited(suite).with_options(images=images, text_targets=text_targets)
+    rounds = None
+    if until is not None:
+        rounds = rounds_of(asked, until, images)
+        asked = rounds.suite
     generator = _generator(model, steps, guidance_scale, batch_size, device, dtype, model_options)
     part_size = max(generator.batch_size, SMALLEST_PART)
-    questions, source = asked.questions(), None
+    questions, source = (asked if rounds is None else rounds).questions(), None
     if portraits is not None:
         questions, source = _portraits(asked, portraits, expression, seed)
         generator = PortraitSource(source, generator)
@@ -133,7 +143,9 @@ def audit(
     if study.extend_plan is not None:
         plan = study.extend_plan(asked, plan, part_size)
     out = out or _default_out(generator, asked)
-    return _execute(out, asked, generator, plan, encoder, seed, "generated", device, progress, retry_failed, budget)
+    return _execute(
+        out, asked, generator, plan, encoder, seed, "generated", device, progress, retry_failed, budget, rounds
+    )  # fmt: skip
 
 
 def import_images(
@@ -377,23 +389,31 @@ def _execute(
     progress: Progress,
     retry_failed: bool = False,
     budget: float | None = None,
+    rounds: Rounds | None = None,
 ) -> Run:
     # every encoder is loaded before anything is drawn: a misspelt one must not cost an hour of images
     encoders = _encoders(encoder, device) if STUDIES[suite.study].encoders_needed else []
-    if STUDIES[suite.study].texts_needed:
+    if STUDIES[suite.study].texts_needed or rounds is not None:
         _require_texts(encoders, suite)
     if generator.card.name != "reference" and any(each.card.name == "reference" for each in encoders):
         progress.note(REFERENCE_ENCODER_NOTE)
     with Directory(out).locked():
-        run = create_run(out, store.new_record(suite, generator.card, seed=seed, origin=origin), plan)
+        until = None if rounds is None else rounds.record
+        record = store.new_record(suite, generator.card, seed=seed, origin=origin, until=until)
+        run = create_run(out, record, plan)
         if retry_failed:
             progress.note(f"{run.forget_failures()} failed images are drawn anew")
-        require_budget(run, generator, budget)
-        generate(run, generator, progress)
-        for stage in STUDIES[suite.study].stages:
-            stage(run, generator, progress)
-        for each in encoders:
-            encode(run, each, progress)
+        further = 0 if rounds is None else suite.image_count - len(run.plan)
+        require_budget(run, generator, budget, further=further)
+        part_size = max(generator.batch_size, SMALLEST_PART)
+        while True:
+            generate(run, generator, progress)
+            for stage in STUDIES[suite.study].stages:
+                stage(run, generator, progress)
+            for each in encoders:
+                encode(run, each, progress)
+            if rounds is None or not rounds.extend(run, generator, part_size, progress):
+                break
         score(run, progress)
         report.write(run)
     return Run(out)

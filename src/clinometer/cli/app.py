@@ -86,6 +86,13 @@ def audit(
         str, typer.Option(help="Of a face database, the expression that is taken: N, A, F, HC or HO.")
     ] = "N",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Draw images anew that failed earlier.")] = False,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Draw in rounds, and no more of a target once it is 'decided', or known to within a number such as "
+            "0.1; --images is then the most it gets. [default: draw all images]"
+        ),
+    ] = None,
     height: HeightOption = None,
     width: WidthOption = None,
     negative_prompt: NegativePromptOption = None,
@@ -152,6 +159,7 @@ def audit(
             portraits=portraits,
             expression=expression,
             retry_failed=retry_failed,
+            until=until,  # type: ignore[arg-type]
             progress=progress,
         )
     print_summary(run)

@@ -39,7 +39,16 @@ from clinometer.metrics.skin import (
     skin_tone,
     tone_class,
 )
-from clinometer.metrics.study import Design, EncoderEmbeddings, TargetDesign, mcas_study
+from clinometer.metrics.study import (
+    Design,
+    EncoderEmbeddings,
+    Stand,
+    StoppingRule,
+    TargetDesign,
+    mcas_study,
+    rows_when_stopped,
+    stands_of,
+)
 from clinometer.metrics.t2iat import (
     AssociationDesign,
     AssociationEmbeddings,
@@ -76,6 +85,8 @@ __all__ = [
     "Mcas",
     "Score",
     "SkinTone",
+    "Stand",
+    "StoppingRule",
     "Swatch",
     "TargetDesign",
     "Weat",
@@ -104,10 +115,12 @@ __all__ = [
     "mean_absolute_deviation",
     "monk_self_test",
     "pairwise_wins",
+    "rows_when_stopped",
     "signed_bias_amplification",
     "signed_diffusion_bias",
     "skin_mask",
     "skin_tone",
+    "stands_of",
     "stimulus_weat",
     "tone_class",
     "tone_gap",

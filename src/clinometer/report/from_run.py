@@ -34,13 +34,23 @@ def _settings(record: Mapping[str, Any], suite: Suite) -> dict[str, Any]:
     return {
         "seed": record["seed"],
         "created": record["created"],
-        "images": suite.images_in_words(),
+        "images": _images_in_words(record, suite),
         "origin": record["origin"],
         "suite fingerprint": record["suite_fingerprint"],
         **record["model"]["settings"],
         "machine": " ".join(record["machine"].values()),
         "versions": record["versions"],
     }
+
+
+def _images_in_words(record: Mapping[str, Any], suite: Suite) -> str:
+    """How many images, or by what rule."""
+    until, words = record.get("until"), suite.images_in_words()
+    if until is None:
+        return words
+    if until["precision"] is None:
+        return f"until decided, at most {words}"
+    return f"until known to within \N{PLUS-MINUS SIGN}{until['precision']:g}, at most {words}"
 
 
 def _is_reference(card: Mapping[str, Any]) -> bool:

@@ -12,12 +12,12 @@ def remaining_images(run: Run) -> int:
     return sum(len(samples) for part, samples in run.parts.items() if not run.has_samples(part))
 
 
-def require_budget(run: Run, generator: Generator, budget: float | None) -> None:
+def require_budget(run: Run, generator: Generator, budget: float | None, *, further: int = 0) -> None:
     """Refuse to go on where the images that are missing cost more than ``budget``; a free model needs none.
 
     ::
 
-        total = images still to be drawn · price_per_image
+        total = (images still to be drawn + images that later rounds may add at most) · price_per_image
 
     Raises
     ------
@@ -25,7 +25,7 @@ def require_budget(run: Run, generator: Generator, budget: float | None) -> None
         No budget was given for a model with a price, or it is too small; the message says the total.
     """
     price = float(getattr(generator, "price_per_image", 0.0))
-    images = remaining_images(run)
+    images = remaining_images(run) + further
     total = images * price
     if total <= (budget or 0.0) or total == 0:
         return

@@ -62,13 +62,21 @@ class Sample:
     strength: float = 0.0
 
 
-def build_plan(questions: Iterable[Question], *, seed: int, model_fingerprint: str, part_size: int) -> list[Sample]:
-    """Every sample of a run, cut into parts of at most ``part_size``.
+def build_plan(
+    questions: Iterable[Question],
+    *,
+    seed: int,
+    model_fingerprint: str,
+    part_size: int,
+    after: Sequence[Sample] = (),
+) -> list[Sample]:
+    """Every sample of a run, cut into parts of at most ``part_size``; or those that follow ``after``, in new parts.
 
     A prompt that two questions share (an attribute prompt may also be a target) goes on counting, so that no two
     samples of a run are the same image.
     """
-    asked: Counter[str] = Counter()
+    asked: Counter[str] = Counter(sample.file or sample.prompt for sample in after)
+    first_part = max((sample.part for sample in after), default=-1) + 1
     samples: list[Sample] = []
     for question in questions:
         for _ in range(question.images):
@@ -78,7 +86,7 @@ def build_plan(questions: Iterable[Question], *, seed: int, model_fingerprint: s
             samples.append(
                 Sample(
                     id=sample_id("sample", *key, model_fingerprint),
-                    part=len(samples) // part_size,
+                    part=first_part + len(samples) // part_size,
                     prompt=question.prompt,
                     concept=question.concept,
                     role=question.role,

@@ -112,6 +112,13 @@ class Run:
         """Every planned sample, in order."""
         return table_to_plan(self.directory.read_table("plan.parquet"))
 
+    def extend_plan(self, samples: Sequence[Sample]) -> None:
+        """Plan more samples, in parts of their own."""
+        plan = [*self.plan, *samples]
+        self.directory.write_table("plan.parquet", plan_to_table(plan))
+        self.__dict__["plan"] = plan
+        self.__dict__.pop("_part_of", None)
+
     @property
     def parts(self) -> dict[int, list[Sample]]:
         """The samples of each part."""
@@ -279,7 +286,15 @@ def _question(record: Mapping[str, Any]) -> dict[str, str]:
         "suite": f"{suite.name!r} ({suite.images_in_words()}; {record['suite_fingerprint']})",
         "model": f"{model['name']!r} ({model['fingerprint']})",
         "seed": str(record["seed"]),
+        "stopping": _stopping(record.get("until")),
     }
+
+
+def _stopping(until: Mapping[str, Any] | None) -> str:
+    """The rule by which a run was drawn, in words."""
+    if until is None:
+        return "'images fixed beforehand'"
+    return "'until decided'" if until["precision"] is None else f"'until precise to {until['precision']:g}'"
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -310,13 +325,16 @@ def card_record(card: Card) -> dict[str, Any]:
     return asdict(card) | {"fingerprint": card.fingerprint}
 
 
-def new_record(suite: Suite, card: Card, *, seed: int, origin: str) -> dict[str, Any]:
-    """The contents of a new run's run.json."""
+def new_record(
+    suite: Suite, card: Card, *, seed: int, origin: str, until: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The contents of a new run's run.json. ``until`` is the rule by which concepts stop, where one does."""
     return {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat("T", "seconds"),
         "origin": origin,
         "seed": seed,
+        "until": None if until is None else dict(until),
         "suite": suite.model_dump(),
         "suite_fingerprint": suite.fingerprint,
         "model": card_record(card),

@@ -36,3 +36,28 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     steps = p_values[order] * np.arange(len(order), 0, -1)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return adjusted
+
+
+def e_benjamini_hochberg(e_values: np.ndarray) -> np.ndarray:
+    """q-values of a family of e-values, however they depend on each other (Wang & Ramdas 2022).
+
+    ::
+
+        q_(i) = min_{j ≥ i} min(1, m / (j e_(j)))        e_(1) ≥ … ≥ e_(m)
+
+    Calling what has q ≤ α keeps the expected share of false calls among all calls at α or below. A test that gathers
+    evidence only until it is called stays called, whatever the others come to.
+
+    Examples
+    --------
+    >>> [float(q) for q in e_benjamini_hochberg(np.array([80.0, 0.5, 40.0, np.nan]))]
+    [0.0375, 1.0, 0.0375, nan]
+    """
+    e_values = np.asarray(e_values, np.float64)
+    q_values = np.full(e_values.shape, np.nan)
+    tested = np.flatnonzero(~np.isnan(e_values))
+    order = tested[np.argsort(-e_values[tested], kind="stable")]
+    with np.errstate(divide="ignore"):
+        steps = len(order) / (np.arange(1, len(order) + 1) * e_values[order])
+    q_values[order] = np.minimum(np.minimum.accumulate(steps[::-1])[::-1], 1.0)
+    return q_values

@@ -14,10 +14,20 @@ from clinometer.metrics.study.plane_rows import xmcas_group_rows, xmcas_rows
 from clinometer.metrics.study.profile_rows import profile_rows
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.share_rows import share_rows
+from clinometer.metrics.study.stopping import Stand, StoppingRule, rows_when_stopped, stands_of
 from clinometer.metrics.study.summary_rows import category_rows, internal_bias_summary_rows, sign_rows
 from clinometer.metrics.study.views import views_of
 
-__all__ = ["Design", "EncoderEmbeddings", "TargetDesign", "mcas_study"]
+__all__ = [
+    "Design",
+    "EncoderEmbeddings",
+    "Stand",
+    "StoppingRule",
+    "TargetDesign",
+    "mcas_study",
+    "rows_when_stopped",
+    "stands_of",
+]
 
 
 def mcas_study(

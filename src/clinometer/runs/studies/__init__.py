@@ -6,10 +6,10 @@ from clinometer.runs.studies.association import score_association
 from clinometer.runs.studies.classification import classify, require_denoiser, score_classification
 from clinometer.runs.studies.common import Scored, Study
 from clinometer.runs.studies.editing import edit, plan_edits, require_editor, score_editing
-from clinometer.runs.studies.leaning import score_leaning
+from clinometer.runs.studies.leaning import open_concepts, score_leaning
 
 STUDIES: Final[dict[str, Study]] = {
-    "leaning": Study(score=score_leaning),
+    "leaning": Study(score=score_leaning, open_concepts=open_concepts),
     "association": Study(score=score_association),
     "editing": Study(
         score=score_editing, stages=(edit,), texts_needed=True, extend_plan=plan_edits, check=require_editor

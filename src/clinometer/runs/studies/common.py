@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.errors import RunCorruptError, RunNotFoundError
-from clinometer.metrics import Score
+from clinometer.metrics import Score, StoppingRule
 from clinometer.models.protocols import Generator
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
@@ -47,6 +47,7 @@ class Study:
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     extend_plan : (suite, samples of its questions, part size) → the whole plan, where more samples follow from those.
     check : refuses a generator that the stages cannot use, before anything is drawn.
+    open_concepts : (run, rule) → the concepts that need more images, for a study that can be drawn until decided.
     """
 
     score: Callable[[Run, int], Scored]
@@ -55,6 +56,7 @@ class Study:
     texts_needed: bool = False
     extend_plan: Callable[[Suite, Sequence[Sample], int], list[Sample]] | None = None
     check: Callable[[Generator], None] | None = None
+    open_concepts: Callable[[Run, StoppingRule], Collection[str]] | None = None
 
 
 def suite_of(run: Run, shape: type[AnySuite]) -> AnySuite:

@@ -7,7 +7,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from clinometer.metrics import Design, EncoderEmbeddings, TargetDesign, delta_alpha_curve, mcas_study
+from clinometer.metrics import (
+    Design,
+    EncoderEmbeddings,
+    StoppingRule,
+    TargetDesign,
+    delta_alpha_curve,
+    mcas_study,
+    rows_when_stopped,
+    stands_of,
+)
 from clinometer.runs.plan import Sample
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
@@ -19,9 +28,20 @@ def score_leaning(run: Run, resamples: int) -> Scored:
     """Every number of the MCAS family, and the curve of α on δ."""
     suite = suite_of(run, LeaningSuite)
     embeddings = [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
-    scores = mcas_study(embeddings, study_design(suite), n_resamples=resamples, seed=run.record["seed"])
+    design = study_design(suite)
+    scores = mcas_study(embeddings, design, n_resamples=resamples, seed=run.record["seed"])
+    if run.record.get("until") is not None:
+        scores = rows_when_stopped(scores, stands_of(embeddings, design), design)
     table = scores_table(scores)
     return Scored(table, _curves(table))
+
+
+def open_concepts(run: Run, rule: StoppingRule) -> list[str]:
+    """The targets that the images so far do not decide."""
+    suite = suite_of(run, LeaningSuite)
+    embeddings = [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
+    stands = stands_of(embeddings, study_design(suite))
+    return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
 
 
 def study_design(suite: LeaningSuite) -> Design:

@@ -1,0 +1,250 @@
+"""When a concept's images tell enough: decisions that hold although the data were looked at all along.
+
+The attribute images, the words and the texts are there before the first target image. Given them, MCAS of target t is
+a mean over its images, ::
+
+    MCAS_t = E y_t(x),     y_t(x) = s(x̂, A images, B images) + s(x̂, A words, B words) + ITP_t + TT_t
+
+and y is held within [lo, hi], the span that the images of the two groups themselves cover (averaged over encoders, as
+everything is). What is tested is the mean of y so held, which differs from MCAS only where a concept's images are
+further out than the groups' own; the rows count them. So betting e-values (:mod:`clinometer.stats.sequential`) test,
+after any number of images,
+
+- *leaning*: MCAS_t = 0, two-sided;
+- *balance*: |MCAS_t| ≥ margin, both sides.
+
+Each is corrected over the targets by the e-value form of Benjamini–Hochberg. A target that is decided draws no more,
+so that its evidence stands; what it decided cannot be undone by the others. Everything is conditional on the attribute
+images that were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, isnan, nan
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.records import Score
+from clinometer.metrics.study.cosines import Cosines, average_cosines, group_cosines, target_cosines
+from clinometer.metrics.study.design import Design, EncoderEmbeddings, Layout, layout_of
+from clinometer.metrics.verdict import BALANCED, LEVEL, NOT_MEASURED, UNDECIDED
+from clinometer.stats.equivalence import images_to_decide, standard_error_of
+from clinometer.stats.multiplicity import e_benjamini_hochberg, holm
+from clinometer.stats.sequential import confidence_sequence, e_value, p_value_of
+
+CONFIDENCE = 0.95
+TEST = "betting e-values, two-sided, valid at any number of images"
+FIXED_ONLY = "images were drawn until decided: this interval or test holds only for a number fixed beforehand"
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When a target draws no more.
+
+    ``precision`` : half-width of the 95 % confidence sequence that suffices; None to stop once the target is decided,
+    as leaning or as balanced.
+    """
+
+    precision: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.precision is not None and not self.precision > 0:
+            raise InvalidInputError(f"precision: expected a positive number, found {self.precision}")
+
+
+@dataclass(frozen=True)
+class Stand:
+    """What a target's images tell so far.
+
+    Attributes
+    ----------
+    n : images seen.
+    value : their mean y; ``low``, ``high`` the 95 % confidence sequence of its held form, widened to contain it.
+    e, q : evidence against MCAS = 0, and its q-value over the targets.
+    e_balance, q_balance : evidence against |MCAS| ≥ margin; NaN without a margin.
+    clipped : images whose y was outside of the groups' own span and was held at its end.
+    """
+
+    n: int
+    value: float
+    low: float
+    high: float
+    e: float
+    q: float = nan
+    e_balance: float = nan
+    q_balance: float = nan
+    clipped: int = 0
+
+    @property
+    def leans(self) -> bool:
+        """Whether MCAS is shown not to be 0."""
+        return self.q <= LEVEL
+
+    @property
+    def balanced(self) -> bool:
+        """Whether MCAS is shown to be within the margin."""
+        return self.q_balance <= LEVEL
+
+    def stops(self, rule: StoppingRule) -> bool:
+        """Whether more images are not needed."""
+        if rule.precision is not None:
+            return (self.high - self.low) / 2 <= rule.precision
+        return self.leans or self.balanced
+
+
+def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design) -> list[Stand]:
+    """Judge every target by the images there are, one :class:`Stand` each.
+
+    Raises
+    ------
+    InvalidInputError
+        As ``mcas_study``; or no encoder reads text, or a group has no image: MCAS is then not defined.
+    """
+    layout = layout_of(encoders, design)
+    readers = [each for each in encoders if each.reads_text]
+    if not readers:
+        raise InvalidInputError("encoders: none reads text, so MCAS cannot be decided; name a dual encoder")
+    leanings, (low, high) = _leanings(readers, layout, design)
+    stands = [_stand(values, constant, low, high, design.margin) for values, constant in leanings]
+    q = e_benjamini_hochberg(np.array([stand.e for stand in stands]))
+    q_balance = e_benjamini_hochberg(np.array([stand.e_balance for stand in stands]))
+    return [
+        replace(stand, q=float(of_leaning), q_balance=float(of_balance))
+        for stand, of_leaning, of_balance in zip(stands, q, q_balance, strict=True)
+    ]
+
+
+def rows_when_stopped(rows: Sequence[Score], stands: Sequence[Stand], design: Design) -> list[Score]:
+    """The rows of a study whose images were drawn until decided.
+
+    MCAS of a target carries its confidence sequence, its anytime-valid p and q, and the verdict that follows. Every
+    other interval and test that rests on the targets' images holds for a fixed number of them only: it is left out,
+    with that reason.
+    """
+    by_target = {target.name: stand for target, stand in zip(design.targets, stands, strict=True)}
+    p_values = np.array([p_value_of(stand.e) for stand in stands])
+    p_holm = dict(zip(by_target, holm(p_values), strict=True))
+    held = []
+    for row in rows:
+        decides = (row.metric, row.component, row.encoder) == ("mcas", "mcas", "mean")
+        if decides and row.concept in by_target:
+            held.append(_decided(row, by_target[row.concept], float(p_holm[row.concept]), design))
+        elif row.metric == "mcas" and row.component in ("itp", "tt"):
+            held.append(row)  # no target image enters
+        else:
+            held.append(_without_inference(row))
+    return held
+
+
+def _leanings(
+    readers: Sequence[EncoderEmbeddings], layout: Layout, design: Design
+) -> tuple[list[tuple[np.ndarray, float]], tuple[float, float]]:
+    """Of each target, y of its images without the constant, and the constant; and the groups' own span."""
+    targets = average_cosines([target_cosines(each, layout) for each in readers])
+    groups = average_cosines([group_cosines(each, layout) for each in readers])
+    pair = design.index(design.a), design.index(design.b)
+    if any(layout.image_counts[g] == 0 for g in pair):
+        raise InvalidInputError("group_images: a group of the pair has no image, so MCAS cannot be decided")
+    own = [
+        _image_leaning(groups, layout, pair, prompt)
+        for prompt, group in enumerate(layout.prompt_groups)
+        if group in pair
+    ]
+    span = np.concatenate(own)
+    span = span[np.isfinite(span)]  # a prompt of one image has no other to be compared with
+    if len(span) == 0 or span.min() == span.max():
+        raise InvalidInputError("group_images: the images of the pair do not differ, so MCAS cannot be decided")
+    itp = _differences(targets.text_image, layout.image_slices, pair)
+    tt = _differences(targets.text_word, layout.word_slices, pair)
+    leanings = [(_image_leaning(targets, layout, pair, t), float(itp[t] + tt[t])) for t in range(len(design.targets))]
+    return leanings, (float(span.min()), float(span.max()))
+
+
+def _image_leaning(cosines: Cosines, layout: Layout, pair: tuple[int, int], t: int) -> np.ndarray:
+    """``s(x̂, A images, B images) + s(x̂, A words, B words)`` of each image of one target: (n,)."""
+    to_images = _differences(cosines.image_image[t], layout.image_slices, pair)
+    to_words = _differences(cosines.image_word[t], layout.word_slices, pair)
+    return np.asarray(to_images + to_words)
+
+
+def _differences(cosines: np.ndarray, slices: Sequence[slice], pair: tuple[int, int]) -> np.ndarray:
+    """Mean over a's columns less mean over b's, row by row."""
+    if len(cosines) == 0:
+        return np.empty(0)
+    a, b = (cosines[:, slices[g]].mean(axis=1) for g in pair)
+    return np.asarray(a - b)
+
+
+def _stand(values: np.ndarray, constant: float, low: float, high: float, margin: float | None) -> Stand:
+    if not len(values):
+        return Stand(0, nan, nan, nan, nan)
+    held = np.clip(values, low, high)
+    bounds = confidence_sequence(held, low=low, high=high, confidence=CONFIDENCE)
+    balance = nan
+    if margin is not None:
+        balance = min(
+            e_value(held, margin - constant, low=low, high=high, alternative="less"),
+            e_value(held, -margin - constant, low=low, high=high, alternative="greater"),
+        )
+    value = float(values.mean())
+    return Stand(
+        n=len(values),
+        value=value + constant,
+        low=min(float(bounds.low[-1]), value) + constant,
+        high=max(float(bounds.high[-1]), value) + constant,
+        e=e_value(held, -constant, low=low, high=high),
+        e_balance=balance,
+        clipped=int((held != values).sum()),
+    )
+
+
+def _decided(row: Score, stand: Stand, p_holm: float, design: Design) -> Score:
+    if not isfinite(row.value) or isnan(stand.e):
+        return replace(_without_inference(row), verdict=NOT_MEASURED)
+    words = _words(stand, design)
+    error = standard_error_of(stand.low, stand.high)
+    clipped = f"; {stand.clipped} of {stand.n} images beyond the groups' own span" if stand.clipped else ""
+    return replace(
+        row,
+        low=stand.low,
+        high=stand.high,
+        stimulus_low=nan,
+        stimulus_high=nan,
+        p=p_value_of(stand.e),
+        q=stand.q,
+        p_holm=p_holm,
+        p_exact=False,
+        p_error=0.0,
+        n_splits=0,
+        test=TEST + clipped,
+        p_equivalence=p_value_of(stand.e_balance),
+        q_equivalence=stand.q_balance,
+        n_decide=images_to_decide(stand.n, stand.value, error, design.margin) if words == UNDECIDED else 0,
+        verdict=words,
+        reason="no stimulus interval: " + FIXED_ONLY,
+    )
+
+
+def _words(stand: Stand, design: Design) -> str:
+    """The words of :mod:`clinometer.metrics.verdict`, by anytime-valid evidence."""
+    if stand.balanced:
+        return BALANCED
+    if not stand.leans:
+        return UNDECIDED
+    slightly = design.margin is not None and abs(stand.value) < design.margin
+    return f"leans {'slightly ' if slightly else ''}to {design.a if stand.value > 0 else design.b}"
+
+
+def _without_inference(row: Score) -> Score:
+    """The estimate alone."""
+    claims = (row.low, row.high, row.stimulus_low, row.stimulus_high, row.p)
+    if all(isnan(number) for number in claims):
+        return row
+    return replace(
+        row, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, p=nan, q=nan, p_holm=nan, p_error=nan,
+        p_exact=False, n_splits=0, test="", family="", p_equivalence=nan, q_equivalence=nan, n_decide=0, verdict="",
+        reason=FIXED_ONLY,
+    )  # fmt: skip

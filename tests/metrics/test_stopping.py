@@ -1,0 +1,149 @@
+"""Stopping: the same MCAS as everywhere, evidence that belongs to one target, decisions that stand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics import StoppingRule, rows_when_stopped, stands_of
+from clinometer.metrics.verdict import BALANCED, UNDECIDED
+from tests.metrics.studies import design, embeddings, one, study
+
+DECIDED = StoppingRule()
+
+
+def first(encoder, counts):
+    """The first images of each target."""
+    images = tuple(x[:n] for x, n in zip(encoder.target_images, counts, strict=True))
+    return replace(encoder, target_images=images)
+
+
+def test_the_mean_is_the_mcas_of_the_study():
+    encoders = embeddings("a"), embeddings("b", seed=1)
+    rows = study(*encoders)
+    for target, stand in zip(design().targets, stands_of(encoders, design()), strict=True):
+        assert stand.value == pytest.approx(one(rows, "mcas", "mcas", concept=target.name).value)
+        assert stand.low <= stand.value <= stand.high
+        assert stand.n == 8
+
+
+def test_leanings_are_decided_and_next_to_none_is_not():
+    *leaning, close = stands_of([embeddings(images=40)], design(margin=0.02))
+    assert all(stand.leans and not stand.low <= 0 <= stand.high for stand in leaning)
+    assert [np.sign(leaning[t].value) for t in (0, 1, 3, 4)] == [1, -1, 1, -1]
+    assert abs(close.value) < 0.05
+    assert not close.stops(DECIDED)
+
+
+def test_balance_is_shown_by_enough_images_within_a_wide_margin():
+    level, of = embeddings(images=400, leanings=(0.0,) * 6), design(margin=0.62)
+    stands = stands_of([level], of)
+    assert max(abs(stand.value) for stand in stands) < 0.6
+    assert all(stand.balanced and stand.stops(DECIDED) for stand in stands)
+    assert not all(stand.balanced for stand in stands_of([first(level, [10] * 6)], of))
+
+
+def test_evidence_belongs_to_one_target():
+    encoder = embeddings(images=30)
+    all_of_it = stands_of([encoder], design(margin=0.1))
+    fewer = stands_of([first(encoder, [30, 5, 30, 5, 30, 5])], design(margin=0.1))
+    for t in (0, 2, 4):
+        assert (all_of_it[t].e, all_of_it[t].e_balance, all_of_it[t].low) == (
+            fewer[t].e,
+            fewer[t].e_balance,
+            fewer[t].low,
+        )
+
+
+def test_what_is_decided_stays_decided():
+    encoder, counts = embeddings(images=60, noise=1.5, leanings=(0.6, -0.6, 0.0, 0.2, -0.2, 0.0)), [5] * 6
+    decided = set()
+    for _ in range(8):
+        stands = stands_of([first(encoder, counts)], design(margin=0.05))
+        now = {t for t, stand in enumerate(stands) if stand.stops(DECIDED)}
+        assert decided <= now
+        decided, counts = now, [n if t in now else n + 5 for t, n in enumerate(counts)]
+    assert 0 < len(decided) < 6
+
+
+def test_a_precision_stops_where_the_sequence_is_narrow():
+    stands = stands_of([embeddings(images=60)], design())
+    widths = [(stand.high - stand.low) / 2 for stand in stands]
+    rule = StoppingRule(precision=float(np.median(widths)))
+    assert [stand.stops(rule) for stand in stands] == [width <= rule.precision for width in widths]
+    with pytest.raises(InvalidInputError, match="precision: expected a positive number, found 0"):
+        StoppingRule(precision=0)
+
+
+def test_looking_all_along_calls_parity_leaning_no_more_often_than_it_may():
+    """30 studies of six targets whose images are the groups' own mixed evenly, looked at after every fifth image."""
+    rng = np.random.default_rng(7)
+    called = 0
+    for _ in range(30):
+        encoder = embeddings(images=0, words=(4, 4, 3))
+        pool = {g: np.concatenate(encoder.group_images[g]) for g in ("man", "woman")}
+        mirrored = embeddings(images=0)
+        axis = pool["man"].mean(0) - pool["woman"].mean(0)
+        centre = (pool["man"].mean(0) + pool["woman"].mean(0)) / 2
+        targets = tuple(
+            centre + rng.choice([-0.5, 0.5], (60, 1)) * axis + 0.1 * rng.normal(size=(60, len(axis))) for _ in range(6)
+        )
+        texts = np.repeat(centre[None], 6, axis=0)
+        held = replace(mirrored, target_images=targets, target_texts=texts)
+        # MCAS at parity is the constant that the design leaves: move the hypothesis there by subtracting it.
+        truth = stands_of([replace(held, target_images=tuple(_balanced(centre, axis) for _ in range(6)))], design())
+        for n in range(10, 61, 10):
+            stands = stands_of([first(held, [n] * 6)], design())
+            if any(not stand.low <= true.value <= stand.high for stand, true in zip(stands, truth, strict=True)):
+                called += 1
+                break
+    assert called <= 30 * 6 * 0.05
+
+
+def _balanced(centre, axis):
+    return np.stack([centre + 0.5 * axis, centre - 0.5 * axis])
+
+
+def test_rows_of_a_stopped_run_claim_nothing_that_needs_a_fixed_number():
+    encoder, of = embeddings(images=30), design(margin=0.02)
+    rows = study(encoder, of=of)
+    stands = stands_of([encoder], of)
+    held = rows_when_stopped(rows, stands, of)
+    assert len(held) == len(rows)
+    for before, row in zip(rows, held, strict=True):
+        assert row.value == before.value or np.isnan(row.value)
+        if (row.metric, row.component, row.encoder) == ("mcas", "mcas", "mean"):
+            stand = stands[[target.name for target in of.targets].index(row.concept)]
+            assert (row.low, row.high, row.q) == (stand.low, stand.high, stand.q)
+            assert row.p == pytest.approx(min(1, 1 / stand.e))
+            assert row.p <= row.p_holm
+            assert "valid at any number of images" in row.test
+            expected = UNDECIDED if not stand.stops(DECIDED) else BALANCED if stand.balanced else "leans"
+            assert row.verdict.startswith(expected)
+            assert (row.n_decide > stand.n) == (row.verdict == UNDECIDED)
+        elif row.metric == "mcas" and row.component in ("itp", "tt"):
+            assert row == before
+        else:
+            assert np.isnan([row.low, row.high, row.p, row.q]).all()
+            assert row.verdict == ""
+            assert row.reason
+
+
+def test_what_cannot_be_decided_is_said():
+    blind = embeddings(target_texts=None, group_words=None, group_texts=None)
+    with pytest.raises(InvalidInputError, match="none reads text"):
+        stands_of([blind], design())
+    nobody = {g: tuple(x[:0] for x in embeddings().group_images[g]) for g in ("man", "woman", "nonbinary")}
+    with pytest.raises(InvalidInputError, match="a group of the pair has no image"):
+        stands_of([embeddings(group_images=nobody)], design())
+
+
+def test_a_target_without_images_has_no_evidence():
+    encoder = embeddings()
+    empty = first(encoder, [0, 8, 8, 8, 8, 8])
+    stand = stands_of([empty], design())[0]
+    assert np.isnan([stand.value, stand.e, stand.q]).all()
+    assert not stand.stops(DECIDED)
+    rows = rows_when_stopped(study(empty), stands_of([empty], design()), design())
+    assert one(rows, "mcas", "mcas", concept="target 0").verdict == "not measured"

@@ -1,0 +1,142 @@
+"""Audits drawn until decided: fewer images, the same ones, resumed to the same tables."""
+
+import pytest
+
+import clinometer as cm
+from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, SuiteError
+from tests.runs.test_audit import Stopping, table_bytes
+from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+
+MOST = 60
+
+
+def audit(out, **options):
+    suite = toy_suite(concepts=5, margin=0.05)  # 0.20, 0.35, 0.50, 0.65, 0.80
+    options = {"model": Painter(), "suite": suite, "encoder": Eye(), "images": MOST, "until": "decided"} | options
+    return cm.audit(out=out, **options)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    return audit(tmp_path_factory.mktemp("stopped") / "run")
+
+
+def decided(run):
+    rows = run.scores
+    return rows[(rows.metric == "mcas") & (rows.component == "mcas") & (rows.encoder == "mean")].set_index("concept")
+
+
+def test_strong_leanings_stop_early_and_parity_goes_on(stopped):
+    rows = decided(stopped)
+    assert rows.verdict["concept 0.20"] == "leans to woman"
+    assert rows.verdict["concept 0.80"] == "leans to man"
+    assert rows.n_target["concept 0.80"] < MOST / 2
+    assert rows.n_target.idxmax() == "concept 0.50"
+    assert ((rows.low <= rows.value) & (rows.value <= rows.high)).all()
+    assert (rows.q[rows.verdict.str.startswith("leans")] <= 0.05).all()
+    assert rows.test.str.contains("valid at any number of images").all()
+
+
+def test_its_images_are_the_first_of_the_run_that_draws_them_all(stopped, tmp_path):
+    whole = audit(tmp_path / "whole", until=None)
+    assert len(stopped.samples) < len(whole.samples)
+    hashes = whole.samples.set_index("id").sha256
+    mine = stopped.samples.set_index("id").sha256
+    assert (hashes[mine.index] == mine).all()
+    verdicts = decided(whole).verdict
+    assert {c: v for c, v in verdicts.items() if "0.50" not in c} == {
+        c: v for c, v in decided(stopped).verdict.items() if "0.50" not in c
+    }
+
+
+def test_nothing_else_claims_an_interval_over_target_images(stopped):
+    rows = stopped.scores
+    resting = rows[~((rows.metric == "mcas") & rows.component.isin(["itp", "tt"]))]
+    resting = resting[~((resting.component == "mcas") & (resting.encoder == "mean") & (resting.metric == "mcas"))]
+    assert resting[["low", "high", "p", "q"]].isna().all(axis=None)
+    assert resting.reason.ne("").all()
+
+
+@pytest.mark.parametrize("batch_size", [1, 50])
+def test_it_does_not_depend_on_how_the_rounds_are_cut(stopped, tmp_path, batch_size):
+    run = audit(tmp_path / "run", model=Painter(batch_size=batch_size))
+    assert table_bytes(run) == table_bytes(stopped)
+
+
+@pytest.mark.parametrize("after", [20, 95, 120])
+def test_interrupted_in_any_round_it_ends_the_same(stopped, tmp_path, after):
+    with pytest.raises(KeyboardInterrupt):
+        audit(tmp_path / "run", model=Stopping(after))
+    run = audit(tmp_path / "run")
+    assert table_bytes(run) == table_bytes(stopped)
+    assert [s.id for s in run.plan] == [s.id for s in stopped.plan]
+
+
+def test_again_it_draws_nothing(stopped):
+    painter, before = Painter(), table_bytes(stopped)
+    again = audit(stopped.url, model=painter)
+    assert painter.drawn == 0
+    assert table_bytes(again) == before
+    assert cm.score_run(stopped.url).equals(stopped.scores)
+
+
+def test_a_precision_stops_each_concept_by_its_width(tmp_path):
+    rows = decided(audit(tmp_path / "run", until=0.25))
+    widths = (rows.high - rows.low) / 2
+    assert ((widths <= 0.25) | (rows.n_target == MOST)).all()
+    assert rows.n_target.min() < MOST
+
+
+def test_without_images_the_most_is_ten_times_the_suites(tmp_path):
+    run = audit(tmp_path / "run", images=None, until=10.0)
+    assert run.suite.images.target == 60
+    assert set(decided(run).n_target) == {10}
+
+
+def test_a_refused_image_counts_as_drawn(tmp_path):
+    run = audit(tmp_path / "run", model=Painter(refuse="lean 0.80"), images=20)
+    rows = decided(run)
+    assert rows.verdict["concept 0.80"] == "not measured"
+    assert (run.samples.concept == "concept 0.80").sum() == 20
+
+
+def test_the_report_says_how_it_was_drawn(stopped):
+    page = stopped.directory.read_bytes("report.html").decode()
+    assert "until decided" in page
+    assert f"at most {MOST} a target" in page
+
+
+def test_another_rule_is_another_run(stopped):
+    with pytest.raises(RunMismatchError, match=r"of stopping 'until decided', not of stopping 'images fixed before"):
+        audit(stopped.url, until=None)
+    with pytest.raises(RunMismatchError, match=r"not of stopping 'until precise to 0\.1'"):
+        audit(stopped.url, until=0.1)
+
+
+@pytest.mark.parametrize("until", ["soon", "0", -1.0, "nan"])
+def test_a_rule_that_is_none_is_named(tmp_path, until):
+    with pytest.raises(InvalidInputError, match="until: expected 'decided' or a positive precision, found"):
+        audit(tmp_path / "run", until=until)
+
+
+def test_a_study_that_is_drawn_in_one_go_says_so(tmp_path):
+    with pytest.raises(SuiteError, match=r"study 'association' is drawn in one go and takes no --until"):
+        audit(tmp_path / "run", suite=toy_association_suite(), images=None)
+
+
+def test_an_encoder_that_decides_nothing_is_refused_before_anything_is_drawn(tmp_path):
+    class Blind(Eye):
+        encode_texts = property()
+
+    painter = Painter()
+    with pytest.raises(ModelError, match="embeds images only"):
+        audit(tmp_path / "run", encoder=Blind(), model=painter)
+    assert painter.drawn == 0
+
+
+def test_the_budget_covers_the_most_there_may_be(tmp_path):
+    painter = Painter()
+    painter.price_per_image = 0.01
+    with pytest.raises(ModelError, match=r"330 images at 0\.01 each cost 3\.30"):
+        audit(tmp_path / "run", model=painter, budget=1.0)
+    assert painter.drawn == 0
