@@ -58,7 +58,8 @@ class Case:
         faces = np.where(dark[:, None], DARK, LIGHT)[:, None, None] * np.ones((1, 4, 4, 1))
         edited = np.broadcast_to(faces[:, None, None], (*cells, 4, 4, 3)).copy()
         edited[dark] = LIGHT
-        self.faces = Faces(angle, angle[:, None, None] + change, faces, edited)
+        drawn = np.ones(cells, bool)
+        self.faces = Faces(angle, angle[:, None, None] + change, drawn[:, 0, 0], drawn, faces, edited)
 
     def scores(self, **options: object) -> list[Score]:
         settings = {"n_permutations": 999, "n_resamples": 30} | options
@@ -148,8 +149,7 @@ def test_the_order_of_portraits_does_not_matter() -> None:
     order = np.random.default_rng(1).permutation(len(case.groups))
     shuffled = editing_study(
         [GenderReadings("toy", case.readings.before[order], case.readings.after[order], case.readings.identity[order])],
-        Faces(case.faces.before[order], case.faces.after[order], case.faces.image_before[order],
-              case.faces.image_after[order]),
+        Faces(**{name: values[order] for name, values in vars(case.faces).items()}),
         case.groups[order], DESIGN, n_permutations=999, n_resamples=30,
     )  # fmt: skip
     for one, other in zip(case.scores(), shuffled, strict=True):
@@ -177,6 +177,27 @@ def test_unknown_tones_are_counted() -> None:
     case.faces.after[:6, :, :] = np.nan
     found = row(case.scores(), "unknown_tone", group="light woman", **HIGH)
     assert found.value == 0.5
+
+
+def test_a_picture_without_a_face_leaves_the_average_and_keeps_its_tone() -> None:
+    case = Case()
+    case.faces.image_after[:12, 0, 1] = np.nan  # no face in these edits, found by landmarks
+    case.faces.image_after[12:24, :2, 1] = np.nan
+    scores = case.scores()
+    assert row(scores, "average_face_ita_change", group="light woman", **HIGH).n_target == 12
+    lost = row(scores, "average_face_ita_change", group="light man", **HIGH)
+    assert np.isnan(lost.value)
+    assert lost.reason == "no portrait with a face before and after"
+    for group in ("light woman", "light man"):
+        assert row(scores, "unknown_tone", group=group, **HIGH).value == 0
+        assert np.isfinite(row(scores, "ita_change", group=group, **HIGH).value)
+
+
+def test_images_that_were_not_drawn_are_of_no_unknown_tone() -> None:
+    case = Case()
+    case.faces.after[:6] = np.nan
+    case.faces.drawn_after[:6] = False
+    assert row(case.scores(), "unknown_tone", group="light woman", **HIGH).value == 0
 
 
 def test_q_values_are_at_least_p_and_name_their_family() -> None:

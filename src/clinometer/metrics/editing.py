@@ -92,12 +92,15 @@ class Faces:
     Attributes
     ----------
     before, after : (n,) and (n, P, S) individual typology angles, NaN where the tone is unknown.
+    drawn_before, drawn_after : (n,) and (n, P, S) bool, whether there is an image.
     image_before, image_after : (n, h, w, 3) and (n, P, S, h, w, 3) floats in [0, 1] at a common small size, NaN where
-        there is no image: for average faces.
+        there is no image or no face in it: for average faces.
     """
 
     before: np.ndarray
     after: np.ndarray
+    drawn_before: np.ndarray
+    drawn_after: np.ndarray
     image_before: np.ndarray
     image_after: np.ndarray
 
@@ -136,7 +139,8 @@ def setting_name(strength: float) -> str:
 def average_face(faces: np.ndarray) -> np.ndarray | None:
     """Mean of faces (n, h, w, 3) in [0, 1], pixel by pixel, without those that are missing (NaN); None without any.
 
-    The faces are not warped: they must be aligned, as headshots from one prompt roughly are.
+    The faces must lie over each other: warped (:mod:`clinometer.metrics.face_warp`), or roughly alike as headshots
+    from one prompt are.
     """
     there = faces[np.isfinite(faces).all(axis=(1, 2, 3))]
     return np.clip(there.mean(axis=0), 0, 1) if len(there) else None
@@ -262,7 +266,7 @@ def _skin_rows(study: _Study, faces: Faces) -> list[Score]:
         for g, group in enumerate(study.design.groups)
     ]
     rows += study.group_rows(faces.after, "ita", _mean_of, encoder=PIXELS)
-    unknown = np.where(np.isnan(faces.image_after[..., 0, 0, 0]), nan, np.isnan(change).astype(float))
+    unknown = np.where(faces.drawn_after, np.isnan(change).astype(float), nan)
     rows += study.group_rows(unknown, "unknown_tone", cluster_share, encoder=PIXELS)
     design = study.design
     if len(design.tones) == 2:
@@ -362,7 +366,7 @@ def _average_face_change(study: _Study, before: np.ndarray, after: np.ndarray) -
     whole = ~(np.isnan(before) | np.isnan(after)).any(axis=(1, 2, 3))
     before, after, n = before[whole], after[whole], int(whole.sum())
     if n == 0:
-        return ClusterEstimate(nan, nan, nan, 0, "nothing was measured")
+        return ClusterEstimate(nan, nan, nan, 0, "no portrait with a face before and after")
     value = average_face_angle(after) - average_face_angle(before)
     if np.isnan(value):
         return ClusterEstimate(nan, nan, nan, n, "too little skin in the average face")

@@ -144,3 +144,13 @@ class Denoiser(Protocol):
     ) -> np.ndarray:
         """Measure the mean squared denoising error of each row: (n,) float32."""
         ...
+
+
+class FaceLandmarker(Protocol):
+    """Finds the landmarks of a face. ``name`` tells its library, version and weights."""
+
+    name: str
+
+    def landmarks(self, image: Image) -> np.ndarray | None:
+        """Find them: (68, 2) x and y in pixels, in the order of iBUG 300-W; None where no face is found."""
+        ...

@@ -130,7 +130,34 @@ def skin(view: EditingView) -> dict[str, Any] | None:
         if (figure := skin_arrows(view, kind, number)) is not None
     ]
     unknown = [row for row in view.pixel_rows("unknown_tone") if not row.concept and row.defined and row.value > 0]
-    return {"figures": figures, "unknown": len(unknown), "faces": _faces(view), "columns": view.columns}
+    return {
+        "figures": figures,
+        "unknown": len(unknown),
+        "faces": _faces(view),
+        "columns": view.columns,
+        "alignment": _alignment(view),
+    }
+
+
+def _alignment(view: EditingView) -> dict[str, Any] | None:
+    """How faces were laid over each other, and how many of the images had one."""
+    curves = view.report.curves
+    if curves is None or "alignment" not in curves:
+        return None
+    held = curves[curves.curve == "average_face"]
+    lost = held[held.faces < held.drawn]
+    return {
+        "words": held.alignment.iloc[0],
+        "warped": held.alignment.iloc[0].startswith("warped"),
+        "faces": int(held.faces.sum()),
+        "drawn": int(held.drawn.sum()),
+        "lost": [_without_face(view, row) for row in lost.to_dict("records")],
+    }
+
+
+def _without_face(view: EditingView, row: dict[Any, Any]) -> str:
+    cell = [view.label(row["group"]), row["category"], row["setting"]]
+    return f"{', '.join(part for part in cell if part)}: {row['drawn'] - row['faces']} of {row['drawn']}"
 
 
 def _faces(view: EditingView) -> list[dict[str, Any]]:

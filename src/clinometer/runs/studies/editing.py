@@ -7,32 +7,24 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from PIL import Image
 
 from clinometer.errors import ModelError
 from clinometer.metrics.editing import (
     EditingDesign,
-    Faces,
     GenderReadings,
     PortraitGroup,
-    average_face,
     editing_study,
-    setting_name,
 )
-from clinometer.metrics.skin import skin_tone
-from clinometer.models.images import decode_image, encode_png
+from clinometer.models.images import decode_image
 from clinometer.models.protocols import EditRequest, GenerationResult, Generator
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Progress
 from clinometer.runs.stages import draw_parts
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
+from clinometer.runs.studies.faces import align, average_faces, read_faces
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
-
-FACE_SIZE = 64
-"""Pixels a side of the faces that are averaged."""
 
 
 def plan_edits(suite: Suite, portraits: Sequence[Sample], part_size: int) -> list[Sample]:
@@ -104,37 +96,13 @@ def score_editing(run: Run, resamples: int) -> Scored:
     groups = np.array([names.index(portrait.group) for portrait in portraits], int)
     edits = edits_of(run, suite, portraits)
     readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in run.encoder_cards]
-    faces = _faces(run, portraits, edits)
+    alignment = align(run, portraits)
+    faces = read_faces(run, portraits, edits, alignment)
     rows = editing_study(
         readings, faces, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
         n_permutations=2 * resamples - 1,
     )  # fmt: skip
-    return Scored(scores_table(rows), _average_faces(faces, groups, design))
-
-
-def _average_faces(faces: Faces, groups: np.ndarray, design: EditingDesign) -> pd.DataFrame:
-    """The average face of each group before, and of each class and strength after, as PNG."""
-    rows = []
-    for g, group in enumerate(design.groups):
-        members = groups == g
-        rows.append((group.name, "", "before", average_face(faces.image_before[members])))
-        for kind, positions in design.classes.items():
-            for s, strength in enumerate(design.strengths):
-                edited = faces.image_after[members][:, positions, s].reshape(-1, FACE_SIZE, FACE_SIZE, 3)
-                rows.append((group.name, kind, setting_name(strength), average_face(edited)))
-    return pd.DataFrame(
-        {
-            "curve": "average_face",
-            "group": [row[0] for row in rows],
-            "category": [row[1] for row in rows],
-            "setting": [row[2] for row in rows],
-            "image": [_png(row[3]) for row in rows],
-        }
-    )
-
-
-def _png(face: np.ndarray | None) -> bytes | None:
-    return None if face is None else encode_png(Image.fromarray((face * 255).round().astype(np.uint8)))
+    return Scored(scores_table(rows), average_faces(faces, groups, design, alignment))
 
 
 def study_design(suite: EditingSuite) -> EditingDesign:
@@ -177,24 +145,4 @@ def gender_readings(
         before=before @ directions.T,
         after=after @ directions.T,
         identity=np.einsum("nd,npsd->nps", before, after),
-    )
-
-
-def _faces(run: Run, portraits: Sequence[Sample], edits: np.ndarray) -> Faces:
-    """Angles at full size, and the images at a small one."""
-    shape = (FACE_SIZE, FACE_SIZE, 3)
-    angles: dict[str, float] = {}
-    small: dict[str, np.ndarray] = {}
-    for key, content in run.images([portrait.id for portrait in portraits] + [key for key in edits.ravel() if key]):
-        image = decode_image(content).image if content is not None else None
-        if image is not None:
-            angles[key] = skin_tone(np.asarray(image)).angle
-            small[key] = np.asarray(image.resize(shape[:2]), np.float32) / 255
-    nothing = np.full(shape, np.nan, np.float32)
-    keys = [portrait.id for portrait in portraits]
-    return Faces(
-        before=np.array([angles.get(key, np.nan) for key in keys]),
-        after=np.array([angles.get(key, np.nan) for key in edits.ravel()]).reshape(edits.shape),
-        image_before=np.array([small.get(key, nothing) for key in keys]).reshape(-1, *shape),
-        image_after=np.array([small.get(key, nothing) for key in edits.ravel()]).reshape(*edits.shape, *shape),
     )
