@@ -34,6 +34,7 @@ from clinometer.stats.power import images_to_detect, images_to_show_balance
 from clinometer.stats.proportion import wilson_interval
 from clinometer.stats.quadratic import quadratic_permutation_test
 from clinometer.stats.ratio import fieller_interval
+from clinometer.stats.sequential import e_value, p_value_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/simulations.md"
 LEVELS = (0.05, 0.01)
@@ -335,6 +336,29 @@ def power_curve(n: int, size: int) -> list[Found]:
     return found
 
 
+# --- looking all along ------------------------------------------------------------------------------------------------
+
+LOOKS = range(10, 201, 5)
+"""Numbers of images after which ``clinometer audit --until decided`` looks, to 200 images of a concept."""
+
+
+def stopping(n: int, shape: str) -> list[Found]:
+    """One concept at parity, drawn until a test finds it leaning: by betting e-values, and by Student's t each time."""
+    rng = np.random.default_rng([9, *shape.encode()])
+    if shape == "half and half":
+        centres = rng.choice([-0.6, 0.6], (n, LOOKS[-1]))
+    else:  # one image in ten far to one side, the others a little to the other
+        centres = np.where(rng.random((n, LOOKS[-1])) < 0.1, 0.72, -0.08)
+    values = np.clip(centres + rng.uniform(-0.1, 0.1, centres.shape), -1, 1)
+    bets = [max(e_value(row[:k], 0.0, low=-1, high=1) for k in LOOKS) for row in values]
+    students = np.min([stats.ttest_1samp(values[:, :k], 0, axis=1).pvalue for k in LOOKS], axis=0)
+    setting = f"{shape}, {len(LOOKS)} looks"
+    return [
+        *rejections("stopping, betting e-value", setting, [p_value_of(e) for e in bets]),
+        *rejections("stopping, Student's t", setting, students),
+    ]
+
+
 Experiment = tuple[Callable[..., list[Found]], int, dict[str, object]]
 
 
@@ -346,6 +370,7 @@ def experiments() -> list[Experiment]:
         *((prompt_test, 4_000, {"sizes": sizes}) for sizes in ((6, 6), (5, 7))),
         *((clustered_tests, 1_500, {"spread": spread}) for spread in (0.0, 0.2, 0.4)),
         *((equivalence_test, 10_000, {"size": size}) for size in (10, 20, 100)),
+        *((stopping, 4_000, {"shape": shape}) for shape in ("half and half", "skewed")),
         *((mean_intervals, 10_000, {"size": size, "shape": shape})
           for shape in ("normal", "exponential") for size in (5, 10, 20)),
         *((mcas_intervals, 2_500, {"images": i, "attribute_images": k, "lean": lean})

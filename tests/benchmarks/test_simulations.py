@@ -51,6 +51,15 @@ def test_equivalence_at_the_margin_errs_no_more_than_it_says():
             assert found.rate <= found.nominal + 4 * found.error
 
 
+@pytest.mark.parametrize("shape", ["half and half", "skewed"])
+def test_looking_all_along_costs_students_t_its_level_and_the_e_value_nothing(shape):
+    for found in sim.stopping(200, shape):
+        if found.what == "stopping, betting e-value":
+            assert found.rate <= found.nominal + 3 * found.error
+        elif found.nominal == 0.05:
+            assert found.rate > 0.15
+
+
 def test_plain_percentiles_are_short_and_those_as_wide_as_t_are_not():
     plain, wide, *_ = sim.mean_intervals(2000, 10, "normal")
     assert plain.rate < 0.93
@@ -85,7 +94,7 @@ def test_experiments_run_from_their_list_and_the_page_tells_all():
     assert measured == {
         "linear", "matched pairs", "quadratic form", "T2IAT", "equivalence", "mean", "MCAS", "T2IAT's S", "share",
         "share difference", "ratio", "Cohen's d", "Kendall's τ-b", "Krippendorff's α", "a leaning is found",
-        "balance is shown",
+        "balance is shown", "stopping",
     }  # fmt: skip
 
 
@@ -113,7 +122,9 @@ def test_the_levels_of_the_page_are_what_it_says_of_them():
     for what, data, nominal, rate, error in told("test"):
         if what == "T2IAT, images permuted":
             assert rate > nominal + 4 * error, data
-        elif what.startswith("equivalence"):
+        elif what == "stopping, Student's t":
+            assert rate > nominal + 4 * error, data
+        elif what.startswith(("equivalence", "stopping")):
             assert rate <= nominal + 3.5 * error, data
         else:
             assert abs(rate - nominal) <= 3.5 * error + 0.001, (what, data)
