@@ -27,7 +27,7 @@ from clinometer.runs.rounds import Rounds, rounds_of
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.classification import denoiser_of
 from clinometer.stats.racing import Elimination
-from clinometer.suites import EditingSuite, Question, Suite, load_suite
+from clinometer.suites import ClassificationSuite, EditingSuite, Question, Suite, load_suite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,8 +107,9 @@ def audit(
     text_targets : what stands for a target in text: its ``"prompt"`` or its ``"keyword"``.
     model_options : what else the model's adapter takes, such as ``{"lora": …}``; see ``clinometer.models``.
     budget : what drawing may cost in all, for a model with a price; it is checked before the first request.
-    portraits : for a suite of study editing, portraits to edit instead of drawn ones: a folder with a manifest, one of
-        files named as in the Chicago Face Database, or ``"reference"`` for those that ship with the package.
+    portraits : for a suite of study editing or classification, portraits to edit or classify instead of drawn ones: a
+        folder with a manifest, one of files named as in the Chicago Face Database, or ``"reference"`` for those that
+        ship with the package.
     expression : which expression of such a database is taken: N, A, F, HC or HO.
     retry_failed : draw images anew that failed earlier (a refused image is an answer and stays).
     until : draw in rounds, and no more of a target once it is ``"decided"`` as leaning or as balanced within the
@@ -443,8 +444,11 @@ def _portraits(
     suite: Suite, portraits: str | os.PathLike[str], expression: str, seed: int
 ) -> tuple[Iterator[Question], FolderSource]:
     """Portraits that are there already, as the questions they answer and the source that reads them."""
-    if not isinstance(suite, EditingSuite):
-        raise SuiteError(f"suite {suite.name}: it edits no portraits; give a suite of study editing, or no portraits")
+    if not isinstance(suite, EditingSuite | ClassificationSuite):
+        raise SuiteError(
+            f"suite {suite.name}: it asks for no portraits; give a suite of study editing or classification, or no "
+            "portraits"
+        )
     folder = reference.portraits_path() if str(portraits) == "reference" else Path(portraits)
     codes = {name: group.codes for name, group in suite.groups.items()}
     rows = choose_portraits(read_portraits(folder, codes, expression=expression), suite.images.group, seed)

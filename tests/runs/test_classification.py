@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
-from clinometer.errors import ModelError, RunNotFoundError
+from clinometer.errors import ImportManifestError, ModelError, RunNotFoundError
 from clinometer.models.protocols import GenerationResult
 from clinometer.runs import Silence, create_run, generate, store
 from clinometer.runs.plan import build_plan
@@ -163,6 +163,62 @@ def test_a_model_that_only_draws_is_refused_before_it_draws(tmp_path):
     with pytest.raises(ModelError, match="painter: it gives no access to its denoiser, so it cannot classify"):
         cm.audit(painter, toy_classification(), tmp_path / "run")
     assert painter.drawn == 0
+
+
+@pytest.fixture(scope="module")
+def given(audited, tmp_path_factory):
+    """The portraits that were drawn, as files with a manifest."""
+    folder = tmp_path_factory.mktemp("given")
+    group = audited.samples.set_index("id").group
+    for name, content in audited.images(audited.samples.id):
+        (folder / f"{name}.png").write_bytes(content)
+    lines = [f"{name}.png,{group[name]}" for name in audited.samples.id]
+    (folder / "manifest.csv").write_text("\n".join(["file,group", *lines]))
+    return folder
+
+
+def test_given_portraits_are_classified_as_drawn_ones_are(audited, given, tmp_path):
+    painter = ClassifyingPainter()
+    run = cm.audit(painter, toy_classification(), tmp_path / "run", portraits=given)
+    assert painter.drawn == 0
+    for component in ("association", "differential", "pair_association"):
+        keys = ["concept", "category", "group", "setting"]
+        drawn, read = (rows(each, component).set_index(keys).value for each in (audited, run))
+        pd.testing.assert_series_equal(read.sort_index(), drawn.sort_index())
+    assert run.model_card["settings"]["portraits"]["name"] == given.name
+    page = run.directory.read_bytes("report.html").decode()
+    assert f"given portraits, <bdi>{given.name}</bdi>" in page
+    assert "not drawn by the model" in page
+
+
+def test_portraits_of_a_face_database_are_chosen_by_codes_and_seed(given, tmp_path):
+    codes = {"young man": "WM", "young woman": "WF", "old man": "BM", "old woman": "BF"}
+    groups = pd.read_csv(given / "manifest.csv").set_index("file").group
+    for person, (file, group) in enumerate(groups.items()):
+        (tmp_path / f"CFD-{codes[group]}-{person:03}-001-N.png").write_bytes((given / file).read_bytes())
+    asked = toy_classification().model_dump(mode="json")
+    coded = {name: group | {"codes": [codes[name]]} for name, group in asked["groups"].items()}
+    suite = toy_classification(groups=coded, images={"group": 2})
+    run = cm.audit(ClassifyingPainter(), suite, tmp_path / "run", portraits=tmp_path)
+    assert run.samples.group.value_counts().to_dict() == dict.fromkeys(codes, 2)
+    assert rows(run, "differential", group="gender", setting="20 noise samples").iloc[0].value > 0.9
+    with pytest.raises(ImportManifestError, match="no portrait of group 'young man'; the suite asks for some"):
+        cm.audit(ClassifyingPainter(), toy_classification(), tmp_path / "other", portraits=tmp_path)
+
+
+def test_given_portraits_of_other_groups_are_refused(given, tmp_path):
+    for file in given.glob("*.png"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    text = (given / "manifest.csv").read_text() + "\n"
+    (tmp_path / "manifest.csv").write_text(text.replace("old man\n", "elder\n", 1))
+    with pytest.raises(ImportManifestError, match="group: 'elder' is not in suite toy classification"):
+        cm.audit(ClassifyingPainter(), toy_classification(), tmp_path / "run", portraits=tmp_path)
+
+
+def test_a_model_that_only_draws_classifies_no_given_portraits(given, tmp_path):
+    with pytest.raises(ModelError, match="painter: it gives no access to its denoiser, so it cannot classify"):
+        cm.audit(Painter(), toy_classification(), tmp_path / "run", portraits=given)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_without_its_classifications_says_what_to_do(tmp_path):

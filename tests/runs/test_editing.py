@@ -155,8 +155,39 @@ def test_portraits_from_a_face_folder(tmp_path: Path) -> None:
     assert run.model_card["settings"]["portraits"]["sha256"]
 
 
-def test_portraits_are_for_editing_only(tmp_path: Path) -> None:
-    with pytest.raises(SuiteError, match="edits no portraits"):
+def test_a_model_that_cannot_edit_given_portraits_is_refused(tmp_path: Path) -> None:
+    for code in ("WF", "WM"):
+        Image.new("RGB", (16, 16), "white").save(tmp_path / f"CFD-{code}-001-001-N.png")
+    with pytest.raises(ModelError, match="painter: it draws images but edits none"):
+        cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
+
+
+def test_a_group_of_one_portrait_has_numbers_and_says_what_it_lacks(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(120, 200, (2, 16, 16, 3)).astype(np.uint8)
+    for code, image in zip(("WF", "WM"), pixels, strict=True):
+        Image.fromarray(image).save(tmp_path / f"CFD-{code}-001-001-N.png")
+    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
+    assert rows(run, "flip_rate").n_target.eq(1).all()
+    assert rows(run, "flip_rate").value.notna().all()
+    (kept,) = rows(run, "identity", group="women", category="low-paid", setting="strength 0.5").to_dict("records")
+    assert kept["value"] == pytest.approx(1)
+    assert np.isnan(kept["low"])
+    assert kept["reason"] == "one cluster has no spread"
+    assert (run.directory.read_bytes("report.html").decode()).count("<section") > 4
+
+
+def test_portraits_without_skin_have_no_tone_and_say_so(tmp_path: Path) -> None:
+    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())  # women are painted green
+    for component in ("ita", "ita_change"):
+        women = rows(run, component, group="women", category="low-paid")
+        assert women.value.isna().all()
+        assert women.reason.eq("nothing was measured").all()
+    assert rows(run, "unknown_tone", group="women", category="low-paid").value.eq(1).all()
+    assert rows(run, "average_face_ita_change", group="women", category="low-paid").reason.str.contains("skin").all()
+
+
+def test_portraits_are_for_editing_and_classifying_only(tmp_path: Path) -> None:
+    with pytest.raises(SuiteError, match="asks for no portraits; give a suite of study editing or classification"):
         cm.audit(Recolourer(), "reference", tmp_path / "run", encoder=Reader(), portraits="reference")
 
 

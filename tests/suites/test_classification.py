@@ -6,6 +6,7 @@ import yaml
 from clinometer.errors import SuiteError
 from clinometer.metrics.classification_study import setting_name
 from clinometer.models import reference
+from clinometer.models.portraits import read_portraits
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.toy_denoisers import toy_classification
 
@@ -37,6 +38,13 @@ def test_the_reference_suite_speaks_the_models_words():
     for group in suite.groups.values():
         assert any(group.prompt.endswith(tone) for tone in vocabulary["tones"].values())
     assert suite.image_count * len(suite.classes) * suite.noise_samples[-1] <= 30_000  # a few minutes on two cores
+
+
+def test_finished_portraits_have_groups_to_go_to():
+    codes = [group.codes for group in load_suite("downstream/classification").groups.values()]
+    assert codes == [("WM",), ("WF",), ("BM",), ("BF",)]
+    shipped = {row.group for row in read_portraits(reference.portraits_path(), {})}
+    assert shipped == set(load_suite("downstream/classification-reference").groups)
 
 
 def test_numbers_of_noise_samples_are_named_as_the_scores_name_them():
@@ -92,6 +100,10 @@ def test_what_a_suite_asks():
         ),
         ({"contrasts": {}}, "contrasts"),
         ({"groups": {"one": {"prompt": "p"}, "two": {"prompt": "p"}}}, "groups: prompt used twice"),
+        (
+            {"groups": {"one": {"prompt": "p", "codes": ["WF"]}, "two": {"prompt": "q", "codes": ["WF"]}}},
+            "groups: code used twice: WF",
+        ),
         ({"images": {"group": 0}}, "images.group"),
         ({"strengths": [1]}, "strengths: unknown key"),
     ],

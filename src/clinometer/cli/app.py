@@ -79,7 +79,8 @@ def audit(
     portraits: Annotated[
         str | None,
         typer.Option(
-            help="Portraits to edit, for a suite of study editing: a folder, or 'reference'. [default: drawn]"
+            help="Portraits to edit or classify, for a suite of such a study: a folder, or 'reference'. "
+            "[default: drawn]"
         ),
     ] = None,
     expression: Annotated[

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -59,4 +60,7 @@ def load_landmarker() -> FaceLandmarker | None:
     found = importlib.util.find_spec(PACKAGE)
     if importlib.util.find_spec("dlib") is None or found is None or found.origin is None:
         return None
-    return DlibLandmarker(Path(found.origin).parent / PREDICTOR)
+    return _loaded(Path(found.origin).parent / PREDICTOR)
+
+
+_loaded = cache(DlibLandmarker)

@@ -1,4 +1,4 @@
-"""Portraits that are there already, to be edited: a folder with a manifest, or one of a face database.
+"""Portraits that are there already, to be edited or classified: a folder with a manifest, or one of a face database.
 
 The file names of the Chicago Face Database and of sets that follow it say who is shown::
 
@@ -97,7 +97,10 @@ def choose_portraits(rows: Sequence[ManifestRow], n: int, seed: int) -> list[Man
 
 
 class PortraitSource:
-    """Portraits from a folder and edits by a model, as one generator."""
+    """Portraits from a folder, and what a model does with them, as one generator.
+
+    It has ``editor`` or ``denoiser`` where the model has.
+    """
 
     def __init__(self, folder: FolderSource, model: Generator) -> None:
         self._folder, self._model = folder, model
@@ -109,6 +112,7 @@ class PortraitSource:
         """Read the portraits."""
         return self._folder.generate(requests)
 
-    def editor(self) -> Any:
-        """Return the model's editor."""
-        return self._model.editor()  # type: ignore[attr-defined]
+    def __getattr__(self, name: str) -> Any:
+        if name in {"editor", "denoiser"}:
+            return getattr(self._model, name)
+        raise AttributeError(name)

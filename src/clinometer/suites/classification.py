@@ -16,10 +16,14 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class PictureGroup(Strict):
-    """A group of people: the prompt that draws its portraits, which should say nothing else about them."""
+    """A group of people: the prompt that draws its portraits, which should say nothing else about them.
+
+    ``codes`` mean it in the file names of finished portraits: the two letters of the Chicago Face Database.
+    """
 
     label: Name | None = None
     prompt: Text
+    codes: tuple[Name, ...] = ()
 
 
 class ClassSet(Strict):
@@ -78,6 +82,7 @@ class ClassificationSuite(Suite):
         refuse_duplicates((*self.a.classes, *self.b.classes), "a and b: class used twice")
         refuse_duplicates((*self.a.classes.values(), *self.b.classes.values()), "a and b: text used twice")
         refuse_duplicates((group.prompt for group in self.groups.values()), "groups: prompt used twice")
+        refuse_duplicates((code for group in self.groups.values() for code in group.codes), "groups: code used twice")
         if list(self.noise_samples) != sorted(set(self.noise_samples)):
             raise ValueError(f"noise_samples: found {', '.join(map(str, self.noise_samples))}, expected rising numbers")
         for name, contrast in self.contrasts.items():
@@ -123,7 +128,9 @@ class ClassificationSuite(Suite):
 
     def sheets(self) -> tuple[Sheet, ...]:
         """Groups, contrasts, classes."""
-        groups = tuple((name, group.label or "", group.prompt) for name, group in self.groups.items())
+        groups = tuple(
+            (name, group.label or "", group.prompt, ", ".join(group.codes)) for name, group in self.groups.items()
+        )
         contrasts = tuple(
             (name, *(f"{side.label}: {', '.join(side.groups)}" for side in (contrast.x, contrast.y)))
             for name, contrast in self.contrasts.items()
@@ -134,7 +141,7 @@ class ClassificationSuite(Suite):
             for name, text in held.classes.items()
         )
         return (
-            Sheet(f"{self.images.group} portraits a group", ("group", "label", "prompt"), groups),
+            Sheet(f"{self.images.group} portraits a group", ("group", "label", "prompt", "codes"), groups),
             Sheet("compared", ("contrast", "x", "y"), contrasts),
             Sheet(
                 f"sorted into, with {', '.join(map(str, self.noise_samples))} noise samples",

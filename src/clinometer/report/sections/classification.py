@@ -19,6 +19,7 @@ from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, counts_in_words, losses, sample_tile
 from clinometer.report.sections.masthead import facts
 from clinometer.report.sections.method import card, flat
+from clinometer.report.view import View
 
 _GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
 _INKS = {"A": "lean-a", "B": "lean-b", "THIRD": "lean-third", "ACCENT": "accent", "BALANCED": "lean-balanced",
@@ -214,7 +215,7 @@ def classification_gallery(view: ClassificationView) -> dict[str, Any]:
                 "strip": Strip(view.suite.groups[group].prompt, tiles, max(0, len(own) - MOST_PER_PROMPT)),
             }
         )
-    return {"groups": groups, "losses": losses(view, samples), "total": len(samples)}
+    return {"groups": groups, "losses": losses(view, samples), "total": len(samples), "given": given_portraits(view)}
 
 
 def classification_method(view: ClassificationView) -> dict[str, Any]:
@@ -227,4 +228,11 @@ def classification_method(view: ClassificationView) -> dict[str, Any]:
         "prompts": view.suite.prompts,
         "tests": sorted({row.test for row in view.scores if row.test}),
         "planted": report.planted is not None,
+        "given": given_portraits(view),
     }
+
+
+def given_portraits(view: View) -> str:
+    """Where the portraits came from, if the model did not draw them."""
+    portraits = view.report.model_card.get("settings", {}).get("portraits")
+    return str(portraits["name"]) if portraits else ""

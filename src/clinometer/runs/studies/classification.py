@@ -1,4 +1,4 @@
-"""The classification study: portraits are drawn, and the same model's denoising errors say what it takes them for.
+"""The classification study: the same model that drew portraits, or was given some, says what it takes them for.
 
 ::
 
