@@ -16,6 +16,7 @@ from clinometer.cli.options import (
     HeightOption,
     LoraOption,
     LoraScaleOption,
+    ModelConfigOption,
     NegativePromptOption,
     OffloadOption,
     PaceOption,
@@ -42,7 +43,7 @@ app = typer.Typer(
 
 ModelOption = Annotated[
     str,
-    typer.Option("--model", "-m", help="'reference', a pipeline directory, or a hub id such as owner/name."),
+    typer.Option("--model", "-m", help="'reference', a pipeline directory, a safetensors file, or a hub id."),
 ]
 ENCODER_HELP = "'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory or a hub id. Repeatable."
 EncoderOption = Annotated[
@@ -100,6 +101,7 @@ def audit(
     scheduler: SchedulerOption = None,
     prior_steps: PriorStepsOption = None,
     prior_guidance: PriorGuidanceOption = None,
+    model_config: ModelConfigOption = None,
     lora: LoraOption = None,
     lora_scale: LoraScaleOption = None,
     safety_checker: SafetyCheckerOption = None,
@@ -141,6 +143,7 @@ def audit(
                 scheduler=scheduler,
                 prior_steps=prior_steps,
                 prior_guidance_scale=prior_guidance,
+                model_config=model_config,
                 lora=lora,
                 lora_scale=lora_scale,
                 safety_checker=safety_checker,

@@ -24,6 +24,9 @@ NegativePromptOption = Annotated[str | None, _option(help="What guidance steers 
 SchedulerOption = Annotated[str | None, _option(help="A scheduler class of diffusers. [default: the model's]")]
 PriorStepsOption = Annotated[int | None, _option(help="Steps of a model's prior. [default: the model's]")]
 PriorGuidanceOption = Annotated[float | None, _option(help="Guidance of a model's prior. [default: the model's]")]
+ModelConfigOption = Annotated[
+    str | None, _option(help="For a single safetensors file, the pipeline whose configuration it takes.")
+]
 LoraOption = Annotated[str | None, _option(help="A LoRA to merge: a safetensors file, a directory or a hub id.")]
 LoraScaleOption = Annotated[float | None, _option(help="How strongly. [default: 1]")]
 SafetyCheckerOption = Annotated[str | None, _option(help="keep or off: the pipeline's own checker. [default: keep]")]

@@ -69,7 +69,7 @@ def connected_sources(found: Source, offline: bool = False) -> list[Source]:
     readme = found.path / "README.md"
     if not isinstance(name, str) or not readme.is_file():
         return []
-    if not getattr(_class_of(found, name), "_load_connected_pipes", False):
+    if not getattr(pipeline_class(found, name), "_load_connected_pipes", False):
         return []
     data = ModelCard.load(readme).data
     names = [name for key in CONNECTED for name in getattr(data, key, None) or []]
@@ -100,7 +100,7 @@ def open_pipeline(
                     found.path, custom_pipeline=str(found.path), trust_remote_code=True, **options
                 )
             else:
-                kind = _class_of(found, index.get("_class_name"))
+                kind = pipeline_class(found, index.get("_class_name"))
                 if kind.__name__ in MOVED:
                     pipeline = _assembled(found, index, kind, dtype)
                 else:
@@ -109,7 +109,7 @@ def open_pipeline(
         raise
     except Exception as error:  # missing files, unknown classes, mismatched shapes: many kinds
         raise ModelError(f"{found.name}: diffusers cannot load it: {describe(error)}") from error
-    _require_text_to_image(found.name, pipeline)
+    require_text_to_image(found.name, pipeline)
     return pipeline
 
 
@@ -118,7 +118,7 @@ def call_parameters(pipeline: Any) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(pipeline.__call__).parameters)
 
 
-def _class_of(found: Source, name: Any) -> Any:
+def pipeline_class(found: Source, name: Any) -> Any:
     """The class that draws from text for a pipeline of this class: most often itself.
 
     A decoder whose prior lies elsewhere is drawn with as its combined pipeline.
@@ -164,7 +164,8 @@ def _assembled(found: Source, index: dict[str, Any], kind: Any, dtype: torch.dty
     return kind(**components)
 
 
-def _require_text_to_image(name: str, pipeline: Any) -> None:
+def require_text_to_image(name: str, pipeline: Any) -> None:
+    """Refuse a pipeline that needs more than a prompt."""
     parameters = call_parameters(pipeline)
     needed = [
         each.name

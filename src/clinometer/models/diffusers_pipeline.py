@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,28 @@ from clinometer.models.diffusers_loading import (
 from clinometer.models.diffusers_settings import call_settings, negative_prompt_of, replaced_scheduler, scheduler_cards
 from clinometer.models.lora import apply_lora
 from clinometer.models.protocols import Card
-from clinometer.models.weights import Source, configuration_files, hash_files, locate, weight_files
+from clinometer.models.single_file import checked_file, configuration_of, open_single_file
+from clinometer.models.weights import (
+    Source,
+    configuration_files,
+    hash_files,
+    is_single_file,
+    locate,
+    weight_files,
+)
 
 SAFETY_CHECKERS = ("keep", "off")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a pipeline came from, as its card says it."""
+
+    name: str
+    revision: str | None
+    weights_sha256: str
+    configuration_sha256: str
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 def load(
@@ -53,9 +73,10 @@ def load(
     variant: str | None = None,
     offline: bool = False,
     trust_remote_code: str | None = None,
+    model_config: str | None = None,
     name: str | None = None,
 ) -> DiffusersGenerator:
-    """Load a diffusers pipeline from a directory or a hub id ``owner/name[@revision]``.
+    """Load a diffusers pipeline from a directory, a safetensors file, or a hub id ``owner/name[@revision]``.
 
     Parameters
     ----------
@@ -80,6 +101,7 @@ def load(
     variant : a variant of the weight files, such as fp16.
     offline : use the local cache only.
     trust_remote_code : the model's own name, where the code in its repository is trusted to run.
+    model_config : for a safetensors file, the pipeline whose configuration it takes: a directory or a hub id.
     name : the name in the card, where the directory's own says too little.
 
     Raises
@@ -90,10 +112,19 @@ def load(
     _require_known("safety_checker", safety_checker, SAFETY_CHECKERS)
     if batch_size is not None and batch_size < 1:
         raise ModelError(f"batch_size: found {batch_size}, expected 1 or more")
-    found = locate(source, lambda repository, revision: download(repository, revision, variant, offline))
     chosen_device = resolve_device(device)
     precision = resolve_dtype(dtype, chosen_device)
-    pipeline = open_pipeline(found, dtype=precision, variant=variant, device_map=device_map, trusted=trust_remote_code)
+    if is_single_file(source):
+        refused = {"device_map": device_map, "variant": variant, "trust_remote_code": trust_remote_code}
+        _require_absent(refused, "a single file has no such choice; leave it out")
+        pipeline, origin = _from_file(source, model_config, precision, offline)
+    else:
+        _require_absent({"model_config": model_config}, "only a single safetensors file takes one; leave it out")
+        found = locate(source, lambda repository, revision: download(repository, revision, variant, offline))
+        pipeline = open_pipeline(
+            found, dtype=precision, variant=variant, device_map=device_map, trusted=trust_remote_code
+        )
+        origin = _origin([found, *connected_sources(found, offline)], variant)
     if scheduler is not None:
         pipeline.scheduler = replaced_scheduler(scheduler, pipeline)
     if safety_checker == "off" and getattr(pipeline, "safety_checker", None) is not None:
@@ -120,7 +151,7 @@ def load(
     recorded = settings.recorded | {"negative_prompt": negative_prompt} | further
     return DiffusersGenerator(
         pipeline,
-        _card(name or found.name, [found, *connected_sources(found, offline)], pipeline, variant, recorded),
+        _card(origin, name, pipeline, recorded),
         call=settings.call,
         conditioning=Conditioning(
             pipeline, size=settings.size, guided=settings.guided, negative_prompt=negative_prompt
@@ -153,34 +184,70 @@ def _require_known(key: str, value: str, known: tuple[str, ...]) -> None:
         raise ModelError(f"{key}: found {value!r}, expected {' or '.join(known)}")
 
 
-def _card(name: str, sources: list[Source], pipeline: Any, variant: str | None, settings: dict[str, Any]) -> Card:
+def _require_absent(options: dict[str, Any], reason: str) -> None:
+    for key, value in options.items():
+        if value is not None:
+            raise ModelError(f"{key}: found {value!r}, but {reason}")
+
+
+def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offline: bool) -> tuple[Any, Origin]:
+    """Open a single file with its configuration."""
+    found, file, tensors = checked_file(source)
+    config = configuration_of(file, tensors, model_config, offline)
+    pipeline, folders = open_single_file(file, tensors, config, dtype=dtype)
+    hashes = [hash_files([file], file.parent)]
+    if folders:
+        hashes.append(hash_files(weight_files(config.name, folders), config.path))
+    return pipeline, Origin(
+        name=found.name,
+        revision=None,
+        weights_sha256=_joined(hashes),
+        configuration_sha256=hash_files(configuration_files(component_folders(config)), config.path),
+        notes={"configuration": config.name, "configuration revision": config.revision},
+    )
+
+
+def _origin(sources: list[Source], variant: str | None) -> Origin:
+    return Origin(
+        name=sources[0].name,
+        revision=sources[0].revision,
+        weights_sha256=_hash(sources, lambda each: weight_files(each.name, component_folders(each), variant)),
+        configuration_sha256=_hash(sources, lambda each: configuration_files(component_folders(each))),
+        notes={f"connected {each.name}": each.revision for each in sources[1:]},
+    )
+
+
+def _card(origin: Origin, name: str | None, pipeline: Any, settings: dict[str, Any]) -> Card:
     """Record what an image depends on (neither device nor batch size), and in the notes what it does not."""
     modules = [each for each in pipeline.components.values() if isinstance(each, torch.nn.Module)]
     schedulers = scheduler_cards(pipeline)
     return Card(
         kind="generator",
-        name=name,
+        name=name or origin.name,
         family=f"diffusers/{type(pipeline).__name__}",
-        revision=sources[0].revision,
-        weights_sha256=_hash(sources, lambda each: weight_files(each.name, component_folders(each), variant)),
+        revision=origin.revision,
+        weights_sha256=origin.weights_sha256,
         settings=settings
         | schedulers
         | {
             "safety_checker": getattr(pipeline, "safety_checker", None) is not None,
             "dtype": dtype_name(pipeline.dtype),
             "noise": "torch CPU generator for each image, float32",
-            "configuration_sha256": _hash(sources, lambda each: configuration_files(component_folders(each))),
+            "configuration_sha256": origin.configuration_sha256,
         },
         notes={
             "parameters": sum(each.numel() for module in modules for each in module.parameters()),
             "diffusers": diffusers.__version__,
             "torch": torch.__version__,
         }
-        | {f"connected {each.name}": each.revision for each in sources[1:]},
+        | origin.notes,
     )
 
 
 def _hash(sources: list[Source], files: Callable[[Source], list[Path]]) -> str:
     """Hash files of one source, or of several together."""
-    each = [hash_files(files(source), source.path) for source in sources]
-    return each[0] if len(each) == 1 else hashlib.sha256(" ".join(each).encode()).hexdigest()
+    return _joined([hash_files(files(source), source.path) for source in sources])
+
+
+def _joined(hashes: list[str]) -> str:
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()

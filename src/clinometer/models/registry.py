@@ -10,7 +10,7 @@ A spec is read in this order:
 
 1. the name of an entry point, alone or followed by ``:source``: ``reference``, ``diffusers:./my-model``;
 2. a directory: a diffusers pipeline, or for an encoder a transformers dual encoder, or a text encoder where it
-   holds ``modules.json``; for an encoder also a file: of embeddings;
+   holds ``modules.json``; or a file: of a model's weights (safetensors), or for an encoder of embeddings;
 3. for an encoder, ``ARCHITECTURE/WEIGHTS`` of open_clip: ``RN50/openai``, ``ViT-B-32/laion2b_s34b_b79k``;
 4. a hub id ``owner/name``, with ``@revision`` where one is wanted.
 """
@@ -27,12 +27,13 @@ from typing import Any, cast
 
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models.protocols import Encoder, Generator
+from clinometer.models.weights import is_single_file
 
 GENERATORS = "clinometer.generators"
 ENCODERS = "clinometer.encoders"
 USAGES = {
     "reference": "reference",
-    "diffusers": "DIRECTORY or OWNER/NAME[@REVISION]",
+    "diffusers": "DIRECTORY, FILE.safetensors or OWNER/NAME[@REVISION]",
     "openai": "MODEL on a server that speaks OpenAI's images API",
     "transformers": "DIRECTORY or OWNER/NAME[@REVISION]",
     "open_clip": "ARCHITECTURE/WEIGHTS, such as RN50/openai",
@@ -47,7 +48,8 @@ def load_generator(spec: str, **options: Any) -> Generator:
 
     Parameters
     ----------
-    spec : ``reference``, a directory, a hub id ``owner/name[@revision]``, or ``plug-in[:source]``.
+    spec : ``reference``, a directory, a safetensors file, a hub id ``owner/name[@revision]``, or
+        ``plug-in[:source]``.
     **options : what the adapter takes, such as ``steps``, ``guidance_scale``, ``device``, ``dtype``,
         ``batch_size``.
 
@@ -60,7 +62,7 @@ def load_generator(spec: str, **options: Any) -> Generator:
     """
     found = _split(GENERATORS, spec)
     if found is None:
-        if not (_is_directory(spec) or HUB_ID.fullmatch(spec)):
+        if not (_is_directory(spec) or is_single_file(spec) or HUB_ID.fullmatch(spec)):
             raise _unknown(GENERATORS, spec)
         found = _entry(GENERATORS, "diffusers"), spec
     return cast(Generator, _build(*found, options))

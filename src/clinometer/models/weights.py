@@ -33,6 +33,12 @@ class Source:
     revision: str | None = None
 
 
+def is_single_file(spec: str) -> bool:
+    """Whether a spec names a file of weights, there or not."""
+    path = Path(spec).expanduser()
+    return spec != "" and not path.is_dir() and (path.is_file() or path.suffix in (".safetensors", *PICKLES))
+
+
 def locate(spec: str, download: Callable[[str, str | None], str | Path]) -> Source:
     """Find the files that a directory or a hub id ``owner/name[@revision]`` names.
 
