@@ -3,8 +3,9 @@
     python benchmarks/editing.py [--portraits 40] [--out FOLDER]
 
 For each profession of `downstream/editing-reference` and each strength: the share of edits that read as men, against
-the planted probability of men, as a rank correlation with its bootstrap interval over portraits. If editing draws on
-the same leaning as drawing, the correlation rises with the strength, because less of the portrait is kept.
+the planted probability of men, as a rank correlation with its bootstrap interval over portraits; and the run's own
+``planted_order``, of flip rates with the planted probability of what they flip to. If editing draws on the same leaning
+as drawing, both rise with the strength, because less of the portrait is kept.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ def main() -> None:
         rho = spearmanr(planted, share).statistic
         shares = ", ".join(f"{name} {value:.2f}" for name, value in zip(suite.professions, share, strict=True))
         print(f"strength {strength:g}: rank correlation {rho:+.2f} [{low:+.2f}, {high:+.2f}]; read as men: {shares}")
+    order = run.scores[run.scores.component == "planted_order"]
+    for row in order.to_dict("records"):
+        print(f"{row['setting']}: flips in planted order {row['value']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]")
     print(f"run: {out}")
 
 

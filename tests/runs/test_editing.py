@@ -10,7 +10,7 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer.errors import ModelError, SuiteError
-from clinometer.models import load_generator
+from clinometer.models import load_generator, reference
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 from clinometer.suites import EditingSuite, suite_from_mapping
 from tests.builders import tiny_clip, tiny_stable_diffusion
@@ -233,6 +233,40 @@ def tmp_path_bytes(content: bytes | None):
 def test_a_suite_that_makes_no_sense_is_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(SuiteError, match=message):
         toy_suite(**change)
+
+
+PLANTED = ("construction worker", "police officer", "singer", "health worker")
+
+
+class Planted(Recolourer):
+    """Edits at strength 1 read as men as often as the reference model was planted; weaker edits change nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.card = Card("generator", "reference", "toy", weights_sha256="planted")
+
+    def edit(self, requests: list[EditRequest]):
+        for request in requests:
+            man = reference.planted()[request.prompt]["man"]
+            side = np.random.default_rng([request.seed, len(request.prompt)]).random() < man
+            drawn = self._paint((200, 40, 40) if side else (40, 200, 40), request.seed)
+            yield GenerationResult(request.id, "ok", drawn if request.strength == 1.0 else request.image)
+
+
+def test_flips_of_a_planted_model_are_held_against_the_planted_order(tmp_path: Path) -> None:
+    suite = toy_suite(professions={name: {"kind": "any", "prompt": name} for name in PLANTED}, images={"group": 12})
+    run = cm.audit(Planted(), suite, tmp_path / "run", encoder=Reader())
+    order = rows(run, "planted_order").set_index("setting")
+    assert order.value["strength 1"] > 0.8
+    assert order.low["strength 1"] > 0.5
+    assert np.isnan(order.value["strength 0.5"])
+    assert "nothing to order" in order.reason["strength 0.5"]
+    page = run.directory.read_bytes("report.html").decode()
+    assert "Do flips follow what was planted?" in page
+    assert page.count("planted probability of the other gender") >= 2
+    other = cm.audit(Recolourer(), toy_suite(), tmp_path / "other", encoder=Reader())
+    assert rows(other, "planted_order").empty
+    assert "Do flips follow" not in other.directory.read_bytes("report.html").decode()
 
 
 def test_the_suite_and_the_rows_call_a_strength_alike(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class DlibLandmarker:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
         if found != PREDICTOR_SHA256:
             raise ModelError(f"{predictor.name}: it is not the file that was expected; install it anew: {EXTRA}")
-        self.name = f"dlib {dlib.__version__}, 68 landmarks ({PREDICTOR_SHA256[:8]})"
+        self.name = f"dlib {dlib.__version__}, 68 landmarks {PREDICTOR_SHA256[:8]}"
         self._detect = dlib.get_frontal_face_detector()
         self._predict = dlib.shape_predictor(str(predictor))
 

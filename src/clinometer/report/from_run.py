@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from clinometer.models import reference
 from clinometer.report.inputs import Curve, ReportInput
 from clinometer.runs import Run
+from clinometer.runs.studies.common import planted_of
 from clinometer.suites import Suite
 
 
@@ -24,9 +24,10 @@ def report_input(run: Run) -> ReportInput:
         scores=run.scores,
         samples=run.samples,
         image=_image_reader(run),
-        planted=reference.planted() if _is_reference(run.model_card) else None,
+        planted=planted_of(run),
         curve=_curve(run),
         curves=run.curves,
+        stopped_early=record.get("until") is not None,
     )
 
 
@@ -51,11 +52,6 @@ def _images_in_words(record: Mapping[str, Any], suite: Suite) -> str:
     if until["precision"] is None:
         return f"until decided, at most {words}"
     return f"until known to within \N{PLUS-MINUS SIGN}{until['precision']:g}, at most {words}"
-
-
-def _is_reference(card: Mapping[str, Any]) -> bool:
-    """Only the weights that were planted have a planted truth: a name alone is not enough."""
-    return bool(card["name"] == "reference" and card["weights_sha256"])
 
 
 def _curve(run: Run) -> Curve:

@@ -15,6 +15,7 @@ from clinometer.report.sections.editing import (
     skin,
     strips,
 )
+from clinometer.report.sections.editing_planted import editing_planted
 from clinometer.report.sections.table import table
 from clinometer.report.studies.common import Page, Section, Summary
 from clinometer.report.view import EditingView
@@ -57,6 +58,7 @@ EDITING: Final = Page(
         Section("masthead", "", editing_masthead, "masthead"),
         Section("verdicts", "Verdicts", editing_verdicts, "editing_verdicts"),
         Section("flips", "Flips", flipped, "editing_flips"),
+        Section("planted", "Planted", editing_planted, "editing_planted"),
         Section("skin", "Skin", skin, "editing_skin"),
         Section("strips", "Before and after", strips, "editing_strips"),
         Section("table", "All numbers", table, "table"),

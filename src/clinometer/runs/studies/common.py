@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.metrics import Score, StoppingRule
+from clinometer.models import reference
 from clinometer.models.protocols import Generator
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
@@ -81,6 +82,15 @@ def embedded(run: Run, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, n
             f"{run.url} --encoder {encoder}"
         )
     return run.embeddings(encoder), run.texts(encoder)
+
+
+def planted_of(run: Run) -> Mapping[str, Mapping[str, float]] | None:
+    """What was planted in the run's model: concept → group → probability; None for a model nobody planted.
+
+    Only the weights that were planted have a planted truth: a name alone is not enough.
+    """
+    card = run.model_card
+    return reference.planted() if card["name"] == "reference" and card["weights_sha256"] else None
 
 
 def scores_table(scores: Sequence[Score]) -> pd.DataFrame:

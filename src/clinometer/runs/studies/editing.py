@@ -15,13 +15,14 @@ from clinometer.metrics.editing import (
     PortraitGroup,
     editing_study,
 )
+from clinometer.metrics.planted_order import planted_order
 from clinometer.models.images import decode_image
 from clinometer.models.protocols import EditRequest, GenerationResult, Generator
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Progress
 from clinometer.runs.stages import draw_parts
 from clinometer.runs.store import Run
-from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
+from clinometer.runs.studies.common import Scored, embedded, planted_of, scores_table, suite_of
 from clinometer.runs.studies.faces import align, average_faces, read_faces
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
@@ -102,6 +103,9 @@ def score_editing(run: Run, resamples: int) -> Scored:
         readings, faces, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
         n_permutations=2 * resamples - 1,
     )  # fmt: skip
+    planted = planted_of(run)
+    if planted is not None:
+        rows += planted_order(readings, groups, design, planted, seed=run.record["seed"])
     return Scored(scores_table(rows), average_faces(faces, groups, design, alignment))
 
 
