@@ -103,6 +103,7 @@ def test_a_refused_image_counts_as_drawn(tmp_path):
 def test_the_report_says_how_it_was_drawn(stopped):
     page = stopped.directory.read_bytes("report.html").decode()
     assert "until decided" in page
+    assert "drawn in rounds" in page
     assert f"at most {MOST} a target" in page
 
 

@@ -57,6 +57,7 @@ class ReportInput:
     curve : bias amplification on diffusion bias.
     curves : whatever else the run's scorer stored for figures; the column ``curve`` says what a row is.
     csv_name : the file of scores that lies beside the page; empty when none does.
+    stopped_early : whether images were drawn in rounds, until decided.
     """
 
     title: str
@@ -71,3 +72,4 @@ class ReportInput:
     curve: Curve = field(default_factory=Curve)
     curves: pd.DataFrame | None = None
     csv_name: str = "scores.csv"
+    stopped_early: bool = False

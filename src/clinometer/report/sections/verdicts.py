@@ -24,6 +24,7 @@ def verdicts(view: LeaningView) -> dict[str, Any]:
         "heaps": [heap for heap in held if heap["items"]],
         "label_a": view.label_a,
         "label_b": view.label_b,
+        "stopped_early": view.report.stopped_early,
         "margin": wording.number(view.suite.margin or float("nan")),
     }
 
