@@ -143,7 +143,8 @@ def test_a_target_without_images_has_no_evidence():
     encoder = embeddings()
     empty = first(encoder, [0, 8, 8, 8, 8, 8])
     stand = stands_of([empty], design())[0]
-    assert np.isnan([stand.value, stand.e, stand.q]).all()
+    assert np.isnan([stand.value, stand.low, stand.high]).all()
+    assert (stand.e, stand.q) == (1, 1)
     assert not stand.stops(DECIDED)
     rows = rows_when_stopped(study(empty), stands_of([empty], design()), design())
     assert one(rows, "mcas", "mcas", concept="target 0").verdict == "not measured"

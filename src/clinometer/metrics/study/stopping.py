@@ -179,8 +179,8 @@ def _differences(cosines: np.ndarray, slices: Sequence[slice], pair: tuple[int, 
 
 
 def _stand(values: np.ndarray, constant: float, low: float, high: float, margin: float | None) -> Stand:
-    if not len(values):
-        return Stand(0, nan, nan, nan, nan)
+    if not len(values):  # no evidence, and yet one of the family from the start: nothing decided is undone later
+        return Stand(0, nan, nan, nan, 1.0, e_balance=nan if margin is None else 1.0)
     held = np.clip(values, low, high)
     bounds = confidence_sequence(held, low=low, high=high, confidence=CONFIDENCE)
     balance = nan
@@ -202,7 +202,7 @@ def _stand(values: np.ndarray, constant: float, low: float, high: float, margin:
 
 
 def _decided(row: Score, stand: Stand, p_holm: float, design: Design) -> Score:
-    if not isfinite(row.value) or isnan(stand.e):
+    if not isfinite(row.value) or stand.n == 0:
         return replace(_without_inference(row), verdict=NOT_MEASURED)
     words = _words(stand, design)
     error = standard_error_of(stand.low, stand.high)
