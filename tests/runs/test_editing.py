@@ -14,6 +14,7 @@ from clinometer.models import load_generator, reference
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 from clinometer.suites import EditingSuite, suite_from_mapping
 from tests.builders import tiny_clip, tiny_stable_diffusion
+from tests.models.families import save_family
 from tests.toys import Painter
 
 SUITE = {
@@ -153,6 +154,26 @@ def test_portraits_from_a_face_folder(tmp_path: Path) -> None:
     assert len(run.samples[run.samples.role == "portrait"]) == 6
     assert rows(run, "flip_rate", group="women", category="high-paid", setting="strength 1").value.eq(1).all()
     assert run.model_card["settings"]["portraits"]["sha256"]
+
+
+def test_a_pipeline_without_image_to_image_is_refused_before_drawing(tmp_path: Path) -> None:
+    model = load_generator(str(save_family("pixart", tmp_path)), device="cpu")
+    with pytest.raises(ModelError, match="pixart: a PixArtSigmaPipeline has no image-to-image pipeline in diffusers"):
+        cm.audit(model, toy_suite(), tmp_path / "run", encoder=Reader())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_portrait_that_is_no_picture_costs_its_own_edits(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 20, (16, 16, 3))
+    for code, colour in (("WF", (40, 200, 40)), ("WM", (200, 40, 40))):
+        Image.fromarray((np.array(colour) + noise).astype(np.uint8)).save(tmp_path / f"CFD-{code}-001-001-N.png")
+    (tmp_path / "CFD-WF-002-001-N.png").write_bytes(b"no picture")
+    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
+    (broken,) = run.samples[(run.samples.role == "portrait") & (run.samples.status == "failed")].to_dict("records")
+    assert "not an image" in broken["reason"]
+    lost = run.samples[run.samples.source == broken["id"]]
+    assert lost.reason.eq(f"its portrait {broken['id']} is missing").all()
+    assert rows(run, "flip_rate", group="women", category="high-paid", setting="strength 1").n_target.eq(1).all()
 
 
 def test_a_model_that_cannot_edit_given_portraits_is_refused(tmp_path: Path) -> None:
