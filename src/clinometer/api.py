@@ -171,9 +171,16 @@ def import_images(
     ------
     ImportManifestError
         The manifest names something that the suite or the folder does not have; the message names file and line.
+    SuiteError
+        The suite's study needs a model besides the images.
     """
     progress = progress or Silence()
     asked = _audited(suite)
+    if STUDIES[asked.study].check is not None:
+        raise SuiteError(
+            f"suite {asked.name}: a model must work on the images, so an import is not enough; give: clinometer audit "
+            f"--suite {asked.name} --portraits {folder}"
+        )
     rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name)
     plan = build_plan(
         manifest_questions(rows, asked, str(folder)),

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
-from clinometer.errors import ImportManifestError, ModelError, RunNotFoundError
+from clinometer.errors import ImportManifestError, ModelError, RunNotFoundError, SuiteError
 from clinometer.models.protocols import GenerationResult
 from clinometer.runs import Silence, create_run, generate, store
 from clinometer.runs.plan import build_plan
@@ -213,6 +213,13 @@ def test_given_portraits_of_other_groups_are_refused(given, tmp_path):
     (tmp_path / "manifest.csv").write_text(text.replace("old man\n", "elder\n", 1))
     with pytest.raises(ImportManifestError, match="group: 'elder' is not in suite toy classification"):
         cm.audit(ClassifyingPainter(), toy_classification(), tmp_path / "run", portraits=tmp_path)
+
+
+@pytest.mark.parametrize("suite", ["downstream/classification-reference", "downstream/editing-reference"])
+def test_an_import_names_the_command_that_has_a_model(given, tmp_path, suite):
+    with pytest.raises(SuiteError, match=f"clinometer audit --suite {suite} --portraits {given}"):
+        cm.import_images(given, tmp_path / "run", suite=suite)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_model_that_only_draws_classifies_no_given_portraits(given, tmp_path):
