@@ -1,10 +1,15 @@
 """The page about downstream audits: its table has every key of a classification suite, its Python runs."""
 
+import re
+
+import numpy as np
 import pytest
 
+from clinometer.metrics.editing import EditingDesign, Faces, PortraitGroup
 from clinometer.metrics.skin import monk_self_test
 from clinometer.models.diffusers_denoiser import TOLERANCES
 from clinometer.runs.studies.classification import SCHEMA
+from clinometer.runs.studies.faces import Alignment, average_faces
 from clinometer.suites import ClassificationSuite
 from clinometer.suites.base import Suite
 from tests.docs.pages import blocks, page, table_rows
@@ -25,6 +30,16 @@ def test_the_columns_of_the_stored_errors_are_named():
     told = PAGE.split("RUN/classifications/part-*.parquet")[1].split("\n\n")[0]
     for name in SCHEMA.names:
         assert f"`{name}`" in told
+
+
+def test_the_columns_of_average_faces_are_named():
+    design = EditingDesign((PortraitGroup("women", "woman"),), "man", "woman", {"cook": "all"}, (1.0,))
+    pixels, there = np.zeros((1, 1, 1, 64, 64, 3)), np.ones((1, 1, 1), bool)
+    faces = Faces(np.zeros(1), np.zeros((1, 1, 1)), there[:, 0, 0], there, pixels[:, 0, 0], pixels)
+    table = average_faces(faces, np.zeros(1, int), design, Alignment("plain"))
+    told = PAGE.split("The faces are kept in `RUN/curves.parquet`")[1].split("\n\n")[0]
+    assert set(re.findall(r"`([a-z]+)`", told)) == set(table.columns) | {"before"}
+    assert set(table.setting) == {"before", "strength 1"}
 
 
 def test_the_tolerances_are_those_of_the_code():
