@@ -120,9 +120,7 @@ def test_the_page_is_written_between_its_marks(tmp_path, monkeypatch):
 
 def test_the_levels_of_the_page_are_what_it_says_of_them():
     for what, data, nominal, rate, error in told("test"):
-        if what == "T2IAT, images permuted":
-            assert rate > nominal + 4 * error, data
-        elif what == "stopping, Student's t":
+        if what in ("T2IAT, images permuted", "stopping, Student's t"):
             assert rate > nominal + 4 * error, data
         elif what.startswith(("equivalence", "stopping")):
             assert rate <= nominal + 3.5 * error, data
