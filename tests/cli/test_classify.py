@@ -79,6 +79,13 @@ def test_a_model_that_only_draws(pictures):
         api.classify_images([pictures], ["a", "b"], model=Painter())
 
 
+def test_a_models_page_says_what_it_is_and_can_do(pipeline):
+    shown = invoke("models", str(pipeline))
+    assert shown.exit_code == 0, shown.output
+    for expected in ("diffusers/StableDiffusionPipeline", "edits images", "CLIPTextModel", "guidance_scale", "licence"):
+        assert expected in shown.output
+
+
 def test_the_skin_check_shows_ten_tones_and_the_one_that_is_missed():
     shown = invoke("models", "--check-skin")
     assert shown.exit_code == 0, shown.output

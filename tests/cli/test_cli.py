@@ -56,7 +56,7 @@ MISTAKES = [
     (["score", "nowhere"], "nowhere: not a run directory"),
     (["report", "nowhere"], "nowhere: not a run directory"),
     (["suites", "nowhere"], "no suite named 'nowhere'"),
-    (["models", "nowhere"], "no card at hand for 'nowhere'"),
+    (["models", "nowhere"], "no generator 'nowhere'"),
     (["import", "nowhere"], "nowhere"),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def original_vae_name(name: str, blocks: int = 2) -> str:
 
 def single_file(pipeline: Any, path: Path, *, parts: tuple[str, ...] = ("unet", "vae", "text_encoder")) -> Path:
     """Save parts of a Stable Diffusion pipeline as its authors' repository saved them."""
-    prefixes = {
+    prefixes: dict[str, tuple[str, Callable[[str], str]]] = {
         "unet": ("model.diffusion_model.", original_unet_name),
         "vae": ("first_stage_model.", original_vae_name),
         "text_encoder": ("cond_stage_model.transformer.text_model.", lambda name: name.removeprefix("text_model.")),

@@ -368,13 +368,17 @@ def suites(
 
 @app.command()
 def models(
-    name: Annotated[str | None, typer.Argument(help="'reference' shows its card and planted truth.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="As of --model or --encoder; it is loaded. 'reference' also shows its planted truth."),
+    ] = None,
     check_skin: Annotated[
         bool, typer.Option("--check-skin", help="Hold the skin mask against the ten Monk skin tones.")
     ] = False,
+    model_config: ModelConfigOption = None,
 ) -> None:
-    """List the generators and encoders at hand, or show the card of one."""
-    from clinometer.cli.console import print_card, print_models
+    """List the generators and encoders at hand, or say what one is and can do. Draws nothing."""
+    from clinometer.cli.console import print_model, print_models
 
     if check_skin:
         from clinometer import api
@@ -384,7 +388,7 @@ def models(
     elif name is None:
         print_models()
     else:
-        print_card(name)
+        print_model(name, **given(model_config=model_config))
 
 
 def _version(value: bool) -> None:

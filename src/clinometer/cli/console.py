@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -22,9 +23,13 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from clinometer.errors import ModelNotFoundError
 from clinometer.runs import Run
 from clinometer.suites import Suite, load_suite, suite_names
+
+if TYPE_CHECKING:
+    from clinometer.models.description import Description
+
+_YES_NO: Final = {True: "yes", False: "no"}
 
 
 class _Rate(ProgressColumn):
@@ -147,15 +152,55 @@ def print_models() -> None:
     Console().print(table)
 
 
-def print_card(name: str) -> None:
+def print_model(spec: str, **options: Any) -> None:
+    """What a model is: the reference model's whole card and its planted truth; of any other what loading it tells."""
+    if spec == "reference":
+        print_reference()
+        return
+    from clinometer.models.description import describe_model
+
+    described = describe_model(spec, **options)
+    table = Table("", "", title=escape(described.card.name), show_header=False)
+    for key, value in (*_identity(described), *_abilities(described)):
+        table.add_row(key, escape(value))
+    console = Console(soft_wrap=True)
+    console.print(table)
+    settings = Table("setting", "as it is", title="Settings, where nothing else is asked for")
+    for key, value in described.card.settings.items():
+        settings.add_row(escape(key), escape(value if isinstance(value, str) else json.dumps(value, default=str)))
+    console.print(settings)
+
+
+def _identity(described: Description) -> Iterator[tuple[str, str]]:
+    card = described.card
+    yield "kind", card.kind
+    yield "family", card.family
+    yield "revision", card.revision or "none: it is not from the hub"
+    yield "weights", f"sha256 {card.weights_sha256}" if card.weights_sha256 else "none of its own"
+    yield "licence", described.licence or "not said where it lies; look at its page"
+    for key, value in card.notes.items():
+        yield key, f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _abilities(described: Description) -> Iterator[tuple[str, str]]:
+    able = described.capabilities
+    if able is None:
+        yield "embeds images", _YES_NO[described.sees_images]
+        yield "embeds texts", _YES_NO[described.reads_text]
+        if described.dimensions is not None:
+            yield "dimensions", str(described.dimensions)
+        return
+    yield "draws from a prompt", _YES_NO[True]
+    yield "edits images", _YES_NO[able.edit]
+    yield "classifies images", _YES_NO[able.classify]
+    yield "text encoders", ", ".join(able.text_encoders) or "none to be seen"
+    yield "prior", _YES_NO[able.prior]
+
+
+def print_reference() -> None:
     """The card of the reference model and the truth planted in it."""
     from clinometer.models import reference
 
-    if name != "reference":
-        raise ModelNotFoundError(
-            f"no card at hand for {name!r}: only the model that ships with the package has one before it is loaded "
-            "(reference); any other's is written to run.json by clinometer audit"
-        )
     console = Console(soft_wrap=True)
     console.print_json(json.dumps(reference.card(), ensure_ascii=False, default=str))
     table = Table(

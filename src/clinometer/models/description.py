@@ -1,0 +1,130 @@
+"""What a model is and what it can do, for a person to read: loaded, looked at, and nothing drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Literal
+
+from clinometer.errors import ModelError
+from clinometer.models.capabilities import Capabilities, capabilities_of
+from clinometer.models.protocols import Card
+from clinometer.models.registry import (
+    ENCODERS,
+    GENERATORS,
+    HUB_ID,
+    load_encoder,
+    load_generator,
+    open_clip_architectures,
+)
+from clinometer.models.weights import is_single_file, locate
+
+Kind = Literal["generator", "encoder"]
+VECTORS = (".txt", ".vec", ".csv", ".tsv", ".parquet", ".npy", ".npz")
+
+
+@dataclass(frozen=True)
+class Description:
+    """A loaded model, described.
+
+    Attributes
+    ----------
+    card : what it is, and its settings as they are when nothing is asked for.
+    capabilities : what a generator can do; None of an encoder.
+    reads_text, sees_images : what an encoder embeds; False of a generator.
+    dimensions : the length of an encoder's vectors of text; None where it reads none.
+    licence : as its model card says it; empty where none does.
+    """
+
+    card: Card
+    capabilities: Capabilities | None = None
+    reads_text: bool = False
+    sees_images: bool = False
+    dimensions: int | None = None
+    licence: str = ""
+
+
+def describe_model(spec: str, **options: Any) -> Description:
+    """Load the generator or encoder that ``spec`` names, and say what it is.
+
+    Parameters
+    ----------
+    spec : as of `load_generator` or of `load_encoder`. A directory with ``model_index.json`` is a generator, another
+        an encoder.
+    **options : of the adapter, such as ``model_config``.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelError
+        Nothing of that name is there, or it cannot be loaded.
+    """
+    if kind_of(spec) == "generator":
+        generator = load_generator(spec, **options)
+        return Description(generator.card, capabilities_of(generator), licence=_licence(spec))
+    encoder = load_encoder(spec, **options)
+    reads = hasattr(encoder, "encode_texts")
+    looked_up = hasattr(encoder, "missing")  # a file of vectors: which texts it has is not known before one is asked
+    return Description(
+        encoder.card,
+        reads_text=reads,
+        sees_images=hasattr(encoder, "encode_images"),
+        dimensions=encoder.encode_texts(["a person"]).shape[1] if reads and not looked_up else None,
+        licence=_licence(spec),
+    )
+
+
+def kind_of(spec: str) -> Kind:
+    """Tell a generator from an encoder by the name or by what lies there, without loading it.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelError
+        A hub id that is unknown or cannot be looked up.
+    """
+    name = spec.partition(":")[0]
+    if any(point.name == name for point in entry_points(group=GENERATORS)):
+        return "generator"
+    if any(point.name == name for point in entry_points(group=ENCODERS)):
+        return "encoder"
+    path = Path(spec).expanduser()
+    if spec and path.is_dir():
+        return "generator" if (path / "model_index.json").is_file() else "encoder"
+    if path.suffix.lower() in VECTORS or (spec.partition("/")[0] in open_clip_architectures() and "/" in spec):
+        return "encoder"
+    if is_single_file(spec) or not HUB_ID.fullmatch(spec):
+        return "generator"
+    return _kind_on_hub(spec)
+
+
+def _kind_on_hub(spec: str) -> Kind:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    def index(repository: str, revision: str | None) -> Path:
+        return Path(hf_hub_download(repository, "model_index.json", revision=revision)).parent
+
+    try:
+        locate(spec, index)
+    except ModelError as error:
+        cause = error.__cause__
+        if isinstance(cause, EntryNotFoundError) and not isinstance(cause, LocalEntryNotFoundError):
+            return "encoder"
+        raise
+    return "generator"
+
+
+def _licence(spec: str) -> str:
+    """The licence in the head of a directory's README, or in the head of a safetensors file."""
+    path = Path(spec).expanduser()
+    if (path / "README.md").is_file():
+        from huggingface_hub import ModelCard
+
+        data = ModelCard.load(path / "README.md", ignore_metadata_errors=True).data
+        return str(getattr(data, "license_name", None) or data.license or "")
+    if path.is_file() and path.suffix == ".safetensors":
+        from safetensors import safe_open
+
+        with safe_open(path, framework="pt") as opened:
+            return str((opened.metadata() or {}).get("modelspec.license", ""))
+    return ""
