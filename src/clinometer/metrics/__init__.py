@@ -46,6 +46,7 @@ from clinometer.metrics.study import (
     StoppingRule,
     TargetDesign,
     mcas_study,
+    own_text_rows,
     rows_when_stopped,
     stands_of,
 )
@@ -114,6 +115,7 @@ __all__ = [
     "mcas_study",
     "mean_absolute_deviation",
     "monk_self_test",
+    "own_text_rows",
     "pairwise_wins",
     "rows_when_stopped",
     "signed_bias_amplification",

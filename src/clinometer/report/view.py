@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
+from clinometer.metrics.study.own_rows import OWN_TEXT
 from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
 from clinometer.report.rows import MEAN, Row, Scores
@@ -41,7 +42,8 @@ class View:
     @cached_property
     def encoders(self) -> list[str]:
         """Names of the single encoders, in stored order."""
-        return list(dict.fromkeys(row.encoder for row in self.scores if row.encoder != MEAN))
+        rows = (row for row in self.scores if row.metric != OWN_TEXT)
+        return list(dict.fromkeys(row.encoder for row in rows if row.encoder != MEAN))
 
 
 class LeaningView(View):

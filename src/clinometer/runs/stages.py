@@ -104,7 +104,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
             if index + 1 < len(missing):  # decode the next part's images while this one's are embedded
                 upcoming.append(reader.submit(_read_images, run, missing[index + 1]))
             vectors = encoder.encode_images(images) if images else np.zeros((0, 1), np.float32)
-            run.write_embeddings(name, part, ids, _require_finite(vectors, name, ids))
+            run.write_embeddings(name, part, ids, require_finite(vectors, name, ids))
             progress.advance(len(parts[part]))
     progress.finish()
 
@@ -121,10 +121,10 @@ def _encode_texts(run: Run, encoder: Encoder) -> None:
     reads_text = hasattr(encoder, "encode_texts")
     texts = run.suite.texts() if reads_text else []
     vectors = encoder.encode_texts(texts) if reads_text else np.zeros((0, 1), np.float32)
-    run.write_texts(encoder.card.name, texts, _require_finite(vectors, encoder.card.name, texts))
+    run.write_texts(encoder.card.name, texts, require_finite(vectors, encoder.card.name, texts))
 
 
-def _require_finite(vectors: np.ndarray, encoder: str, names: Sequence[str]) -> np.ndarray:
+def require_finite(vectors: np.ndarray, encoder: str, names: Sequence[str]) -> np.ndarray:
     """An embedding with NaN or infinity would poison every score it enters; it is refused where it arises."""
     bad = ~np.isfinite(vectors).all(axis=1)
     if bad.any():

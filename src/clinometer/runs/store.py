@@ -107,6 +107,11 @@ class Run:
         """The cards of the encoders used so far, by name."""
         return dict(self.record["encoders"])
 
+    @property
+    def own_encoder_cards(self) -> dict[str, dict[str, Any]]:
+        """The cards of the model's own text encoders, by name; they have embedded texts alone."""
+        return dict(self.record.get("own_encoders", {}))
+
     @cached_property
     def plan(self) -> list[Sample]:
         """Every planned sample, in order."""
@@ -190,6 +195,11 @@ class Run:
                 f"{self.url}: holds embeddings of another encoder named {card.name!r} "
                 f"({_difference(known, card_record(card))}); give another --out, or delete {embeddings_name(card.name)}"
             )
+
+    def add_own_encoder(self, card: Card) -> None:
+        """Record a text encoder of the model itself; the model's card already tells two of them apart."""
+        if card.name not in self.own_encoder_cards:
+            self._update_record(own_encoders={**self.own_encoder_cards, card.name: card_record(card)})
 
     def has_embeddings(self, encoder: str, part: int) -> bool:
         """Whether a part's images are embedded."""
@@ -339,6 +349,7 @@ def new_record(
         "suite_fingerprint": suite.fingerprint,
         "model": card_record(card),
         "encoders": {},
+        "own_encoders": {},
         "versions": {"python": platform.python_version(), **_package_versions()},
         "machine": {"system": platform.system(), "processor": platform.machine()},
     }

@@ -13,6 +13,7 @@ from clinometer.report.sections.leaning import categories, stages
 from clinometer.report.sections.masthead import masthead
 from clinometer.report.sections.method import method
 from clinometer.report.sections.other_audits import other_audits
+from clinometer.report.sections.own_text import own_text
 from clinometer.report.sections.plane import plane
 from clinometer.report.sections.planted import planted
 from clinometer.report.sections.table import table
@@ -76,6 +77,7 @@ LEANING: Final = Page(
         Section("verdicts", "Verdicts", verdicts, "verdicts"),
         Section("categories", "By category", categories, "categories"),
         Section("stages", "Stages", stages, "stages"),
+        Section("own-text", "Own text encoder", own_text, "own_text"),
         Section("internal", "Amplification", internal_bias, "internal"),
         Section("plane", "Third group", plane, "plane"),
         Section("planted", "Planted truth", planted, "planted"),

@@ -14,12 +14,14 @@ from clinometer.metrics import (
     TargetDesign,
     delta_alpha_curve,
     mcas_study,
+    own_text_rows,
     rows_when_stopped,
     stands_of,
 )
 from clinometer.runs.plan import Sample
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
+from clinometer.runs.studies.own_text import own_embeddings
 from clinometer.suites import Group, LeaningSuite
 from clinometer.suites.leaning import BLANK_PROMPT
 
@@ -32,6 +34,8 @@ def score_leaning(run: Run, resamples: int) -> Scored:
     scores = mcas_study(embeddings, design, n_resamples=resamples, seed=run.record["seed"])
     if run.record.get("until") is not None:
         scores = rows_when_stopped(scores, stands_of(embeddings, design), design)
+    own = own_embeddings(run, suite)
+    scores += own_text_rows(own, design, n_resamples=resamples, seed=run.record["seed"])
     table = scores_table(scores)
     return Scored(table, _curves(table))
 

@@ -1,0 +1,80 @@
+"""The text encoders that guide a text-to-image model, as encoders of their own: what TT is inside the model audited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from clinometer._torch import dtype_name, torch
+from clinometer.models.protocols import Card
+
+OWN: Final = "own:"
+"""What the names of these encoders begin with."""
+
+LONGEST = 512
+"""Tokens of a text, where a tokenizer names no limit."""
+
+
+class OwnTextEncoder:
+    """Embeds texts as one text encoder of a pipeline does: one vector a text, each text alone and without padding.
+
+    The vector is the first of these that the encoder gives: the projected state of the end-of-text token (CLIP with a
+    projection), that state without one (CLIP), the mean of the last hidden states of its tokens (T5 and decoders).
+    The text is embedded as it is, without the instructions that some pipelines put around a prompt.
+    """
+
+    def __init__(self, pipeline: Any, component: str, model: Card) -> None:
+        self._pipeline = pipeline
+        self._encoder = pipeline.components[component]
+        self._tokenizer = pipeline.components[tokenizer_of(component)]
+        kind, _ = self._embed("a person")
+        self.card = Card(
+            kind="encoder",
+            name=f"{OWN}{component}",
+            family=f"transformers/{type(self._encoder).__name__}",
+            revision=model.revision,
+            weights_sha256=model.weights_sha256,
+            settings={"model": model.name, "vector": kind, "dtype": dtype_name(self._encoder.dtype)},
+        )
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Embed texts: (n, d) float32, not normalised."""
+        return np.stack([self._embed(text)[1] for text in texts])
+
+    def _embed(self, text: str) -> tuple[str, np.ndarray]:
+        limit = min(self._tokenizer.model_max_length, LONGEST)
+        tokens = self._tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
+        device = self._pipeline._execution_device
+        with torch.no_grad():
+            output = self._encoder(
+                input_ids=tokens.input_ids.to(device),
+                attention_mask=torch.ones_like(tokens.input_ids).to(device),
+                output_hidden_states=True,
+            )
+        kind, vector = _vector(output)
+        return kind, vector.float().cpu().numpy()
+
+
+def own_text_encoders(generator: Any) -> Iterator[OwnTextEncoder]:
+    """The text encoders of a loaded generator that come with their tokenizers; none where it shows no pipeline."""
+    pipeline = getattr(generator, "pipeline", None)
+    components = dict(getattr(pipeline, "components", {}))
+    for name, module in components.items():
+        if "text_encoder" in name and module is not None and components.get(tokenizer_of(name)) is not None:
+            yield OwnTextEncoder(pipeline, name, generator.card)
+
+
+def tokenizer_of(component: str) -> str:
+    """``text_encoder_2`` → ``tokenizer_2``, ``prior_text_encoder`` → ``prior_tokenizer``."""
+    return component.replace("text_encoder", "tokenizer")
+
+
+def _vector(output: Any) -> tuple[str, Any]:
+    """One vector of a text's output, and what it is."""
+    if getattr(output, "text_embeds", None) is not None:
+        return "projected end-of-text state", output.text_embeds[0]
+    if getattr(output, "pooler_output", None) is not None:
+        return "end-of-text state", output.pooler_output[0]
+    return "mean of the last hidden states", output.hidden_states[-1][0].mean(dim=0)

@@ -1,0 +1,45 @@
+"""The suite's texts in the model's own text encoders: a stage of a leaning run, and its embeddings for the metrics."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clinometer.metrics import EncoderEmbeddings
+from clinometer.models.protocols import Generator
+from clinometer.runs.progress import Progress
+from clinometer.runs.stages import require_finite
+from clinometer.runs.store import Run
+from clinometer.suites import LeaningSuite
+
+
+def embed_own_texts(run: Run, generator: Generator, progress: Progress) -> None:
+    """Embed the suite's texts with each text encoder of the model that is not done; nothing where it shows none."""
+    from clinometer.models.own_text import own_text_encoders
+
+    for encoder in own_text_encoders(generator):
+        name = encoder.card.name
+        run.add_own_encoder(encoder.card)
+        if run.has_texts(name):
+            continue
+        texts = [text for text in run.suite.texts() if text.strip()]  # an empty text may have no token at all
+        progress.start(f"texts in {name}", len(texts), 0)
+        run.write_texts(name, texts, require_finite(encoder.encode_texts(texts), name, texts))
+        progress.advance(len(texts))
+        progress.finish()
+
+
+def own_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
+    """The texts as the model's own encoders embed them, with no image anywhere."""
+    return [_embeddings(run, suite, name) for name in run.own_encoder_cards if run.has_texts(name)]
+
+
+def _embeddings(run: Run, suite: LeaningSuite, name: str) -> EncoderEmbeddings:
+    texts = run.texts(name)
+    nothing = np.zeros((0, len(next(iter(texts.values())))), np.float32)
+    return EncoderEmbeddings(
+        encoder=name,
+        target_images=(nothing,) * len(suite.targets),
+        target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]),
+        group_images={group: (nothing,) * len(asked.prompts) for group, asked in suite.groups.items()},
+        group_words={group: np.stack([texts[w] for w in asked.words]) for group, asked in suite.groups.items()},
+    )

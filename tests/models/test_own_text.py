@@ -1,0 +1,85 @@
+"""The text encoders of a model itself, of every family, and their rows in a run."""
+
+import numpy as np
+import pytest
+
+import clinometer as cm
+from clinometer._torch import torch
+from clinometer.models.diffusers_pipeline import load
+from clinometer.models.own_text import own_text_encoders
+from tests.models.families import save_family
+from tests.toys import Eye, Painter, toy_suite
+
+VECTORS = {
+    "sd-1": ["end-of-text state"],
+    "sdxl": ["end-of-text state", "projected end-of-text state"],
+    "flux": ["end-of-text state", "mean of the last hidden states"],
+    "sana": ["mean of the last hidden states"],
+    "qwen-image": ["mean of the last hidden states"],
+    "kandinsky-2.2": ["projected end-of-text state"],
+}
+TEXTS = ["a nurse", "a very old carpenter", "man"]
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_every_family_embeds_texts_by_itself(tmp_path, name):
+    encoders = list(own_text_encoders(load(str(save_family(name, tmp_path)))))
+    assert [each.card.settings["vector"] for each in encoders] == VECTORS[name]
+    assert len({each.card.name for each in encoders}) == len(encoders)
+    for encoder in encoders:
+        together = encoder.encode_texts(TEXTS)
+        assert np.isfinite(together).all()
+        assert together.any(axis=1).all()
+        assert (encoder.encode_texts(TEXTS[::-1])[::-1] == together).all()  # a text does not see its company
+
+
+def test_the_vector_is_what_the_pipeline_makes_of_the_prompt(tmp_path):
+    generator = load(str(save_family("sdxl", tmp_path)))
+    _, _, pooled, _ = generator.pipeline.encode_prompt(TEXTS[0], do_classifier_free_guidance=False)
+    second = list(own_text_encoders(generator))[1].encode_texts(TEXTS[:1])
+    # padding follows the end of the text and is not seen by it: equal but for the order of sums
+    torch.testing.assert_close(torch.from_numpy(second), pooled, rtol=1e-4, atol=1e-5)
+
+
+def test_a_run_holds_tt_of_the_models_own_encoder(tmp_path, stable_diffusion):
+    from clinometer.metrics import association_scores
+
+    suite, model = toy_suite(), load(str(stable_diffusion), steps=1)
+    run = cm.audit(model, suite, tmp_path / "run", encoder=Eye())
+    rows = run.scores[run.scores.metric == "own_text"]
+    assert set(rows.component) == {"tt"}
+    assert set(rows.encoder) == {"own:text_encoder"}
+    assert list(rows.concept) == [target.name for target in suite.targets]
+    (encoder,) = own_text_encoders(model)
+    words = [encoder.encode_texts(suite.groups[group].words) for group in (suite.axis.a, suite.axis.b)]
+    expected = association_scores(encoder.encode_texts([suite.text_of(each) for each in suite.targets]), *words)
+    np.testing.assert_allclose(rows.value, expected, rtol=1e-6, atol=1e-9)
+    assert list(run.own_encoder_cards) == ["own:text_encoder"]
+    assert "own:text_encoder" not in run.encoder_cards
+    page = run.directory.read_bytes("report.html").decode()
+    assert "The model’s own text encoder" in page
+    again = cm.score_run(tmp_path / "run")
+    assert again.equals(run.scores)
+
+
+def test_it_moves_no_other_number(tmp_path, stable_diffusion, monkeypatch):
+    model = load(str(stable_diffusion), steps=1)
+    run = cm.audit(model, toy_suite(), tmp_path / "with", encoder=Eye())
+    monkeypatch.setattr("clinometer.models.own_text.own_text_encoders", lambda generator: iter(()))
+    without = cm.audit(model, toy_suite(), tmp_path / "without", encoder=Eye()).scores
+    rest = run.scores[run.scores.metric != "own_text"].reset_index(drop=True)
+    assert rest.equals(without)
+
+
+def test_texts_are_embedded_once(tmp_path, stable_diffusion, monkeypatch):
+    model = load(str(stable_diffusion), steps=1)
+    cm.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
+    monkeypatch.setattr("clinometer.models.own_text.OwnTextEncoder.encode_texts", None)
+    cm.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
+
+
+def test_a_model_that_shows_no_encoder_has_no_such_rows(tmp_path):
+    run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
+    assert not (run.scores.metric == "own_text").any()
+    assert run.own_encoder_cards == {}
+    assert "own-text-heading" not in run.directory.read_bytes("report.html").decode()
