@@ -1,8 +1,7 @@
-"""Which sampler ships: DDIM against DPM-Solver++, by steps and guidance.
+"""Which sampler ships: DDIM, DPM-Solver++ and its stochastic form, by steps and guidance.
 
-Both are deterministic given the first noise. What is compared is how often the right thing is drawn, how
-close a sample comes to the artwork, and how well the planted p(man) is kept; the planted proportions are
-defined at guidance 1.
+What is compared is how often the right thing is drawn, how close a sample comes to the artwork, and how well
+the planted p(man) is kept; the planted proportions are defined at guidance 1.
 """
 
 from __future__ import annotations
@@ -18,14 +17,19 @@ from reference.sampling import DEFAULT, UNJUDGEABLE, Recipe, audited, prompts_fo
 IMAGES_PER_CONCEPT = 8
 CHOICES = (
     ("DDIM", 20, 1.0),
-    ("DDIM", 12, 1.0),
     ("DPM-Solver++", 12, 1.0),
-    ("DPM-Solver++", 16, 1.0),
-    ("DDIM", 20, 3.0),
+    ("SDE-DPM-Solver++", 12, 1.0),
+    ("SDE-DPM-Solver++", 16, 1.0),
+    ("SDE-DPM-Solver++", 24, 1.0),
+    ("SDE-DPM-Solver++", 16, 3.0),
 )
 
 
-SCHEDULERS = {"DDIM": unet.noise_schedule, "DPM-Solver++": unet.sampling_schedule}
+SCHEDULERS = {
+    "DDIM": unet.noise_schedule,
+    "DPM-Solver++": unet.deterministic_schedule,
+    "SDE-DPM-Solver++": unet.sampling_schedule,
+}
 
 
 def compare(the_judge: judge.Judge, pipeline: Any, n: int = IMAGES_PER_CONCEPT) -> list[dict[str, Any]]:

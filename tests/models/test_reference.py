@@ -68,11 +68,10 @@ def pipeline():
 def draw(pipeline, prompt: str, seed: int, n: int = 1) -> np.ndarray:
     import torch
 
-    noise = torch.stack([torch.randn(4, 16, 16, generator=torch.Generator().manual_seed(seed + i)) for i in range(n)])
     defaults = reference.card()["defaults"]
     return pipeline(
         [prompt] * n,
-        latents=noise,
+        generator=[torch.Generator().manual_seed(seed + i) for i in range(n)],
         num_inference_steps=defaults["steps"],
         guidance_scale=defaults["guidance"],
         output_type="np",
@@ -87,6 +86,15 @@ def test_pipeline_draws_64_pixels_and_the_same_noise_gives_the_same_picture(pipe
     assert not np.allclose(first, draw(pipeline, "an image of a firefighter", seed=6))
     # The artwork stands on white: a picture of noise would not have white corners.
     assert first[0, :3, :3].mean() > 0.9
+
+
+@pytest.mark.slow
+def test_fresh_noise_at_each_step_is_the_pictures_own(pipeline):
+    """The sampler that ships adds noise as it goes; a picture is the same alone and among others all the same."""
+    assert pipeline.scheduler.config.algorithm_type.startswith("sde")
+    together = draw(pipeline, "an image of a cook", seed=20, n=4)
+    for i in (0, 3):
+        np.testing.assert_allclose(draw(pipeline, "an image of a cook", seed=20 + i)[0], together[i], atol=0.02)
 
 
 @pytest.mark.slow

@@ -1,0 +1,80 @@
+"""The one command that rebuilds the reference model, from nothing, with a few steps of every stage."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+REHEARSAL = """
+import dataclasses, sys
+from reference import augment, build, clip, tuning, unet, vae
+from reference.sampling import Recipe
+
+for stage in (vae, clip, unet, tuning):
+    stage.SCHEDULE = dataclasses.replace(stage.SCHEDULE, steps=3, restarts=(), warmup=1)
+augment.LATENT_NOISE = (0.0, 0.3)
+tuning.RECIPE = tuning.OPEN_RECIPE = Recipe(seed=4, steps=1, guidance=1.0)
+tuning.TOLD_PER_COMBINATION = tuning.OPEN_PER_CONCEPT_AND_TONE = tuning.TRIALS = 1
+build.main()
+"""
+
+
+def rehearse(folder: Path) -> str:
+    finished = subprocess.run(
+        [sys.executable, "-c", REHEARSAL, "--device", "cpu"],
+        cwd=folder,
+        env=os.environ | {"OMP_WAIT_POLICY": "PASSIVE"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    return finished.stdout
+
+
+def hashes(package: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(package)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in package.rglob("*.safetensors")
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm fetches the artwork")
+def test_one_command_builds_what_ships_from_nothing_and_again_the_same(tmp_path):
+    package = tmp_path / "src/clinometer/models/reference"
+    package.mkdir(parents=True)
+    shutil.copy(ROOT / "src/clinometer/models/reference/planted.yaml", package)
+    shutil.copytree(ROOT / "reference", tmp_path / "reference", ignore=shutil.ignore_patterns(".cache", "__pycache__"))
+
+    said = rehearse(tmp_path)
+    for stage in ("artwork", "VAE", "CLIP", "UNet", "samples", "tuning", "all stages"):
+        assert f"\n{stage}: " in f"\n{said}", stage
+    first = hashes(package)
+    assert len(first) == 4  # UNet, VAE, text encoder, CLIP
+
+    cache = tmp_path / "reference/.cache"
+    for name in ("unet", "tuned"):
+        shutil.rmtree(cache / name)
+        (cache / f"{name}.checkpoint.pt").unlink()
+    again = rehearse(tmp_path)
+    assert "VAE: " not in again  # what is finished is not built again
+    assert hashes(package) == first
+
+    from diffusers import StableDiffusionPipeline
+    from transformers import CLIPModel
+
+    pipeline = StableDiffusionPipeline.from_pretrained(package / "pipeline", safety_checker=None)
+    image = pipeline("an image of a cook", num_inference_steps=1, guidance_scale=1.0).images[0]
+    assert np.asarray(image).shape == (64, 64, 3)
+    assert CLIPModel.from_pretrained(package / "clip").config.projection_dim == 96
+    assert (package / "training.yaml").exists()
