@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
+from typing import Final
+
+OWN_TEXT: Final = "own_text"
+"""The metric of numbers that rest on the audited model's own text encoders; no audit encoder made them."""
+
+MOST_SPLITS = 2**63 - 1
+"""The largest ``n_splits`` that a column of whole numbers holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +35,12 @@ class Score:
     q : Benjamini–Hochberg q-value within ``family``; the verdict's.
     p_holm : Holm's adjusted p-value within ``family``.
     test : what was permuted, and the alternative.
-    p_exact : whether every split was counted; else ``p`` is from ``n_splits`` sampled splits.
+    p_exact : whether every split was counted, and p is exact.
     p_error : Monte-Carlo standard error of ``p``; 0 when exact.
-    n_splits : number of splits counted or sampled.
+    n_splits : number of splits counted or sampled; 2^63 − 1 stands for that many or more.
+    p_method : how a permutation p was found: ``"exact"``, ``"certified"`` (the upper end of a proven bracket) or
+        ``"sampled"``; empty for a p of another kind.
+    p_low, p_high : bounds of the exact p: the proven bracket, or the 95 % Monte-Carlo interval; p itself when exact.
     family : the tests ``q`` and ``p_holm`` correct for.
     null : expectation at these sample sizes if nothing leaned (median where no mean exists, see docs);
         for scores that are non-negative by construction.
@@ -63,6 +73,9 @@ class Score:
     p_exact: bool = False
     p_error: float = nan
     n_splits: int = 0
+    p_method: str = ""
+    p_low: float = nan
+    p_high: float = nan
     family: str = ""
     null: float = nan
     n_target: int = 0
@@ -74,3 +87,12 @@ class Score:
     n_decide: int = 0
     verdict: str = ""
     reason: str = ""
+
+
+def storable(n_splits: int) -> int:
+    """``n_splits`` as a column can hold it: C(68, 34) = 2.8e19 is beyond 64 bits.
+
+    >>> storable(70), storable(10**30) == MOST_SPLITS
+    (70, True)
+    """
+    return min(n_splits, MOST_SPLITS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
-from clinometer.metrics.study.own_rows import OWN_TEXT
+from clinometer.metrics.records import OWN_TEXT
 from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
 from clinometer.report.rows import MEAN, Row, Scores

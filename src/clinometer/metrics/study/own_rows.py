@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import OWN_TEXT, Score
 from clinometer.metrics.study.composite_rows import mcas_rows
 from clinometer.metrics.study.context import Settings, Study
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, layout_of
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.views import views_of
-
-OWN_TEXT = "own_text"
 
 
 def own_text_rows(
