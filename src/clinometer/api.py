@@ -140,7 +140,7 @@ def audit(
         source.assign({sample.id: sample.file for sample in plan})
     study = STUDIES[asked.study]
     if study.check is not None:
-        study.check(generator)
+        study.check(generator, asked)
     if study.extend_plan is not None:
         plan = study.extend_plan(asked, plan, part_size)
     out = out or _default_out(generator, asked)

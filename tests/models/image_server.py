@@ -8,6 +8,8 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from email import message_from_bytes
+from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -33,7 +35,8 @@ class ImageServer:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                asked = _read(self.rfile.read(int(self.headers["Content-Length"])), self.headers["Content-Type"])
+                asked["path"] = self.path
                 asked["key"] = self.headers["Authorization"].removeprefix("Bearer ")
                 with lock:
                     server.asked.append(asked)
@@ -80,6 +83,18 @@ class ImageServer:
         self._server.server_close()
 
 
+def _read(body: bytes, kind: str) -> dict[str, Any]:
+    """The fields of a request: a generation comes as JSON, an edit as a form with the image's bytes."""
+    if kind.startswith("application/json"):
+        return dict(json.loads(body))
+    form = message_from_bytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body, policy=HTTP)
+    parts = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
+    return {
+        str(name): part.get_content() if part.get_filename() else part.get_payload(decode=True).decode()
+        for name, part in parts.items()
+    }
+
+
 def png(prompt: str, seed: int) -> bytes:
     buffer = io.BytesIO()
     paint(prompt, seed).save(buffer, "PNG")
@@ -87,7 +102,7 @@ def png(prompt: str, seed: int) -> bytes:
 
 
 def drawn(asked: dict[str, Any], **more: Any) -> Answer:
-    content = base64.b64encode(png(asked["prompt"], asked.get("seed", 0))).decode()
+    content = base64.b64encode(png(asked["prompt"], int(asked.get("seed", 0)))).decode()
     return 200, {"created": 1, "data": [{"b64_json": content, **more}]}, {}
 
 

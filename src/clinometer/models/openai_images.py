@@ -14,16 +14,16 @@ import binascii
 import os
 import threading
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from time import monotonic, perf_counter, sleep
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from clinometer.errors import ModelError
-from clinometer.models.images import decode_image
-from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
+from clinometer.models.images import decode_image, encode_png
+from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 from clinometer.models.weights import describe
 
 KEY = "OPENAI_API_KEY"
@@ -35,9 +35,13 @@ PART = 8
 
 MOST_BYTES = 64_000_000
 
+R = TypeVar("R", bound=GenerationRequest)
+
 
 class OpenAIImages:
-    """Draws images by asking a server, one image a request.
+    """Draws and edits images by asking a server, one image a request.
+
+    ``names_strength`` is false: an edit of the API has no strength, so a suite may ask for one only.
 
     Parameters
     ----------
@@ -50,6 +54,8 @@ class OpenAIImages:
     send_seed : put each image's seed into the request, for servers that take one.
     secret : what no message may repeat.
     """
+
+    names_strength = False
 
     def __init__(
         self,
@@ -84,26 +90,46 @@ class OpenAIImages:
         ModelError
             The server takes none of the requests: the key, the model's name, a setting, or the account's quota.
         """
+        return self._each(requests, self._ask_image)
+
+    def editor(self) -> OpenAIImages:
+        """Return the same model as an editor of images; it keeps the same pace."""
+        return self
+
+    def edit(self, requests: Iterable[EditRequest]) -> Iterator[GenerationResult]:
+        """Yield a result for each request, as `generate` does; the strength is not sent, for the API has none."""
+        return self._each(requests, self._ask_edit)
+
+    def _each(self, requests: Iterable[R], ask: Callable[[R], Any]) -> Iterator[GenerationResult]:
         source = iter(requests)
         pool = ThreadPoolExecutor(self._concurrency)
         try:
-            under_way = {pool.submit(self._draw, each) for each in islice(source, self._concurrency)}
+            under_way = {pool.submit(self._outcome, each, ask) for each in islice(source, self._concurrency)}
             while under_way:
                 done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-                under_way |= {pool.submit(self._draw, each) for each in islice(source, len(done))}
+                under_way |= {pool.submit(self._outcome, each, ask) for each in islice(source, len(done))}
                 yield from _results(done)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _draw(self, request: GenerationRequest) -> GenerationResult:
+    def _ask_image(self, request: GenerationRequest) -> Any:
+        return self._client.images.generate(prompt=request.prompt, n=1, **self._arguments, **self._seed(request))
+
+    def _ask_edit(self, request: EditRequest) -> Any:
+        arguments = {name: value for name, value in self._arguments.items() if name != "style"}  # generations only
+        image = ("image.png", encode_png(request.image), "image/png")
+        return self._client.images.edit(image=image, prompt=request.prompt, n=1, **arguments, **self._seed(request))
+
+    def _seed(self, request: GenerationRequest) -> dict[str, Any]:
+        return {"extra_body": {"seed": request.seed}} if self._send_seed else {}
+
+    def _outcome(self, request: R, ask: Callable[[R], Any]) -> GenerationResult:
         import openai
 
         started = perf_counter()
         self._pace.wait()
-        extra = {"extra_body": {"seed": request.seed}} if self._send_seed else {}
         try:
-            answer = self._client.images.generate(prompt=request.prompt, n=1, **self._arguments, **extra)
-            result = self._received(request, answer)
+            result = self._received(request, ask(request))
         except (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError) as error:
             if not _is_refusal(error):
                 raise ModelError(f"{self.card.name}: {self._said(error)}") from None

@@ -25,7 +25,7 @@ from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run, classifications_name
 from clinometer.runs.studies.common import Scored, scores_table, suite_of
 from clinometer.stats.racing import Elimination
-from clinometer.suites import ClassificationSuite
+from clinometer.suites import ClassificationSuite, Suite
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -61,7 +61,7 @@ def denoiser_of(generator: Generator) -> Denoiser:
     return denoiser
 
 
-def require_denoiser(generator: Generator) -> None:
+def require_denoiser(generator: Generator, suite: Suite) -> None:
     """Refuse a generator that cannot classify, before anything is drawn; raises as :func:`denoiser_of`."""
     denoiser_of(generator)
 

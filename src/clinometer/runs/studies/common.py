@@ -56,7 +56,7 @@ class Study:
     encoders_needed: bool = True
     texts_needed: bool = False
     extend_plan: Callable[[Suite, Sequence[Sample], int], list[Sample]] | None = None
-    check: Callable[[Generator], None] | None = None
+    check: Callable[[Generator, Suite], None] | None = None
     open_concepts: Callable[[Run, StoppingRule], Collection[str]] | None = None
 
 

@@ -56,9 +56,15 @@ def plan_edits(suite: Suite, portraits: Sequence[Sample], part_size: int) -> lis
     return [*portraits, *edits]
 
 
-def require_editor(generator: Generator) -> None:
-    """Refuse a generator that cannot edit, before anything is drawn."""
-    _editor(generator)
+def require_editor(generator: Generator, suite: Suite) -> None:
+    """Refuse a generator that cannot edit, or not at several strengths, before anything is drawn."""
+    assert isinstance(suite, EditingSuite)
+    editor = _editor(generator)
+    if len(suite.strengths) > 1 and not getattr(editor, "names_strength", True):
+        raise ModelError(
+            f"{generator.card.name}: its edits have no strength, found {len(suite.strengths)} strengths in suite "
+            f"{suite.name}; expected one: copy the suite, with one number under strengths"
+        )
 
 
 def edit(run: Run, generator: Generator, progress: Progress) -> None:
