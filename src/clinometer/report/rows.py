@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
+from clinometer.metrics.records import OWN_TEXT as OWN_TEXT
 from clinometer.metrics.records import Score
 
 if TYPE_CHECKING:

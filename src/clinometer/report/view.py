@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
-from clinometer.metrics.records import OWN_TEXT
 from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
-from clinometer.report.rows import MEAN, Row, Scores
+from clinometer.report.rows import MEAN, OWN_TEXT, Row, Scores
 from clinometer.suites import EditingSuite, LeaningSuite
 
 

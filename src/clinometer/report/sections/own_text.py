@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from clinometer.metrics.records import OWN_TEXT
 from clinometer.report import wording
-from clinometer.report.rows import Row
+from clinometer.report.rows import OWN_TEXT, Row
 from clinometer.report.view import LeaningView
 
 
