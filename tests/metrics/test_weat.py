@@ -87,16 +87,28 @@ def test_twenty_and_twenty_are_still_exact():
     assert result.n_splits == math.comb(40, 20)
 
 
-def test_beyond_forty_auto_samples_unless_the_splits_are_few():
-    assert not weat(*sets(0, 21, 21), permutations=99).exact
+def test_beyond_forty_p_is_certified_unless_the_splits_are_few():
+    certified = weat(*sets(0, 21, 21, shift=0.3))
+    sampled = weat(*sets(0, 21, 21, shift=0.3), method="sampled", permutations=100_000, rng=1)
+    assert (certified.p_method, sampled.p_method) == ("certified", "sampled")
+    assert certified.n_splits == math.comb(42, 21)
+    assert certified.p_low <= certified.p_value == certified.p_high < certified.p_low * 1.01
+    assert sampled.p_low <= certified.p_high
+    assert certified.p_low <= sampled.p_high
     few = weat(*sets(0, 2, 60))
     assert few.exact
     assert few.n_splits == math.comb(62, 2)
 
 
 def test_sampled_p_is_never_zero():
-    result = weat(*sets(0, 25, 25, shift=9.0), permutations=49)
+    result = weat(*sets(0, 25, 25, shift=9.0), method="sampled", permutations=49)
     assert result.p_value == 1 / 50
+
+
+def test_a_certified_p_is_a_number_however_small():
+    result = weat(*sets(0, 25, 25, shift=9.0))
+    assert result.p_method == "certified"
+    assert result.p_value == pytest.approx(1 / math.comb(50, 25), rel=1e-9)  # complete separation: one split
 
 
 def test_float32_ties_are_ties():

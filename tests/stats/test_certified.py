@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import mannwhitneyu
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.certified import certified_split_test
+from clinometer.stats.certified import certified_split_test, is_certifiable
 from clinometer.stats.permutation import split_test
 
 ALTERNATIVES = ("two-sided", "greater", "less")
@@ -80,3 +80,14 @@ def test_equal_values_and_nan():
 def test_too_many_items_are_refused():
     with pytest.raises(InvalidInputError, match="at most 1000"):
         certified_split_test(np.zeros(1001), np.arange(1001) < 3)
+
+
+def test_whether_a_grid_is_fine_enough_does_not_look_at_the_labels():
+    values = np.random.default_rng(6).normal(size=80)
+    assert is_certifiable(values, 30)
+    assert is_certifiable(values[::-1], 50)
+    assert not is_certifiable(values, 30, table=5_000)
+    assert not is_certifiable(np.append(values, 1e6), 30)  # an outlier takes all of the cells
+    assert not is_certifiable(np.append(values, np.nan), 30)
+    assert not is_certifiable(np.zeros(1001), 30)
+    assert is_certifiable(np.ones(80), 30)

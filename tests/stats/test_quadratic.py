@@ -125,3 +125,14 @@ def test_missing_values_have_no_p_and_a_reason() -> None:
 def test_bad_input_is_named(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         quadratic_permutation_test(gram_of(6), **arguments)  # type: ignore[arg-type]
+
+
+def test_large_sets_of_equal_size_get_a_certified_p_that_sampling_agrees_with():
+    gram = np.random.default_rng(4).normal(size=(60, 60)) + 0.1 * (np.arange(60) < 30)[:, None]
+    certified = quadratic_permutation_test(gram, (30, 30))
+    sampled = quadratic_permutation_test(gram, (30, 30), method="sampled", permutations=99_999)
+    assert (certified.method, sampled.method) == ("certified", "sampled")
+    assert certified.p_low[0] <= certified.p_high[0] < 1.01 * certified.p_low[0]
+    assert abs(certified.p_value[0] - sampled.p_value[0]) < 4 * sampled.standard_error[0] + 1e-5
+    np.testing.assert_allclose(certified.statistic, sampled.statistic)
+    assert quadratic_permutation_test(gram, (20, 40), permutations=999).method == "sampled"

@@ -75,14 +75,22 @@ def _rows(table: pd.DataFrame) -> Iterator[Any]:
     return iter(table.itertuples(index=False))
 
 
+METHODS = {
+    "exact": "every split counted",
+    "certified": "bracketed with proof (p_low to p_high)",
+    "sampled": "splits sampled",
+}
+
+
 def _conventions(table: pd.DataFrame) -> str:
     first = table.iloc[0]
-    exact = int(table.exact.sum())
+    counts = table.p_method.value_counts()
+    methods = ", ".join(f"{words} in {counts[how]} of {len(table)}" for how, words in METHODS.items() if how in counts)
     sides = ", ".join(sorted(set(table.alternative)))
     divisor = "the two sets' pooled" if first.spread == "pooled" else "the targets'"
     ddof = "" if first.spread == "pooled" else f" (ddof {first.ddof})"
     return (
-        f"p: {sides}; every split counted in {exact} of {len(table)}. q: Benjamini–Hochberg, {first.family}. "
+        f"p: {sides}; {methods or 'none'}. q: Benjamini–Hochberg, {first.family}. "
         f"d divides by {divisor} standard deviation{ddof}; intervals resample the stimuli. NaN has its reason above."
     )
 

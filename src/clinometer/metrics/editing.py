@@ -413,7 +413,8 @@ def _tested(row: Score, test: PermutationTest | None, name: str) -> Score:
         return row
     return replace(
         row, p=float(test.p_value[0]), p_exact=test.exact, p_error=float(test.standard_error[0]),
-        n_splits=test.n_splits, test=name, reason=row.reason or test.reason,
+        n_splits=test.n_splits, p_method=test.method, p_low=float(test.p_low[0]), p_high=float(test.p_high[0]),
+        test=name, reason=row.reason or test.reason,
     )  # fmt: skip
 
 

@@ -124,6 +124,9 @@ def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], 
         p_exact=test.exact,
         p_error=float(test.standard_error[0]),
         n_splits=test.n_splits,
+        p_method=test.method,
+        p_low=float(test.p_low[0]),
+        p_high=float(test.p_high[0]),
     )
 
 

@@ -17,16 +17,9 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.stats.association import Array, association_scores, unit_vectors
 from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
-from clinometer.stats.permutation import (
-    EXACT_LIMIT,
-    MEET_IN_THE_MIDDLE_LIMIT,
-    Alternative,
-    PermutationTest,
-    permute_labels,
-    split_test,
-)
+from clinometer.stats.fixed_values import Method, fixed_values_test
+from clinometer.stats.permutation import Alternative, PermutationMethod
 
-Method: TypeAlias = Literal["auto", "exact", "sampled"]
 Spread: TypeAlias = Literal["union", "pooled"]
 
 TIED = "all targets associate alike: no spread to divide by"
@@ -38,7 +31,9 @@ class Weat:
 
     ``statistic`` and ``effect_size`` as in :func:`weat`; ``standard_error`` is the Monte-Carlo error of
     ``p_value``, 0 when ``exact``; ``n_splits`` the splits counted or drawn; ``reason`` says why a number is
-    NaN. The four ends of intervals are those of :func:`stimulus_weat`; :func:`weat` leaves them NaN.
+    NaN. ``p_method`` says how p was found: ``"exact"``, ``"certified"`` (p is ``p_high``, and the exact p surely lies
+    between ``p_low`` and ``p_high``) or ``"sampled"`` (they are its 95 % interval). The four ends of the other
+    intervals are those of :func:`stimulus_weat`; :func:`weat` leaves them NaN.
     """
 
     statistic: float
@@ -57,6 +52,9 @@ class Weat:
     statistic_high: float = nan
     effect_size_low: float = nan
     effect_size_high: float = nan
+    p_method: PermutationMethod = ""
+    p_low: float = nan
+    p_high: float = nan
 
 
 def weat(
@@ -86,8 +84,9 @@ def weat(
 
     p permutes the fixed numbers s(w) over all splits of X ∪ Y into the two sizes. The default alternative is
     the paper's: one-sided, ``"greater"``. ``method="auto"`` counts every split while there are at most 40
-    targets (or 200,000 splits), and samples ``permutations`` of them beyond: ``p = (1 + #) / (1 + N)``, never
-    0.
+    targets (or 200,000 splits). Beyond, p is the upper end of a proven bracket, however small (see
+    :mod:`clinometer.stats.certified`); where the bracket would be wide, as for many hundreds of targets, it samples
+    ``permutations`` splits: ``p = (1 + #) / (1 + N)``, never 0.
 
     Raises
     ------
@@ -219,7 +218,9 @@ def _of_scores(
 ) -> Weat:
     """The test of fixed association scores."""
     pool, in_x = np.concatenate([s_x, s_y]), np.arange(len(s_x) + len(s_y)) < len(s_x)
-    test = _test(pool, in_x, alternative=alternative, method=method, permutations=permutations, rng=rng)
+    test = fixed_values_test(
+        pool, in_x, alternative=alternative, method=method, permutations=permutations, rng=rng, items="targets"
+    )
     statistic = float(s_x.mean() - s_y.mean())
     scale = _scale(s_x, s_y, ddof, spread)
     tied = not scale > 1e-12 * float(np.abs(pool).max())
@@ -236,6 +237,9 @@ def _of_scores(
         ddof=ddof,
         reason=TIED if tied else "",
         spread=spread,
+        p_method=test.method,
+        p_low=float(test.p_low[0]),
+        p_high=float(test.p_high[0]),
     )
 
 
@@ -249,28 +253,3 @@ def _scale(s_x: np.ndarray, s_y: np.ndarray, ddof: int, spread: Spread) -> float
     if n < 3:
         return nan
     return math.sqrt((len(s_x) * float(s_x.var()) + len(s_y) * float(s_y.var())) / (n - 2))
-
-
-def _test(
-    pool: np.ndarray,
-    in_x: np.ndarray,
-    *,
-    alternative: Alternative,
-    method: str,
-    permutations: int,
-    rng: np.random.Generator,
-) -> PermutationTest:
-    if method not in ("auto", "exact", "sampled"):
-        raise InvalidInputError(f"method: expected auto, exact or sampled, found {method!r}")
-    if method != "sampled" and len(pool) <= MEET_IN_THE_MIDDLE_LIMIT:
-        return split_test(pool[None], in_x, alternative=alternative)
-    countable = math.comb(len(pool), int(in_x.sum())) <= EXACT_LIMIT
-    if method == "exact" and not countable:
-        raise InvalidInputError(
-            f"method: {len(pool)} targets have too many splits to count (at most "
-            f"{MEET_IN_THE_MIDDLE_LIMIT} targets); use 'auto' or 'sampled'"
-        )
-    limit = EXACT_LIMIT if method != "sampled" else 0
-    return permute_labels(
-        pool[None], in_x, alternative=alternative, n_permutations=permutations, exact_limit=limit, rng=rng
-    )

@@ -86,6 +86,15 @@ def probability(value: float, name: str = "p") -> str:
     return f"{name} < 0.001" if value < 0.001 else f"{name} = {value:.3f}"
 
 
+def splits(row: Row) -> str:
+    """How a permutation p was found: ``exact, 70 splits``; a certified one with its bracket; empty without splits."""
+    if row.n_splits == 0:
+        return ""
+    if row.p_method == "certified":
+        return f"certified: p between {row.p_low:.2g} and {row.p_high:.2g}"
+    return f"{'exact' if row.p_exact else 'sampled'}, {row.n_splits:,} splits"
+
+
 def count(n: int, one: str, many: str | None = None, *, words: bool = False) -> str:
     """Write ``1 image``, ``20 images``; with ``words``, ``three images``."""
     shown = _WORDS[n] if words and 0 <= n < len(_WORDS) else f"{n:,}"

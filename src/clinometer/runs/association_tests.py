@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
+from clinometer.metrics.records import storable
 from clinometer.metrics.weat import Spread, Weat, stimulus_weat
 from clinometer.models.images import decode_image
 from clinometer.models.protocols import Encoder
@@ -45,7 +46,10 @@ class AssociationTest:
     statistic, effect_size : see :func:`clinometer.metrics.weat`; positive: X to A, Y to B.
     statistic_low, …, effect_size_high : 95 % intervals; the stimuli of all four sets are resampled.
     spread, ddof : what the effect size divides by.
-    p, alternative, exact, n_splits, p_error : the permutation test of the targets' labels.
+    p, alternative, exact, n_splits, p_error : the permutation test of the targets' labels; an ``n_splits`` of 2^63 − 1
+        stands for that many or more.
+    p_method, p_low, p_high : how p was found (``"exact"``, ``"certified"``, ``"sampled"``) and bounds of the exact p,
+        see :class:`clinometer.metrics.weat.Weat`.
     q, p_holm, family : Benjamini–Hochberg, and Holm's adjusted p, within the tests of one call on one encoder, which
         ``family`` names.
     unit : what is permuted and resampled: ``"word"``, ``"sentence"`` or ``"image"``.
@@ -79,6 +83,9 @@ class AssociationTest:
     exact: bool = False
     n_splits: int = 0
     p_error: float = nan
+    p_method: str = ""
+    p_low: float = nan
+    p_high: float = nan
     family: str = ""
     unit: str = "word"
     missing: str = ""
@@ -306,7 +313,10 @@ def _with_result(row: AssociationTest, result: Weat) -> AssociationTest:
         effect_size_high=result.effect_size_high,
         p=result.p_value,
         exact=result.exact,
-        n_splits=result.n_splits,
+        n_splits=storable(result.n_splits),
         p_error=result.standard_error,
+        p_method=result.p_method,
+        p_low=result.p_low,
+        p_high=result.p_high,
         reason=result.reason,
     )

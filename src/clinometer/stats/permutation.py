@@ -27,6 +27,7 @@ from scipy.stats import beta
 from clinometer.errors import InvalidInputError
 
 Alternative = Literal["two-sided", "greater", "less"]
+PermutationMethod = Literal["exact", "certified", "sampled", ""]
 
 EXACT_LIMIT = 200_000  # splits that are enumerated; C(20, 10) = 184,756 is below
 MEET_IN_THE_MIDDLE_LIMIT = 40  # items; two lists of 2^20 subset sums
@@ -47,7 +48,8 @@ class PermutationTest:
     alternative : ``"two-sided"`` compares |S| with |S_obs|; ``"greater"`` asks for large S.
     reason : why p is undefined; empty otherwise.
     p_low, p_high : (m,) 95 % interval of the p that counting every split would give (Clopper & Pearson 1934 on the
-        sampled splits); p itself when exact.
+        sampled splits); the proven bracket when certified; p itself when exact.
+    certified : every split was counted on a grid, see :mod:`clinometer.stats.certified`.
     """
 
     statistic: np.ndarray
@@ -59,6 +61,14 @@ class PermutationTest:
     reason: str = ""
     p_low: np.ndarray = field(default_factory=lambda: np.array(np.nan))
     p_high: np.ndarray = field(default_factory=lambda: np.array(np.nan))
+    certified: bool = False
+
+    @property
+    def method(self) -> PermutationMethod:
+        """How p was found: ``"exact"``, ``"certified"`` or ``"sampled"``; empty where there is none."""
+        if self.n_splits == 0:
+            return ""
+        return "exact" if self.exact else "certified" if self.certified else "sampled"
 
 
 @dataclass(frozen=True)

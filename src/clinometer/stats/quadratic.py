@@ -9,7 +9,8 @@ Only the symmetric part of G enters. With m the 0/1 membership of X, H = (G + G�
 
     S(m) = (1/x² − 1/y²) mᵀHm + (2/y²) r·m − (1ᵀH1)/y²        x, y: sizes of X and Y
 
-which is linear for sets of equal size: then every exact method of :mod:`clinometer.stats.permutation` applies. For
+which is linear for sets of equal size: then every exact method of :mod:`clinometer.stats.permutation` applies, and
+beyond them the proven bracket of :mod:`clinometer.stats.certified`. For
 unequal sizes the quadratic term stays, and no meet in the middle is known to us: past enumeration, splits are sampled.
 """
 
@@ -26,6 +27,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.certified import certified_split_test, is_certifiable
 from clinometer.stats.permutation import (
     MEET_IN_THE_MIDDLE_LIMIT,
     Alternative,
@@ -73,7 +75,8 @@ def quadratic_permutation_test(
     gram : (P, P) ``G_pq``, the association of prompt p's neutral images with prompt q's attribute images.
     sizes : prompts in X and in Y; kept under permutation.
     method : ``"auto"`` counts every split where it can: sets of equal size of up to 40 prompts together by meeting in
-        the middle, others up to a million splits; else it samples ``permutations`` random splits.
+        the middle, others up to a million splits; it brackets p for larger sets of equal size (``certified``), and
+        else samples ``permutations`` random splits.
 
     Returns
     -------
@@ -97,6 +100,11 @@ def quadratic_permutation_test(
         rows = (gram + gram.T).sum(axis=1) / 2
         test = split_test(rows[None] / x, observed_split, alternative=alternative)
         return replace(test, statistic=observed)
+    if method == "auto" and x == y and math.comb(x + y, x) > EXACT_SPLITS:
+        rows = (gram + gram.T).sum(axis=1) / 2
+        if is_certifiable(rows / x, x):
+            test = certified_split_test(rows[None] / x, observed_split, alternative=alternative)
+            return replace(test, statistic=observed)
     n_splits = math.comb(x + y, x)
     exact = method == "exact" or (method == "auto" and n_splits <= EXACT_SPLITS)
     if exact and n_splits > 50 * EXACT_SPLITS:

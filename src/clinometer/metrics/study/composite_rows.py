@@ -164,6 +164,9 @@ def _test_fields(study: Study, component: str, test: PermutationTest | None, t: 
         "p_exact": test.exact,
         "p_error": float(test.standard_error[t]),
         "n_splits": test.n_splits,
+        "p_method": test.method,
+        "p_low": float(test.p_low[t]),
+        "p_high": float(test.p_high[t]),
         "test": f"labels of {_what_is_permuted(study, component)}, {test.alternative}",
     }
 

@@ -219,6 +219,9 @@ def _decided(row: Score, stand: Stand, p_holm: float, design: Design) -> Score:
         p_exact=False,
         p_error=0.0,
         n_splits=0,
+        p_method="",
+        p_low=nan,
+        p_high=nan,
         test=TEST + clipped,
         p_equivalence=p_value_of(stand.e_balance),
         q_equivalence=stand.q_balance,
@@ -245,6 +248,7 @@ def _without_inference(row: Score) -> Score:
         return row
     return replace(
         row, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, p=nan, q=nan, p_holm=nan, p_error=nan,
-        p_exact=False, n_splits=0, test="", family="", p_equivalence=nan, q_equivalence=nan, n_decide=0, verdict="",
+        p_exact=False, n_splits=0, p_method="", p_low=nan, p_high=nan, test="", family="",
+        p_equivalence=nan, q_equivalence=nan, n_decide=0, verdict="",
         reason=FIXED_ONLY,
     )  # fmt: skip

@@ -15,6 +15,7 @@ from scipy import stats
 
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.welch import Estimate
+from clinometer.stats.permutation import sampled_p_value
 
 FLIPS = 99_999
 FLIP_TEST = "sign flips of the change over stimuli, two-sided"
@@ -111,6 +112,7 @@ def _overall(
     )
     exact = 2 ** len(values) <= FLIPS
     p = float(test.pvalue)
+    low, high = (p, p) if exact else _sampled_bounds(p)
     error = np.std(values, ddof=1) / np.sqrt(len(values))
     reach = float(stats.t.ppf(0.975, len(values) - 1) * error)
     mean = float(values.mean())
@@ -123,7 +125,17 @@ def _overall(
         p_exact=exact,
         p_error=0.0 if exact else float(np.sqrt(p * (1 - p) / (FLIPS + 1))),
         n_splits=2 ** len(values) if exact else FLIPS,
+        p_method="exact" if exact else "sampled",
+        p_low=low,
+        p_high=high,
         reason=left_out,
         **held,
         **about,
     )
+
+
+def _sampled_bounds(p: float) -> tuple[float, float]:
+    """95 % interval of the exact p, from scipy's sampled one: twice (1 + k) / (1 + N), k flips in the smaller tail."""
+    k = np.array(round(p / 2 * (FLIPS + 1)) - 1)
+    _, _, low, high = sampled_p_value(k, FLIPS)
+    return min(2 * float(low), 1.0), min(2 * float(high), 1.0)

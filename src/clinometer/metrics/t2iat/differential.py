@@ -17,13 +17,8 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.t2iat.draws import Draws, bootstrap_draws
 from clinometer.metrics.t2iat.sets import SetPair, pair_sets, prompt_set
 from clinometer.stats.bootstrap import percentile_interval
-from clinometer.stats.permutation import (
-    EXACT_LIMIT,
-    MEET_IN_THE_MIDDLE_LIMIT,
-    Alternative,
-    permute_labels,
-    split_test,
-)
+from clinometer.stats.fixed_values import fixed_values_test
+from clinometer.stats.permutation import Alternative, PermutationMethod
 from clinometer.stats.quadratic import quadratic_permutation_test
 
 Unit = Literal["prompt", "image"]
@@ -44,7 +39,9 @@ class DifferentialAssociation:
     effect_size : Cohen's d, over the two-group pooled standard deviation of the images' associations.
     effect_size_low, effect_size_high, effect_size_stimulus_low, effect_size_stimulus_high : its two intervals.
     p_value, exact, n_splits, p_error : the permutation test; ``p_error`` is the Monte-Carlo error, 0 when exact.
-    p_low, p_high : 95 % interval of the p that counting every split would give; p itself when exact.
+    p_method : ``"exact"``, ``"certified"`` or ``"sampled"``.
+    p_low, p_high : bounds of the p that counting every split would give: a 95 % interval when sampled, a proven bracket
+        when certified (p is its upper end), p itself when exact.
     alternative, unit : its side, and what was permuted.
     association_x, association_y : the two means that S is the difference of.
     n_prompts_x, n_prompts_y, n_x, n_y : prompts, and neutral images, of each set.
@@ -69,6 +66,7 @@ class DifferentialAssociation:
     p_error: float = nan
     p_low: float = nan
     p_high: float = nan
+    p_method: PermutationMethod = ""
     alternative: Alternative = "two-sided"
     unit: Unit = "prompt"
     association_x: float = nan
@@ -128,9 +126,9 @@ def differential_association(
 
     p permutes the prompts over the two sets, keeping their sizes. A prompt takes its neutral and its attribute images
     along, so Asc is computed anew against the mixed set's own attribute images: ``S`` of a split is a quadratic form
-    of G (linear in it for sets of equal size, which is why p is exact there up to 40 prompts). ``unit="image"``
-    shuffles the fixed associations of images instead; it takes the images of one prompt for independent and is
-    anti-conservative.
+    of G (linear in it for sets of equal size, which is why p is exact there up to 40 prompts, and certified beyond).
+    ``unit="image"`` shuffles the fixed associations of images instead; it takes the images of one prompt for
+    independent and is anti-conservative.
 
     Parameters
     ----------
@@ -241,6 +239,7 @@ def _permutation(
         p_error=float(np.squeeze(test.standard_error)),
         p_low=float(np.squeeze(test.p_low)),
         p_high=float(np.squeeze(test.p_high)),
+        p_method=test.method,
     )
 
 
@@ -251,20 +250,16 @@ def _image_permutation(
     permutations: int,
     rng: np.random.Generator,
 ) -> DifferentialAssociation:
-    values = np.concatenate([pair.x.image_associations, pair.y.image_associations])[None]
-    labels = np.arange(values.shape[1]) < found.n_x
-    if method != "sampled" and values.shape[1] <= MEET_IN_THE_MIDDLE_LIMIT:
-        test = split_test(values, labels, alternative=found.alternative)
-    elif method == "exact":
-        raise InvalidInputError(
-            f"method: {values.shape[1]} images have too many splits to count (at most {MEET_IN_THE_MIDDLE_LIMIT} "
-            "images); use 'auto' or 'sampled', or unit='prompt'"
-        )
-    else:
-        limit = 0 if method == "sampled" else EXACT_LIMIT
-        test = permute_labels(
-            values, labels, alternative=found.alternative, n_permutations=permutations, exact_limit=limit, rng=rng
-        )
+    values = np.concatenate([pair.x.image_associations, pair.y.image_associations])
+    test = fixed_values_test(
+        values,
+        np.arange(len(values)) < found.n_x,
+        alternative=found.alternative,
+        method=method,
+        permutations=permutations,
+        rng=rng,
+        items="images",
+    )
     return replace(
         found,
         p_value=float(test.p_value[0]),
@@ -273,6 +268,7 @@ def _image_permutation(
         p_error=float(test.standard_error[0]),
         p_low=float(test.p_low[0]),
         p_high=float(test.p_high[0]),
+        p_method=test.method,
     )
 
 

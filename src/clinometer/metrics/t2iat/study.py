@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.metrics.families import corrected
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, storable
 from clinometer.metrics.t2iat.amplification import amplification_rows, overall_rows
 from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbeddings, DesignedTest
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
@@ -146,7 +146,10 @@ def _rows_of(found: DifferentialAssociation, test: DesignedTest, encoder: str) -
         test=PROMPT_TEST,
         p_exact=found.exact,
         p_error=found.p_error,
-        n_splits=found.n_splits,
+        n_splits=storable(found.n_splits),
+        p_method=found.p_method,
+        p_low=found.p_low,
+        p_high=found.p_high,
         family=TEST_FAMILY,
         **about,
     )

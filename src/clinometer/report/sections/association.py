@@ -191,7 +191,6 @@ def _test_cell(view: AssociationView, row: Row | None) -> str:
 
 def _test_row(view: AssociationView, name: str, subject: str) -> dict[str, str]:
     row, effect = view.statistics.get(name, Row(concept=name)), view.effect_sizes.get(name, Row(concept=name))
-    splits = f"exact, {row.n_splits:,} splits" if row.p_exact else f"sampled, {row.n_splits:,} splits"
     return {
         "subject": subject,
         "lean": wording.lean_of(row),
@@ -203,7 +202,7 @@ def _test_row(view: AssociationView, name: str, subject: str) -> dict[str, str]:
         "size": magnitude(effect) if effect.defined else "",
         "p": _bare(row.p),
         "q": _bare(row.q),
-        "splits": splits if row.n_splits else "",
+        "splits": wording.splits(row),
         "n": f"{row.n_target:,} + {row.n_a:,} + {row.n_b:,}",
         "reason": row.reason,
     }
