@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
-from clinometer.metrics.records import OWN_TEXT as OWN_TEXT
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import OWN_TEXT, Score
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MEAN = "mean"
+OWN_TEXT_METRIC = OWN_TEXT
 
 
 @dataclass(frozen=True, kw_only=True)

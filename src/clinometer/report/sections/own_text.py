@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from clinometer.report import wording
-from clinometer.report.rows import OWN_TEXT, Row
+from clinometer.report.rows import OWN_TEXT_METRIC, Row
 from clinometer.report.view import LeaningView
 
 
 def own_text(view: LeaningView) -> dict[str, Any] | None:
     """A row a concept, a column an encoder; left out where the model showed no text encoder."""
-    names = list(dict.fromkeys(row.encoder for row in view.scores.select(OWN_TEXT, "tt", encoder="*")))
+    names = list(dict.fromkeys(row.encoder for row in view.scores.select(OWN_TEXT_METRIC, "tt", encoder="*")))
     if not names:
         return None
     audit = view.scores.by_concept("mcas", "tt")
-    own = {name: view.scores.by_concept(OWN_TEXT, "tt", encoder=name) for name in names}
+    own = {name: view.scores.by_concept(OWN_TEXT_METRIC, "tt", encoder=name) for name in names}
     return {
         "encoders": names,
         "rows": [
