@@ -370,7 +370,9 @@ def suites(
 def models(
     name: Annotated[
         str | None,
-        typer.Argument(help="What an audit takes as its model or encoder; it is loaded. 'reference' also shows its planted truth."),
+        typer.Argument(
+            help="What an audit takes as its model or encoder; it is loaded. 'reference' also shows its planted truth."
+        ),
     ] = None,
     check_skin: Annotated[
         bool, typer.Option("--check-skin", help="Hold the skin mask against the ten Monk skin tones.")

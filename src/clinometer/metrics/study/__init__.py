@@ -14,6 +14,7 @@ from clinometer.metrics.study.own_rows import own_text_rows
 from clinometer.metrics.study.plane_rows import xmcas_group_rows, xmcas_rows
 from clinometer.metrics.study.profile_rows import profile_rows
 from clinometer.metrics.study.relabelling import pools_of
+from clinometer.metrics.study.sensitivity_rows import sensitivity_rows
 from clinometer.metrics.study.share_rows import share_rows
 from clinometer.metrics.study.stopping import Stand, StoppingRule, rows_when_stopped, stands_of
 from clinometer.metrics.study.summary_rows import category_rows, internal_bias_summary_rows, sign_rows
@@ -59,6 +60,7 @@ def mcas_study(
     ``category``               mean, std per category and stereotype group ("": all)         mean
     ``category_by_sign``       the same over the targets that measure positive or negative   mean
     ``profile``                association per group, "g-h" per pair, norm                   mean
+    ``sensitivity``            size, agreement and spread of every component over encoders   each and mean
     ``xmcas``, ``xmcas_group`` similarity, angle, distance, mcas, offset; with a third group mean
     ========================== ============================================================= =================
 
@@ -87,5 +89,6 @@ def mcas_study(
     summaries = (
         internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows,
     )  # fmt: skip
+    rows += sensitivity_rows(rows, [view.encoder for view in views[1:]])
     rows += other_audit_rows(study, views[0], encoders)
     return rows + [row for make in summaries for row in make(study, views[0])]
