@@ -11,7 +11,7 @@ from collections.abc import Callable
 from email import message_from_bytes
 from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 from tests.toys import paint
 
@@ -90,7 +90,7 @@ def _read(body: bytes, kind: str) -> dict[str, Any]:
     form = message_from_bytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body, policy=HTTP)
     parts = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
     return {
-        str(name): part.get_content() if part.get_filename() else part.get_payload(decode=True).decode()
+        str(name): part.get_content() if part.get_filename() else cast(bytes, part.get_payload(decode=True)).decode()
         for name, part in parts.items()
     }
 
