@@ -216,3 +216,39 @@ def test_refuses(values, labels, options):
 def test_refuses_to_count_too_many():
     with pytest.raises(InvalidInputError, match="at most 40"):
         split_test(np.ones((1, 42)), np.arange(42) < 21)
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_strata_met_in_the_middle_are_counted_as_by_enumeration(alternative):
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(2, 17))
+    values[1, 3] = np.nan
+    strata = np.array([0] * 6 + [1] * 5 + [2] * 4 + [3] * 2)
+    labels = np.array([1, 1, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1, 1, 0], bool)
+    counted = permute_labels(values, labels, strata=strata, alternative=alternative)
+    n_splits = 20 * 10 * 4 * 2
+    assert (counted.n_splits, counted.exact) == (n_splits, True)
+    met = permute_labels(values, labels, strata=strata, alternative=alternative, exact_limit=1)
+    assert (met.n_splits, met.exact) == (n_splits, True)
+    np.testing.assert_array_equal(met.p_value, counted.p_value)
+
+
+def test_strata_with_ties_and_two_blocks_are_counted_alike():
+    values = np.array([[1, 1, 2, 2, 3, 3, 1, 2, 3, 4.0]])
+    strata = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
+    blocks = np.array([0] * 6 + [1] * 4)
+    labels = np.array([1, 0, 0, 1, 1, 0, 0, 1, 0, 1], bool)
+    counted = permute_labels(values, labels, strata=strata, blocks=blocks)
+    met = permute_labels(values, labels, strata=strata, blocks=blocks, exact_limit=1)
+    np.testing.assert_array_equal(met.p_value, counted.p_value)
+
+
+def test_splits_beyond_enumeration_are_exact_within_strata():
+    """Four strata of 5 + 5: 4e9 splits, two halves of 63,504; each stratum wholly apart, so that p is known."""
+    values = np.tile(np.r_[np.zeros(5), np.ones(5)], 4)[None]
+    labels, strata = np.tile(np.repeat([False, True], 5), 4), np.repeat(range(4), 10)
+    test = permute_labels(values, labels, strata=strata)
+    assert test.exact
+    assert test.n_splits == 252**4
+    assert test.p_value[0] == pytest.approx(2 / 252**4)
+    assert test.standard_error[0] == 0

@@ -31,6 +31,7 @@ PermutationMethod = Literal["exact", "certified", "sampled", ""]
 
 EXACT_LIMIT = 200_000  # splits that are enumerated; C(20, 10) = 184,756 is below
 MEET_IN_THE_MIDDLE_LIMIT = 40  # items; two lists of 2^20 subset sums
+HALF_LIMIT = 500_000  # sums in the longer of two lists, for splits within strata
 _CHUNK = 8192  # relabellings handled at a time
 
 
@@ -124,7 +125,8 @@ def permute_labels(
         stratum.
     blocks : (n,) the blocks of the statistic; default one. A stratum must lie in one block.
     n_permutations, rng : how many random relabellings, and from what, when there are more than
-        ``exact_limit`` splits.
+        ``exact_limit`` splits and they cannot be counted by meeting in the middle either: where the strata fall into
+        two halves of at most ``HALF_LIMIT`` splits each, whose sums are sorted and matched, 2.5e11 are counted exactly.
 
     Raises
     ------
@@ -135,13 +137,19 @@ def permute_labels(
     strata = np.zeros(len(labels), int) if strata is None else np.asarray(strata)
     statistic = membership_statistic(values, labels, blocks)
     n_splits = count_splits(labels, strata)
+    observed = statistic(labels[None, :])[0]
     exact = n_splits <= exact_limit
+    halves = None if exact or not exact_limit else halves_of_strata(labels, strata)
+    if halves is not None:
+        return _test_record(
+            observed, _count_within_strata(statistic, labels, strata, halves, observed, alternative), n_splits, True,
+            alternative,
+        )  # fmt: skip
     if exact:
         memberships = enumerate_memberships(labels, strata)
     else:
         rng = np.random.default_rng(0) if rng is None else rng
         memberships = sample_memberships(labels, strata, n_permutations, rng)
-    observed = statistic(labels[None, :])[0]
     extreme = np.zeros(len(values), np.int64)
     for members in memberships:
         extreme += at_least_as_extreme(statistic(members), observed, statistic.tolerance, alternative).sum(axis=0)
@@ -219,6 +227,53 @@ def sample_memberships(
         yield members
 
 
+def halves_of_strata(labels: np.ndarray, strata: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Share the strata out over two halves of at most ``HALF_LIMIT`` splits each; None where that cannot be.
+
+    The stratum with most splits goes first, each to the half that has fewer so far.
+    """
+    names = np.unique(strata)
+    splits = [count_splits(labels[strata == h], strata[strata == h]) for h in names]
+    halves: tuple[list[int], list[int]] = ([], [])
+    totals = [1, 1]
+    for h in sorted(range(len(names)), key=lambda h: -splits[h]):
+        side = int(totals[1] < totals[0])
+        halves[side].append(h)
+        totals[side] *= splits[h]
+    return None if max(totals) > HALF_LIMIT else (names[sorted(halves[0])], names[sorted(halves[1])])
+
+
+def _count_within_strata(
+    statistic: MembershipStatistic,
+    labels: np.ndarray,
+    strata: np.ndarray,
+    halves: tuple[np.ndarray, np.ndarray],
+    observed: np.ndarray,
+    alternative: Alternative,
+) -> np.ndarray:
+    """Count the relabellings within strata at least as extreme as observed, row by row, by meeting in the middle."""
+    n_splits = count_splits(labels, strata)
+    counts = []
+    for y, seen, tolerance in zip(statistic.y, observed, statistic.tolerance, strict=True):
+        if not np.isfinite(seen):
+            counts.append(0)
+            continue
+        left, right = (_sums_of_strata(y, labels, strata, names) for names in halves)
+        count = _count_extreme_sums(left, np.sort(right), float(seen), float(tolerance), alternative)
+        counts.append(min(count, n_splits))  # with S_obs about 0 both tails hold the splits in between
+    return np.array(counts)
+
+
+def _sums_of_strata(y: np.ndarray, labels: np.ndarray, strata: np.ndarray, names: np.ndarray) -> np.ndarray:
+    """Sums of y over A under every relabelling of some strata."""
+    sums = np.zeros(1)
+    for name in names:
+        where = np.flatnonzero(strata == name)
+        own = _subsets(len(where), int(labels[where].sum())) @ y[where]
+        sums = np.add.outer(sums, own).ravel()
+    return sums
+
+
 def _subsets(n: int, size: int) -> np.ndarray:
     """All subsets of the given size, as (C(n, size) × n) 0/1 rows."""
     chosen = np.array(list(combinations(range(n), size)), int).reshape(math.comb(n, size), size)
@@ -231,17 +286,25 @@ def _count_extreme_splits(y: np.ndarray, size: int, observed: float, tolerance: 
     """Count the subsets of the given size whose statistic is at least as extreme as the observed one."""
     half = len(y) // 2
     first, second = _sums_by_size(y[:half]), _sums_by_size(y[half:])
-    level = abs(observed) if alternative == "two-sided" else observed
     count = 0
     for taken in range(max(0, size - len(second) + 1), min(size, len(first) - 1) + 1):
         left, right = first[taken], second[size - taken]
-        if alternative in ("two-sided", "greater"):
-            count += left.size * right.size - int(np.searchsorted(right, level - tolerance - left, "left").sum())
-        if alternative in ("two-sided", "less"):
-            level_below = -level if alternative == "two-sided" else level
-            count += int(np.searchsorted(right, level_below + tolerance - left, "right").sum())
+        count += _count_extreme_sums(left, right, observed, tolerance, alternative)
     # With |S_obs| within the tolerance of 0 both tails hold the splits in between.
     return min(count, math.comb(len(y), size))
+
+
+def _count_extreme_sums(
+    left: np.ndarray, right: np.ndarray, observed: float, tolerance: float, alternative: Alternative
+) -> int:
+    """Count the pairs whose sum is at least as extreme as observed; ``right`` is sorted."""
+    level, count = abs(observed) if alternative == "two-sided" else observed, 0
+    if alternative in ("two-sided", "greater"):
+        count += left.size * right.size - int(np.searchsorted(right, level - tolerance - left, "left").sum())
+    if alternative in ("two-sided", "less"):
+        level_below = -level if alternative == "two-sided" else level
+        count += int(np.searchsorted(right, level_below + tolerance - left, "right").sum())
+    return count
 
 
 def _sums_by_size(y: np.ndarray) -> list[np.ndarray]:
