@@ -197,14 +197,17 @@ def test_families_are_corrected_together(rows):
             assert {r.family for r in family} == {f"mcas: {component} over 6 targets"}
 
 
-def test_words_are_counted_exactly_and_images_sampled(rows):
+def test_words_are_counted_exactly_and_images_where_they_are_few(rows):
+    many = study(embeddings(attribute_images=9))
     for component in COMPONENTS:
-        row = one(rows, "mcas", component, concept="target 0")
-        exact = component in ("ita", "tt")
-        assert row.p_exact is exact
-        assert row.n_splits == (126 if exact else 199)  # C(9, 4) splits of 4 + 5 words
-        assert ("words" in row.test) is exact
-        assert ("images permuted within matched prompts" in row.test) is not exact
+        of_words = component in ("ita", "tt")
+        for found, images in ((rows, 5), (many, 9)):
+            row = one(found, "mcas", component, concept="target 0")
+            assert row.p_exact is (of_words or images == 5)
+            # C(9, 4) splits of 4 + 5 words; C(10, 5) of each of four matched prompts, or a sample of C(18, 9)⁴
+            assert row.n_splits == (126 if of_words else 252**4 if images == 5 else 199)
+            assert ("words" in row.test) is of_words
+            assert ("images permuted within matched prompts" in row.test) is not of_words
 
 
 def test_without_pairs_labels_are_permuted_over_the_pool():

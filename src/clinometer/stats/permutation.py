@@ -31,7 +31,7 @@ PermutationMethod = Literal["exact", "certified", "sampled", ""]
 
 EXACT_LIMIT = 200_000  # splits that are enumerated; C(20, 10) = 184,756 is below
 MEET_IN_THE_MIDDLE_LIMIT = 40  # items; two lists of 2^20 subset sums
-HALF_LIMIT = 500_000  # sums in the longer of two lists, for splits within strata
+HALF_LIMIT = 200_000  # sums in the longer of two lists, for splits within strata
 _CHUNK = 8192  # relabellings handled at a time
 
 
@@ -126,7 +126,7 @@ def permute_labels(
     blocks : (n,) the blocks of the statistic; default one. A stratum must lie in one block.
     n_permutations, rng : how many random relabellings, and from what, when there are more than
         ``exact_limit`` splits and they cannot be counted by meeting in the middle either: where the strata fall into
-        two halves of at most ``HALF_LIMIT`` splits each, whose sums are sorted and matched, 2.5e11 are counted exactly.
+        two halves of at most ``HALF_LIMIT`` splits each, whose sums are sorted and matched, 4e10 are counted exactly.
 
     Raises
     ------
