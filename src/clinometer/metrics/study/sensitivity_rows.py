@@ -45,7 +45,7 @@ def _means(scores: np.ndarray) -> np.ndarray:
     """Mean of the encoders that have a number, target by target; NaN where none has."""
     known = np.isfinite(scores)
     total, count = np.where(known, scores, 0.0).sum(axis=0), known.sum(axis=0)
-    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return np.asarray(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
 
 
 def _size(component: str, encoder: str, scores: np.ndarray) -> Score:
