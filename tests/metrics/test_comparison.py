@@ -52,6 +52,28 @@ def test_the_difference_is_that_of_the_two_studies():
             assert one(rows, "comparison", component, concept=target).value == pytest.approx(values[1] - values[0])
 
 
+def test_runs_are_shown_alike_within_the_margin_and_not_beyond_it():
+    first = embeddings(images=40)
+    second = shifted(first, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    rows = {row.concept: row for row in compare(first, second, of=design(margin=0.1)) if row.component == "mcas"
+            and row.encoder == "mean"}  # fmt: skip
+    assert rows["target 0"].verdict == "the second leans more to man"
+    assert rows["target 0"].q_equivalence > 0.5
+    for t in range(1, 6):
+        assert rows[f"target {t}"].verdict == "shown to lean alike within margin"
+        assert rows[f"target {t}"].p_equivalence <= rows[f"target {t}"].q_equivalence <= 0.05
+    swapped = {row.concept: row for row in compare(second, first, of=design(margin=0.1)) if row.component == "mcas"
+               and row.encoder == "mean"}  # fmt: skip
+    assert swapped["target 3"].p_equivalence == pytest.approx(rows["target 3"].p_equivalence)
+
+
+def test_what_is_undecided_says_how_many_images_would_decide():
+    rows = compare(embeddings(), embeddings(seed=5), paired=False, of=design(margin=0.05))
+    undecided = [row for row in rows if row.verdict == "undecided" and row.component == "mcas"]
+    assert undecided
+    assert all(row.n_decide > row.n_target for row in undecided)
+
+
 def test_swapping_the_runs_negates():
     first = embeddings()
     second = shifted(first, (0.3, 0.0, -0.2, 0.0, 0.1, 0.0))

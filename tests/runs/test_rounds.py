@@ -141,3 +141,10 @@ def test_the_budget_covers_the_most_there_may_be(tmp_path):
     with pytest.raises(ModelError, match=r"330 images at 0\.01 each cost 3\.30"):
         audit(tmp_path / "run", model=painter, budget=1.0)
     assert painter.drawn == 0
+
+
+def test_what_needs_a_fixed_number_refuses_it_by_name(stopped):
+    with pytest.raises(RunMismatchError, match="its images were drawn until decided, and intervals of a difference"):
+        cm.compare(stopped.url, stopped.url + "/.")
+    with pytest.raises(SuiteError, match=r"its images were drawn until decided.*give a pilot without --until"):
+        cm.plan(pilot=stopped.url)

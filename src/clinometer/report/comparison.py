@@ -92,8 +92,14 @@ def _cells(row: Row, comparison: Comparison, digits: int) -> tuple[str, ...]:
         wording.signed(row.value, digits),
         wording.interval(row.low, row.high, digits),
         wording.probability(row.q, "q"),
-        _worded(row.verdict, comparison) if row.defined else row.reason,
+        _judgement(row, comparison) if row.defined else row.reason,
     )
+
+
+def _judgement(row: Row, comparison: Comparison) -> str:
+    """The verdict, and what would decide where it is undecided."""
+    needed = wording.needed(row)
+    return _worded(row.verdict, comparison) + (f" ({needed})" if needed else "")
 
 
 def _worded(verdict: str, comparison: Comparison) -> str:

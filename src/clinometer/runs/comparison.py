@@ -90,6 +90,11 @@ def _comparable(first: Run, second: Run) -> list[str]:
             raise RunMismatchError(
                 f"{run.url}: a run of study {run.suite.study!r}; runs of study 'leaning' can be compared"
             )
+        if run.record.get("until") is not None:
+            raise RunMismatchError(
+                f"{run.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
+                "beforehand; compare runs without --until"
+            )
     asked = [_question(run) for run in (first, second)]
     if asked[0] != asked[1]:
         raise RunMismatchError(

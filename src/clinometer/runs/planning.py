@@ -104,6 +104,11 @@ def plan_audit(
         return Plan(shares, images_needed=nan, **settings)  # type: ignore[arg-type]
     if pilot.suite.name != suite.name:
         raise SuiteError(f"{pilot.url}: a run of suite {pilot.suite.name!r}, expected one of {suite.name!r}")
+    if pilot.record.get("until") is not None:
+        raise SuiteError(
+            f"{pilot.url}: its images were drawn until decided, so its intervals do not say what one image "
+            "contributes; give a pilot without --until"
+        )
     table = _concepts(pilot, effect, margin, power, alpha)
     needed = table[["to_detect", "to_show_balance"]].min(axis=1)
     factor = float((needed / table.images).max()) if needed.notna().any() else nan

@@ -16,8 +16,9 @@ from clinometer.metrics.study.design import Design, EncoderEmbeddings, Layout, l
 from clinometer.metrics.study.estimates import Replicates
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.views import replicates_of
-from clinometer.metrics.verdict import LEVEL
+from clinometer.metrics.verdict import LEVEL, NOT_MEASURED
 from clinometer.stats.bootstrap import percentile_interval
+from clinometer.stats.equivalence import equivalence_p_value, images_to_decide, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 
 METRIC = "comparison"
@@ -25,6 +26,7 @@ COMPONENTS = ("ii", "itp", "ita", "mcas")
 """TT rests on no image: it is the same in both."""
 
 UNDECIDED = "undecided"
+ALIKE = "shown to lean alike within margin"
 TEST = "{} bootstrap of the difference, two-sided"
 
 
@@ -54,7 +56,9 @@ def compare_leanings(
     Returns
     -------
     Rows of metric ``comparison``: every component of every target, and ``magnitude`` over all targets, with q over the
-    targets of a component, and on ``mcas`` of the mean over encoders and on ``magnitude`` a verdict.
+    targets of a component, and on ``mcas`` of the mean over encoders and on ``magnitude`` a verdict. Where the design
+    has a margin, two one-sided tests show that the runs lean alike: |Δ| < margin. What is undecided says how many
+    images would decide, all sets growing alike.
 
     Raises
     ------
@@ -123,7 +127,7 @@ def _family(
         )
         for t, target in enumerate(design.targets)
     ]  # fmt: skip
-    return [_judged(design, row) for row in rows] if (component, encoder) == ("mcas", "mean") else rows
+    return _judged(design, rows) if (component, encoder) == ("mcas", "mean") else rows
 
 
 def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool, confidence: float) -> Score:
@@ -169,9 +173,27 @@ def _reason(value: float, p: float) -> str:
     return "" if isfinite(p) else "no interval: a prompt has one image"
 
 
-def _judged(design: Design, row: Score) -> Score:
+def _judged(design: Design, rows: Sequence[Score]) -> list[Score]:
+    """Give the rows of one family their equivalence tests, verdicts and the images that would decide."""
+    errors = [standard_error_of(row.low, row.high) for row in rows]
+    p = np.full(len(rows), np.nan)
+    if design.margin is not None:
+        p = np.array([equivalence_p_value(row.value, e, design.margin) for row, e in zip(rows, errors, strict=True)])
+    judged = []
+    for row, error, p_alike, q_alike in zip(rows, errors, p, benjamini_hochberg(p), strict=True):
+        words = _words(design, row, float(q_alike))
+        needed = images_to_decide(row.n_target, row.value, error, design.margin) if words == UNDECIDED else 0
+        judged.append(
+            replace(row, verdict=words, p_equivalence=float(p_alike), q_equivalence=float(q_alike), n_decide=needed)
+        )
+    return judged
+
+
+def _words(design: Design, row: Score, q_alike: float) -> str:
     if not isfinite(row.q):
-        return replace(row, verdict="not measured")
+        return NOT_MEASURED
+    if q_alike <= LEVEL:
+        return ALIKE
     if row.q > LEVEL or row.low <= 0 <= row.high:
-        return replace(row, verdict=UNDECIDED)
-    return replace(row, verdict=f"the second leans more to {design.a if row.value > 0 else design.b}")
+        return UNDECIDED
+    return f"the second leans more to {design.a if row.value > 0 else design.b}"
