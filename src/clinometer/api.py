@@ -310,6 +310,7 @@ def plan(
     margin: float | None = None,
     power: float = 0.8,
     alpha: float = 0.05,
+    price: float = 0.0,
 ) -> Plan:
     """Say how many images an audit needs, and what they would cost in time and disk. Draws nothing.
 
@@ -317,7 +318,7 @@ def plan(
     ----------
     suite : as of :func:`audit`; by default the pilot's.
     pilot : a scored run of that suite. Without one, only what needs no pilot is said: images to find a share.
-    effect, margin, power, alpha : see :func:`clinometer.runs.planning.plan_audit`.
+    effect, margin, power, alpha, price : see :func:`clinometer.runs.planning.plan_audit`.
 
     Raises
     ------
@@ -326,7 +327,7 @@ def plan(
     """
     run = None if pilot is None else Run(pilot)
     asked = load_suite(suite) if suite is not None else run.suite if run is not None else load_suite("reference")
-    return plan_audit(asked, run, effect=effect, margin=margin, power=power, alpha=alpha)
+    return plan_audit(asked, run, effect=effect, margin=margin, power=power, alpha=alpha, price=price)
 
 
 def classify_images(

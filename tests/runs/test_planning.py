@@ -48,7 +48,19 @@ def test_the_command_prints_the_table(pilot):
     assert "clinometer plan --pilot RUN" in shown.output
 
 
+def test_a_price_makes_a_cost_and_the_budget_that_is_needed(pilot):
+    plan = cm.plan(pilot=pilot.url, effect=0.05, price=0.04)
+    assert plan.cost == pytest.approx(0.04 * len(pilot.plan))
+    assert plan.cost_needed == pytest.approx(0.04 * plan.images_needed)
+    assert cm.plan(pilot=pilot.url, effect=0.05).cost_needed == 0
+    shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url, "--price", "0.04"], env={"COLUMNS": "140"})
+    assert f"At 0.04 each they cost {plan.cost:,.2f}." in shown.output
+    assert "--budget" in shown.output
+
+
 def test_bad_input_is_named(pilot):
+    with pytest.raises(InvalidInputError, match="price: expected 0 or more, found -1"):
+        cm.plan("reference", price=-1)
     with pytest.raises(InvalidInputError, match="effect: expected a positive number, found -1"):
         cm.plan("reference", effect=-1)
     with pytest.raises(SuiteError, match="planning is for suites of study leaning"):

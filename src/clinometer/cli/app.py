@@ -344,12 +344,13 @@ def plan(
     ] = None,
     power: Annotated[float, typer.Option(help="Probability of deciding.")] = 0.8,
     alpha: Annotated[float, typer.Option(help="Level of the tests.")] = 0.05,
+    price: Annotated[float, typer.Option(help="What an image costs, of a model behind an API.")] = 0.0,
 ) -> None:
     """Say how many images an audit needs, and the time and disk they would take. Draws nothing."""
     from clinometer import api
     from clinometer.cli.planning import print_plan
 
-    print_plan(api.plan(suite, pilot=pilot, effect=effect, margin=margin, power=power, alpha=alpha))
+    print_plan(api.plan(suite, pilot=pilot, effect=effect, margin=margin, power=power, alpha=alpha, price=price))
 
 
 @app.command()

@@ -34,6 +34,7 @@ class Plan:
     images_needed : in the suite with every concept drawn as often as the neediest that can be decided, and the
         attribute images grown alike; NaN without a pilot.
     seconds_per_image, bytes_per_image : as the pilot measured; NaN without one.
+    price : what an image costs, of a model that has a price.
     pilot : the pilot's place, or empty.
     """
 
@@ -46,12 +47,23 @@ class Plan:
     images_needed: float
     seconds_per_image: float = nan
     bytes_per_image: float = nan
+    price: float = 0.0
     pilot: str = ""
 
     @property
     def hours(self) -> float:
         """Drawing time of ``images_needed`` at the pilot's rate."""
         return self.images_needed * self.seconds_per_image / 3600
+
+    @property
+    def cost(self) -> float:
+        """What the suite as it stands costs to draw."""
+        return self.images * self.price
+
+    @property
+    def cost_needed(self) -> float:
+        """What ``images_needed`` cost; what ``--budget`` then has to be."""
+        return self.images_needed * self.price
 
     @property
     def gigabytes(self) -> float:
@@ -67,6 +79,7 @@ def plan_audit(
     margin: float | None = None,
     power: float = 0.8,
     alpha: float = 0.05,
+    price: float = 0.0,
 ) -> Plan:
     """Plan an audit of a leaning suite.
 
@@ -76,6 +89,7 @@ def plan_audit(
         taken to grow alike, so the standard error falls as 1/√n.
     effect : the |MCAS| that is to be detected; by default each concept's own estimate in the pilot.
     margin : within which balance is to be shown; by default the suite's.
+    price : what an image costs.
 
     Raises
     ------
@@ -87,6 +101,8 @@ def plan_audit(
     for name, value in (("effect", effect), ("margin", margin)):
         if value is not None and not value > 0:
             raise InvalidInputError(f"{name}: expected a positive number, found {value}")
+    if not price >= 0:
+        raise InvalidInputError(f"price: expected 0 or more, found {price}")
     if not isinstance(suite, LeaningSuite):
         raise SuiteError(f"suite {suite.name}: planning is for suites of study leaning, found {suite.study}")
     margin = suite.margin if margin is None else margin
@@ -96,6 +112,7 @@ def plan_audit(
         "power": power,
         "alpha": alpha,
         "images": suite.image_count,
+        "price": price,
     }
     if pilot is None:
         shares = pd.DataFrame(
