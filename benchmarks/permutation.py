@@ -25,7 +25,7 @@ X, Y = 20, 30
 def main() -> None:
     """Time both sides and print them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--permutations", type=int, default=99_999)
+    parser.add_argument("--permutations", type=int, default=999_999)
     n = parser.parse_args().permutations
     rng = np.random.default_rng(0)
     gram = rng.normal(size=(X + Y, X + Y)) + 0.1 * (np.arange(X + Y) < X)[:, None]

@@ -1,5 +1,7 @@
 """Association tests on words, sentences, pictures and files: one path for all of them."""
 
+from math import comb
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -79,7 +81,7 @@ def test_a_file_of_vectors_gives_what_an_encoder_gives(tmp_path):
 def test_sentences_of_a_word_count_once_by_default_and_each_on_demand():
     by_word, by_sentence = run(sentences=True).iloc[0], run(sentences=True, unit="sentence").iloc[0]
     assert (by_word.test, by_word.unit, by_word.n_x) == ("mine in sentences", "word", 5)
-    assert (by_sentence.unit, by_sentence.n_x, by_sentence.n_splits) == ("sentence", 25, 9_999)
+    assert (by_sentence.unit, by_sentence.n_x, by_sentence.n_splits) == ("sentence", 25, comb(50, 25))
     assert by_sentence.p < by_word.p
     assert by_sentence.statistic == pytest.approx(by_word.statistic)
 
