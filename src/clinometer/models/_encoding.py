@@ -1,16 +1,17 @@
-"""What every encoder does alike: its options, inputs in batches of a fixed size, an eye on the length of texts."""
+"""What every encoder does alike: its options, inputs in batches of one size, an eye on the length of texts."""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from clinometer._torch import resolve_device, resolve_dtype, torch
+from clinometer._torch import is_out_of_memory, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
+from clinometer.models.batching import Batches
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -28,20 +29,27 @@ class TruncationWarning(UserWarning):
 
 
 def encode_in_batches(
-    items: Sequence[Item], embed: Callable[[list[Item]], torch.Tensor], *, batch_size: int, dimension: int
+    items: Sequence[Item], embed: Callable[[list[Item]], torch.Tensor], *, batches: Batches, dimension: int
 ) -> np.ndarray:
     """Embed items a batch at a time: (len(items), dimension) float32.
 
-    The batches are of a fixed size, whatever the caller hands over at once; a row then depends on its batch
-    by floating-point noise at most.
+    The batches are of one size, whatever the caller hands over at once, and smaller for good once memory ran out; a
+    row depends on its batch by floating-point noise at most.
+
+    Raises
+    ------
+    ModelError
+        Memory does not hold one item.
     """
     if not len(items):
         return np.empty((0, dimension), dtype=np.float32)
-    with torch.inference_mode():
-        parts = [
-            embed(list(items[start : start + batch_size])).float().cpu().numpy()
-            for start in range(0, len(items), batch_size)
-        ]
+    try:
+        with torch.inference_mode():
+            parts = list(batches.each(items, lambda batch: embed(batch).float().cpu().numpy()))
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise ModelError("the encoder runs out of memory with a single input; try --device cpu") from error
+        raise
     return np.concatenate(parts).astype(np.float32, copy=False)
 
 
@@ -63,20 +71,31 @@ class ImageEncoderBase(ABC):
     Parameters
     ----------
     card : what it is.
-    batch_size : images a forward pass.
+    batch_size : images a forward pass. Halved for good when the device runs out of memory.
     """
 
     def __init__(self, card: Card, *, batch_size: int) -> None:
         self.card = card
-        self._batch_size = batch_size
+        self._image_batches = Batches(batch_size)
         self._dimension = int(card.settings["dimension"])
 
     def encode_images(self, images: Sequence[Image]) -> np.ndarray:
         """Embed images of any mode and size: (n, d) float32, not normalised."""
-        return encode_in_batches(images, self._embed_images, batch_size=self._batch_size, dimension=self._dimension)
+        return self._in_batches(images, lambda batch: self._embed_prepared(self.prepare_images(batch)))
+
+    def encode_prepared(self, prepared: Sequence[Any]) -> np.ndarray:
+        """Embed images that `prepare_images` prepared: (n, d) float32, the same as `encode_images` of the images."""
+        return self._in_batches(prepared, self._embed_prepared)
+
+    def _in_batches(self, items: Sequence[Item], embed: Callable[[list[Item]], torch.Tensor]) -> np.ndarray:
+        return encode_in_batches(items, embed, batches=self._image_batches, dimension=self._dimension)
 
     @abstractmethod
-    def _embed_images(self, images: list[Image]) -> torch.Tensor:
+    def prepare_images(self, images: Sequence[Image]) -> list[Any]:
+        """Resize, crop and normalise images on the CPU: one item an image. It needs no model, so any thread may."""
+
+    @abstractmethod
+    def _embed_prepared(self, prepared: list[Any]) -> torch.Tensor:
         """Embed one batch: (n, d)."""
 
 
@@ -85,12 +104,13 @@ class DualEncoderBase(ImageEncoderBase):
 
     def __init__(self, card: Card, *, batch_size: int) -> None:
         super().__init__(card, batch_size=batch_size)
+        self._text_batches = Batches(TEXT_BATCH)
         self.context_length = int(card.settings["context_length"])
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Embed texts: (n, d) float32, not normalised. Text beyond the context is cut, with a warning."""
         warn_of_truncation(texts, self.exceeds_context(texts), self.context_length)
-        return encode_in_batches(texts, self._embed_texts, batch_size=TEXT_BATCH, dimension=self._dimension)
+        return encode_in_batches(texts, self._embed_texts, batches=self._text_batches, dimension=self._dimension)
 
     @abstractmethod
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:

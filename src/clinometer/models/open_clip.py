@@ -47,10 +47,13 @@ class OpenClipEncoder(DualEncoderBase):
         """Tell for each text whether its end is cut off."""
         return [_token_count(self._tokenizer, text) > self.context_length for text in texts]
 
-    def _embed_images(self, images: list[Image.Image]) -> torch.Tensor:
-        pixels = torch.stack([self._preprocess(each.convert("RGB")) for each in images])
+    def prepare_images(self, images: Sequence[Image.Image]) -> list[torch.Tensor]:
+        """Resize, crop and normalise images: (3, height, width) each, on the CPU."""
+        return [self._preprocess(each.convert("RGB")) for each in images]
+
+    def _embed_prepared(self, prepared: list[torch.Tensor]) -> torch.Tensor:
+        pixels = torch.stack(prepared).to(self._device, self._dtype)
         # Said outright: CoCa normalises unless told not to, CLIP only if told to.
-        pixels = pixels.to(self._device, self._dtype)
         features: torch.Tensor = self.model.encode_image(pixels, normalize=False)
         return features
 

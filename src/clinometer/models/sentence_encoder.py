@@ -17,6 +17,7 @@ import transformers
 from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
 from clinometer.models._encoding import TEXT_BATCH, encode_in_batches, warn_of_truncation
+from clinometer.models.batching import Batches
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
@@ -42,7 +43,7 @@ class SentenceEncoder:
     ----------
     model, tokenizer : the transformer, on its device.
     card : what it is; its settings ``pooling``, ``normalised``, ``lower_case`` and ``context_length`` are followed.
-    batch_size : texts a forward pass.
+    batch_size : texts a forward pass. Halved for good when the device runs out of memory.
     """
 
     def __init__(self, model: Any, tokenizer: Any, card: Card, *, batch_size: int = TEXT_BATCH) -> None:
@@ -50,7 +51,7 @@ class SentenceEncoder:
         self.card = card
         self.context_length = int(card.settings["context_length"])
         self._tokenizer = tokenizer
-        self._batch_size = batch_size
+        self._batches = Batches(batch_size)
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Embed texts: (n, d) float32. Text beyond the context is cut, with a warning."""
@@ -58,7 +59,7 @@ class SentenceEncoder:
             texts = [text.lower() for text in texts]
         warn_of_truncation(texts, self.exceeds_context(texts), self.context_length)
         dimension = int(self.card.settings["dimension"])
-        return encode_in_batches(texts, self._embed, batch_size=self._batch_size, dimension=dimension)
+        return encode_in_batches(texts, self._embed, batches=self._batches, dimension=dimension)
 
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
         """Tell for each text whether its end is cut off."""

@@ -28,6 +28,9 @@ from clinometer.models.weights import (
 
 POOLINGS = ("cls", "mean")
 
+Prepared = dict[str, torch.Tensor]
+"""What a model takes of an image, by the names it takes it under."""
+
 
 class TransformersEncoder(DualEncoderBase):
     """Embeds images and texts with a transformers dual encoder.
@@ -61,8 +64,12 @@ class TransformersEncoder(DualEncoderBase):
         tokens = self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
         return [len(each) > self.context_length for each in tokens]
 
-    def _embed_images(self, images: list[Image.Image]) -> torch.Tensor:
-        return _features(self.model.get_image_features(**_pixels(self._image_processor, images, self.model)))
+    def prepare_images(self, images: Sequence[Image.Image]) -> list[Prepared]:
+        """Resize, crop and normalise images: what the model takes of each, on the CPU."""
+        return _prepare(self._image_processor, images)
+
+    def _embed_prepared(self, prepared: list[Prepared]) -> torch.Tensor:
+        return _features(self.model.get_image_features(**_inputs(prepared, self.model)))
 
     def _embed_texts(self, texts: list[str]) -> torch.Tensor:
         # Always padded to the full length: SigLIP was trained so, and no row depends on its neighbours.
@@ -93,16 +100,25 @@ class TransformersImageEncoder(ImageEncoderBase):
         self.model = model
         self._image_processor = image_processor
 
-    def _embed_images(self, images: list[Image.Image]) -> torch.Tensor:
-        states = self.model(**_pixels(self._image_processor, images, self.model)).last_hidden_state
+    def prepare_images(self, images: Sequence[Image.Image]) -> list[Prepared]:
+        """Resize, crop and normalise images: what the model takes of each, on the CPU."""
+        return _prepare(self._image_processor, images)
+
+    def _embed_prepared(self, prepared: list[Prepared]) -> torch.Tensor:
+        states = self.model(**_inputs(prepared, self.model)).last_hidden_state
         return torch.as_tensor(states[:, 0] if self.card.settings["pooling"] == "cls" else states.mean(dim=1))
 
 
-def _pixels(image_processor: Any, images: list[Image.Image], model: Any) -> dict[str, torch.Tensor]:
-    """Prepare images: pixels, and what some models (SigLIP 2 of variable size) want beside them."""
+def _prepare(image_processor: Any, images: Sequence[Image.Image]) -> list[Prepared]:
+    """Prepare images: of each its pixels, and what some models (SigLIP 2 of variable size) want beside them."""
     inputs = image_processor([each.convert("RGB") for each in images], return_tensors="pt")
-    moved = {name: torch.as_tensor(each).to(model.device) for name, each in inputs.items()}
-    return {name: each.to(model.dtype) if each.is_floating_point() else each for name, each in moved.items()}
+    return [{name: torch.as_tensor(rows[index]) for name, rows in inputs.items()} for index in range(len(images))]
+
+
+def _inputs(prepared: Sequence[Prepared], model: Any) -> Prepared:
+    """Put a batch together where the model is."""
+    stacked = {name: torch.stack([each[name] for each in prepared]).to(model.device) for name in prepared[0]}
+    return {name: each.to(model.dtype) if each.is_floating_point() else each for name, each in stacked.items()}
 
 
 def _features(output: Any) -> torch.Tensor:
@@ -216,7 +232,7 @@ def _image_card(name: str, found: Source, model: Any, image_processor: Any, pool
         raise ModelError(f"pooling: found {pooling!r}, expected {' or '.join(POOLINGS)}")
     grey = Image.new("RGB", (64, 64), "grey")
     with torch.inference_mode():
-        states = model(**_pixels(image_processor, [grey], model)).last_hidden_state
+        states = model(**_inputs(_prepare(image_processor, [grey]), model)).last_hidden_state
     if states.ndim != 3:
         raise ModelError(
             f"{name}: a {type(model).__name__} gives no state for each token; expected a vision transformer"
