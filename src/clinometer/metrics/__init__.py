@@ -47,6 +47,7 @@ from clinometer.metrics.study import (
     TargetDesign,
     mcas_study,
     own_text_rows,
+    prior_rows,
     rows_when_stopped,
     stands_of,
 )
@@ -117,6 +118,7 @@ __all__ = [
     "monk_self_test",
     "own_text_rows",
     "pairwise_wins",
+    "prior_rows",
     "rows_when_stopped",
     "signed_bias_amplification",
     "signed_diffusion_bias",

@@ -9,6 +9,12 @@ from typing import Final
 OWN_TEXT: Final = "own_text"
 """The metric of numbers that rest on the audited model's own text encoders; no audit encoder made them."""
 
+PRIOR: Final = "prior"
+"""The metric of numbers that rest on the image embeddings that the audited model's prior draws."""
+
+OF_THE_MODEL: Final = (OWN_TEXT, PRIOR)
+"""Metrics that rest on no encoder of the audit."""
+
 MOST_SPLITS = 2**63 - 1
 """The largest ``n_splits`` that a column of whole numbers holds."""
 

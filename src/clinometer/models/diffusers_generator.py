@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -17,15 +18,17 @@ import numpy as np
 from PIL import Image
 
 from clinometer._torch import is_out_of_memory, torch
+from clinometer.models.batching import BatchBounds, largest_batch, release_memory
 from clinometer.models.conditioning import Conditioning
 from clinometer.models.diffusers_denoiser import DiffusersDenoiser
-from clinometer.models.diffusers_settings import FIXED
+from clinometer.models.diffusers_settings import FIXED, trial_call
 from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 from clinometer.models.weights import describe
 
 if TYPE_CHECKING:
     from clinometer.models.diffusers_editor import DiffusersEditor
+    from clinometer.models.diffusers_prior import DiffusersPrior
 
 REFUSED = "the pipeline's safety checker flagged it"
 NOT_FINITE = "the model returned values that are not finite; try dtype float32"
@@ -40,15 +43,24 @@ class DiffusersGenerator:
     card : what it is; its settings already hold everything that changes an output.
     call : further arguments of every pipeline call: steps, guidance, size.
     conditioning : makes the arguments that carry a batch's prompts and noise.
-    batch_size : images a call. Halved for good when the device runs out of memory.
+    batch_size : images a call, or the bounds between which `fit_batch_size` looks for it; until then the first of
+        them. Halved for good when the device runs out of memory.
     """
 
     def __init__(
-        self, pipeline: Any, card: Card, *, call: dict[str, Any], conditioning: Conditioning, batch_size: int
+        self,
+        pipeline: Any,
+        card: Card,
+        *,
+        call: dict[str, Any],
+        conditioning: Conditioning,
+        batch_size: int | BatchBounds,
     ) -> None:
         self.pipeline = pipeline
         self.card = card
-        self.batch_size = batch_size
+        self.batch_size = batch_size.start if isinstance(batch_size, BatchBounds) else batch_size
+        self._bounds = batch_size if isinstance(batch_size, BatchBounds) else None
+        self._is_fitted = False
         self._call = call
         self._conditioning = conditioning
 
@@ -61,6 +73,25 @@ class DiffusersGenerator:
         source = iter(requests)
         while batch := list(islice(source, self.batch_size)):
             yield from self._attempt(batch)
+
+    def fit_batch_size(self, prompt: str, *, known: int | None = None) -> None:
+        """Make ``batch_size`` the largest that memory holds; one that was asked for stays as it is.
+
+        Trial calls draw ``prompt`` in few steps, in batches that double until memory runs out. Nothing is tried twice,
+        nor where the bounds leave no choice.
+
+        Parameters
+        ----------
+        prompt : the longest that will be drawn.
+        known : what was found before on the same question: taken without a trial.
+        """
+        if self._bounds is None:
+            return
+        if known is not None:
+            self.batch_size = known
+        elif not self._is_fitted and self._bounds.start < self._bounds.most:
+            self.batch_size = largest_batch(partial(self._try, prompt), self._bounds)
+        self._is_fitted = True
 
     def denoiser(self) -> DiffusersDenoiser:
         """Return the same pipeline as a measure of how well it denoises an image: what classifies with it.
@@ -88,6 +119,20 @@ class DiffusersGenerator:
             self.pipeline, self.card, call=self._call, conditioning=self._conditioning, batch_size=self.batch_size
         )
 
+    def prior(self) -> DiffusersPrior:
+        """Return the first stage of the same pipeline: what draws the image embeddings that its images are drawn from.
+
+        Raises
+        ------
+        ModelError
+            It has no prior that gives an image embedding.
+        """
+        from clinometer.models.diffusers_prior import DiffusersPrior
+
+        return DiffusersPrior(
+            self.pipeline, self.card, call=self._call, conditioning=self._conditioning, batch_size=self.batch_size
+        )
+
     def _attempt(self, batch: Sequence[GenerationRequest]) -> Iterator[GenerationResult]:
         """Draw a batch; where that fails, draw its halves (out of memory) or its images one by one."""
         started = perf_counter()
@@ -99,8 +144,8 @@ class DiffusersGenerator:
             yield from results
             return
         # Outside the handler, so that the failed attempt's tensors are freed before the next one.
-        if out_of_memory and torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        if out_of_memory:
+            release_memory()
         if len(batch) == 1:
             yield GenerationResult(batch[0].id, "failed", None, reason, perf_counter() - started)
             return
@@ -110,6 +155,11 @@ class DiffusersGenerator:
             self.batch_size = min(self.batch_size, size)
         for start in range(0, len(batch), size):
             yield from self._attempt(batch[start : start + size])
+
+    def _try(self, prompt: str, size: int) -> None:
+        """Draw a batch for its need of memory alone."""
+        arguments = self._conditioning([prompt] * size, list(range(size)))
+        self.pipeline(**trial_call(self._call), **arguments, output_type="np")
 
     def _results(self, batch: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """Draw a batch in one pipeline call."""
@@ -122,16 +172,19 @@ class DiffusersGenerator:
         """Judge each image of a call's output; ``started`` is when the call began."""
         seconds = (perf_counter() - started) / len(batch)
         flags = getattr(output, "nsfw_content_detected", None) or [False] * len(batch)
-        drawn = zip(batch, output.images, flags, strict=True)
+        values = torch.from_numpy(output.images)  # torch takes all cores; the device waits for this
+        finite = values.isfinite().flatten(1).all(dim=1).tolist()
+        pixels = (values * 255).round().to(torch.uint8).numpy()
+        drawn = zip(batch, pixels, finite, flags, strict=True)
         return [replace(_outcome(*each), seconds=seconds) for each in drawn]
 
 
-def _outcome(request: GenerationRequest, pixels: np.ndarray, flagged: bool) -> GenerationResult:
-    """Judge one drawn image: pixels (height, width, 3), float in [0, 1]."""
+def _outcome(request: GenerationRequest, pixels: np.ndarray, finite: bool, flagged: bool) -> GenerationResult:
+    """Judge one drawn image: pixels (height, width, 3) uint8."""
     if flagged:
         return GenerationResult(request.id, "refused", None, REFUSED)
-    if not np.isfinite(pixels).all():
+    if not finite:
         return GenerationResult(request.id, "failed", None, NOT_FINITE)
-    image = Image.fromarray((pixels * 255).round().astype(np.uint8))
+    image = Image.fromarray(pixels)
     reason = blank_reason(image)
     return GenerationResult(request.id, "blank" if reason else "ok", image, reason)

@@ -7,13 +7,15 @@ from dataclasses import dataclass, fields
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
-from clinometer.metrics.records import OWN_TEXT, Score
+from clinometer.metrics.records import OF_THE_MODEL, OWN_TEXT, PRIOR, Score
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MEAN = "mean"
 OWN_TEXT_METRIC = OWN_TEXT
+PRIOR_METRIC = PRIOR
+METRICS_OF_THE_MODEL = OF_THE_MODEL
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from clinometer.report import wording
 from clinometer.report.inputs import ReportInput
-from clinometer.report.rows import MEAN, OWN_TEXT_METRIC, Row, Scores
+from clinometer.report.rows import MEAN, METRICS_OF_THE_MODEL, Row, Scores
 from clinometer.suites import EditingSuite, LeaningSuite
 
 
@@ -41,7 +41,7 @@ class View:
     @cached_property
     def encoders(self) -> list[str]:
         """Names of the single encoders, in stored order."""
-        rows = (row for row in self.scores if row.metric != OWN_TEXT_METRIC)
+        rows = (row for row in self.scores if row.metric not in METRICS_OF_THE_MODEL)
         return list(dict.fromkeys(row.encoder for row in rows if row.encoder != MEAN))
 
 

@@ -18,7 +18,7 @@ from clinometer.runs.store import Run
 
 def generate(run: Run, generator: Generator, progress: Progress) -> None:
     """Draw the parts that are missing, of all samples that are drawn from a prompt alone."""
-    draw_parts(run, None, lambda samples: generator.generate(_requests(samples)), progress, "drawing")
+    draw_parts(run, None, lambda samples: generator.generate(requests_of(samples)), progress, "drawing")
 
 
 def draw_parts(
@@ -56,7 +56,8 @@ def draw_parts(
     progress.finish()
 
 
-def _requests(samples: Sequence[Sample]) -> Iterator[GenerationRequest]:
+def requests_of(samples: Sequence[Sample]) -> Iterator[GenerationRequest]:
+    """What a generator is asked for samples that are drawn from a prompt alone."""
     return (GenerationRequest(id=s.id, prompt=s.prompt, seed=s.seed) for s in samples)
 
 

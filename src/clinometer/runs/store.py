@@ -109,7 +109,7 @@ class Run:
 
     @property
     def own_encoder_cards(self) -> dict[str, dict[str, Any]]:
-        """The cards of the model's own text encoders, by name; they have embedded texts alone."""
+        """The cards of the model's own text encoders and of its prior, by name."""
         return dict(self.record.get("own_encoders", {}))
 
     @cached_property
@@ -152,7 +152,8 @@ class Run:
         samples = self.samples
         failed = set(samples.id[samples.status == "failed"])
         for part in {self._part_of[identifier] for identifier in failed}:
-            for encoder in self.encoder_cards:  # first: an embedding must not outlive its image
+            for encoder in (*self.encoder_cards, *self.own_encoder_cards):
+                # first: an embedding must not outlive its image
                 self.directory.remove(f"{embeddings_name(encoder)}/part-{part:05d}.parquet")
             self.directory.remove(classifications_name(part))
             self.directory.remove(samples_name(part))
@@ -197,7 +198,7 @@ class Run:
             )
 
     def add_own_encoder(self, card: Card) -> None:
-        """Record a text encoder of the model itself; the model's card already tells two of them apart."""
+        """Record a text encoder or the prior of the model itself; the model's card already tells two of them apart."""
         if card.name not in self.own_encoder_cards:
             self._update_record(own_encoders={**self.own_encoder_cards, card.name: card_record(card)})
 

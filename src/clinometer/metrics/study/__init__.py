@@ -10,7 +10,7 @@ from clinometer.metrics.study.audit_rows import other_audit_rows
 from clinometer.metrics.study.composite_rows import internal_bias_rows, mcas_rows
 from clinometer.metrics.study.context import Settings, Study
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, TargetDesign, layout_of
-from clinometer.metrics.study.own_rows import own_text_rows
+from clinometer.metrics.study.own_rows import own_text_rows, prior_rows
 from clinometer.metrics.study.plane_rows import xmcas_group_rows, xmcas_rows
 from clinometer.metrics.study.profile_rows import profile_rows
 from clinometer.metrics.study.relabelling import pools_of
@@ -28,6 +28,7 @@ __all__ = [
     "TargetDesign",
     "mcas_study",
     "own_text_rows",
+    "prior_rows",
     "rows_when_stopped",
     "stands_of",
 ]

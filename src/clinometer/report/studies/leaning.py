@@ -16,6 +16,7 @@ from clinometer.report.sections.other_audits import other_audits
 from clinometer.report.sections.own_text import own_text
 from clinometer.report.sections.plane import plane
 from clinometer.report.sections.planted import planted
+from clinometer.report.sections.prior import prior
 from clinometer.report.sections.sensitivity import sensitivity
 from clinometer.report.sections.table import table
 from clinometer.report.sections.verdicts import verdicts
@@ -80,6 +81,7 @@ LEANING: Final = Page(
         Section("stages", "Stages", stages, "stages"),
         Section("sensitivity", "Another encoder", sensitivity, "sensitivity"),
         Section("own-text", "Own text encoder", own_text, "own_text"),
+        Section("prior", "Prior", prior, "prior"),
         Section("internal", "Amplification", internal_bias, "internal"),
         Section("plane", "Third group", plane, "plane"),
         Section("planted", "Planted truth", planted, "planted"),

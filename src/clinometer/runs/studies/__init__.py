@@ -8,9 +8,12 @@ from clinometer.runs.studies.common import Scored, Study
 from clinometer.runs.studies.editing import edit, plan_edits, require_editor, score_editing
 from clinometer.runs.studies.leaning import open_concepts, score_leaning
 from clinometer.runs.studies.own_text import embed_own_texts
+from clinometer.runs.studies.prior import draw_prior_embeddings
 
 STUDIES: Final[dict[str, Study]] = {
-    "leaning": Study(score=score_leaning, stages=(embed_own_texts,), open_concepts=open_concepts),
+    "leaning": Study(
+        score=score_leaning, stages=(embed_own_texts, draw_prior_embeddings), open_concepts=open_concepts
+    ),
     "association": Study(score=score_association),
     "editing": Study(
         score=score_editing, stages=(edit,), texts_needed=True, extend_plan=plan_edits, check=require_editor

@@ -15,13 +15,15 @@ from clinometer.metrics import (
     delta_alpha_curve,
     mcas_study,
     own_text_rows,
+    prior_rows,
     rows_when_stopped,
     stands_of,
 )
-from clinometer.runs.plan import Sample
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
 from clinometer.runs.studies.own_text import own_embeddings
+from clinometer.runs.studies.prior import prior_embeddings
+from clinometer.runs.studies.stacks import stacked_images
 from clinometer.suites import Group, LeaningSuite
 from clinometer.suites.leaning import BLANK_PROMPT
 
@@ -34,8 +36,9 @@ def score_leaning(run: Run, resamples: int) -> Scored:
     scores = mcas_study(embeddings, design, n_resamples=resamples, seed=run.record["seed"])
     if run.record.get("until") is not None:
         scores = rows_when_stopped(scores, stands_of(embeddings, design), design)
-    own = own_embeddings(run, suite)
+    own, priors = own_embeddings(run, suite), prior_embeddings(run, suite)
     scores += own_text_rows(own, design, n_resamples=resamples, seed=run.record["seed"])
+    scores += prior_rows(priors, design, n_resamples=resamples, seed=run.record["seed"])
     table = scores_table(scores)
     return Scored(table, _curves(table))
 
@@ -73,22 +76,12 @@ def encoder_embeddings(
     if keep is not None:
         vectors = {sample.id: vectors[sample.id] for sample in run.plan if sample.id in vectors and sample.seed in keep}
     first = next(iter((vectors or texts).values()), np.zeros(1, np.float32))
-    width = first.shape[0]
-
-    def stack(samples: Sequence[Sample]) -> np.ndarray:
-        rows = [vectors[sample.id] for sample in samples if sample.id in vectors]
-        return np.stack(rows) if rows else np.zeros((0, width), np.float32)
-
-    by_concept = _grouped(run.plan, lambda sample: sample.concept)
-    by_prompt = _grouped(run.plan, lambda sample: (sample.group, sample.prompt))
+    target_images, group_images = stacked_images(run.plan, suite, vectors, width=first.shape[0])
     return EncoderEmbeddings(
         encoder=encoder,
-        target_images=tuple(stack(by_concept.get(target.name, [])) for target in suite.targets),
+        target_images=target_images,
         target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]) if texts else None,
-        group_images={
-            name: tuple(stack(by_prompt.get((name, p.prompt), [])) for p in group.prompts)
-            for name, group in suite.groups.items()
-        },
+        group_images=group_images,
         group_words=_by_group(suite, texts, lambda group: group.words),
         group_texts=_by_group(suite, texts, lambda group: [p.prompt for p in group.prompts]),
         blank_text=_unless_zero(texts.get(BLANK_PROMPT)),
@@ -107,13 +100,6 @@ def _by_group(
     if not texts:
         return None
     return {name: np.stack([texts[text] for text in chosen(group)]) for name, group in suite.groups.items()}
-
-
-def _grouped(plan: Sequence[Sample], key: object) -> Mapping[object, list[Sample]]:
-    grouped: dict[object, list[Sample]] = {}
-    for sample in plan:
-        grouped.setdefault(key(sample), []).append(sample)  # type: ignore[operator]
-    return grouped
 
 
 def _curves(scores: pd.DataFrame) -> pd.DataFrame:
