@@ -15,7 +15,9 @@ from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models import GenerationRequest
 from clinometer.models.capabilities import capabilities_of
 from clinometer.models.diffusers_pipeline import load
+from clinometer.models.diffusers_prior import prior_of
 from clinometer.models.diffusion_classifier import DiffusionClassifier
+from clinometer.models.own_text import own_text_encoders
 from clinometer.models.protocols import EditRequest
 from tests.builders import tiny_stable_diffusion
 from tests.docs.pages import page, table_rows
@@ -122,9 +124,12 @@ def test_the_table_of_families_is_what_they_can_do(families):
     for name, row in told.items():
         generator = load(str(families(name)))
         able = capabilities_of(generator)
-        encoders = ", ".join(f"`{each}`" for each in able.text_encoders)
+        encoders, own_text = (", ".join(f"`{each}`" for each in named) for named in (able.text_encoders, able.own_text))
         yes_or_no = ["yes" if each else "no" for each in (able.edit, able.classify, able.prior)]
-        assert row == [f"`{type(generator.pipeline).__name__}`", *yes_or_no[:2], encoders, yes_or_no[2]], name
+        kind = f"`{type(generator.pipeline).__name__}`"
+        assert row == [kind, *yes_or_no[:2], encoders, own_text, yes_or_no[2]], name
+        assert [each.card.name for each in own_text_encoders(generator)] == list(able.own_text), name
+        assert (prior_of(generator) is not None) == able.prior, name
 
 
 def test_the_same_noise_for_every_precision(families):

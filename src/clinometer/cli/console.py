@@ -194,6 +194,7 @@ def _abilities(described: Description) -> Iterator[tuple[str, str]]:
     yield "edits images", _YES_NO[able.edit]
     yield "classifies images", _YES_NO[able.classify]
     yield "text encoders", ", ".join(able.text_encoders) or "none to be seen"
+    yield "own text", ", ".join(able.own_text) or "none that is read"
     yield "prior", _YES_NO[able.prior]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clinometer.errors import ModelError
+from clinometer.models.own_text import OWN, own_text_components
 
 
 @dataclass(frozen=True)
@@ -17,12 +18,14 @@ class Capabilities:
     edit : it changes images towards a prompt; needed by suites of study editing.
     classify : it gives access to its denoising errors; needed by suites of study classification.
     text_encoders : the classes of the text encoders that guide it, in the order of its components.
+    own_text : the names under which suites of study leaning read those of them that come with a tokenizer.
     prior : it draws in two stages, first an image embedding from the text, then the image from that.
     """
 
     edit: bool
     classify: bool
     text_encoders: tuple[str, ...]
+    own_text: tuple[str, ...]
     prior: bool
 
 
@@ -38,6 +41,7 @@ def capabilities_of(generator: Any) -> Capabilities:
         edit=_gives(generator, "editor"),
         classify=_gives(generator, "denoiser"),
         text_encoders=tuple(type(each).__name__ for each in encoders),
+        own_text=tuple(f"{OWN}{name}" for name in own_text_components(generator)),
         prior=any(name.split("_")[0] == "prior" for name in components),
     )
 

@@ -59,11 +59,16 @@ class OwnTextEncoder:
 
 def own_text_encoders(generator: Any) -> Iterator[OwnTextEncoder]:
     """The text encoders of a loaded generator that come with their tokenizers; none where it shows no pipeline."""
-    pipeline = getattr(generator, "pipeline", None)
-    components = dict(getattr(pipeline, "components", {}))
+    for name in own_text_components(generator):
+        yield OwnTextEncoder(generator.pipeline, name, generator.card)
+
+
+def own_text_components(generator: Any) -> Iterator[str]:
+    """Their components' names, with nothing embedded: ``text_encoder``, ``text_encoder_2``, ``prior_text_encoder``."""
+    components = dict(getattr(getattr(generator, "pipeline", None), "components", {}))
     for name, module in components.items():
         if "text_encoder" in name and module is not None and components.get(tokenizer_of(name)) is not None:
-            yield OwnTextEncoder(pipeline, name, generator.card)
+            yield name
 
 
 def tokenizer_of(component: str) -> str:
