@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import isfinite
 
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude
 from clinometer.metrics.mcas import MODALITIES, components
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Settings, Study
@@ -16,17 +16,12 @@ from clinometer.metrics.study.design import Design, EncoderEmbeddings, Layout, l
 from clinometer.metrics.study.estimates import Replicates
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.views import replicates_of
-from clinometer.metrics.verdict import LEVEL, NOT_MEASURED
 from clinometer.stats.bootstrap import percentile_interval
-from clinometer.stats.equivalence import equivalence_p_value, images_to_decide, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 
-METRIC = "comparison"
 COMPONENTS = ("ii", "itp", "ita", "mcas")
 """TT rests on no image: it is the same in both."""
 
-UNDECIDED = "undecided"
-ALIKE = "shown to lean alike within margin"
 TEST = "{} bootstrap of the difference, two-sided"
 
 
@@ -127,7 +122,9 @@ def _family(
         )
         for t, target in enumerate(design.targets)
     ]  # fmt: skip
-    return _judged(design, rows) if (component, encoder) == ("mcas", "mean") else rows
+    if (component, encoder) != ("mcas", "mean"):
+        return rows
+    return judge_differences(rows, a=design.a, b=design.b, margin=design.margin)
 
 
 def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool, confidence: float) -> Score:
@@ -152,8 +149,7 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
         test=_test(paired) if isfinite(p) else "", n_splits=len(images), family=f"{METRIC}: magnitude",
         n_target=int(known.sum()), reason=_reason(float(value), p),
     )  # fmt: skip
-    decided = isfinite(row.q) and row.q <= LEVEL and not row.low <= 0 <= row.high
-    return replace(row, verdict=f"the {'second' if row.value > 0 else 'first'} leans more" if decided else UNDECIDED)
+    return judge_magnitude(row)
 
 
 def bootstrap_p_value(replicates: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -171,29 +167,3 @@ def _reason(value: float, p: float) -> str:
     if not isfinite(value):
         return "one of the runs has no such number: no image, or an encoder that reads no text"
     return "" if isfinite(p) else "no interval: a prompt has one image"
-
-
-def _judged(design: Design, rows: Sequence[Score]) -> list[Score]:
-    """Give the rows of one family their equivalence tests, verdicts and the images that would decide."""
-    errors = [standard_error_of(row.low, row.high) for row in rows]
-    p = np.full(len(rows), np.nan)
-    if design.margin is not None:
-        p = np.array([equivalence_p_value(row.value, e, design.margin) for row, e in zip(rows, errors, strict=True)])
-    judged = []
-    for row, error, p_alike, q_alike in zip(rows, errors, p, benjamini_hochberg(p), strict=True):
-        words = _words(design, row, float(q_alike))
-        needed = images_to_decide(row.n_target, row.value, error, design.margin) if words == UNDECIDED else 0
-        judged.append(
-            replace(row, verdict=words, p_equivalence=float(p_alike), q_equivalence=float(q_alike), n_decide=needed)
-        )
-    return judged
-
-
-def _words(design: Design, row: Score, q_alike: float) -> str:
-    if not isfinite(row.q):
-        return NOT_MEASURED
-    if q_alike <= LEVEL:
-        return ALIKE
-    if row.q > LEVEL or row.low <= 0 <= row.high:
-        return UNDECIDED
-    return f"the second leans more to {design.a if row.value > 0 else design.b}"

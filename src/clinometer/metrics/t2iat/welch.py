@@ -85,7 +85,28 @@ def bilinear_mean(cosines_a: np.ndarray, cosines_b: np.ndarray, what: Sequence[s
             if not n
         ]
         return Estimate(reason=f"no {' and no '.join(missing)}")
-    samples = (cosines_a.mean(axis=1) - cosines_b.mean(axis=1), cosines_a.mean(axis=0), cosines_b.mean(axis=0))
+    return _sum_of_parts(_independent_samples(cosines_a, cosines_b), what)
+
+
+def paired_bilinear_difference(
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], what: Sequence[str]
+) -> Estimate:
+    """:func:`bilinear_mean` of ``second`` minus that of ``first``, each a pair of cosines, items of one place paired.
+
+    The three samples are of differences between partners, so what both have in common is in none of them.
+    """
+    if not all(cosines.size for cosines in (*first, *second)):
+        return bilinear_mean(*second, what) + (-bilinear_mean(*first, what))
+    pairs = zip(_independent_samples(*first), _independent_samples(*second), strict=True)
+    return _sum_of_parts([of_second - of_first for of_first, of_second in pairs], what)
+
+
+def _independent_samples(cosines_a: np.ndarray, cosines_b: np.ndarray) -> list[np.ndarray]:
+    """Of the rows, the A columns and the B columns: values whose means' errors add up to that of the whole."""
+    return [cosines_a.mean(axis=1) - cosines_b.mean(axis=1), cosines_a.mean(axis=0), cosines_b.mean(axis=0)]
+
+
+def _sum_of_parts(samples: Sequence[np.ndarray], what: Sequence[str]) -> Estimate:
     parts = [mean_part(values) for values in samples]
     single = [name for name, (_, freedom) in zip(what, parts, strict=True) if not freedom]
     reason = f"interval: one of {' and one of '.join(single)} only" if single else ""

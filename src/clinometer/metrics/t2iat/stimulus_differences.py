@@ -1,0 +1,133 @@
+"""Associations of single stimuli in two runs: their differences, and which run's are larger over all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite, nan
+from typing import Any
+
+import numpy as np
+
+from clinometer.metrics.differences import METRIC
+from clinometer.metrics.families import corrected
+from clinometer.metrics.records import Score, storable
+from clinometer.metrics.t2iat.design import AssociationDesign
+from clinometer.metrics.t2iat.stimuli import StimulusCosines
+from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean, mean_part, paired_bilinear_difference
+from clinometer.stats.sign_flips import sign_flip_test
+
+PAIRED_TEST = "t of the difference between images of one noise, two-sided"
+UNPAIRED_TEST = "Welch t of the difference between the runs' images, two-sided"
+
+
+def stimulus_difference_rows(
+    first: Mapping[str, StimulusCosines],
+    second: Mapping[str, StimulusCosines],
+    design: AssociationDesign,
+    encoder: str,
+    *,
+    paired: bool,
+) -> list[Score]:
+    """ΔAsc of every stimulus with its t interval over images, p and q over the suite's stimuli.
+
+    ::
+
+        ΔAsc = Asc(second) − Asc(first)                 positive: the second leans more to attribute a
+        se²  = var over neutral images + var over images with a + var over images with b     (of pairs, or of both runs)
+    """
+    rows = [
+        _row(first[name], second[name], design, paired, concept=name, category=concept, encoder=encoder)
+        for concept, stimuli in design.concepts.items()
+        for name in stimuli
+    ]
+    return corrected(rows, f"{METRIC}: associations of the suite's stimuli")
+
+
+def _row(
+    first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool, **about: Any
+) -> Score:
+    found = difference_estimate(first, second, design, paired=paired)
+    (low, high), p = _interval_and_p(found)
+    return Score(
+        metric=METRIC,
+        component="association",
+        value=found.value,
+        low=low,
+        high=high,
+        p=p,
+        p_error=0.0 if isfinite(p) else nan,
+        test=(PAIRED_TEST if paired else UNPAIRED_TEST) if isfinite(p) else "",
+        n_target=min(each.image_a.shape[0] for each in (first, second)),
+        n_a=min(each.image_a.shape[1] for each in (first, second)),
+        n_b=min(each.image_b.shape[1] for each in (first, second)),
+        reason=found.reason,
+        **about,
+    )
+
+
+def difference_estimate(
+    first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, *, paired: bool,
+    signs: tuple[float, float] = (1.0, 1.0),
+) -> Estimate:  # fmt: skip
+    """``signs[1]·Asc(second) − signs[0]·Asc(first)`` with its error over images; no value where a kind is missing."""
+    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
+    cosines = [(sign * run.image_a, sign * run.image_b) for run, sign in zip((first, second), signs, strict=True)]
+    if paired:
+        return paired_bilinear_difference(cosines[0], cosines[1], what)
+    return bilinear_mean(*cosines[1], what) + (-bilinear_mean(*cosines[0], what))
+
+
+def _interval_and_p(found: Estimate) -> tuple[tuple[float, float], float]:
+    """The t interval and p; of runs that are the same to the last bit, no width and p = 1."""
+    if found.value == 0 and found.standard_error == 0:
+        return (0.0, 0.0), 1.0
+    return found.interval(), found.p_value()
+
+
+def magnitude_of_stimuli(
+    first: Mapping[str, StimulusCosines],
+    second: Mapping[str, StimulusCosines],
+    design: AssociationDesign,
+    rng: np.random.Generator,
+    *,
+    paired: bool,
+    test: str,
+) -> Score:
+    """``mean |Asc(second)| − mean |Asc(first)|`` over the stimuli that both runs measure.
+
+    p flips the sign of each stimulus's difference: a stimulus whose runs change places. ``low, high`` are over images,
+    the signs of the estimates held; ``stimulus_low, stimulus_high`` are the t interval over stimuli.
+    """
+    names = [name for stimuli in design.concepts.values() for name in stimuli]
+    held = [name for name in names if len(first[name].associations) and len(second[name].associations)]
+    about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(held)}
+    if not held:
+        return Score(reason="no stimulus is measured in both runs", **about)
+    estimates = [_aligned(first[name], second[name], design, paired) for name in held]
+    values = np.array([each.value for each in estimates])
+    found = sign_flip_test(values, rng=rng)
+    low, high = _interval_and_p(_mean_of(estimates))[0]
+    variance, freedom = mean_part(values)
+    stimulus_low, stimulus_high = _interval_and_p(Estimate(float(values.mean()), (variance,), (freedom,)))[0]
+    p = float(found.p_value[0])
+    return Score(
+        value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
+        p=p, q=p, p_holm=p, p_exact=found.exact, p_error=float(found.standard_error[0]), test=test,
+        n_splits=storable(found.n_splits), p_method=found.method, p_low=float(found.p_low[0]),
+        p_high=float(found.p_high[0]), family=f"{METRIC}: magnitude",
+        reason="" if isfinite(stimulus_low) else "interval over stimuli: there is one only", **about,
+    )  # fmt: skip
+
+
+def _aligned(first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool) -> Estimate:
+    """``|Asc(second)| − |Asc(first)|`` of one stimulus."""
+    signs = float(np.sign(first.associations.mean())), float(np.sign(second.associations.mean()))
+    return difference_estimate(first, second, design, paired=paired, signs=signs)
+
+
+def _mean_of(estimates: list[Estimate]) -> Estimate:
+    """The mean of independent estimates."""
+    n = len(estimates)
+    variances = tuple(v / n**2 for each in estimates for v in each.variances)
+    freedoms = tuple(f for each in estimates for f in each.freedoms)
+    return Estimate(sum(each.value for each in estimates) / n, variances, freedoms)
