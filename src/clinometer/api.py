@@ -17,6 +17,7 @@ from clinometer.models.portraits import PortraitSource, choose_portraits, read_p
 from clinometer.report.comparison import write_comparison
 from clinometer.runs import Directory, Progress, Silence, create_run, encode, generate, score, store
 from clinometer.runs.association_tests import Settings, association_tests
+from clinometer.runs.batches import settle_batch_size
 from clinometer.runs.budget import require_budget
 from clinometer.runs.classify import classify_files, image_files
 from clinometer.runs.comparison import Comparison, first_against_rest
@@ -103,7 +104,8 @@ def audit(
     images : images drawn for each target, instead of the suite's number.
     seed : every image's noise follows from it.
     steps, guidance_scale : sampler settings, instead of the model's own.
-    batch_size, device, dtype : how to compute; batch size and device do not enter an image's noise.
+    batch_size, device, dtype : how to compute; batch size and device do not enter an image's noise. Without a batch
+        size the largest is looked for that memory holds; a run that is continued keeps its own.
     text_targets : what stands for a target in text: its ``"prompt"`` or its ``"keyword"``.
     model_options : what else the model's adapter takes, such as ``{"lora": …}``; see ``clinometer.models``.
     budget : what drawing may cost in all, for a model with a price; it is checked before the first request.
@@ -130,6 +132,8 @@ def audit(
         rounds = rounds_of(asked, until, images)
         asked = rounds.suite
     generator = _generator(model, steps, guidance_scale, batch_size, device, dtype, model_options)
+    out = out or _default_out(generator, asked)
+    settle_batch_size(out, generator, asked, progress)
     part_size = max(generator.batch_size, SMALLEST_PART)
     questions, source = (asked if rounds is None else rounds).questions(), None
     if portraits is not None:
@@ -143,7 +147,6 @@ def audit(
         study.check(generator, asked)
     if study.extend_plan is not None:
         plan = study.extend_plan(asked, plan, part_size)
-    out = out or _default_out(generator, asked)
     return _execute(
         out, asked, generator, plan, encoder, seed, "generated", device, progress, retry_failed, budget, rounds
     )  # fmt: skip
@@ -408,7 +411,9 @@ def _execute(
         progress.note(REFERENCE_ENCODER_NOTE)
     with Directory(out).locked():
         until = None if rounds is None else rounds.record
-        record = store.new_record(suite, generator.card, seed=seed, origin=origin, until=until)
+        record = store.new_record(
+            suite, generator.card, seed=seed, origin=origin, until=until, batch_size=generator.batch_size
+        )
         run = create_run(out, record, plan)
         if retry_failed:
             progress.note(f"{run.forget_failures()} failed images are drawn anew")

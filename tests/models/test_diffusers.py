@@ -11,7 +11,7 @@ import pytest
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models import GenerationRequest, load_generator
-from clinometer.models.diffusers_pipeline import default_batch_size, load
+from clinometer.models.diffusers_pipeline import load
 from tests.builders import tiny_stable_diffusion
 
 PROMPTS = ["an image of a firefighter", "a man", "an image of a firefighter", "a woman", "a nurse"]
@@ -320,13 +320,6 @@ def test_any_other_pipeline_gets_prompts_and_generators(stable_diffusion, monkey
     generator = load(str(stable_diffusion), steps=3, batch_size=2)
     monkeypatch.undo()
     assert furthest(draw(generator), draw(load(str(stable_diffusion), steps=3, batch_size=2))) <= 1
-
-
-def test_batches_fit_the_pixels():
-    assert default_batch_size("cpu", (64, 64)) == 32
-    assert default_batch_size("cpu", (512, 512)) == 1
-    assert default_batch_size("cuda", (512, 512)) == 8
-    assert default_batch_size("cuda", None) == 2
 
 
 def test_it_is_loaded_by_its_directory(stable_diffusion):

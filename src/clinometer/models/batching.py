@@ -15,7 +15,7 @@ MOST_IMAGES = 256
 """Images a call, at most: even small ones go no faster beyond, and a run that is killed loses a batch."""
 
 MOST_PIXELS = 2**24
-"""Pixels a call, at most: a VAE holds 128 values a pixel in its last layers, and some CUDA kernels count with 32 bits."""
+"""Pixels a call, at most: a VAE's last layers hold 128 values a pixel, and some CUDA kernels count in 32 bits."""
 
 
 @dataclass(frozen=True)

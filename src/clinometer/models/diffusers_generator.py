@@ -172,7 +172,7 @@ class DiffusersGenerator:
         """Judge each image of a call's output; ``started`` is when the call began."""
         seconds = (perf_counter() - started) / len(batch)
         flags = getattr(output, "nsfw_content_detected", None) or [False] * len(batch)
-        values = torch.from_numpy(output.images)  # torch takes all cores; the device waits for this
+        values = torch.from_numpy(np.asarray(output.images))  # torch takes all cores; the device waits for this
         finite = values.isfinite().flatten(1).all(dim=1).tolist()
         pixels = (values * 255).round().to(torch.uint8).numpy()
         drawn = zip(batch, pixels, finite, flags, strict=True)

@@ -13,6 +13,7 @@ import diffusers
 from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
 from clinometer.models import diffusers_placement as placement
+from clinometer.models.batching import batch_bounds
 from clinometer.models.conditioning import Conditioning
 from clinometer.models.diffusers_generator import DiffusersGenerator
 from clinometer.models.diffusers_loading import (
@@ -90,8 +91,8 @@ def load(
     lora : a low-rank adaptation to merge: a safetensors file, a directory or a hub id.
     lora_scale : how strongly.
     safety_checker : keep, or off: what the pipeline's own checker flags is refused, or nothing is.
-    batch_size : images a call; None chooses by device and size. It changes an image by floating-point noise
-        at most.
+    batch_size : images a call; None leaves it to `DiffusersGenerator.fit_batch_size`. It changes an image by
+        floating-point noise at most.
     device : auto, cpu, cuda, cuda:N, mps.
     device_map : how accelerate shares a pipeline out over devices, such as balanced.
     offload : model or sequential: parts wait in the CPU's memory, and come to the device when they are needed.
@@ -156,7 +157,7 @@ def load(
         conditioning=Conditioning(
             pipeline, size=settings.size, guided=settings.guided, negative_prompt=negative_prompt
         ),
-        batch_size=batch_size or default_batch_size(chosen_device.type, settings.size),
+        batch_size=batch_size or batch_bounds(chosen_device.type, settings.size, compiled=compile),
     )
 
 
@@ -170,13 +171,6 @@ def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
     defaults = {"name": "reference", "steps": made_for["steps"], "guidance_scale": made_for["guidance"]}
     given = {key: value for key, value in options.items() if value is not None}
     return load(str(reference.pipeline_path()), **(defaults | given))
-
-
-def default_batch_size(device: str, size: tuple[int, int] | None) -> int:
-    """Choose how many images a call draws: as many pixels as a common device holds, at most 64 images."""
-    height, width = size or (1024, 1024)
-    budget = 8 * 512 * 512 if device == "cuda" else 2 * 256 * 256
-    return max(1, min(64, budget // (height * width)))
 
 
 def _require_known(key: str, value: str, known: tuple[str, ...]) -> None:

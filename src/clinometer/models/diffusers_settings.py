@@ -29,6 +29,10 @@ TRUE_GUIDANCE = "true_cfg_scale"
 EMPTY_NEGATIVE = " "
 """What the authors of those models give for none."""
 
+STEP_NAMES = tuple(name for key in ("steps", "prior_steps") for name in CALL_NAMES[key])
+TRIAL_STEPS = 2
+"""Of a call whose images are thrown away: memory does not grow with the steps, and some samplers need two."""
+
 FIXED = {"use_resolution_binning": False, "clean_caption": False}
 """What would else draw another size than was asked for, or depend on which further packages are installed."""
 
@@ -81,6 +85,11 @@ def call_settings(pipeline: Any, **asked: float | None) -> CallSettings:
     _check(pipeline, recorded)
     fixed = {name: value for name, value in FIXED.items() if name in parameters}
     return CallSettings(recorded | fixed, call | fixed)
+
+
+def trial_call(call: dict[str, Any]) -> dict[str, Any]:
+    """The same call with few steps: as much memory, and an image that is good for nothing."""
+    return call | {name: min(call[name], TRIAL_STEPS) for name in STEP_NAMES if name in call}
 
 
 def negative_prompt_of(settings: CallSettings, asked: str | None) -> str | None:

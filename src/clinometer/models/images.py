@@ -65,10 +65,16 @@ def decode_image(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> Decod
     return DecodedImage("blank" if reason else "ok", image, reason, tuple(conversions))
 
 
+def decode_own_png(data: bytes) -> Image.Image:
+    """Decode a PNG that `encode_png` wrote into RGB, without the checks that a file from elsewhere needs."""
+    image: Image.Image = Image.open(io.BytesIO(data), formats=["PNG"])
+    image.load()
+    return image if image.mode == "RGB" else _to_rgb(image, [])
+
+
 def blank_reason(image: Image.Image) -> str | None:
     """Say that an image shows one colour only, within `BLANK_TOLERANCE`; None for any other image."""
-    pixels = np.asarray(image.convert("RGB"))
-    low, high = pixels.min(axis=(0, 1)), pixels.max(axis=(0, 1))
+    low, high = np.asarray(image.convert("RGB").getextrema()).T
     if (high - low > BLANK_TOLERANCE).any():
         return None
     return f"every pixel has one colour, rgb({', '.join(map(str, low))})"

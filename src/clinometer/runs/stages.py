@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from clinometer.errors import ModelError
-from clinometer.models.images import decode_image, encode_png, sha256
+from clinometer.errors import ModelError, RunCorruptError
+from clinometer.models.images import decode_own_png, encode_png, sha256
 from clinometer.models.protocols import Encoder, GenerationRequest, GenerationResult, Generator
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
-from clinometer.runs.store import Run
+from clinometer.runs.store import Run, samples_name
+
+WORKERS = min(8, os.cpu_count() or 1)
+"""Threads that compress images, or decode them, while the model is at work."""
 
 
 def generate(run: Run, generator: Generator, progress: Progress) -> None:
     """Draw the parts that are missing, of all samples that are drawn from a prompt alone."""
-    draw_parts(run, None, lambda samples: generator.generate(requests_of(samples)), progress, "drawing")
+
+    def draw(samples: Sequence[Sample]) -> Iterator[GenerationResult]:
+        held = generator.batch_size
+        yield from generator.generate(requests_of(samples))
+        if generator.batch_size < held:
+            run.record_batch_size(generator.batch_size)
+            progress.note(f"memory ran out: batches of {generator.batch_size} from here on; nothing is lost")
+
+    draw_parts(run, None, draw, progress, "drawing")
 
 
 def draw_parts(
@@ -31,7 +46,8 @@ def draw_parts(
     """Make the missing parts that hold samples of a role; without one, those of samples made from no other.
 
     Batches never cross a part, so a run that was stopped draws the remaining parts exactly as it would have.
-    Compressing and writing a part happens beside the drawing of the next.
+    Images are compressed as they come and a part is written beside the drawing of the next. No more than two parts are
+    held: a disk that is slower than the model slows it down.
     """
     parts = {
         part: samples
@@ -41,19 +57,33 @@ def draw_parts(
     missing = [part for part in parts if not run.has_samples(part)]
     total = sum(map(len, parts.values()))
     progress.start(title, total, total - sum(len(parts[part]) for part in missing))
-    with ThreadPoolExecutor(max_workers=1) as writer:
-        written = None
+    with ThreadPoolExecutor(WORKERS) as compressors, _one_behind() as write:
         for part in missing:
             results = []
             for result in draw(parts[part]):
-                results.append(result)
+                results.append(compressors.submit(_compressed, result))
                 progress.advance(1)
-            if written is not None:
-                written.result()  # a full disk ends the run here, with every earlier part whole
-            written = writer.submit(_write_part, run, part, parts[part], results)
-        if written is not None:
-            written.result()
+            write(_write_part, run, part, parts[part], results)
     progress.finish()
+
+
+@contextmanager
+def _one_behind() -> Iterator[Callable[..., None]]:
+    """A thread that does one thing at a time while its caller goes on.
+
+    The caller waits for the thing before, and meets its error: a full disk ends the run with every earlier part whole.
+    """
+    pending: list[Future[Any]] = []
+    with ThreadPoolExecutor(max_workers=1) as thread:
+
+        def submit(task: Callable[..., object], *arguments: Any) -> None:
+            while pending:
+                pending.pop().result()
+            pending.append(thread.submit(task, *arguments))
+
+        yield submit
+        while pending:
+            pending.pop().result()
 
 
 def requests_of(samples: Sequence[Sample]) -> Iterator[GenerationRequest]:
@@ -61,16 +91,29 @@ def requests_of(samples: Sequence[Sample]) -> Iterator[GenerationRequest]:
     return (GenerationRequest(id=s.id, prompt=s.prompt, seed=s.seed) for s in samples)
 
 
-def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequence[GenerationResult]) -> None:
-    by_id = {result.id: result for result in results}
+@dataclass(frozen=True)
+class _Stored:
+    """A result with its image as it is stored."""
+
+    result: GenerationResult
+    content: bytes | None
+
+
+def _compressed(result: GenerationResult) -> _Stored:
+    content = encode_png(result.image) if result.image is not None else None
+    return _Stored(replace(result, image=None), content)
+
+
+def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]]) -> None:
+    by_id = {stored.result.id: stored for stored in (each.result() for each in results)}
     lost = [sample.id for sample in samples if sample.id not in by_id]
     if lost:
         raise ModelError(f"the generator gave no result for {len(lost)} of {len(samples)} requests, first {lost[0]}")
     run.write_samples(part, [_row(sample, by_id[sample.id]) for sample in samples])
 
 
-def _row(sample: Sample, result: GenerationResult) -> dict[str, Any]:
-    content = encode_png(result.image) if result.image is not None else None
+def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
+    result, content = stored.result, stored.content
     return {
         "id": sample.id,
         "prompt": sample.prompt,
@@ -90,30 +133,55 @@ def _row(sample: Sample, result: GenerationResult) -> dict[str, Any]:
 
 
 def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
-    """Embed the texts of the suite and the images that this encoder has not seen."""
+    """Embed the texts of the suite and the images that this encoder has not seen.
+
+    While a part is embedded, the next one's images are decoded, resized and normalised, and the last one's vectors are
+    written.
+    """
     run.add_encoder(encoder.card)
     name = encoder.card.name
     _encode_texts(run, encoder)
+    prepare, embed = _halves(encoder)
     parts = run.parts
     missing = [part for part in parts if not run.has_embeddings(name, part)]
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
     progress.start(f"encoding with {name}", len(run.plan), done)
-    with ThreadPoolExecutor(max_workers=1) as reader:
-        upcoming = [reader.submit(_read_images, run, part) for part in missing[:1]]
+    with ThreadPoolExecutor(WORKERS) as decoders, ThreadPoolExecutor(1) as reader, _one_behind() as write:
+        ahead = deque(reader.submit(_read_images, run, part, prepare, decoders) for part in missing[:1])
         for index, part in enumerate(missing):
-            ids, images = upcoming.pop().result()
-            if index + 1 < len(missing):  # decode the next part's images while this one's are embedded
-                upcoming.append(reader.submit(_read_images, run, missing[index + 1]))
-            vectors = encoder.encode_images(images) if images else np.zeros((0, 1), np.float32)
-            run.write_embeddings(name, part, ids, require_finite(vectors, name, ids))
+            ids, images = ahead.popleft().result()
+            if index + 1 < len(missing):
+                ahead.append(reader.submit(_read_images, run, missing[index + 1], prepare, decoders))
+            vectors = embed(images) if images else np.zeros((0, 1), np.float32)
+            write(run.write_embeddings, name, part, ids, require_finite(vectors, name, ids))
             progress.advance(len(parts[part]))
     progress.finish()
 
 
-def _read_images(run: Run, part: int) -> tuple[list[str], list[Any]]:
-    """The images of a part that are there: ids and decoded pictures."""
+def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], np.ndarray]]:
+    """What an encoder does to images before its model, and with it; one that does not tell them apart does all last."""
+    if hasattr(encoder, "encode_prepared"):
+        return encoder.prepare_images, encoder.encode_prepared
+    return list, encoder.encode_images
+
+
+def _read_images(
+    run: Run, part: int, prepare: Callable[[list[Any]], list[Any]], decoders: Executor
+) -> tuple[list[str], list[Any]]:
+    """The images of a part that are there: ids and what an encoder's model takes of each."""
     rows = [row for row in run.read_samples(part) if row["status"] == "ok"]
-    return [row["id"] for row in rows], [decode_image(row["image"]["bytes"]).image for row in rows]
+
+    def prepared(row: dict[str, Any]) -> Any:
+        try:
+            image = decode_own_png(row["image"]["bytes"])
+        except (OSError, SyntaxError, ValueError) as error:
+            raise RunCorruptError(
+                f"{run.directory.path(samples_name(part))}: image {row['id']} is damaged ({error}). Delete the file "
+                "and give the same command again: only this part is done anew"
+            ) from error
+        return prepare([image])[0]
+
+    return [row["id"] for row in rows], list(decoders.map(prepared, rows))
 
 
 def _encode_texts(run: Run, encoder: Encoder) -> None:

@@ -264,6 +264,10 @@ class Run:
 
     # --- record ------------------------------------------------------------------------------------------------
 
+    def record_batch_size(self, batch_size: int) -> None:
+        """Record how many images the model draws at once from now on."""
+        self._update_record(batch_size=batch_size)
+
     def _update_record(self, **changes: Any) -> None:
         record = self.record | changes
         self.directory.write_json("run.json", record)
@@ -337,15 +341,25 @@ def card_record(card: Card) -> dict[str, Any]:
 
 
 def new_record(
-    suite: Suite, card: Card, *, seed: int, origin: str, until: Mapping[str, Any] | None = None
+    suite: Suite,
+    card: Card,
+    *,
+    seed: int,
+    origin: str,
+    until: Mapping[str, Any] | None = None,
+    batch_size: int | None = None,
 ) -> dict[str, Any]:
-    """The contents of a new run's run.json. ``until`` is the rule by which concepts stop, where one does."""
+    """The contents of a new run's run.json.
+
+    ``until`` is the rule by which concepts stop, where one does; ``batch_size`` how many images a call draws.
+    """
     return {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat("T", "seconds"),
         "origin": origin,
         "seed": seed,
         "until": None if until is None else dict(until),
+        "batch_size": batch_size,
         "suite": suite.model_dump(),
         "suite_fingerprint": suite.fingerprint,
         "model": card_record(card),
