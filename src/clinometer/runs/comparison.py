@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from clinometer.errors import RunMismatchError
-from clinometer.metrics.study.comparison import compare_leanings
 from clinometer.runs.score import RESAMPLES
 from clinometer.runs.store import Run
-from clinometer.runs.studies.common import scores_table, suite_of
-from clinometer.runs.studies.leaning import encoder_embeddings, study_design
-from clinometer.suites import LeaningSuite
+from clinometer.runs.studies import STUDIES
+from clinometer.runs.studies.common import scores_table
 
 
 @dataclass(frozen=True)
@@ -50,17 +48,13 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
         Another suite, study or encoder; the message names what differs.
     """
     encoders = _comparable(first, second)
-    suite = suite_of(first, LeaningSuite)
     seeds = [Counter(sample.seed for sample in run.plan) for run in (first, second)]
     paired = seeds[0] == seeds[1] and max(seeds[0].values()) == 1 and {_origin(first), _origin(second)} == {"generated"}
     drawn = [_drawn_seeds(run) for run in (first, second)]
     keep = drawn[0] & drawn[1] if paired else None
-    of_first, of_second = (
-        [encoder_embeddings(run, suite, encoder, keep) for encoder in encoders] for run in (first, second)
-    )
-    rows = compare_leanings(
-        of_first, of_second, study_design(suite), paired=paired, n_resamples=resamples, seed=first.record["seed"]
-    )
+    compare = STUDIES[first.suite.study].compare
+    assert compare is not None  # _comparable refuses the others
+    rows = compare((first, second), encoders, keep, resamples)
     return Comparison(
         first=first,
         second=second,
@@ -86,9 +80,11 @@ def _comparable(first: Run, second: Run) -> list[str]:
     if first.url == second.url:
         raise RunMismatchError(f"{first.url}: it cannot be compared with itself; name two runs")
     for run in (first, second):
-        if not isinstance(run.suite, LeaningSuite):
+        if STUDIES[run.suite.study].compare is None:
+            can = " and ".join(repr(name) for name, study in STUDIES.items() if study.compare is not None)
             raise RunMismatchError(
-                f"{run.url}: a run of study {run.suite.study!r}; runs of study 'leaning' can be compared"
+                f"{run.url}: a run of study {run.suite.study!r}; runs of studies {can} can be compared. Read "
+                "the reports of such runs beside each other: clinometer report RUN"
             )
         if run.record.get("until") is not None:
             raise RunMismatchError(
@@ -119,8 +115,7 @@ def _comparable(first: Run, second: Run) -> list[str]:
 
 def _question(run: Run) -> object:
     """What a run was asked, whatever the number of images."""
-    suite = suite_of(run, LeaningSuite)
-    return suite.model_dump(exclude={"images", "name", "title", "description", "source"})
+    return run.suite.model_dump(exclude={"images", "name", "title", "description", "source"})
 
 
 def first_against_rest(runs: Sequence[Run], *, resamples: int = RESAMPLES) -> list[Comparison]:

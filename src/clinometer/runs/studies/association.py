@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
 
-from clinometer.metrics import AssociationDesign, AssociationEmbeddings, Density, DesignedTest, association_study
+from clinometer.metrics import (
+    AssociationDesign,
+    AssociationEmbeddings,
+    Density,
+    DesignedTest,
+    Score,
+    association_study,
+)
+from clinometer.metrics.t2iat.comparison import compare_associations
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
 from clinometer.suites import AssociationSuite
@@ -32,14 +40,32 @@ def association_design(suite: AssociationSuite) -> AssociationDesign:
     )
 
 
-def association_embeddings(run: Run, suite: AssociationSuite, encoder: str) -> AssociationEmbeddings:
-    """One encoder's vectors, by stimulus and attribute."""
+def compare_association(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
+    suite = suite_of(runs[0], AssociationSuite)
+    of_first, of_second = ([association_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+    return compare_associations(
+        of_first,
+        of_second,
+        association_design(suite),
+        paired=keep is not None,
+        n_resamples=resamples,
+        seed=runs[0].record["seed"],
+    )
+
+
+def association_embeddings(
+    run: Run, suite: AssociationSuite, encoder: str, keep: Collection[int] | None = None
+) -> AssociationEmbeddings:
+    """One encoder's vectors, by stimulus and attribute; with ``keep``, those of images with these seeds alone."""
     vectors, texts = embedded(run, encoder)
     width = next(iter(vectors.values())).shape[0] if vectors else 1
     held: dict[tuple[str, str], list[np.ndarray]] = {}
     for sample in run.plan:
         rows = held.setdefault((sample.concept, sample.group), [])
-        if sample.id in vectors:
+        if sample.id in vectors and (keep is None or sample.seed in keep):
             rows.append(vectors[sample.id])
 
     def stack(stimulus: str, group: str = "") -> np.ndarray:

@@ -10,6 +10,7 @@ import pandas as pd
 from clinometer.metrics import (
     Design,
     EncoderEmbeddings,
+    Score,
     StoppingRule,
     TargetDesign,
     delta_alpha_curve,
@@ -19,6 +20,7 @@ from clinometer.metrics import (
     rows_when_stopped,
     stands_of,
 )
+from clinometer.metrics.study.comparison import compare_leanings
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
 from clinometer.runs.studies.own_text import own_embeddings
@@ -49,6 +51,22 @@ def open_concepts(run: Run, rule: StoppingRule) -> list[str]:
     embeddings = [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
     stands = stands_of(embeddings, study_design(suite))
     return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
+
+
+def compare_leaning(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
+    suite = suite_of(runs[0], LeaningSuite)
+    of_first, of_second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+    return compare_leanings(
+        of_first,
+        of_second,
+        study_design(suite),
+        paired=keep is not None,
+        n_resamples=resamples,
+        seed=runs[0].record["seed"],
+    )
 
 
 def study_design(suite: LeaningSuite) -> Design:
