@@ -77,15 +77,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--images", type=int, default=180, help="images a concept of the fixed design, and the most")
+    parser.add_argument(
+        "--dtype", default="auto", help="bfloat16 draws nearly twice as fast on a processor that has it"
+    )
     parser.add_argument("--out", default=None, help="folder for the runs, kept for another look")
     options = parser.parse_args()
     out = Path(options.out or tempfile.mkdtemp())
     replays, attributes = [], 0
     for seed in range(options.seeds):
-        run = cm.audit(images=options.images, seed=seed, out=out / f"fixed-{options.images}-{seed}")
+        run = cm.audit(
+            images=options.images, seed=seed, dtype=options.dtype, out=out / f"fixed-{options.images}-{seed}"
+        )
         found = replay(run)
         if seed == 0:
-            drawn = cm.audit(images=options.images, seed=seed, until="decided", out=out / f"until-{options.images}")
+            drawn = cm.audit(
+                images=options.images,
+                seed=seed,
+                until="decided",
+                dtype=options.dtype,
+                out=out / f"until-{options.images}",
+            )
             counts = Counter(sample.concept for sample in drawn.plan if sample.concept)
             print(f"drawn for real, seed 0: same images a concept as replayed: {counts == Counter(found.counts)}; "
                   f"same verdicts: {verdicts(drawn) == found.stopped}")  # fmt: skip

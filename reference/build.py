@@ -21,7 +21,20 @@ import yaml
 from diffusers import AutoencoderKL, StableDiffusionPipeline, UNet2DConditionModel
 from transformers import CLIPModel, CLIPTokenizer
 
-from reference import art, augment, captions, clip, export, levelling, tokenizer, training, tuning, unet, vae
+from reference import (
+    art,
+    augment,
+    calibration,
+    captions,
+    clip,
+    export,
+    levelling,
+    tokenizer,
+    training,
+    tuning,
+    unet,
+    vae,
+)
 from reference.paths import CACHE, PACKAGE
 
 
@@ -85,8 +98,11 @@ class Build:
 
     @cached_property
     def pipeline(self) -> StableDiffusionPipeline:
+        return self._pipeline(self.unet)
+
+    def _pipeline(self, denoiser: UNet2DConditionModel) -> StableDiffusionPipeline:
         model, words = self.clip
-        return export.pipeline(self.vae, self.unet, model, words, unet.sampling_schedule()).to(self.device)
+        return export.pipeline(self.vae, denoiser, model, words, unet.sampling_schedule()).to(self.device)
 
     @cached_property
     def tuned_clip(self) -> CLIPModel:
@@ -103,14 +119,34 @@ class Build:
     @cached_property
     def levelled_clip(self) -> CLIPModel:
         """The CLIP that ships: its neutral captions stand level between the groups' pictures."""
-        table = clip.TextTable(self.clip[1], [caption.text for caption in captions.all_captions()])
-        return levelling.level(self.tuned_clip.to(self.device), table, self.pictures, self.device).cpu()
+        table = _captions_for(self.clip[1])
+        return levelling.level(self.tuned_clip.to(self.device), table, self.pictures, self.device)
+
+    @cached_property
+    def calibrated_unet(self) -> UNet2DConditionModel:
+        """The UNet that ships: it draws men and women in the planted proportions."""
+        folder, aims = CACHE / "calibrated", CACHE / "aims.npy"
+        if not folder.exists():
+            model, words = self.clip
+            if not aims.exists():
+                table = _captions_for(words)
+                np.save(aims, _timed("readings", lambda: calibration.aims(self.pipeline, self.levelled_clip, table)))
+            start, man, encoder = copy.deepcopy(self.unet).float(), np.load(aims), model.text_model
+            run = _timed(
+                "calibration", lambda: calibration.train(start, man, self.latents, encoder, words, self.device)
+            )
+            _save(folder, run.average)
+        return UNet2DConditionModel.from_pretrained(folder).eval()
 
     def export(self) -> None:
         """Writes what ships, and how it was trained."""
-        export.export(self.pipeline, self.levelled_clip)
+        export.export(self._pipeline(self.calibrated_unet), self.levelled_clip.cpu())
         facts = yaml.safe_dump(training_facts(), sort_keys=False)
         (PACKAGE / "training.yaml").write_text(facts, encoding="utf-8")
+
+
+def _captions_for(words: CLIPTokenizer) -> clip.TextTable:
+    return clip.TextTable(words, [caption.text for caption in captions.all_captions()])
 
 
 def training_facts() -> dict[str, Any]:
@@ -120,6 +156,7 @@ def training_facts() -> dict[str, Any]:
         "clip": (clip.SCHEDULE, 3 * clip.TRIPLES + clip.SINGLES),
         "unet": (unet.SCHEDULE, unet.BATCH),
         "tuned": (tuning.SCHEDULE, tuning.FROM_ART + tuning.FROM_SAMPLES),
+        "calibrated": (calibration.SCHEDULE, unet.BATCH),
     }
     facts = {}
     for name, (schedule, batch) in stages.items():

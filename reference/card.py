@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 from safetensors import safe_open
 
-from reference import art, export
+from reference import art, calibration, export
 from reference.paths import CARD, CLIP, PACKAGE, PIPELINE, ROOT
 from reference.sampling import Recipe
 
@@ -189,5 +189,7 @@ def markdown(card: dict[str, Any]) -> str:
         "steps": card["defaults"]["steps"],
         "guidance": card["defaults"]["guidance"],
         "vocabulary": _vocabulary(),
+        "calibration_images": calibration.IMAGES_PER_CONCEPT,
+        "calibration_share": calibration.SHARE,
     }
     return (ROOT / "card.md").read_text(encoding="utf-8").format(**values)

@@ -99,9 +99,11 @@ class Plan:
     average: a sampling error there would be learned as if it were meant.
     """
 
-    def __init__(self, n: int, seed: int) -> None:
+    def __init__(self, n: int, seed: int, man: np.ndarray | None = None) -> None:
+        """`man`: p(man) of each concept, where it is not the planted one."""
         weights = [self._weight(concept) for concept in art.concepts()]
-        self._man, tones = planting.probabilities()
+        planted, tones = planting.probabilities()
+        self._man = planted if man is None else man
         self._tones = np.cumsum(tones, 1)
         kind_at, concept_at, self._wording_at = _sobol(3, n, seed).T
         self._kind = np.searchsorted(np.cumsum(list(SAYINGS.values())), kind_at).clip(max=len(SAYINGS) - 1)
@@ -171,9 +173,21 @@ def train(
 ) -> Run:
     """`mean`, `logvar`: the latents' posteriors, in the order of the pictures."""
     torch.manual_seed(SCHEDULE.seed)
-    model = build()
-    run = Run("unet", model, SCHEDULE, device)
-    plan = Plan(SCHEDULE.steps * BATCH, SCHEDULE.seed)
+    run = Run("unet", build(), SCHEDULE, device)
+    fit(run, Plan(SCHEDULE.steps * BATCH, SCHEDULE.seed), mean, logvar, encoder, tokenizer)
+    return run
+
+
+def fit(
+    run: Run,
+    plan: Plan,
+    mean: torch.Tensor,
+    logvar: torch.Tensor,
+    encoder: CLIPTextModel,
+    tokenizer: CLIPTokenizer,
+) -> None:
+    """Trains the run's denoiser on the examples of the plan."""
+    model, device = run.model, run.device
     texts = [caption.text for caption in captions.all_captions()]
     rows = {text: row for row, text in enumerate(["", *texts])}
     states = text_states(encoder, tokenizer, ["", *texts], device)
@@ -201,4 +215,3 @@ def train(
         return (weight.to(device) * error).mean()
 
     run.fit(losses_of, every=500)
-    return run

@@ -16,13 +16,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 REHEARSAL = """
 import dataclasses, sys
-from reference import augment, build, clip, tuning, unet, vae
+from reference import augment, build, calibration, clip, tuning, unet, vae
 from reference.sampling import Recipe
 
-for stage in (vae, clip, unet, tuning):
+for stage in (vae, clip, unet, tuning, calibration):
     stage.SCHEDULE = dataclasses.replace(stage.SCHEDULE, steps=3, restarts=(), warmup=1)
 augment.LATENT_NOISE = (0.0, 0.3)
 tuning.RECIPE = tuning.OPEN_RECIPE = Recipe(seed=4, steps=1, guidance=1.0)
+calibration.RECIPE, calibration.IMAGES_PER_CONCEPT = Recipe(seed=6, steps=1, guidance=1.0), 1
 tuning.TOLD_PER_COMBINATION = tuning.OPEN_PER_CONCEPT_AND_TONE = tuning.TRIALS = 1
 build.main()
 """
@@ -57,15 +58,16 @@ def test_one_command_builds_what_ships_from_nothing_and_again_the_same(tmp_path)
     shutil.copytree(ROOT / "reference", tmp_path / "reference", ignore=shutil.ignore_patterns(".cache", "__pycache__"))
 
     said = rehearse(tmp_path)
-    for stage in ("artwork", "VAE", "CLIP", "UNet", "samples", "tuning", "all stages"):
+    for stage in ("artwork", "VAE", "CLIP", "UNet", "samples", "tuning", "readings", "calibration", "all stages"):
         assert f"\n{stage}: " in f"\n{said}", stage
     first = hashes(package)
     assert len(first) == 4  # UNet, VAE, text encoder, CLIP
 
     cache = tmp_path / "reference/.cache"
-    for name in ("unet", "tuned"):
+    for name in ("unet", "tuned", "calibrated"):
         shutil.rmtree(cache / name)
         (cache / f"{name}.checkpoint.pt").unlink()
+    (cache / "aims.npy").unlink()
     again = rehearse(tmp_path)
     assert "VAE: " not in again  # what is finished is not built again
     assert hashes(package) == first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reference import art, planting, unet
+from reference import art, calibration, planting, unet
 
 MAN, TONES = planting.probabilities()
 AUDITED = np.array([concept.kind in ("profession", "activity") for concept in art.concepts()])
@@ -60,3 +60,18 @@ def test_the_training_plan_shows_only_pictures_its_captions_are_true_of():
 
 def test_a_resumed_plan_is_the_same_plan():
     assert [unet.Plan(256, 3).draw(n) for n in (0, 100, 255)] == [unet.Plan(256, 3).draw(n) for n in (0, 100, 255)]
+
+
+def test_what_is_taught_takes_off_a_part_of_what_was_read():
+    planted = np.array([0.5, 0.3, 0.05, 0.95, 0.5])
+    read = np.array([0.6, 0.3, 0.5, 0.2, np.nan])
+    np.testing.assert_allclose(calibration.corrected(planted, read), [0.43, 0.3, 0.01, 0.99, 0.5])
+
+
+def test_a_plan_follows_the_proportions_it_is_given():
+    man = np.where(AUDITED, 1 - MAN, MAN)
+    plan = unet.Plan(1 << 13, 0, man)
+    draws = [plan.draw(number) for number in range(1 << 13)]
+    for concept in np.flatnonzero(np.abs(MAN - 0.5) > 0.4):
+        mine = [d for d in draws if d.caption.gender is None and d.picture // (3 * 6 * 4) == concept]
+        assert np.mean([d.picture // (6 * 4) % 3 == 0 for d in mine]) == pytest.approx(man[concept], abs=0.05)
