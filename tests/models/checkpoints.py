@@ -1,4 +1,4 @@
-"""A Stable Diffusion pipeline as one file in its authors' layout: the names of weights, mapped back from diffusers'."""
+"""Pipelines of the Stable Diffusion family as one file in their authors' layout: names mapped back from diffusers'."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from safetensors.torch import save_file
 
 from clinometer._torch import torch
+
+Weights = dict[str, torch.Tensor]
 
 RESNET = {
     "norm1": "in_layers.0",
@@ -25,20 +27,41 @@ UNET_ENDS = {
     "conv_in": "input_blocks.0.0",
     "conv_norm_out": "out.0",
     "conv_out": "out.2",
+    "add_embedding.linear_1": "label_emb.0.0",
+    "add_embedding.linear_2": "label_emb.0.2",
+}
+OPEN_CLIP_ENDS = {
+    "embeddings.position_embedding.weight": "positional_embedding",
+    "embeddings.token_embedding.weight": "token_embedding.weight",
+    "final_layer_norm.weight": "ln_final.weight",
+    "final_layer_norm.bias": "ln_final.bias",
+}
+OPEN_CLIP = {
+    "encoder.layers": "transformer.resblocks",
+    "self_attn": "attn",
+    "layer_norm1": "ln_1",
+    "layer_norm2": "ln_2",
+    "fc1": "c_fc",
+    "fc2": "c_proj",
 }
 VAE_ATTENTION = {"group_norm": "norm", "to_q": "q", "to_k": "k", "to_v": "v", "to_out.0": "proj_out"}
 
 
-def original_unet_name(name: str, layers: int = 1) -> str:
-    """The authors' name of a UNet's weight: blocks are counted through, ``layers`` and a sampler to each."""
+def original_unet_name(name: str, layers: int = 1, *, attended: bool = False) -> str:
+    """The authors' name of a UNet's weight: blocks are counted through, ``layers`` and a sampler to each.
+
+    ``attended``: the up block that has a sampler has attention as well, and the sampler comes after it.
+    """
     module, _, kind = name.rpartition(".")
     if module in UNET_ENDS:
         return f"{UNET_ENDS[module]}.{kind}"
     if sampler := re.fullmatch(r"(down|up)_blocks\.(\d+)\.\w+samplers\.0\.conv", module):
         side, block = sampler[1], int(sampler[2])
         place = (block + 1) * (layers + 1)
-        # the up block of these pipelines that has a sampler has no attention, so the sampler comes second
-        return f"input_blocks.{place}.0.op.{kind}" if side == "down" else f"output_blocks.{place - 1}.1.conv.{kind}"
+        after = 2 if attended else 1
+        return (
+            f"input_blocks.{place}.0.op.{kind}" if side == "down" else f"output_blocks.{place - 1}.{after}.conv.{kind}"
+        )
     if middle := re.match(r"mid_block\.(resnets|attentions)\.(\d+)\.", name):
         place = 2 * int(middle[2]) if middle[1] == "resnets" else 1
         return f"middle_block.{place}." + _inside(name[middle.end() :], middle[1])
@@ -66,18 +89,66 @@ def original_vae_name(name: str, blocks: int = 2) -> str:
     return re.sub(r"up_blocks\.(\d)\.upsamplers\.0", lambda f: f"up.{blocks - 1 - int(f[1])}.upsample", name)
 
 
+def open_clip_weights(encoder: Any) -> dict[str, torch.Tensor]:
+    """A text tower's weights as open_clip names them; queries, keys and values are one matrix, the projection a row."""
+    named = dict(encoder.state_dict())
+    weights = {"text_projection": named.pop("text_projection.weight").T.contiguous()}
+    for name, tensor in named.items():
+        inside = name.removeprefix("text_model.")
+        if inside in OPEN_CLIP_ENDS:
+            weights[OPEN_CLIP_ENDS[inside]] = tensor
+        elif found := re.fullmatch(r"encoder\.layers\.(\d+)\.self_attn\.q_proj\.(weight|bias)", inside):
+            fused = torch.cat([named[name.replace("q_proj", each)] for each in ("q_proj", "k_proj", "v_proj")])
+            weights[f"transformer.resblocks.{found[1]}.attn.in_proj_{found[2]}"] = fused
+        elif not re.search(r"[kv]_proj", inside):
+            weights[re.sub("|".join(OPEN_CLIP), lambda found: OPEN_CLIP[found[0]], inside)] = tensor
+    return weights
+
+
 def single_file(pipeline: Any, path: Path, *, parts: tuple[str, ...] = ("unet", "vae", "text_encoder")) -> Path:
     """Save parts of a Stable Diffusion pipeline as its authors' repository saved them."""
-    prefixes: dict[str, tuple[str, Callable[[str], str]]] = {
-        "unet": ("model.diffusion_model.", original_unet_name),
-        "vae": ("first_stage_model.", original_vae_name),
-        "text_encoder": ("cond_stage_model.transformer.text_model.", lambda name: name.removeprefix("text_model.")),
-    }
-    weights = {}
-    for part in parts:
-        prefix, rename = prefixes[part]
-        module: torch.nn.Module = getattr(pipeline, part)
-        for name, tensor in module.state_dict().items():
-            weights[prefix + rename(name)] = tensor.clone()
-    save_file(weights, path)
+    made = {"unet": unet_weights, "vae": vae_weights, "text_encoder": clip_weights("cond_stage_model.transformer.")}
+    return save(path, *(made[part](getattr(pipeline, part)) for part in parts))
+
+
+def single_sdxl_file(pipeline: Any, path: Path) -> Path:
+    """Save a Stable Diffusion XL pipeline as its authors' repository saved it: two text towers, in two layouts."""
+    second = open_clip_weights(pipeline.text_encoder_2)
+    return save(
+        path,
+        {
+            f"model.diffusion_model.{original_unet_name(name, attended=True)}": tensor
+            for name, tensor in pipeline.unet.state_dict().items()
+        },
+        vae_weights(pipeline.vae),
+        clip_weights("conditioner.embedders.0.transformer.")(pipeline.text_encoder),
+        {f"conditioner.embedders.1.model.{name}": tensor for name, tensor in second.items()},
+    )
+
+
+def unet_weights(unet: Any) -> Weights:
+    """A UNet's weights."""
+    return {f"model.diffusion_model.{original_unet_name(name)}": tensor for name, tensor in unet.state_dict().items()}
+
+
+def vae_weights(vae: Any) -> Weights:
+    """An autoencoder's weights."""
+    return {f"first_stage_model.{original_vae_name(name)}": tensor for name, tensor in vae.state_dict().items()}
+
+
+def clip_weights(prefix: str) -> Callable[[Any], Weights]:
+    """The weights of a text tower that keeps the names of transformers, under a prefix."""
+
+    def named(encoder: Any) -> Weights:
+        return {
+            f"{prefix}{'' if name.startswith('text_') else 'text_model.'}{name}": tensor
+            for name, tensor in encoder.state_dict().items()
+        }
+
+    return named
+
+
+def save(path: Path, *weights: Weights) -> Path:
+    """Write the weights of all parts into one file."""
+    save_file({name: tensor.clone() for part in weights for name, tensor in part.items()}, path)
     return path

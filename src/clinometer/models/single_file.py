@@ -113,6 +113,9 @@ def open_single_file(
             "give --model-config with a pipeline of its kind, with weights where the file has none"
         ) from error
     _require_complete(file, pipeline)
+    for component in pipeline.components.values():
+        if isinstance(component, torch.nn.Module):
+            component.eval()  # diffusers leaves T5 in training: its dropout would draw another image each time
     require_text_to_image(file.name, pipeline)
     return pipeline, list(folders.values())
 
