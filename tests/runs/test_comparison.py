@@ -1,6 +1,7 @@
 """Runs beside each other: pairs by their noise, refusals by name, one page and one table."""
 
 import dataclasses
+import json
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,7 +13,8 @@ import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import RunMismatchError
 from clinometer.models.protocols import GenerationResult
-from tests.toys import Eye, Painter, paint, toy_suite
+from clinometer.suites import load_suite
+from tests.toys import Eye, Painter, paint, toy_association_suite, toy_suite
 
 SUITE = {"target": 4, "attribute": 3, "concepts": 4}
 
@@ -98,7 +100,7 @@ def test_the_page_and_the_table(runs, tmp_path):
     HTMLParser().feed(page)
     for words in ("redder beside painter", "34 pairs of images", "4 images without a partner", "concept 0.80"):
         assert words in page
-    assert "http://" not in page
+    assert "http://" not in page.replace("http://www.w3.org/", "")  # the name of SVG, not a place
     assert "https://" not in page
 
 
@@ -142,3 +144,119 @@ def test_what_cannot_be_compared_is_refused_by_name(runs, tmp_path):
     changed = audit(tmp_path / "changed", suite=toy_suite(**small), encoder=eye)
     with pytest.raises(RunMismatchError, match="different encoders of that name"):
         cm.compare(runs["plain"], changed)
+
+
+# --- association studies -----------------------------------------------------------------------------------------
+
+
+class Extreme(Painter):
+    """The painter, its neutral pictures farther from the middle by half as much again."""
+
+    def __init__(self, by=1.5, **options):
+        super().__init__(name="extreme", **options)
+        self.by = by
+
+    def generate(self, requests):
+        for request in requests:
+            words = request.prompt.split()
+            prompt = request.prompt
+            if words[-2:-1] == ["lean"]:
+                prompt = f"lean {0.5 + self.by * (float(words[-1]) - 0.5)}"
+            if self.refuse and self.refuse in request.prompt:
+                yield GenerationResult(request.id, "refused", None, "not allowed here")
+            else:
+                yield GenerationResult(request.id, "ok", paint(prompt, request.seed))
+
+
+ASSOCIATION = {"neutral": 5, "attribute": 4, "stimuli": 4}
+
+
+@pytest.fixture(scope="module")
+def associations(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("associations")
+    suite = toy_association_suite(**ASSOCIATION)
+    return {
+        "plain": audit(folder / "plain", suite=suite),
+        "extreme": audit(folder / "extreme", Extreme(), suite=suite),
+        "seed": audit(folder / "seed", suite=suite, seed=1),
+        "refusing": audit(folder / "refusing", Extreme(refuse="0.670 women"), suite=suite),
+    }
+
+
+def differences(comparison, component):
+    rows = comparison.scores
+    return rows[(rows.component == component) & (rows.encoder == "mean")].set_index("concept")
+
+
+def test_association_runs_are_compared_in_pairs_of_prompts_and_of_images(associations):
+    (found,) = cm.compare(associations["plain"].url, associations["extreme"])
+    assert (found.paired, found.pairs, found.dropped) == (True, 8 * (5 + 4 + 4), 0)
+    own = [run.scores[(run.scores.metric == "t2iat") & (run.scores.encoder == "mean")] for run in
+           (found.first, found.second)]  # fmt: skip
+    for component in ("differential_association", "effect_size"):
+        values = [rows.set_index("component").value[component] for rows in own]
+        assert differences(found, component).value["red-green"] == pytest.approx(values[1] - values[0], abs=1e-12)
+    test = differences(found, "differential_association").loc["red-green"]
+    assert (test.p, test.p_exact, test.n_splits) == (2 / 2**8, True, 2**8)
+    assert test.verdict == "the second leans more to man"
+    assert differences(found, "magnitude").verdict.iloc[0] == "the second leans more"
+    stimuli = differences(found, "association")
+    assert (np.sign(stimuli.value) == [1] * 4 + [-1] * 4).all()
+    assert "images of one noise" in stimuli.test.iloc[0]
+
+
+def test_association_runs_turned_round_say_the_same(associations):
+    (forth,) = cm.compare(associations["plain"], associations["extreme"])
+    (back,) = cm.compare(associations["extreme"], associations["plain"])
+    np.testing.assert_allclose(back.scores.value, -forth.scores.value, atol=1e-12)
+    np.testing.assert_allclose(back.scores.p, forth.scores.p)
+    assert differences(back, "magnitude").verdict.iloc[0] == "the first leans more"
+
+
+def test_association_runs_of_another_seed_are_two_samples(associations):
+    (paired,) = cm.compare(associations["plain"], associations["extreme"])
+    (found,) = cm.compare(associations["seed"], associations["extreme"])
+    assert (found.paired, found.pairs) == (False, 0)
+    assert "Welch" in differences(found, "association").test.iloc[0]
+    assert (differences(found, "association").eval("high - low") > differences(paired, "association").eval("high - low")
+            ).all()  # fmt: skip
+
+
+def test_a_prompt_without_its_images_is_left_out_of_both_runs(associations):
+    (found,) = cm.compare(associations["plain"], associations["refusing"])
+    row = differences(found, "differential_association").loc["red-green"]
+    assert (found.pairs, found.dropped) == (8 * 13 - 4, 4)
+    assert row.n_splits == 2**7
+    assert "left out for want of images in one of the runs: 1 of the prompts" in row.reason
+    assert differences(found, "association").verdict["0.670"] == "not measured"
+
+
+def test_association_runs_have_a_command_a_page_and_a_table(associations, tmp_path):
+    arguments = [associations[name].url for name in ("plain", "extreme")]
+    result = CliRunner().invoke(app, ["compare", *arguments, "--out", str(tmp_path)], env={"COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    for words in ("S of extreme minus S of painter", "Reds, against green", "Asc of extreme minus Asc of painter",
+                  "extreme beside painter: extreme leans more."):  # fmt: skip
+        assert words in result.output
+    table = pd.read_csv(tmp_path / "comparison.csv")
+    assert {"differential_association", "effect_size", "association", "magnitude"} == set(table.component)
+    assert "Prompt by prompt" in (tmp_path / "comparison.html").read_text()
+
+
+def test_other_association_suites_are_refused(associations, tmp_path):
+    other = audit(tmp_path / "other", suite=toy_association_suite(**ASSOCIATION | {"stimuli": 2}))
+    with pytest.raises(RunMismatchError, match="asks other things"):
+        cm.compare(associations["plain"], other)
+
+
+@pytest.mark.parametrize("study", ["editing", "classification"])
+def test_studies_without_a_comparison_are_refused_by_name(associations, study, tmp_path):
+    """A run directory whose suite is of that study; nothing else of it is read before the refusal."""
+    record = associations["seed"].record | {
+        "suite": load_suite(f"downstream/{study}-reference").model_dump(mode="json")
+    }
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    with pytest.raises(
+        RunMismatchError, match=f"a run of study '{study}'; runs of studies 'leaning' and 'association'"
+    ):
+        cm.compare(associations["plain"], tmp_path)

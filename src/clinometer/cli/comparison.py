@@ -8,25 +8,31 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from clinometer.report.comparison import comparison_rows, comparison_verdict, names
+from clinometer.report.comparison import DifferenceTable, comparison_tables, comparison_verdict
 
 if TYPE_CHECKING:
     from clinometer.runs.comparison import Comparison
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """One sentence, a row a concept, and what was compared with what."""
-    first, second = names(comparison)
-    table = Table(title=escape(f"MCAS of {second} minus MCAS of {first}"))
-    for heading in ("concept", "difference", "95 %", "q", "verdict"):
-        table.add_column(heading, justify="left" if heading in ("concept", "verdict") else "right", overflow="fold")
-    for row in comparison_rows(comparison):
-        table.add_row(*map(escape, row))
+    """One sentence, a row a concept (or a test, or a prompt), and what was compared with what."""
     console = Console()
-    console.print(table)
+    for table in comparison_tables(comparison):
+        console.print(_printed(table))
+        console.print(f"[dim]{escape(table.note)}[/]")
     console.print(f"[bold]{escape(comparison_verdict(comparison))}[/]")
     if comparison.paired:
         left_out = f"; {comparison.dropped} images without a partner are left out" if comparison.dropped else ""
         console.print(f"{comparison.pairs} pairs of images{left_out}.")
     else:
         console.print("Not paired: the runs have other seeds, or their images were not drawn here.")
+
+
+def _printed(table: DifferenceTable) -> Table:
+    shown = Table(title=escape(table.title))
+    for heading in table.columns:
+        side = "left" if heading in (table.columns[0], "verdict") else "right"
+        shown.add_column(heading, justify=side, overflow="fold")  # type: ignore[arg-type]
+    for row in table.rows:
+        shown.add_row(*map(escape, row))
+    return shown

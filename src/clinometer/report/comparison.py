@@ -1,11 +1,12 @@
-"""The page of a comparison: what each further run does otherwise than the first, concept by concept."""
+"""The page of a comparison: what each further run does otherwise than the first, and all of them side by side."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pandas as pd
 from markupsafe import Markup
@@ -13,32 +14,75 @@ from markupsafe import Markup
 from clinometer.report import wording
 from clinometer.report.html import asset, environment, policy
 from clinometer.report.rows import Row, Scores
+from clinometer.report.side_by_side import side_by_side
+from clinometer.runs import Run
 from clinometer.runs.comparison import Comparison
 from clinometer.runs.storage import Directory
+from clinometer.suites import AssociationSuite
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of difference as it is shown.
+
+    ``symbol`` is the number, ``unit`` what one is of, ``decides`` what grows until it is decided, ``over_prompts``
+    whether the interval that is judged is over prompts and not over images.
+    """
+
+    component: str
+    symbol: str
+    unit: str
+    decides: str
+    over_prompts: bool = False
+
+
+_LEANING: Final = (_Kind("mcas", "MCAS", "concept", "images a concept"),)
+_ASSOCIATION: Final = (
+    _Kind("differential_association", "S", "test", "neutral images, over more prompts in proportion,", over_prompts=True),
+    _Kind("association", "Asc", "prompt", "images a prompt"),
+)
+
+
+@dataclass(frozen=True)
+class DifferenceTable:
+    """Differences of one kind: headings (the first a name, the last a verdict), rows of cells, counted verdicts."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    counts: tuple[str, ...]
+    note: str
 
 
 def comparison_html(comparisons: Sequence[Comparison]) -> str:
     """Render comparisons with one first run as one self-contained HTML page."""
     style = asset("style.css")
+    runs = [comparisons[0].first, *(each.second for each in comparisons)]
+    called = names_of(runs)
+    shared = [name for name in runs[0].encoder_cards if all(name in run.encoder_cards for run in runs)]
     return (
         environment()
         .get_template("comparison.html")
         .render(
-            title=f"{names(comparisons[0])[0]} beside {', '.join(names(each)[1] for each in comparisons)}",
-            comparisons=[_shown(each) for each in comparisons],
+            title=f"{wording.listed(called[1:])} beside {called[0]}",
+            suite=runs[0].suite.title,
+            comparisons=[
+                _shown(each, (called[0], name)) for each, name in zip(comparisons, called[1:], strict=True)
+            ],
+            s=side_by_side(dict(zip(called, runs, strict=True)), shared),
             style=Markup(style),
             policy=policy(style, ""),
         )
-    )
+    )  # fmt: skip
 
 
 def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLike[str]) -> str:
     """Write ``comparison.html`` and ``comparison.csv``, its rows led by the runs' names; return the page's place."""
     directory = Directory(folder)
-    tables = []
-    for each in comparisons:
-        first, second = names(each)
-        tables.append(each.scores.assign(first=first, second=second))
+    called = names_of([comparisons[0].first, *(each.second for each in comparisons)])
+    tables = [
+        each.scores.assign(first=called[0], second=name) for each, name in zip(comparisons, called[1:], strict=True)
+    ]
     table = pd.concat(tables)
     table = table[["first", "second", *table.columns.drop(["first", "second"])]]
     directory.write_bytes("comparison.csv", table.to_csv(index=False).encode())
@@ -46,65 +90,114 @@ def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLik
     return directory.path("comparison.html")
 
 
-def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """MCAS of every concept: name, difference, interval, q, verdict."""
-    rows = Scores.from_frame(comparison.scores).select("comparison", "mcas")
-    digits = wording.digits_for([row.value for row in rows])
-    return [_cells(row, comparison, digits) for row in rows]
+def comparison_tables(comparison: Comparison, called: tuple[str, str] | None = None) -> list[DifferenceTable]:
+    """The differences that are judged: MCAS of every concept; or S of every test, and Asc of every prompt."""
+    called = called or names(comparison)
+    scores = Scores.from_frame(comparison.scores)
+    return [_table(kind, rows, scores, comparison, called) for kind in _kinds(comparison)
+            if (rows := scores.select("comparison", kind.component))]  # fmt: skip
 
 
 def comparison_verdict(comparison: Comparison) -> str:
-    """One sentence: which leans more, or that it is undecided, and over what."""
+    """Which leans more, or that it is undecided, and over what."""
+    return " ".join(part for part in _verdict(comparison, names(comparison)) if part)
+
+
+def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]:
+    """A sentence, and the numbers that it rests on."""
     (row,) = Scores.from_frame(comparison.scores).select("comparison", "magnitude")
-    first, second = names(comparison)
+    first, second = called
     if not row.defined:
-        return f"{second} beside {first}: {row.reason}"
-    digits = wording.digits_for([row.value])
-    said = _worded(row.verdict, comparison)
+        return f"{second} beside {first}: {row.reason}.", ""
+    kind = _kinds(comparison)[0 if _has_tests(comparison) else -1]
+    ends = _judged_ends(row, over_prompts=isinstance(comparison.first.suite, AssociationSuite))
+    digits = wording.digits_for([row.value, *ends])
+    said = _worded(row.verdict, comparison, called)
     if not said.endswith("leans more"):
         said = "undecided which leans more: the images do not tell the two apart"
+    over = wording.count(row.n_target, kind.unit)
+    numbers = f"{wording.signed(row.value, digits)} {wording.interval(*ends, digits)}".strip()
+    p = wording.probability(row.p, "p")
     return (
-        f"{second} beside {first}: {said}. Mean |MCAS| differs by {wording.signed(row.value, digits)} "
-        f"{wording.interval(row.low, row.high, digits)}, {wording.probability(row.p, 'p')}"
+        f"{second} beside {first}: {said}.",
+        f"Mean |{kind.symbol}| over {over} differs by {numbers}{f', {p}' if p else ''}.",
     )
 
 
-def _shown(comparison: Comparison) -> dict[str, Any]:
-    rows = Scores.from_frame(comparison.scores).select("comparison", "mcas")
-    counts = Counter(_worded(row.verdict, comparison) for row in rows)
-    first, second = names(comparison)
+def _kinds(comparison: Comparison) -> tuple[_Kind, ...]:
+    return _ASSOCIATION if isinstance(comparison.first.suite, AssociationSuite) else _LEANING
+
+
+def _has_tests(comparison: Comparison) -> bool:
+    return not isinstance(comparison.first.suite, AssociationSuite) or bool(comparison.first.suite.tests)
+
+
+def _shown(comparison: Comparison, called: tuple[str, str]) -> dict[str, Any]:
+    said, measured = _verdict(comparison, called)
     return {
-        "first": first,
-        "second": second,
-        "verdict": comparison_verdict(comparison),
-        "counts": [f"{n} {said}" for said, n in counts.most_common()],
+        "first": called[0],
+        "second": called[1],
+        "said": said,
+        "measured": measured,
         "paired": comparison.paired,
         "pairs": comparison.pairs,
         "dropped": comparison.dropped,
-        "test": next((row.test for row in rows if row.test), ""),
-        "rows": comparison_rows(comparison),
+        "tables": comparison_tables(comparison, called),
     }
 
 
-def _cells(row: Row, comparison: Comparison, digits: int) -> tuple[str, ...]:
-    return (
-        row.concept,
-        wording.signed(row.value, digits),
-        wording.interval(row.low, row.high, digits),
-        wording.probability(row.q, "q"),
-        _judgement(row, comparison) if row.defined else row.reason,
+def _table(
+    kind: _Kind, rows: Sequence[Row], scores: Scores, comparison: Comparison, called: tuple[str, str]
+) -> DifferenceTable:
+    effects = scores.by_concept("comparison", "effect_size") if kind.over_prompts else {}
+    digits = wording.digits_for([row.value for row in rows])
+    name = _namer(kind, comparison)
+    test = next((row.test for row in rows if row.test), "no test")
+    counts = Counter(_worded(row.verdict, comparison, called) for row in rows)
+    return DifferenceTable(
+        title=f"{kind.symbol} of {called[1]} minus {kind.symbol} of {called[0]}",
+        columns=(kind.unit, "difference", "95 %", *(["difference of d"] if effects else []), "q", "verdict"),
+        rows=tuple(
+            (
+                name(row.concept),
+                wording.signed(row.value, digits),
+                wording.interval(*_judged_ends(row, over_prompts=kind.over_prompts), digits),
+                *([wording.signed(effects[row.concept].value)] if effects else []),
+                wording.probability(row.q, "q"),
+                _judgement(row, kind, comparison, called) if row.defined else row.reason,
+            )
+            for row in rows
+        ),
+        counts=tuple(f"{said}: {n}" for said, n in counts.most_common()),
+        note=f"{wording.capitalised(test)}; 95 % over {'prompts' if kind.over_prompts else 'images'}; "
+        f"q over the {kind.unit}s.",
     )
 
 
-def _judgement(row: Row, comparison: Comparison) -> str:
-    """The verdict, and what would decide where it is undecided."""
-    needed = wording.needed(row)
-    return _worded(row.verdict, comparison) + (f" ({needed})" if needed else "")
+def _namer(kind: _Kind, comparison: Comparison) -> Callable[[str], str]:
+    """Tests go by their concepts, everything else by its name."""
+    suite = comparison.first.suite
+    if not isinstance(suite, AssociationSuite) or not kind.over_prompts:
+        return lambda name: name
+    tests = {test.name: f"{suite.concept_label(test.x)}, against {suite.concept_label(test.y)}" for test in suite.tests}
+    return lambda name: tests.get(name, name)
 
 
-def _worded(verdict: str, comparison: Comparison) -> str:
+def _judged_ends(row: Row, *, over_prompts: bool) -> tuple[float, float]:
+    return (row.stimulus_low, row.stimulus_high) if over_prompts else (row.low, row.high)
+
+
+def _judgement(row: Row, kind: _Kind, comparison: Comparison, called: tuple[str, str]) -> str:
+    """The verdict, and what would decide where it is undecided; why there is none where it cannot be judged."""
+    needed = wording.needed(row, kind.decides)
+    said = _worded(row.verdict, comparison, called)
+    why = needed or (row.reason if row.verdict == "not measured" else "")
+    return f"{said} ({why})" if why else said
+
+
+def _worded(verdict: str, comparison: Comparison, called: tuple[str, str]) -> str:
     """The runs' names in place of their numbers, the groups' labels in place of their names."""
-    for side, name in zip(("the first", "the second"), names(comparison), strict=True):
+    for side, name in zip(("the first", "the second"), called, strict=True):
         if verdict.startswith(side):
             said = verdict.removeprefix(side)
             head, found, group = said.partition(" to ")
@@ -114,10 +207,20 @@ def _worded(verdict: str, comparison: Comparison) -> str:
 
 
 def names(comparison: Comparison) -> tuple[str, str]:
-    """What the two are called: their models; one model at two settings, by the runs' directories."""
-    runs = comparison.first, comparison.second
-    first, second = (str(run.model_card["name"]) for run in runs)
-    if first != second:
-        return first, second
-    first, second = (run.url.rstrip("/").rsplit("/", 1)[-1] for run in runs)
+    """What the two are called, see :func:`names_of`."""
+    first, second = names_of([comparison.first, comparison.second])
     return first, second
+
+
+def names_of(runs: Sequence[Run]) -> list[str]:
+    """What runs are called: their models; models that are several times there, by their runs' directories too.
+
+    Where directories are called alike as well, their whole paths tell them apart.
+    """
+    models = [str(run.model_card["name"]) for run in runs]
+    if len(set(models)) == len(models):
+        return models
+    folders = [run.url.rstrip("/").rsplit("/", 1)[-1] for run in runs]
+    if len(set(folders)) == len(folders):
+        return folders
+    return [run.url for run in runs]

@@ -46,7 +46,7 @@ def effect_figure(view: AssociationView) -> Figure | None:
             tips[f"d{y}"] = drawable(f"{subject}: d {wording.signed(row.value)} {shown}".strip(), 120)
         axes.set_yticks([])
         axes.set_ylim(len(tests) - 0.5, -0.75)
-        _name_ends(axes, view)
+        name_ends(axes, view)
         return finish(
             figure,
             name="effects",
@@ -61,22 +61,22 @@ def distribution_figure(view: AssociationView, concept: str, limits: tuple[float
     names = view.ordered(concept)
     if not names:
         return None
-    boxes = {part: view.stimulus_rows("association", part) for part in _BOX}
+    boxes = {part: view.stimulus_rows("association", part) for part in BOX}
     with canvas(440, 60 + _ROW * len(names)) as figure:
         axes = place(figure, _LEFT, 48, 14, 12)
         tidy(axes)
         axes.set_xlim(*limits)
-        _draw_zero(axes, view)
+        draw_zero(axes, view)
         tips = {}
         for y, name in enumerate(names):
             mark = MARKS[wording.lean_of(view.associations.get(name))]
-            _draw_density(axes, *_curve(view, "association_density", name), y, mark.colour)
-            _draw_box(axes, [boxes[part][name].value for part in _BOX], y, mark.colour, f"m{y}")
-            outliers = _curve(view, "association_outlier", name)[0]
+            draw_density(axes, *stored_curve(view, "association_density", name), y, mark.colour)
+            draw_box(axes, [boxes[part][name].value for part in BOX], y, mark.colour, f"m{y}")
+            outliers = stored_curve(view, "association_outlier", name)[0]
             axes.plot(outliers, [y] * len(outliers), linestyle="none", marker=".", markersize=3, color=mark.colour)
             tips[f"m{y}"] = _box_words(view, name, boxes)
         label_rows(axes, names)
-        _name_ends(axes, view)
+        name_ends(axes, view)
         return finish(
             figure,
             name=f"distribution{list(view.suite.concepts).index(concept)}",
@@ -86,18 +86,18 @@ def distribution_figure(view: AssociationView, concept: str, limits: tuple[float
         )
 
 
-_BOX: Final = ("lower_whisker", "lower_quartile", "median", "upper_quartile", "upper_whisker")
+BOX: Final = ("lower_whisker", "lower_quartile", "median", "upper_quartile", "upper_whisker")
 
 
 def distribution_limits(view: AssociationView) -> tuple[float, float]:
     """Limits that all distributions share."""
-    ends = [row for part in _BOX for row in view.stimulus_rows("association", part).values()]
-    drawn = np.concatenate([_curve(view, f"association_{kind}")[0] for kind in ("density", "outlier")])
+    ends = [row for part in BOX for row in view.stimulus_rows("association", part).values()]
+    drawn = np.concatenate([stored_curve(view, f"association_{kind}")[0] for kind in ("density", "outlier")])
     beyond = [Row(value=float(x)) for x in (drawn.min(), drawn.max())] if len(drawn) else []
     return span([*(Row(value=row.value) for row in ends), *beyond])
 
 
-def _curve(view: AssociationView, curve: str, stimulus: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+def stored_curve(view: AssociationView, curve: str, stimulus: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Points of a stored curve."""
     held = view.report.curves
     if held is None or not len(held):
@@ -106,24 +106,31 @@ def _curve(view: AssociationView, curve: str, stimulus: str | None = None) -> tu
     return rows.x.to_numpy(float), rows.y.to_numpy(float)
 
 
-def _draw_density(axes: Any, x: np.ndarray, density: np.ndarray, y: float, colour: str) -> None:
+def draw_density(axes: Any, x: np.ndarray, density: np.ndarray, y: float, colour: str, *, scale: float = 1.0) -> None:
     """A violin: its height says where images are many, within one stimulus only."""
     if len(x):
-        height = 0.42 * density / density.max()
+        height = 0.42 * scale * density / density.max()
         axes.fill_between(x, y - height, y + height, color=colour, alpha=0.18, linewidth=0, zorder=1)
 
 
-def _draw_box(axes: Any, five: Sequence[float], y: float, colour: str, gid: str) -> None:
+def draw_box(axes: Any, five: Sequence[float], y: float, colour: str, gid: str, *, scale: float = 1.0) -> None:
+    """Whiskers, the middle half, and the median across them."""
     low, first, median, third, high = five
     axes.plot([low, high], [y, y], color=colour, linewidth=1.1, zorder=2)
-    axes.plot([first, third], [y, y], color=colour, linewidth=8, alpha=0.6, solid_capstyle="butt", zorder=3)
+    axes.plot([first, third], [y, y], color=colour, linewidth=8 * scale, alpha=0.6, solid_capstyle="butt", zorder=3)
     axes.plot(
-        [median, median], [y - 0.27, y + 0.27], color=Ink.TEXT, linewidth=2, solid_capstyle="butt", zorder=4, gid=gid
+        [median, median],
+        [y - 0.27 * scale, y + 0.27 * scale],
+        color=Ink.TEXT,
+        linewidth=2,
+        solid_capstyle="butt",
+        zorder=4,
+        gid=gid,
     )
 
 
 def _box_words(view: AssociationView, name: str, boxes: dict[str, dict[str, Row]]) -> str:
-    first, median, third = (wording.signed(boxes[part][name].value, view.digits) for part in _BOX[1:4])
+    first, median, third = (wording.signed(boxes[part][name].value, view.digits) for part in BOX[1:4])
     return drawable(f"{name}: median {median}, quartiles {first} to {third}", 120)
 
 
@@ -138,7 +145,7 @@ def arrow_figure(view: AssociationView, concept: str, limits: tuple[float, float
         axes = place(figure, _LEFT, 48, 14, 12)
         tidy(axes)
         axes.set_xlim(*limits)
-        _draw_zero(axes, view)
+        draw_zero(axes, view)
         tips = {}
         for y, name in enumerate(names):
             _draw_arrow(axes, tails.get(name), heads[name], y, f"h{y}")
@@ -146,7 +153,7 @@ def arrow_figure(view: AssociationView, concept: str, limits: tuple[float, float
             head = wording.signed(heads[name].value, view.digits)
             tips[f"h{y}"] = drawable(f"{name}: text {tail}, images {head}", 120)
         label_rows(axes, names)
-        _name_ends(axes, view)
+        name_ends(axes, view)
         return finish(
             figure,
             name=f"arrows{list(view.suite.concepts).index(concept)}",
@@ -184,14 +191,15 @@ def _draw_arrow(axes: Any, tail: Row | None, head: Row, y: float, gid: str) -> N
     axes.plot([head.value], [y], linestyle="none", marker="|", markersize=9, color=colour, zorder=4, gid=gid)
 
 
-def _draw_zero(axes: Any, view: AssociationView) -> None:
+def draw_zero(axes: Any, view: AssociationView) -> None:
+    """Zero, and the margin around it."""
     axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
     margin = view.suite.margin
     if margin:
         axes.axvspan(-margin, margin, color=Ink.SHADE, linewidth=0, zorder=0)
 
 
-def _name_ends(axes: Any, view: AssociationView) -> None:
+def name_ends(axes: Any, view: AssociationView) -> None:
     """Say below the axis which attribute each end is."""
     axes.xaxis.set_major_formatter(lambda value, _: wording.signed(value, 3).rstrip("0").rstrip(".") if value else "0")
     axes.locator_params(axis="x", nbins=6)

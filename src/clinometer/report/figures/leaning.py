@@ -157,7 +157,7 @@ def category_figure(view: LeaningView, category: str, limits: tuple[float, float
             draw_mark(axes, row.value, y, mark, gid=f"c{y}")
             tips[f"c{y}"] = tip(view, concept)
         label_rows(axes, [concept.name for concept in concepts])
-        _finish_lean_axis(axes, view, limits)
+        finish_lean_axis(axes, view, limits)
         number = list(view.suite.categories).index(category)
         return finish(
             figure,
@@ -168,7 +168,7 @@ def category_figure(view: LeaningView, category: str, limits: tuple[float, float
         )
 
 
-def _finish_lean_axis(axes: Any, view: LeaningView, limits: tuple[float, float], *, total: bool = True) -> None:
+def finish_lean_axis(axes: Any, view: LeaningView, limits: tuple[float, float], *, total: bool = True) -> None:
     """Draw zero and, where the axis is MCAS and not a part of it, the margin and where the ends point."""
     tidy(axes)
     axes.set_xlim(*limits)
@@ -203,7 +203,7 @@ def component_figure(view: LeaningView) -> Figure | None:
             axes = place(figure, _LEFT + column * _PANEL, 28, (3 - column) * _PANEL + _GAP, 58)
             _draw_component(axes, [by_concept.get(c.name) for c in concepts])
             label_rows(axes, [c.name if column == 0 else "" for c in concepts])
-            _finish_lean_axis(axes, view, (-reach, reach), total=False)
+            finish_lean_axis(axes, view, (-reach, reach), total=False)
             axes.locator_params(axis="x", nbins=4)
             _head_component(axes, name)
         return finish(
@@ -260,7 +260,7 @@ def encoder_figure(view: LeaningView) -> Figure | None:
         for y, concept in enumerate(concepts):
             _draw_encoders(axes, y, view.mcas[concept.name], [by_encoder[e].get(concept.name) for e in by_encoder])
         label_rows(axes, [concept.name for concept in concepts])
-        _finish_lean_axis(axes, view, span(rows, stimulus=False))
+        finish_lean_axis(axes, view, span(rows, stimulus=False))
         return finish(
             figure,
             name="encoders",
