@@ -1,0 +1,232 @@
+"""The page of a comparison: the papers' two-model tables and figures say what the runs' own scores say."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from html import unescape
+
+import pytest
+
+import clinometer as cm
+from clinometer.report.comparison import comparison_html, names_of
+from clinometer.report.side_by_side import side_by_side
+from tests.report.page import Page
+from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+
+SMALL = {"target": 2, "attribute": 2, "concepts": 4}
+FEW = {"neutral": 4, "attribute": 3, "stimuli": 3}
+
+
+class Squint(Eye):
+    """Another eye: it sees strong colours stronger."""
+
+    def encode_images(self, images):
+        return super().encode_images(images) ** 2
+
+
+@pytest.fixture(scope="module")
+def leaning(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("leaning")
+    return {
+        name: cm.audit(Painter(name=name), toy_suite(**SMALL), folder / name, encoder=Eye(), seed=seed)
+        for seed, name in enumerate(("one <b>model</b>", "another"))
+    }
+
+
+@pytest.fixture(scope="module")
+def associations(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("association")
+    suite = toy_association_suite(**FEW)
+    return {
+        name: cm.audit(Painter(name=name), suite, folder / name, encoder=encoders, seed=seed)
+        for seed, (name, encoders) in enumerate(
+            {
+                "one": [Eye()],
+                "another": [Eye()],
+                "twice": [Eye(), Squint("second")],
+                "other": [Squint("second")],
+            }.items()
+        )
+    }
+
+
+def value(run, metric, component, encoder="mean", **equal):
+    rows = run.scores[(run.scores.metric == metric) & (run.scores.component == component)]
+    rows = rows[rows.encoder == encoder]
+    for name, wanted in equal.items():
+        rows = rows[rows[name] == wanted]
+    return rows.value.iloc[0]
+
+
+def shown(number, digits=3, sign=True):
+    return f"{number:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+
+
+def cells(page, caption):
+    """The rows of the table with this caption, as texts."""
+    (found,) = (element for element in page.find("caption") if caption in element.text)
+    table = found.parent
+    rows = [row for row in page.find("tr") if row.parent.parent is table and row.parent.tag == "tbody"]
+    return [[cell.text for cell in page.elements if cell.parent is row] for row in rows]
+
+
+# --- leaning -----------------------------------------------------------------------------------------------------
+
+
+def test_every_concept_of_every_model_is_in_figures_and_tables(leaning):
+    page = Page(comparison_html(cm.compare(*leaning.values())))
+    tips = [element.text for element in page.find("title")]
+    table = cells(page, "MCAS, diffusion bias δ and bias amplification α")
+    assert [row[0] for row in table] == [f"concept {lean}" for lean in ("0.20", "0.40", "0.60", "0.80")]
+    for concept, *numbers in table:
+        for (name, run), own in zip(leaning.items(), (numbers[:3], numbers[3:]), strict=True):
+            assert own[0] == shown(value(run, "mcas", "mcas", concept=concept))
+            assert own[1] == shown(value(run, "internal_bias", "diffusion_bias", concept=concept), sign=False)
+            assert any(tip.startswith(f"{concept}, {name}: MCAS") for tip in tips)
+
+
+def test_category_statistics_stand_model_below_model(leaning):
+    table = cells(Page(comparison_html(cm.compare(*leaning.values()))), "the concept that leans most")
+    assert [row[:2] for row in table] == [
+        [label, name] for label in ("Low", "High", "All concepts") for name in leaning
+    ]  # fmt: skip
+    for row, run in zip(table[-2:], leaning.values(), strict=True):
+        assert row[6] == shown(value(run, "category", "mean", category="all", group=""), 2)
+        own = run.scores[
+            (run.scores.metric == "mcas") & (run.scores.component == "mcas") & (run.scores.encoder == "mean")
+        ]
+        most = own.loc[own.value.abs().idxmax()]
+        assert row[8] == f"{most.concept} {shown(most.value, 2)}"
+
+
+def test_inside_the_models_by_stereotype_group(leaning):
+    table = cells(Page(comparison_html(cm.compare(*leaning.values()))), "Least, greatest and mean")
+    assert {(row[0], row[1]) for row in table} == {
+        (group, name) for group in ("All concepts", "Tied to man", "Tied to woman") for name in leaning
+    }
+    for name, run in leaning.items():
+        (row,) = (row for row in table if row[:2] == ["All concepts", name])
+        mean = value(run, "internal_bias_summary", "diffusion_bias_mean", group="all")
+        assert row[3].startswith(shown(mean, sign=False))
+
+
+def test_the_plane_has_each_groups_place_in_each_model(leaning):
+    page = Page(comparison_html(cm.compare(*leaning.values())))
+    tips = " ".join(element.text for element in page.find("title"))
+    for name, run in leaning.items():
+        for group in ("man", "woman", "other"):
+            place = value(run, "xmcas_group", "similarity", group=group, concept="")
+            assert f"{group}, {name}: similarity {shown(place, sign=False)}" in tips
+    table = cells(page, "angle θ")
+    assert table[0][3] == shown(
+        value(leaning["one <b>model</b>"], "xmcas", "distance", concept="concept 0.20"), sign=False
+    )
+
+
+def test_a_suite_without_a_third_group_has_no_plane(tmp_path):
+    suite = toy_suite(target=2, attribute=2, concepts=2, axis={"a": "man", "b": "woman"})
+    runs = [cm.audit(Painter(name=name), suite, tmp_path / name, encoder=Eye()) for name in ("one", "two")]
+    page = Page(comparison_html(cm.compare(*runs)))
+    assert not [element for element in page.elements if element.attributes.get("id") == "plane"]
+    assert "A third group" not in [link.text for link in page.find("a")]
+
+
+def test_names_are_text(leaning):
+    html = comparison_html(cm.compare(*leaning.values()))
+    assert "<b>" not in html
+    assert "one <b>model</b>" in unescape(html)
+
+
+# --- association -------------------------------------------------------------------------------------------------
+
+
+def test_tests_and_prompts_of_every_model(associations):
+    runs = {name: associations[name] for name in ("one", "another")}
+    page = Page(comparison_html(cm.compare(*runs.values())))
+    (test,) = cells(page, "Differential association S, its p and Cohen’s d")
+    assert test[0] == "Reds, against green"
+    for run, own in zip(runs.values(), (test[1:4], test[4:]), strict=True):
+        assert own[0] == shown(value(run, "t2iat", "differential_association"))
+        assert own[2] == shown(value(run, "t2iat", "effect_size"), 2)
+    stimuli = cells(page, "Asc over images")
+    assert len(stimuli) == 6
+    for row in stimuli:
+        for run, own in zip(runs.values(), (row[2:6], row[6:]), strict=True):
+            assert own[0] == shown(value(run, "association", "mean", concept=row[0]))
+            assert own[2] == shown(value(run, "association", "median", concept=row[0]))
+    tips = " ".join(element.text for element in page.find("title"))
+    assert all(f"{row[0]}, {name}: median" in tips for row in stimuli for name in runs)
+
+
+def test_runs_with_other_encoders_are_shown_as_the_one_that_saw_both(associations):
+    runs = {name: associations[name] for name in ("one", "twice")}
+    shared = side_by_side(runs, ["eye"])
+    assert shared["encoder"] == "eye"
+    wanted = value(runs["twice"], "t2iat", "differential_association", encoder="eye")
+    assert wanted != value(runs["twice"], "t2iat", "differential_association")
+    assert shared["tests"][0]["cells"][1][0] == shown(wanted)
+    html = comparison_html(cm.compare(*runs.values()))
+    assert "As <bdi>eye</bdi> sees them" in html
+
+
+def test_nothing_stands_side_by_side_that_no_encoder_has_seen(associations):
+    runs = [associations[name] for name in ("twice", "one", "other")]
+    page = Page(comparison_html(cm.compare(*runs)))
+    assert any("No encoder has seen all of the runs" in element.text for element in page.find("p"))
+    assert len([table for table in page.find("table") if table.attributes.get("class") == "differences"]) == 4
+
+
+def test_models_of_one_name_go_by_their_directories(associations):
+    one, another = associations["one"], associations["another"]
+    assert names_of([one, another]) == ["one", "another"]
+    assert names_of([one, cm.open_run(one.url)]) == [one.url, one.url]
+
+
+def test_a_copy_of_a_run_differs_by_nothing_and_goes_by_its_directory(associations, tmp_path):
+    one = associations["one"]
+    shutil.copytree(one.url, tmp_path / "copy")
+    (found,) = cm.compare(one, tmp_path / "copy")
+    assert names_of([found.first, found.second]) == [os.path.basename(one.url), "copy"]
+    assert (found.scores.value == 0).all()
+    assert not found.scores.verdict.str.contains("leans more").any()
+    assert "undecided which leans more" in comparison_html([found])
+
+
+def test_a_difference_that_is_undefined_says_why(associations):
+    (found,) = cm.compare(associations["one"], associations["another"])
+    rows = found.scores.copy()
+    rows.loc[rows.component == "magnitude", ["value", "reason"]] = [float("nan"), "no test is measured in both runs"]
+    html = comparison_html([dataclasses.replace(found, scores=rows)])
+    assert "another beside one: no test is measured in both runs." in html
+
+
+# --- in a browser ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", ["leaning", "association"])
+def test_in_a_browser_nothing_overflows_and_every_text_can_be_read(leaning, associations, tmp_path, study):
+    from playwright.sync_api import sync_playwright
+
+    from tests.report.test_browser import CHROMIUM, CONTRAST, DESK, PHONE
+
+    runs = leaning.values() if study == "leaning" else [associations[name] for name in ("one", "another", "twice")]
+    cm.compare(*runs, out=tmp_path)
+    complaints = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        for viewport in (PHONE, DESK):
+            for scheme in ("light", "dark"):
+                context = browser.new_context(viewport=viewport, color_scheme=scheme, offline=True)
+                page = context.new_page()
+                page.on("console", lambda message: complaints.append(message.text))
+                page.goto((tmp_path / "comparison.html").as_uri())
+                page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+                widths = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+                assert widths[0] <= widths[1]
+                assert page.evaluate(CONTRAST) == []
+                context.close()
+        browser.close()
+    assert complaints == []
