@@ -46,9 +46,10 @@ def vectors(generator, requests=REQUESTS):
 
 def given_to_the_decoder(generator, requests):
     """The embeddings that the decoder of a pipeline gets while it draws images."""
-    seen = []
+    seen, often = [], 1
     pipeline = generator.pipeline
-    if hasattr(pipeline, "prior_pipe"):  # guidance stacks the embedding of nothing before each
+    if hasattr(pipeline, "prior_pipe"):  # at every step; guidance stacks the embedding of nothing before each
+        often = generator.card.settings["steps"]
         handle = pipeline.unet.register_forward_pre_hook(
             lambda module, given, named: seen.append(named["added_cond_kwargs"]["image_embeds"].chunk(2)[1]),
             with_kwargs=True,
@@ -57,14 +58,16 @@ def given_to_the_decoder(generator, requests):
         handle = pipeline.text_proj.register_forward_pre_hook(
             lambda module, given, named: seen.append(named["image_embeddings"]), with_kwargs=True
         )
-    assert {each.status for each in generator.generate(requests)} == {"ok"}  # one batch
+    assert {each.status for each in generator.generate(requests)} == {"ok"}
     handle.remove()
-    return seen[0].numpy()
+    return torch.cat(seen[::often]).numpy()
 
 
-@pytest.mark.parametrize("name", WITH_PRIOR)
-def test_an_embedding_is_the_one_its_image_is_drawn_from(families, name):
-    generator = opened(families, name)
+@pytest.mark.parametrize(
+    ("name", "options"), [*((name, {}) for name in WITH_PRIOR), ("kandinsky-2.2", {"negative_prompt": "ugly"})]
+)
+def test_an_embedding_is_the_one_its_image_is_drawn_from(families, name, options):
+    generator = opened(families, name, **options)
     embeddings = vectors(generator)
     assert embeddings.shape == (3, 32)
     assert embeddings.dtype == np.float32
