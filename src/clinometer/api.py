@@ -282,7 +282,7 @@ def score_run(
 
 
 def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> list[Comparison]:
-    """Hold finished runs of one suite against the first of them.
+    """Hold finished runs of one suite, of a leaning or an association study, against the first of them.
 
     Parameters
     ----------
@@ -292,12 +292,12 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     Returns
     -------
     A :class:`clinometer.runs.comparison.Comparison` for each run after the first. Its ``scores`` has a row a concept
-    and component: the difference, second minus first, with interval, p, q and verdict.
+    (or a test, or a prompt) and component: the difference, second minus first, with interval, p, q and verdict.
 
     Raises
     ------
     RunMismatchError
-        The runs are of other suites, or no encoder has seen both.
+        The runs are of other suites or of a study that is not compared, or no encoder has seen both.
     """
     compared = first_against_rest([run if isinstance(run, store.Run) else Run(run) for run in runs])
     if out is not None:
