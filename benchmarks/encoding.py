@@ -1,0 +1,154 @@
+"""How fast a run's images are embedded, beside the encoder's bare throughput.
+
+    python benchmarks/encoding.py [--encoder reference|ViT-B-32] [--images N] [--side PIXELS] [--repeats N]
+
+The *stage* reads Parquet, decodes PNG, resizes, normalises, embeds, and writes the vectors. *Bare* is the model alone,
+over batches of the same size that lie on its device already. They take turns; the ratio is of one repeat, and the
+median is shown. The images are smooth with a little grain. ``ViT-B-32`` is open_clip's, with random weights.
+
+Where the encoder runs on the CPU, decoding takes its share of the same cores: the last line says what is left at best.
+"""
+
+import argparse
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from clinometer._torch import torch
+from clinometer.models import load_encoder
+from clinometer.models.images import decode_own_png, encode_png, sha256
+from clinometer.models.protocols import Card
+from clinometer.runs import Silence, create_run, encode, store
+from clinometer.runs.plan import build_plan
+from clinometer.suites import load_suite
+
+BATCH = 32
+SIDES = {"reference": 64, "ViT-B-32": 512}
+
+
+def main() -> None:
+    """Time both in turn and print rates and ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", choices=SIDES, default="reference")
+    parser.add_argument("--images", type=int, default=320, help=f"a multiple of {BATCH}")
+    parser.add_argument("--side", type=int, help="of the images, in pixels; by default what the encoder is fed with")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        encoder = load_encoder(encoder_of(options.encoder, folder), batch_size=BATCH)
+        run = painted(folder / "run", options.images, options.side or SIDES[options.encoder])
+        encode(run, encoder, Silence())  # warms up, and embeds the texts
+        calls, preparing = prepared(run, encoder)
+        stages, bares = [], []
+        for _ in range(options.repeats):
+            stages.append(measured(lambda: stage(run, encoder)))
+            bares.append(measured(lambda: bare(calls)))
+        report(encoder, options, preparing, stages, bares)
+
+
+def encoder_of(name: str, folder: Path) -> str:
+    """The reference CLIP as it is; an architecture of open_clip with random weights, saved."""
+    if name == "reference":
+        return name
+    import open_clip
+    from safetensors.torch import save_file
+
+    torch.manual_seed(0)
+    file = folder / "random.safetensors"
+    save_file(open_clip.create_model(name).state_dict(), file)
+    return f"{name}/{file}"
+
+
+def painted(out: Path, count: int, side: int) -> store.Run:
+    """A run whose images are painted: colours that change slowly, with grain as a photograph has."""
+    suite, card = load_suite("reference"), Card(kind="generator", name="painted", family="benchmark")
+    plan = build_plan(suite.questions(), seed=0, model_fingerprint=card.fingerprint, part_size=BATCH)[:count]
+    run = create_run(out, store.new_record(suite, card, seed=0, origin="generated"), plan)
+    rng = np.random.default_rng(0)
+    for part, samples in run.parts.items():
+        rows = []
+        for sample in samples:
+            coarse = Image.fromarray(rng.integers(0, 256, (8, 8, 3), np.uint8)).resize((side, side), Image.BICUBIC)
+            grain = rng.integers(0, 4, (side, side, 3), np.uint8)
+            content = encode_png(Image.fromarray(np.asarray(coarse) // 2 + grain))
+            image = {"bytes": content, "path": f"{sample.id}.png"}
+            rows.append(
+                {name: getattr(sample, name, None) for name in store.SAMPLE_FIELDS}
+                | {"status": "ok", "image": image, "sha256": sha256(content), "seconds": 0.0}
+            )
+        run.write_samples(part, rows)
+    return run
+
+
+def prepared(run: store.Run, encoder) -> tuple[list[Callable[[], torch.Tensor]], float]:
+    """A call of the model for each batch, its input on the device; and the processor seconds of decoding them all."""
+    contents = [[row["image"]["bytes"] for row in run.read_samples(part)] for part in run.parts]
+    began = time.thread_time()
+    batches = [[encoder.prepare_images([decode_own_png(each)])[0] for each in part] for part in contents]
+    taken = time.thread_time() - began
+    return [call_of(encoder.model, batch) for batch in batches], taken
+
+
+def call_of(model, batch: list) -> Callable[[], torch.Tensor]:
+    """The forward pass of open_clip's model or of a transformers CLIP over one batch."""
+    parameter = next(model.parameters())
+    rows = [each["pixel_values"] if isinstance(each, dict) else each for each in batch]
+    pixels = torch.stack(rows).to(parameter.device, parameter.dtype)
+    if hasattr(model, "encode_image"):
+        return partial(model.encode_image, pixels)
+    return partial(model.get_image_features, pixel_values=pixels)
+
+
+def stage(run: store.Run, encoder) -> None:
+    """Embed all images anew."""
+    for part in run.parts:
+        run.directory.remove(f"{store.embeddings_name(encoder.card.name)}/part-{part:05d}.parquet")
+    encode(run, encoder, Silence())
+
+
+@torch.inference_mode()
+def bare(calls: list[Callable[[], torch.Tensor]]) -> None:
+    """The model alone."""
+    for call in calls:
+        call()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def measured(side: Callable[[], None]) -> np.ndarray:
+    """What one side takes: seconds, and processor seconds of all threads."""
+    began = time.perf_counter(), time.process_time()
+    side()
+    return np.array([time.perf_counter(), time.process_time()]) - began
+
+
+def report(encoder, options, preparing: float, stages: list[np.ndarray], bares: list[np.ndarray]) -> None:
+    """Print rates, the shares, and where the processor limits them."""
+    threads, side = torch.get_num_threads(), options.side or SIDES[options.encoder]
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {threads} threads"
+    print(f"{encoder.card.name}, {options.images} images of {side} x {side}, batches of {BATCH}, {where}")
+    for name, taken in (("the stage", stages), ("the bare encoder", bares)):
+        wall, processor = np.median(taken, axis=0) / options.images
+        print(f"{name:<20}{1 / wall:>9.1f} images/s{1e3 * processor:>10.2f} processor ms an image")
+    shares = np.array(bares) / np.array(stages)
+    for name, values in zip(("bare throughput", "processor time"), shares.T, strict=True):
+        print(f"share of the {name:<17}{np.median(values):>7.1%} ({values.min():.1%} to {values.max():.1%})")
+    print("(of the throughput at least 95 % wanted; other work on the machine hardly enters processor time)")
+    print(f"decoding and resizing: {1e3 * preparing / options.images:.2f} processor ms an image", end="")
+    alone = np.median(bares, axis=0)[1]
+    if not torch.cuda.is_available():
+        print(f"; where the encoder fills all cores, {alone / (alone + preparing):.1%} at best", end="")
+    print(f"\npeak memory of the process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+    if torch.cuda.is_available():
+        print(f"peak memory on CUDA {torch.cuda.max_memory_allocated() / 2**30:.2f} GiB")
+
+
+if __name__ == "__main__":
+    main()
