@@ -9,9 +9,11 @@ import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.metrics import association_scores
+from clinometer.metrics.study.stopping import FIXED_ONLY
 from clinometer.models import GenerationRequest
 from clinometer.models.diffusers_pipeline import load
 from clinometer.models.diffusers_prior import DiffusersPrior, prior_of
+from clinometer.report import wording
 from clinometer.runs import Silence
 from tests.models.families import save_family
 from tests.toys import Eye, Painter, toy_suite
@@ -110,6 +112,8 @@ def test_a_run_holds_ii_of_the_models_prior(families, name, tmp_path):
     page = run.directory.read_bytes("report.html").decode()
     assert "From text over the prior to the image" in page
     assert "see the same direction for" in page
+    digits = wording.digits_for(list(rows.value))
+    assert all(f">{wording.signed(value, digits)}<br>" in page for value in rows.value)
     assert cm.score_run(tmp_path / "run").equals(run.scores)
 
 
@@ -133,6 +137,18 @@ def test_a_run_stopped_while_its_prior_draws_ends_the_same(families, whole, tmp_
     assert list(ours) == list(theirs)
     assert all((ours[each] == theirs[each]).all() for each in ours)
     assert again.scores.equals(whole.scores)
+
+
+def test_a_run_that_stops_early_has_the_estimate_alone(families, tmp_path):
+    """Its number of embeddings follows from the images, which were drawn from them."""
+    model = opened(families, "kandinsky-2.2", steps=1, prior_steps=2)
+    run = cm.audit(model, SUITE, tmp_path / "run", encoder=Eye(), until=0.0001, images=12)
+    assert set(run.embeddings("own:prior")) == {sample.id for sample in run.plan}  # of both rounds
+    rows = run.scores[run.scores.metric == "prior"]
+    assert set(rows.n_target) == {12}
+    assert np.isfinite(rows.value).all()
+    assert rows[["low", "high", "p", "q"]].isna().all(axis=None)
+    assert set(rows.reason) == {FIXED_ONLY}
 
 
 def test_it_moves_no_other_number(families, whole, tmp_path, monkeypatch):

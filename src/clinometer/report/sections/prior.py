@@ -42,11 +42,12 @@ def _own_text(view: LeaningView) -> dict[str, Row]:
 
 def _cell(row: Row | None, digits: int, stage: int) -> dict[str, str]:
     if row is None or not row.defined:
-        return {"value": wording.MISSING, "q": ""}
+        return {"value": wording.MISSING, "interval": "", "q": ""}
     low, high = (row.stimulus_low, row.stimulus_high) if stage == 0 else (row.low, row.high)
     return {
-        "value": f"{wording.signed(row.value, digits)} {wording.interval(low, high, digits)}".strip(),
-        "q": wording.probability(row.q, "q"),
+        "value": wording.signed(row.value, digits),
+        "interval": wording.interval(low, high, digits),
+        "q": wording.probability(row.q, "q").removeprefix("q").removeprefix(" = ").strip(),  # its column says q
     }
 
 

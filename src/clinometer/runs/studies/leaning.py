@@ -36,11 +36,11 @@ def score_leaning(run: Run, resamples: int) -> Scored:
     embeddings = [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
     design = study_design(suite)
     scores = mcas_study(embeddings, design, n_resamples=resamples, seed=run.record["seed"])
+    scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=run.record["seed"])
     if run.record.get("until") is not None:
         scores = rows_when_stopped(scores, stands_of(embeddings, design), design)
-    own, priors = own_embeddings(run, suite), prior_embeddings(run, suite)
+    own = own_embeddings(run, suite)
     scores += own_text_rows(own, design, n_resamples=resamples, seed=run.record["seed"])
-    scores += prior_rows(priors, design, n_resamples=resamples, seed=run.record["seed"])
     table = scores_table(scores)
     return Scored(table, _curves(table))
 
