@@ -80,7 +80,11 @@ class GenerationResult:
 
 
 class Generator(Protocol):
-    """Draws images from prompts."""
+    """Draws images from prompts.
+
+    One that can find how many it draws at once has ``fit_batch_size(prompt, known=None)``: it sets ``batch_size``, to
+    ``known`` where a run has found it before. One that runs out of memory lowers ``batch_size`` and goes on.
+    """
 
     card: Card
     batch_size: int
@@ -106,7 +110,9 @@ class Encoder(Protocol):
 
     One that reads no text leaves ``encode_texts`` out: what needs texts is then undefined, with that reason. One that
     sees no image leaves ``encode_images`` out: it serves association tests on words, and no run takes it. One that
-    looks texts up has ``missing(texts)``, which lists those that it does not have.
+    looks texts up has ``missing(texts)``, which lists those that it does not have. One that resizes and normalises
+    images before its model sees them may offer the two steps apart: ``prepare_images(images)``, a list of one item an
+    image, which threads do ahead of the model, and ``encode_prepared(items)``.
     """
 
     card: Card
