@@ -102,11 +102,15 @@ def test_category_statistics_stand_model_below_model(leaning):
 
 
 def test_inside_the_models_by_stereotype_group(leaning):
-    table = cells(Page(comparison_html(cm.compare(*leaning.values()))), "Least, greatest and mean")
+    page = Page(comparison_html(cm.compare(*leaning.values())))
+    table = cells(page, "Least, greatest and mean")
     assert {(row[0], row[1]) for row in table} == {
         (group, name) for group in ("All concepts", "Tied to man", "Tied to woman") for name in leaning
     }
+    tips = [element.text for element in page.find("title")]
     for name, run in leaning.items():
+        delta = value(run, "internal_bias", "diffusion_bias", concept="concept 0.20")
+        assert any(tip.startswith(f"concept 0.20, {name}: δ {shown(delta, sign=False)}") for tip in tips)
         (row,) = (row for row in table if row[:2] == ["All concepts", name])
         mean = value(run, "internal_bias_summary", "diffusion_bias_mean", group="all")
         assert row[3].startswith(shown(mean, sign=False))

@@ -194,7 +194,9 @@ def report(run: RunArgument) -> None:
 
 @app.command()
 def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN…", help="Two or more runs of one suite; leaning or association.")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN RUN…", help="Two or more runs of one suite; leaning or association.")
+    ],
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="A directory for comparison.html and comparison.csv.")
     ] = None,

@@ -38,7 +38,7 @@ class _Kind:
 
 _LEANING: Final = (_Kind("mcas", "MCAS", "concept", "images a concept"),)
 _ASSOCIATION: Final = (
-    _Kind("differential_association", "S", "test", "neutral images, over more prompts in proportion,", over_prompts=True),
+    _Kind("differential_association", "S", "test", "neutral images, prompts in proportion,", over_prompts=True),
     _Kind("association", "Asc", "prompt", "images a prompt"),
 )
 

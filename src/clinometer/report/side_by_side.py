@@ -15,9 +15,11 @@ from clinometer.report.figures.side_by_side import (
     category_models_figure,
     distribution_models_figure,
     effect_models_figure,
+    internal_models_figure,
     plane_models_figure,
 )
 from clinometer.report.from_run import report_input
+from clinometer.report.inputs import Curve
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.sections.internal import summary
 from clinometer.report.sections.leaning import SHAPE_CHARACTERS, category_statistics
@@ -56,7 +58,7 @@ def _view(shape: type[View], run: Run, encoder: str) -> View:
     if encoder == MEAN:
         return held
     rows = [replace(row, encoder=MEAN) for row in held.scores if row.encoder == encoder]
-    return shape(replace(report, curves=None), Scores(rows))
+    return shape(replace(report, curves=None, curve=Curve(reason="curves are of the average")), Scores(rows))
 
 
 def _marks(models: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -81,6 +83,7 @@ def _leanings(views: Mapping[str, LeaningView]) -> dict[str, Any]:
         "figures": [{"heading": heading, "figure": figure} for heading, figure in figures if figure is not None],
         "statistics": _by_label([row for model, view in views.items() for row in _statistics(model, view)]),
         "summary": _by_label([{"model": model, **row} for model, view in views.items() for row in summary(view)]),
+        "internal": internal_models_figure(views),
         "concepts": _concepts(views),
         "plane": plane_models_figure(views),
         "planes": _planes(views),

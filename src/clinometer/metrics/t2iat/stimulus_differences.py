@@ -16,7 +16,7 @@ from clinometer.metrics.t2iat.stimuli import StimulusCosines
 from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean, mean_part, paired_bilinear_difference
 from clinometer.stats.sign_flips import sign_flip_test
 
-PAIRED_TEST = "t of the difference between images of one noise, two-sided"
+PAIRED_TEST = "paired t of images of one noise, two-sided"
 UNPAIRED_TEST = "Welch t of the difference between the runs' images, two-sided"
 
 

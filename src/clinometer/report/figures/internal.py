@@ -14,7 +14,9 @@ from clinometer.report.rows import Row
 from clinometer.report.view import LeaningView
 
 
-class _Point(NamedTuple):
+class Point(NamedTuple):
+    """A concept's δ and α."""
+
     concept: str
     delta: Row
     alpha: Row
@@ -27,13 +29,13 @@ LOG_SPAN = 20.0
 
 def internal_bias_figure(view: LeaningView) -> Figure | None:
     """Draw every concept that has both numbers; a hollow mark is unstable."""
-    points = list(_points(view))
+    points = list(points_of(view))
     if not points:
         return None
     with canvas(460, 390) as figure:
         axes = place(figure, 66, 52, 14, 14)
         tidy(axes, grid="both")
-        logarithmic = _scale(axes, [point.alpha.value for point in points])
+        logarithmic = scale_alpha(axes, [point.alpha.value for point in points])
         axes.axhline(1, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         _draw_curve(axes, view.report.curve, logarithmic)
         tips = {}
@@ -53,17 +55,18 @@ def internal_bias_figure(view: LeaningView) -> Figure | None:
         )
 
 
-def _points(view: LeaningView) -> Sequence[_Point]:
+def points_of(view: LeaningView) -> Sequence[Point]:
+    """Every concept that has both numbers."""
     delta = view.scores.by_concept("internal_bias", "diffusion_bias")
     alpha = view.scores.by_concept("internal_bias", "bias_amplification")
     return [
-        _Point(name, delta[name], alpha[name], concept.stereotype)
+        Point(name, delta[name], alpha[name], concept.stereotype)
         for name, concept in view.concepts.items()
         if name in delta and name in alpha and delta[name].defined and alpha[name].defined
     ]
 
 
-def _scale(axes: Any, values: Sequence[float]) -> bool:
+def scale_alpha(axes: Any, values: Sequence[float]) -> bool:
     """Use a logarithmic axis where α spans more than one order of magnitude."""
     logarithmic = min(values) > 0 and max(values) / min(values) > LOG_SPAN
     if logarithmic:
@@ -100,17 +103,17 @@ def stereotype_mark(view: LeaningView, stereotype: str, *, filled: bool = True) 
     return Mark(shape, colour, filled)
 
 
-def _mark(view: LeaningView, point: _Point) -> Mark:
+def _mark(view: LeaningView, point: Point) -> Mark:
     return stereotype_mark(view, point.stereotype, filled=not point.alpha.unstable)
 
 
-def _tip(point: _Point) -> str:
+def _tip(point: Point) -> str:
     unstable = ", unstable" if point.alpha.unstable else ""
     delta, alpha = wording.number(point.delta.value, 3), wording.number(point.alpha.value)
     return drawable(f"{point.concept}: δ {delta}, α {alpha}{unstable}", 120)
 
 
-def _words(view: LeaningView, points: Sequence[_Point]) -> str:
+def _words(view: LeaningView, points: Sequence[Point]) -> str:
     unstable = sum(point.alpha.unstable for point in points)
     fitted = "with a LOESS curve and its band" if len(view.report.curve.x) else "with no curve"
     return (

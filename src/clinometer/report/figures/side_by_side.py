@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.association_view import AssociationView
 from clinometer.report.figures.association import BOX, draw_box, draw_density, draw_zero, name_ends, stored_curve
+from clinometer.report.figures.internal import points_of, scale_alpha
 from clinometer.report.figures.leaning import finish_lean_axis
 from clinometer.report.figures.marks import Mark, draw_intervals, draw_mark, drawable, label_rows, place, span
 from clinometer.report.figures.plane import CENTROID, group_places
@@ -91,6 +93,47 @@ def _tip(name: str, model: str, symbol: str, row: Row, digits: int, *, stimulus:
     return drawable(f"{name}, {model}: {symbol} {shown}", 140)
 
 
+def internal_models_figure(views: LeaningViews) -> Figure | None:
+    """Draw δ across and α up, every concept of every model, with each model's stored curve."""
+    points = {model: points_of(view) for model, view in views.items()}
+    if not any(points.values()):
+        return None
+    with canvas(460, 390) as figure:
+        axes = place(figure, 66, 52, 14, 14)
+        tidy(axes, grid="both")
+        logarithmic = scale_alpha(axes, [point.alpha.value for held in points.values() for point in held])
+        axes.axhline(1, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        tips = {}
+        for order, (model, held) in enumerate(points.items()):
+            _draw_relation(axes, views[model], model_mark(order))
+            for number, point in enumerate(held):
+                gid = f"i{order}x{number}"
+                mark = model_mark(order)._replace(filled=not point.alpha.unstable)
+                draw_mark(axes, point.delta.value, point.alpha.value, mark, size=6.5, gid=gid)
+                shown = f"δ {wording.number(point.delta.value, 3)}, α {wording.number(point.alpha.value)}"
+                unstable = ", unstable" if point.alpha.unstable else ""
+                tips[gid] = drawable(f"{point.concept}, {model}: {shown}{unstable}", 140)
+        axes.set_xlim(left=min(0, *axes.get_xlim()))
+        axes.set_xlabel("diffusion bias  δ")
+        axes.set_ylabel("bias amplification  α" + (" (log scale)" if logarithmic else ""))
+        axes.tick_params(axis="y", labelcolor=Ink.MUTED)
+        return finish(
+            figure,
+            name="models-internal",
+            title="Bias amplification on diffusion bias, every model",
+            description="; ".join(tips.values()),
+            tips=tips,
+        )
+
+
+def _draw_relation(axes: Any, view: LeaningView, mark: Mark) -> None:
+    curve = view.report.curve
+    floor = axes.get_ylim()[0]
+    shown = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if isfinite(x) and isfinite(y) and y > floor]
+    if shown:
+        axes.plot(*zip(*shown, strict=True), color=mark.colour, linewidth=1.8, zorder=2)
+
+
 def plane_models_figure(views: LeaningViews) -> Figure | None:
     """Draw the groups' own places on the xMCAS plane, model by model: the xMCAS paper's figure 3."""
     places = {model: group_places(view) for model, view in views.items()}
@@ -152,7 +195,7 @@ def _name_group(axes: Any, label: str, points: Sequence[tuple[float, float]]) ->
 
 
 def effect_models_figure(views: AssociationViews) -> Figure | None:
-    """Draw Cohen's d of every test, models beside each other: the T2IAT paper's table 2 as a figure."""
+    """Draw Cohen's d of every test, models beside each other: the T2IAT paper's table 1 as a figure."""
     first = next(iter(views.values()))
     tests = first.suite.tests
     rows = {model: [view.effect_sizes.get(test.name, Row()) for test in tests] for model, view in views.items()}
