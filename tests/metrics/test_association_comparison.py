@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics import AssociationDesign, AssociationEmbeddings, DesignedTest, association_study
+from clinometer.metrics import AssociationDesign, AssociationEmbeddings, DesignedTest, Score, association_study
+from clinometer.metrics.differences import judge_differences
 from clinometer.metrics.t2iat.comparison import compare_associations
 from tests.metrics.test_t2iat_study import DESIGN, cosine, embeddings
 
@@ -228,6 +229,21 @@ def test_pairs_find_what_two_samples_do_not():
     assert paired.verdict == "the second leans more to man"
     assert unpaired.verdict == "undecided"
     assert unpaired.n_decide > unpaired.n_target
+
+
+def test_images_that_would_decide_count_the_family():
+    """An interval that leaves out 0 with q above 0.05 is undecided for its family's sake; alone it would be decided."""
+    rows = [
+        Score(metric="comparison", component="association", value=value, low=value - 0.2, high=value + 0.2, p=p, q=q,
+              n_target=10)
+        for value, p, q in ((0.22, 0.03, 0.12), (0.22, 0.03, 0.03), (0.15, 0.14, 0.14))
+    ]  # fmt: skip
+    many, alone, wide = judge_differences(rows, a="man", b="woman", margin=None)
+    assert (many.verdict, wide.verdict) == ("undecided", "undecided")
+    assert alone.verdict == "the second leans more to man"
+    z = stats.norm.ppf([1 - 0.05 / 4 / 2, 0.975])
+    assert many.n_decide == np.ceil(10 * (z[0] / z[1] * 0.2 / 0.22) ** 2)
+    assert wide.n_decide == np.ceil(10 * (0.2 / 0.15) ** 2)
 
 
 def test_which_leans_more_over_all():

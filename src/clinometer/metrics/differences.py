@@ -36,7 +36,8 @@ def judge_differences(
     """Give the rows of one family, each second minus first, equivalence tests, verdicts and images that would decide.
 
     ``ends`` chooses the 95 % interval that is judged; its width stands for the standard error. Where ``margin`` is
-    given, two one-sided tests show |Δ| < margin, with q-values of their own.
+    given, two one-sided tests show |Δ| < margin, with q-values of their own. The images that would decide are those for
+    the level that p must reach in its family: ``0.05 · p / q``.
     """
     errors = [standard_error_of(*ends(row)) for row in rows]
     p = np.full(len(rows), np.nan)
@@ -45,7 +46,8 @@ def judge_differences(
     judged = []
     for row, error, p_alike, q_alike in zip(rows, errors, p, benjamini_hochberg(p), strict=True):
         words = _words(row, ends(row), float(q_alike), a, b)
-        needed = images_to_decide(row.n_target, row.value, error, margin) if words == UNDECIDED else 0
+        level = LEVEL * row.p / row.q if words == UNDECIDED else LEVEL
+        needed = images_to_decide(row.n_target, row.value, error, margin, level) if words == UNDECIDED else 0
         judged.append(
             replace(row, verdict=words, p_equivalence=float(p_alike), q_equivalence=float(q_alike), n_decide=needed)
         )

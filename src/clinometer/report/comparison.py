@@ -213,10 +213,7 @@ def names(comparison: Comparison) -> tuple[str, str]:
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:
-    """What runs are called: their models; models that are several times there, by their runs' directories too.
-
-    Where directories are called alike as well, their whole paths tell them apart.
-    """
+    """What runs are called: their models; where two share a model, all by their directories, or whole paths."""
     models = [str(run.model_card["name"]) for run in runs]
     if len(set(models)) == len(models):
         return models

@@ -68,7 +68,9 @@ def _squared_ratio(part: float, whole: float) -> float:
     return (part / whole) ** 2 if whole > 1e-100 * max(part, 1.0) else inf
 
 
-def images_to_decide(n: int, value: float, standard_error: float, margin: float | None = None) -> int:
+def images_to_decide(
+    n: int, value: float, standard_error: float, margin: float | None = None, alpha: float = 0.05
+) -> int:
     """Images instead of ``n`` that would decide, all sets growing alike; 0 where no number would."""
-    factor = factor_to_decide(value, standard_error, margin)
+    factor = factor_to_decide(value, standard_error, margin, alpha)
     return max(n + 1, ceil(n * factor)) if isfinite(factor) and factor < 1e6 else 0
