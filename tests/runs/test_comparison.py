@@ -235,7 +235,7 @@ def test_association_runs_have_a_command_a_page_and_a_table(associations, tmp_pa
     arguments = [associations[name].url for name in ("plain", "extreme")]
     result = CliRunner().invoke(app, ["compare", *arguments, "--out", str(tmp_path)], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
-    for words in ("S of extreme minus S of painter", "Reds, against green", "Asc of extreme minus Asc of painter",
+    for words in ("S of extreme minus S of painter", "red-green", "Asc of extreme minus Asc of painter",
                   "extreme beside painter: extreme leans more."):  # fmt: skip
         assert words in result.output
     table = pd.read_csv(tmp_path / "comparison.csv")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def print_comparison(comparison: Comparison) -> None:
     """One sentence, a row a concept (or a test, or a prompt), and what was compared with what."""
     console = Console()
-    for table in comparison_tables(comparison):
+    for table in comparison_tables(comparison, short=True):
         console.print(_printed(table))
         console.print(f"[dim]{escape(table.note)}[/]")
     console.print(f"[bold]{escape(comparison_verdict(comparison))}[/]")

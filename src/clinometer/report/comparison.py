@@ -25,21 +25,21 @@ from clinometer.suites import AssociationSuite
 class _Kind:
     """A kind of difference as it is shown.
 
-    ``symbol`` is the number, ``unit`` what one is of, ``decides`` what grows until it is decided, ``over_prompts``
-    whether the interval that is judged is over prompts and not over images.
+    ``symbol`` is the number, ``unit`` what one is of, ``images`` which images are counted until it is decided,
+    ``over_prompts`` whether the interval that is judged is over prompts and not over images.
     """
 
     component: str
     symbol: str
     unit: str
-    decides: str
+    images: str
     over_prompts: bool = False
 
 
-_LEANING: Final = (_Kind("mcas", "MCAS", "concept", "images a concept"),)
+_LEANING: Final = (_Kind("mcas", "MCAS", "concept", "of the concept, with as many more of the groups"),)
 _ASSOCIATION: Final = (
-    _Kind("differential_association", "S", "test", "neutral images, prompts in proportion,", over_prompts=True),
-    _Kind("association", "Asc", "prompt", "images a prompt"),
+    _Kind("differential_association", "S", "test", "neutral ones, with as many more prompts", over_prompts=True),
+    _Kind("association", "Asc", "prompt", "neutral ones, with as many more of the attributes"),
 )
 
 
@@ -90,11 +90,16 @@ def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLik
     return directory.path("comparison.html")
 
 
-def comparison_tables(comparison: Comparison, called: tuple[str, str] | None = None) -> list[DifferenceTable]:
-    """The differences that are judged: MCAS of every concept; or S of every test, and Asc of every prompt."""
+def comparison_tables(
+    comparison: Comparison, called: tuple[str, str] | None = None, *, short: bool = False
+) -> list[DifferenceTable]:
+    """The differences that are judged: MCAS of every concept; or S of every test, and Asc of every prompt.
+
+    With ``short``, tests go by their names and not by their concepts.
+    """
     called = called or names(comparison)
     scores = Scores.from_frame(comparison.scores)
-    return [_table(kind, rows, scores, comparison, called) for kind in _kinds(comparison)
+    return [_table(kind, rows, scores, comparison, called, short=short) for kind in _kinds(comparison)
             if (rows := scores.select("comparison", kind.component))]  # fmt: skip
 
 
@@ -147,31 +152,48 @@ def _shown(comparison: Comparison, called: tuple[str, str]) -> dict[str, Any]:
 
 
 def _table(
-    kind: _Kind, rows: Sequence[Row], scores: Scores, comparison: Comparison, called: tuple[str, str]
+    kind: _Kind, rows: Sequence[Row], scores: Scores, comparison: Comparison, called: tuple[str, str], *, short: bool
 ) -> DifferenceTable:
     effects = scores.by_concept("comparison", "effect_size") if kind.over_prompts else {}
     digits = wording.digits_for([row.value for row in rows])
-    name = _namer(kind, comparison)
-    test = next((row.test for row in rows if row.test), "no test")
+    name = str if short else _namer(kind, comparison)
     counts = Counter(_worded(row.verdict, comparison, called) for row in rows)
     return DifferenceTable(
         title=f"{kind.symbol} of {called[1]} minus {kind.symbol} of {called[0]}",
-        columns=(kind.unit, "difference", "95 %", *(["difference of d"] if effects else []), "q", "verdict"),
+        columns=(
+            kind.unit,
+            f"Δ{kind.symbol}",
+            "95 %",
+            *(["Δd"] if effects else []),
+            "q",
+            "to decide",
+            "verdict",
+        ),
         rows=tuple(
             (
                 name(row.concept),
                 wording.signed(row.value, digits),
                 wording.interval(*_judged_ends(row, over_prompts=kind.over_prompts), digits),
                 *([wording.signed(effects[row.concept].value)] if effects else []),
-                wording.probability(row.q, "q"),
-                _judgement(row, kind, comparison, called) if row.defined else row.reason,
+                wording.probability(row.q, "q").removeprefix("q ").removeprefix("= "),
+                wording.about(row.n_decide),
+                _judgement(row, comparison, called) if row.defined else row.reason,
             )
             for row in rows
         ),
         counts=tuple(f"{said}: {n}" for said, n in counts.most_common()),
-        note=f"{wording.capitalised(test)}; 95 % over {'prompts' if kind.over_prompts else 'images'}; "
-        f"q over the {kind.unit}s.",
+        note=_note(kind, rows),
     )
+
+
+def _note(kind: _Kind, rows: Sequence[Row]) -> str:
+    """What was tested, what the intervals are over, and what would decide."""
+    test = next((row.test for row in rows if row.test), "no test")
+    over = "prompts" if kind.over_prompts else "images"
+    note = f"{wording.capitalised(test)}; 95 % over {over}; q over the {kind.unit}s."
+    if any(row.n_decide for row in rows):
+        note += f" To decide: about so many images, {kind.images}, if the estimate stands."
+    return note
 
 
 def _namer(kind: _Kind, comparison: Comparison) -> Callable[[str], str]:
@@ -187,12 +209,10 @@ def _judged_ends(row: Row, *, over_prompts: bool) -> tuple[float, float]:
     return (row.stimulus_low, row.stimulus_high) if over_prompts else (row.low, row.high)
 
 
-def _judgement(row: Row, kind: _Kind, comparison: Comparison, called: tuple[str, str]) -> str:
-    """The verdict, and what would decide where it is undecided; why there is none where it cannot be judged."""
-    needed = wording.needed(row, kind.decides)
+def _judgement(row: Row, comparison: Comparison, called: tuple[str, str]) -> str:
+    """The verdict; why there is none where it cannot be judged."""
     said = _worded(row.verdict, comparison, called)
-    why = needed or (row.reason if row.verdict == "not measured" else "")
-    return f"{said} ({why})" if why else said
+    return f"{said} ({row.reason})" if row.verdict == "not measured" and row.reason else said
 
 
 def _worded(verdict: str, comparison: Comparison, called: tuple[str, str]) -> str:

@@ -142,13 +142,18 @@ def verdict_words(row: Row, *, label_a: str, label_b: str) -> str:
     return "is undecided" if lean == "undecided" else "has no verdict"
 
 
-def needed(row: Row, what: str = "images a concept") -> str:
+def needed(row: Row) -> str:
     """Say how many images would decide an undecided score: "about 70 images a concept would decide"."""
-    if row.n_decide <= 0:
+    many = about(row.n_decide)
+    return f"about {many} images a concept would decide, if the estimate stands" if many else ""
+
+
+def about(n: int) -> str:
+    """Write a number of images that would decide in two figures, rounded upwards; empty where none would."""
+    if n <= 0:
         return ""
-    places = max(0, len(str(row.n_decide)) - 2)
-    rounded = -(-row.n_decide // 10**places) * 10**places  # two figures, upwards: it is an estimate
-    return f"about {rounded:,} {what} would decide, if the estimate stands"
+    places = max(0, len(str(n)) - 2)
+    return f"{-(-n // 10**places) * 10**places:,}"  # two figures: it is an estimate
 
 
 def share_words(share: Row | None, label_a: str, label_b: str) -> str:
