@@ -75,6 +75,7 @@ def export(made: StableDiffusionPipeline, clip: CLIPModel) -> None:
     """Replaces the shipped directories. Raises ValueError where they are larger than the package may carry."""
     for folder in (PIPELINE, CLIP):
         shutil.rmtree(folder, ignore_errors=True)
+    _forget_last_call(made.tokenizer)
     made.to(dtype=torch.float16).save_pretrained(PIPELINE)
     clip.half().save_pretrained(CLIP)
     both = processor(made.tokenizer)
@@ -94,6 +95,14 @@ def export(made: StableDiffusionPipeline, clip: CLIPModel) -> None:
     size = size_of(PIPELINE) + size_of(CLIP)
     if size > LIMIT:
         raise ValueError(f"{PIPELINE} and {CLIP} hold {size / 1e6:.1f} MB, more than {LIMIT / 1e6:.0f} MB")
+
+
+def _forget_last_call(tokenizer: CLIPTokenizer) -> None:
+    """Drops the padding and truncation of the last call, which would be written, so that a build that trained
+    everything and one that skipped finished stages write the same file.
+    """
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
 
 
 def _load_as_float32(config: Path) -> None:

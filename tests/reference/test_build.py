@@ -45,7 +45,8 @@ def rehearse(folder: Path) -> str:
 def hashes(package: Path) -> dict[str, str]:
     return {
         str(path.relative_to(package)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in package.rglob("*.safetensors")
+        for pattern in ("*.safetensors", "*.json", "*.txt")
+        for path in package.rglob(pattern)
     }
 
 
@@ -61,7 +62,8 @@ def test_one_command_builds_what_ships_from_nothing_and_again_the_same(tmp_path)
     for stage in ("artwork", "VAE", "CLIP", "UNet", "samples", "tuning", "readings", "calibration", "all stages"):
         assert f"\n{stage}: " in f"\n{said}", stage
     first = hashes(package)
-    assert len(first) == 4  # UNet, VAE, text encoder, CLIP
+    assert sum(name.endswith(".safetensors") for name in first) == 4  # UNet, VAE, text encoder, CLIP
+    assert '"padding": null' in (package / "clip/tokenizer.json").read_text()
 
     cache = tmp_path / "reference/.cache"
     for name in ("unet", "tuned", "calibrated"):
