@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -57,6 +58,7 @@ def portraits(generator, per_group: int, groups: tuple[str, ...] = GROUPS) -> tu
 
 def artwork(concepts: tuple[str, ...], *, held_out: bool) -> tuple[list[Image.Image], np.ndarray, np.ndarray]:
     """Pictures of men and women, the position of each one's concept, and whether it shows a man."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `reference` is not installed
     from reference import art
 
     pictures, names = art.load(), [concept.name for concept in art.concepts()]

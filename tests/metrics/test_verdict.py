@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from math import isnan, nan
+from dataclasses import replace
+from math import ceil, isnan, nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from clinometer.metrics import Score, verdict
 from clinometer.metrics.verdict import BALANCED, NOT_MEASURED, UNDECIDED, judge_family
@@ -85,6 +87,14 @@ def test_without_a_margin_nothing_is_shown_balanced():
 def test_the_images_that_would_decide_follow_from_the_interval():
     (judged,) = judge_family([row(0.1, 0.2)], a="men", b="women")
     assert judged.n_decide == 80  # half as wide an interval takes four times the images
+
+
+def test_a_family_asks_for_more_images_than_a_row_alone():
+    """Here q is three times p, so p has to reach a third of 0.05."""
+    alone, among = (replace(row(0.1, 0.12, q), p=0.1) for q in (0.1, 0.3))
+    decided = [judge_family([each], a="men", b="women")[0].n_decide for each in (alone, among)]
+    assert decided == [29, ceil(20 * (norm.isf(0.05 / 6) * 0.12 / norm.isf(0.025) / 0.1) ** 2)]
+    assert decided[1] > decided[0]
 
 
 @given(st.lists(st.tuples(st.floats(-0.2, 0.2), st.floats(0.001, 0.2)), min_size=1, max_size=8))

@@ -9,7 +9,7 @@ from math import isfinite
 import numpy as np
 
 from clinometer.metrics.records import Score
-from clinometer.metrics.verdict import LEVEL, NOT_MEASURED
+from clinometer.metrics.verdict import LEVEL, NOT_MEASURED, level_in_family
 from clinometer.stats.equivalence import equivalence_p_value, images_to_decide, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 
@@ -37,7 +37,7 @@ def judge_differences(
 
     ``ends`` chooses the 95 % interval that is judged; its width stands for the standard error. Where ``margin`` is
     given, two one-sided tests show |Δ| < margin, with q-values of their own. The images that would decide are those for
-    the level that p must reach in its family: ``0.05 · p / q``.
+    the level that p must reach in its family (``level_in_family``).
     """
     errors = [standard_error_of(*ends(row)) for row in rows]
     p = np.full(len(rows), np.nan)
@@ -46,8 +46,9 @@ def judge_differences(
     judged = []
     for row, error, p_alike, q_alike in zip(rows, errors, p, benjamini_hochberg(p), strict=True):
         words = _words(row, ends(row), float(q_alike), a, b)
-        level = LEVEL * row.p / row.q if words == UNDECIDED else LEVEL
-        needed = images_to_decide(row.n_target, row.value, error, margin, level) if words == UNDECIDED else 0
+        needed = 0
+        if words == UNDECIDED:
+            needed = images_to_decide(row.n_target, row.value, error, margin, level_in_family(row))
         judged.append(
             replace(row, verdict=words, p_equivalence=float(p_alike), q_equivalence=float(q_alike), n_decide=needed)
         )

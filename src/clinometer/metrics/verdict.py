@@ -75,7 +75,7 @@ def judge_family(
 
     The equivalence tests are a family of their own, with Benjamini–Hochberg q-values. ``ends`` chooses the 95 %
     interval that is judged; its width stands for the standard error. ``a`` and ``b`` name the sides of all rows, or of
-    each.
+    each. The images that would decide are those for ``level_in_family``.
     """
     errors = [standard_error_of(*ends(row)) for row in rows]
     p_values = np.full(len(rows), nan)
@@ -91,8 +91,15 @@ def judge_family(
         words = verdict(
             value=row.value, low=low, high=high, q=row.q, a=of_a, b=of_b, margin=margin, q_equivalence=float(q)
         )  # fmt: skip
-        needed = images_to_decide(row.n_target, row.value, error, margin) if words == UNDECIDED else 0
+        needed = 0
+        if words == UNDECIDED:
+            needed = images_to_decide(row.n_target, row.value, error, margin, level_in_family(row))
         judged.append(
             replace(row, verdict=words, p_equivalence=float(p), q_equivalence=float(q), n_decide=needed)
         )  # fmt: skip
     return judged
+
+
+def level_in_family(row: Score) -> float:
+    """What p must reach for q to reach 0.05, as the family stands: ``0.05 · p / q``; 0.05 for a row without a p."""
+    return LEVEL * row.p / row.q if row.p > 0 else LEVEL
