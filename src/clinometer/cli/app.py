@@ -51,7 +51,7 @@ EncoderOption = Annotated[
 ]
 AddedEncoderOption = Annotated[list[str] | None, typer.Option("--encoder", "-e", help=f"Added first: {ENCODER_HELP}")]
 BatchSizeOption = Annotated[
-    int | None, typer.Option(min=1, help="Images at once; it changes an image by rounding at most.")
+    int | None, typer.Option(min=1, help="Images at once; by default found. It changes an image by rounding at most.")
 ]
 ManifestOption = Annotated[
     Path | None, typer.Option(help="The manifest. [default: manifest or metadata, .csv or .jsonl]")
