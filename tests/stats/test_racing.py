@@ -62,6 +62,30 @@ def test_a_trend_over_the_timesteps_does_not_widen_it():
     assert sloped.half_width == pytest.approx(flat.half_width, rel=0.05)
 
 
+@given(SEEDS)
+def test_moderation_draws_widths_together_and_moves_no_mean(seed):
+    d = np.random.default_rng(seed).standard_normal((5, 10)) * np.arange(1, 6)[:, None]
+    own, drawn, one = (final_mean(d, 100, 0.9, weight) for weight in (0.0, 25.0, 1e9))
+    assert np.array_equal(own.mean, drawn.mean)
+    widths = [np.ptp(np.log(each.half_width)) for each in (own, drawn, one)]
+    assert widths[0] > widths[1] > widths[2]
+    assert one.half_width == pytest.approx(one.half_width[0], rel=1e-6)
+    backwards = final_mean(d[::-1], 100, 0.9, 25.0)
+    assert backwards.half_width[::-1] == pytest.approx(drawn.half_width)
+
+
+def test_moderated_intervals_cover_where_variances_are_alike_and_are_narrower():
+    rng = np.random.default_rng(3)
+    d = rng.standard_normal((2_000, 25, 100))
+    widths = []
+    for weight in (0.0, 25.0):
+        found = [final_mean(each[:, :10], 100, 0.9, weight) for each in d]
+        covered = [np.abs(each.mean(axis=1) - f.mean) <= f.half_width for each, f in zip(d, found, strict=True)]
+        assert 0.875 < np.mean(covered) < 0.91
+        widths.append(np.mean([f.half_width for f in found]))
+    assert widths[1] < 0.97 * widths[0]
+
+
 @pytest.mark.parametrize(("trials", "total", "confidence"), [(0, 5, 0.9), (6, 5, 0.9), (3, 5, 1.0), (3, 5, 0.0)])
 def test_plans_that_are_none(trials, total, confidence):
     with pytest.raises(InvalidInputError):
