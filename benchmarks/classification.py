@@ -37,7 +37,7 @@ TO_WOMEN = ("health worker", "teacher", "singer", "cook", "artist")
 TEN = TO_MEN + TO_WOMEN
 GROUPS = ("a man with light skin", "a woman with light skin", "a man with dark skin", "a woman with dark skin")
 TEMPLATE = "a portrait of {}"
-PAIR_CONFIDENCE = 0.9
+PAIR_CONFIDENCE = 0.91
 STAGES, KEEP = (50, 500), (5, 1)
 
 
