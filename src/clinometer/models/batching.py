@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from time import perf_counter
 from typing import TypeVar
 
 from clinometer._torch import is_out_of_memory, torch
+from clinometer.models.weights import describe
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -107,3 +110,45 @@ class Batches:
             # Outside the handler, so that the failed attempt's tensors are freed before the next one.
             self.size = (len(batch) + 1) // 2
             release_memory()
+
+    def attempt(
+        self,
+        items: Iterable[Item],
+        call: Callable[[list[Item]], Sequence[Result]],
+        failed: Callable[[Item, str, float], Result],
+    ) -> Iterator[Result]:
+        """Yield one result an item, in their order, whatever a call raises; the items are read a batch at a time.
+
+        Where a batch fails, its halves are tried (out of memory) or its items one by one; what fails alone is
+        ``failed(item, reason, seconds)``.
+        """
+        source = iter(items)
+        while batch := list(islice(source, self.size)):
+            yield from self._attempt(batch, call, failed)
+
+    def _attempt(
+        self,
+        batch: list[Item],
+        call: Callable[[list[Item]], Sequence[Result]],
+        failed: Callable[[Item, str, float], Result],
+    ) -> Iterator[Result]:
+        started = perf_counter()
+        try:
+            results = call(batch)
+        except Exception as error:  # whatever a model's code raises: the run goes on and the reason is kept
+            reason, out_of_memory = describe(error), is_out_of_memory(error)
+        else:
+            yield from results
+            return
+        # Outside the handler, so that the failed attempt's tensors are freed before the next one.
+        if out_of_memory:
+            release_memory()
+        if len(batch) == 1:
+            yield failed(batch[0], reason, perf_counter() - started)
+            return
+        size = 1
+        if out_of_memory:
+            size = (len(batch) + 1) // 2
+            self.size = min(self.size, size)
+        for start in range(0, len(batch), size):
+            yield from self._attempt(batch[start : start + size], call, failed)

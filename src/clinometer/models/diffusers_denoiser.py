@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from clinometer._torch import is_out_of_memory, torch
+from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models.backbone import ConditionedNetwork, network_of
+from clinometer.models.batching import Batches
 from clinometer.models.noising import Noising, Weighting, noising_of
 from clinometer.models.protocols import Card
 from clinometer.models.weights import describe
@@ -47,7 +48,7 @@ class DiffusersDenoiser:
     ) -> None:
         _require_scorable(pipeline)
         self.card = card
-        self.batch_size = batch_size
+        self._batches = Batches(batch_size)
         self.pipeline = pipeline
         self.noising: Noising = noising_of(pipeline.scheduler)
         self.tolerance = TOLERANCES.get(pipeline.dtype, TOLERANCES[torch.bfloat16])
@@ -59,6 +60,11 @@ class DiffusersDenoiser:
             )
         self._size = height, width
         self._network = ConditionedNetwork(pipeline, {**(options or {}), "height": height, "width": width})
+
+    @property
+    def batch_size(self) -> int:
+        """Rows a call of the network."""
+        return self._batches.size
 
     def timesteps(self, fractions: torch.Tensor) -> torch.Tensor:
         """Map fractions in [0, 1) of the noise schedule to the model's timesteps."""
@@ -104,24 +110,14 @@ class DiffusersDenoiser:
             The pipeline cannot be started on a prompt, or shows its network something that is not known here.
         """
         rows = self._network.rows(prompts)
-        found = np.empty(len(rows), np.float32)
-        done = 0
-        while done < len(rows):
-            chunk = slice(done, done + self.batch_size)
-            try:
-                with torch.inference_mode():
-                    found[chunk] = self._errors(latents[chunk], timesteps[chunk], noise[chunk], rows[chunk])
-            except Exception as error:
-                if not is_out_of_memory(error) or self.batch_size == 1:
-                    raise
-            else:
-                done += self.batch_size
-                continue
-            # Outside the handler, so that the failed attempt's tensors are freed before the next one.
-            self.batch_size = (self.batch_size + 1) // 2
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
-        return found
+
+        def part(numbers: list[int]) -> np.ndarray:
+            chunk = slice(numbers[0], numbers[-1] + 1)
+            with torch.inference_mode():
+                return self._errors(latents[chunk], timesteps[chunk], noise[chunk], rows[chunk])
+
+        found = list(self._batches.each(range(len(rows)), part))
+        return np.concatenate(found) if found else np.empty(0, np.float32)
 
     def _errors(
         self, latents: torch.Tensor, timesteps: torch.Tensor, noise: torch.Tensor, rows: torch.Tensor

@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
-from clinometer._torch import is_out_of_memory, torch
-from clinometer.models.batching import BatchBounds, largest_batch, release_memory
+from clinometer._torch import torch
+from clinometer.models.batching import BatchBounds, Batches, largest_batch
 from clinometer.models.conditioning import Conditioning
 from clinometer.models.diffusers_denoiser import DiffusersDenoiser
 from clinometer.models.diffusers_settings import FIXED, trial_call
 from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
-from clinometer.models.weights import describe
 
 if TYPE_CHECKING:
     from clinometer.models.diffusers_editor import DiffusersEditor
@@ -58,7 +56,7 @@ class DiffusersGenerator:
     ) -> None:
         self.pipeline = pipeline
         self.card = card
-        self.batch_size = batch_size.start if isinstance(batch_size, BatchBounds) else batch_size
+        self._batches = Batches(batch_size.start if isinstance(batch_size, BatchBounds) else batch_size)
         self._bounds = batch_size if isinstance(batch_size, BatchBounds) else None
         self._is_fitted = False
         self._call = call
@@ -70,9 +68,16 @@ class DiffusersGenerator:
         An image that cannot be drawn has status "failed" and the reason; one that the safety checker flags is
         "refused"; one of a single colour is "blank" and is kept. The requests are read a batch at a time.
         """
-        source = iter(requests)
-        while batch := list(islice(source, self.batch_size)):
-            yield from self._attempt(batch)
+        yield from self._batches.attempt(requests, self._results, _failed)
+
+    @property
+    def batch_size(self) -> int:
+        """Images a call."""
+        return self._batches.size
+
+    @batch_size.setter
+    def batch_size(self, size: int) -> None:
+        self._batches.size = size
 
     def fit_batch_size(self, prompt: str, *, known: int | None = None) -> None:
         """Make ``batch_size`` the largest that memory holds; one that was asked for stays as it is.
@@ -133,29 +138,6 @@ class DiffusersGenerator:
             self.pipeline, self.card, call=self._call, conditioning=self._conditioning, batch_size=self.batch_size
         )
 
-    def _attempt(self, batch: Sequence[GenerationRequest]) -> Iterator[GenerationResult]:
-        """Draw a batch; where that fails, draw its halves (out of memory) or its images one by one."""
-        started = perf_counter()
-        try:
-            results = self._results(batch)
-        except Exception as error:  # whatever a model's code raises: the run goes on and the reason is kept
-            reason, out_of_memory = describe(error), is_out_of_memory(error)
-        else:
-            yield from results
-            return
-        # Outside the handler, so that the failed attempt's tensors are freed before the next one.
-        if out_of_memory:
-            release_memory()
-        if len(batch) == 1:
-            yield GenerationResult(batch[0].id, "failed", None, reason, perf_counter() - started)
-            return
-        size = 1
-        if out_of_memory:
-            size = (len(batch) + 1) // 2
-            self.batch_size = min(self.batch_size, size)
-        for start in range(0, len(batch), size):
-            yield from self._attempt(batch[start : start + size])
-
     def _try(self, prompt: str, size: int) -> None:
         """Draw a batch for its need of memory alone."""
         arguments = self._conditioning([prompt] * size, list(range(size)))
@@ -177,6 +159,10 @@ class DiffusersGenerator:
         pixels = (values * 255).round().to(torch.uint8).numpy()
         drawn = zip(batch, pixels, finite, flags, strict=True)
         return [replace(_outcome(*each), seconds=seconds) for each in drawn]
+
+
+def _failed(request: GenerationRequest, reason: str, seconds: float) -> GenerationResult:
+    return GenerationResult(request.id, "failed", None, reason, seconds)
 
 
 def _outcome(request: GenerationRequest, pixels: np.ndarray, finite: bool, flagged: bool) -> GenerationResult:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final
 
 import diffusers
 import numpy as np
 
-from clinometer._torch import dtype_name, is_out_of_memory, torch
+from clinometer._torch import dtype_name, torch
 from clinometer.errors import ModelError
+from clinometer.models.batching import Batches
 from clinometer.models.conditioning import Conditioning
 from clinometer.models.protocols import Card, GenerationRequest
-from clinometer.models.weights import describe
 
 PRIOR: Final = "own:prior"
 """What its embeddings go by, in a run and in the scores."""
@@ -48,7 +47,7 @@ class DiffusersPrior:
     model : its card.
     call : the further arguments of every pipeline call.
     conditioning : makes the arguments that carry a batch's prompts and noise.
-    batch_size : embeddings a call.
+    batch_size : embeddings a call. Halved for good when the device runs out of memory.
 
     Raises
     ------
@@ -63,7 +62,7 @@ class DiffusersPrior:
         self._pipeline = pipeline
         self._call = call
         self._conditioning = conditioning
-        self._batch_size = batch_size
+        self._batches = Batches(batch_size)
         self.card = Card(
             kind="encoder",
             name=PRIOR,
@@ -77,32 +76,17 @@ class DiffusersPrior:
 
     def embed(self, requests: Iterable[GenerationRequest]) -> Iterator[PriorEmbedding]:
         """Yield one result for each request, in their order."""
-        source = iter(requests)
-        while batch := list(islice(source, self._batch_size)):
-            yield from self._attempt(batch)
+        yield from self._batches.attempt(requests, self._outcomes, _failed)
 
-    def _attempt(self, batch: Sequence[GenerationRequest]) -> Iterator[PriorEmbedding]:
-        """Draw a batch; where that fails, its halves (out of memory) or its embeddings one by one."""
-        try:
-            vectors = self._vectors(batch)
-        except Exception as error:  # whatever a model's code raises: the run goes on and the reason is kept
-            reason, size = describe(error), len(batch) // 2 if is_out_of_memory(error) else 1
-        else:
-            yield from map(_outcome, batch, vectors)
-            return
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        if len(batch) == 1:
-            yield PriorEmbedding(batch[0].id, None, reason)
-            return
-        for start in range(0, len(batch), size):
-            yield from self._attempt(batch[start : start + size])
-
-    def _vectors(self, batch: Sequence[GenerationRequest]) -> np.ndarray:
+    def _outcomes(self, batch: Sequence[GenerationRequest]) -> list[PriorEmbedding]:
         arguments = self._conditioning([each.prompt for each in batch], [each.seed for each in batch])
         found = self._draw(self._pipeline, self._call | arguments)
         self._pipeline.maybe_free_model_hooks()  # what was offloaded waits for its turn again
-        return found.float().cpu().numpy()
+        return list(map(_outcome, batch, found.float().cpu().numpy()))
+
+
+def _failed(request: GenerationRequest, reason: str, seconds: float) -> PriorEmbedding:
+    return PriorEmbedding(request.id, None, reason)
 
 
 def _outcome(request: GenerationRequest, vector: np.ndarray) -> PriorEmbedding:

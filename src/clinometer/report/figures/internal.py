@@ -42,10 +42,7 @@ def internal_bias_figure(view: LeaningView) -> Figure | None:
         for order, point in enumerate(points):
             draw_mark(axes, point.delta.value, point.alpha.value, _mark(view, point), gid=f"p{order}", size=8)
             tips[f"p{order}"] = _tip(point)
-        axes.set_xlim(left=min(0, *axes.get_xlim()))
-        axes.set_xlabel("diffusion bias  δ")
-        axes.set_ylabel("bias amplification  α" + (" (log scale)" if logarithmic else ""))
-        axes.tick_params(axis="y", labelcolor=Ink.MUTED)
+        finish_internal_axes(axes, logarithmic)
         return finish(
             figure,
             name="internal",
@@ -78,6 +75,14 @@ def scale_alpha(axes: Any, values: Sequence[float]) -> bool:
     else:
         axes.set_ylim(min(0.0, *values), max(values) * 1.08 or 1)
     return logarithmic
+
+
+def finish_internal_axes(axes: Any, logarithmic: bool) -> None:
+    """Name both axes once everything is drawn; the one of δ begins at 0 at the latest."""
+    axes.set_xlim(left=min(0, *axes.get_xlim()))
+    axes.set_xlabel("diffusion bias  δ")
+    axes.set_ylabel("bias amplification  α" + (" (log scale)" if logarithmic else ""))
+    axes.tick_params(axis="y", labelcolor=Ink.MUTED)
 
 
 def _draw_curve(axes: Any, curve: Curve, logarithmic: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.association_view import AssociationView
 from clinometer.report.figures.association import BOX, draw_box, draw_density, draw_zero, name_ends, stored_curve
-from clinometer.report.figures.internal import points_of, scale_alpha
+from clinometer.report.figures.internal import finish_internal_axes, points_of, scale_alpha
 from clinometer.report.figures.leaning import finish_lean_axis
 from clinometer.report.figures.marks import Mark, draw_intervals, draw_mark, drawable, label_rows, place, span
 from clinometer.report.figures.plane import CENTROID, group_places
@@ -113,10 +113,7 @@ def internal_models_figure(views: LeaningViews) -> Figure | None:
                 shown = f"δ {wording.number(point.delta.value, 3)}, α {wording.number(point.alpha.value)}"
                 unstable = ", unstable" if point.alpha.unstable else ""
                 tips[gid] = drawable(f"{point.concept}, {model}: {shown}{unstable}", 140)
-        axes.set_xlim(left=min(0, *axes.get_xlim()))
-        axes.set_xlabel("diffusion bias  δ")
-        axes.set_ylabel("bias amplification  α" + (" (log scale)" if logarithmic else ""))
-        axes.tick_params(axis="y", labelcolor=Ink.MUTED)
+        finish_internal_axes(axes, logarithmic)
         return finish(
             figure,
             name="models-internal",
