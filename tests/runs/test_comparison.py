@@ -1,19 +1,22 @@
 """Runs beside each other: pairs by their noise, refusals by name, one page and one table."""
 
 import dataclasses
-import json
 from html.parser import HTMLParser
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import RunMismatchError
 from clinometer.models.protocols import GenerationResult
-from clinometer.suites import load_suite
+from tests.runs.test_editing import Reader, Recolourer
+from tests.runs.test_editing import toy_suite as toy_editing_suite
+from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toys import Eye, Painter, paint, toy_association_suite, toy_suite
 
 SUITE = {"target": 4, "attribute": 3, "concepts": 4}
@@ -249,14 +252,149 @@ def test_other_association_suites_are_refused(associations, tmp_path):
         cm.compare(associations["plain"], other)
 
 
-@pytest.mark.parametrize("study", ["editing", "classification"])
-def test_studies_without_a_comparison_are_refused_by_name(associations, study, tmp_path):
-    """A run directory whose suite is of that study; nothing else of it is read before the refusal."""
-    record = associations["seed"].record | {
-        "suite": load_suite(f"downstream/{study}-reference").model_dump(mode="json")
+# --- editing and classification ----------------------------------------------------------------------------------
+
+
+class Unmoved(Recolourer):
+    """The editor, with fewer flips: three women of four keep their colour."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.card = dataclasses.replace(self.card, name="unmoved")
+
+    def edit(self, requests):
+        for request in requests:
+            kept = GenerationResult(request.id, "ok", request.image)
+            yield kept if request.seed % 4 else next(super().edit([request]))
+
+
+@pytest.fixture(scope="module")
+def edits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("edits")
+    suite = toy_editing_suite(images={"group": 12})
+    return {
+        "plain": cm.audit(Recolourer(), suite, folder / "plain", encoder=Reader()),
+        "unmoved": cm.audit(Unmoved(), suite, folder / "unmoved", encoder=Reader()),
+        "seed": cm.audit(Recolourer(), suite, folder / "seed", encoder=Reader(), seed=1),
+        "failing": cm.audit(Unmoved(fail="a man"), suite, folder / "failing", encoder=Reader()),
     }
-    (tmp_path / "run.json").write_text(json.dumps(record))
-    with pytest.raises(
-        RunMismatchError, match=f"a run of study '{study}'; runs of studies 'leaning' and 'association'"
-    ):
-        cm.compare(associations["plain"], tmp_path)
+
+
+def cell(comparison, component, **equal):
+    rows = comparison.scores[comparison.scores.component == component]
+    for name, value in ({"concept": "", "category": "high-paid", "setting": "strength 1"} | equal).items():
+        rows = rows[rows[name] == value]
+    (row,) = rows.to_dict("records")
+    return row
+
+
+def test_editing_runs_are_compared_portrait_by_portrait(edits):
+    (found,) = cm.compare(edits["plain"].url, edits["unmoved"])
+    assert (found.paired, found.pairs, found.dropped) == (True, 24 * 5, 0)
+    own = [run.scores[run.scores.component == "flip_asymmetry"] for run in (found.first, found.second)]
+    own = [rows.set_index(["concept", "category", "setting"]).value["", "high-paid", "strength 1"] for rows in own]
+    row = cell(found, "flip_asymmetry", encoder="mean")
+    assert row["value"] == pytest.approx(own[1] - own[0])
+    assert row["value"] < -0.2
+    assert (row["p_exact"], row["n_splits"], row["n_target"]) == (True, 2**24, 24)
+    assert row["verdict"] == "the second leans more to woman"  # it moves fewer of them to men
+    assert cell(found, "flip_asymmetry", encoder="mean", category="low-paid")["verdict"] == "undecided"
+    women = cell(found, "flip_rate", encoder="reader", group="women")
+    assert women["value"] == pytest.approx(own[1] - own[0])
+    assert np.isnan(cell(found, "ita_change", group="women")["value"])  # they are painted green
+    size = found.scores[found.scores.component == "magnitude"].iloc[0]
+    assert (size.verdict, size.n_target) == ("the first leans more", 24)
+
+
+def test_editing_runs_turned_round_say_the_same(edits):
+    (forth,), (back,) = cm.compare(edits["plain"], edits["unmoved"]), cm.compare(edits["unmoved"], edits["plain"])
+    np.testing.assert_allclose(back.scores.value, -forth.scores.value, atol=1e-12)
+    np.testing.assert_allclose(back.scores.p, forth.scores.p)
+
+
+def test_editing_runs_of_another_seed_are_two_samples(edits):
+    (found,) = cm.compare(edits["seed"], edits["unmoved"])
+    assert (found.paired, found.pairs) == (False, 0)
+    row = cell(found, "flip_asymmetry", encoder="mean")
+    assert "dealt out anew" in row["test"]
+    assert row["n_target"] == 48
+
+
+def test_a_portrait_that_one_run_lacks_counts_in_neither(edits):
+    (found,) = cm.compare(edits["plain"], edits["failing"])
+    assert (found.pairs, found.dropped) == (12 * 5, 12 * 5)
+    row = cell(found, "flip_asymmetry", encoder="mean")
+    assert row["verdict"] == "not measured"
+    assert row["reason"] == "nothing was measured"
+    assert "undecided" not in found.scores[found.scores.component == "magnitude"].iloc[0].reason
+
+
+def test_given_portraits_are_pairs_where_they_are_the_same(tmp_path):
+    for folder, brightness in (("faces", 40), ("others", 60)):
+        (tmp_path / folder).mkdir()
+        for person, code in product(range(3), ("WF", "WM")):
+            colour = (brightness, 200, 40) if code == "WF" else (200, brightness, 40)
+            Image.new("RGB", (16, 16), colour).save(tmp_path / folder / f"CFD-{code}-{person:03}-001-N.png")
+    suite = toy_editing_suite(images={"group": 3})
+    plain, unmoved, other = (
+        cm.audit(model, suite, tmp_path / name, encoder=Reader(), portraits=tmp_path / folder)
+        for name, model, folder in (("one", Recolourer(), "faces"), ("two", Unmoved(), "faces"),
+                                    ("three", Unmoved(), "others"))
+    )  # fmt: skip
+    assert cm.compare(plain, unmoved)[0].paired
+    assert not cm.compare(plain, other)[0].paired
+
+
+@pytest.fixture(scope="module")
+def classified(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classified")
+    suite = toy_classification(margin=0.5)
+    return {
+        "plain": cm.audit(ClassifyingPainter(), suite, folder / "plain"),
+        "noisy": cm.audit(ClassifyingPainter(spread=60.0, name="noisy"), suite, folder / "noisy"),
+        "copy": cm.audit(ClassifyingPainter(spread=0.21, name="copy"), suite, folder / "copy"),
+    }
+
+
+def test_classification_runs_are_compared_portrait_by_portrait(classified):
+    (found,) = cm.compare(classified["plain"], classified["noisy"])
+    assert (found.paired, found.pairs, found.dropped) == (True, 24, 0)
+    own = [run.scores[(run.scores.component == "differential") & (run.scores.setting == "20 noise samples")]
+           .set_index("group").value for run in (found.first, found.second)]  # fmt: skip
+    rows = found.scores[found.scores.component == "differential"].set_index("group")
+    np.testing.assert_allclose(rows.value, own[1] - own[0])
+    assert rows.verdict["gender"] == "the second leans more to women"  # it tells colours less well
+    assert found.scores[found.scores.component == "magnitude"].verdict.iloc[0] == "the first leans more"
+    groups = found.scores[found.scores.component == "association"]
+    assert set(groups.group) == {"young man", "young woman", "old man", "old woman"}
+    (back,) = cm.compare(classified["noisy"], classified["plain"])
+    np.testing.assert_allclose(back.scores.value, -found.scores.value, atol=1e-12)
+
+
+def test_models_that_classify_alike_are_shown_to(classified):
+    (found,) = cm.compare(classified["plain"], classified["copy"])
+    rows = found.scores[found.scores.component == "differential"].set_index("group")
+    assert rows.verdict["gender"] == "shown to lean alike within margin"
+
+
+@pytest.mark.parametrize("study", ["edits", "classified"])
+def test_downstream_runs_have_a_command_a_page_and_a_table(request, study, tmp_path):
+    runs = list(request.getfixturevalue(study).values())[:2]
+    result = CliRunner().invoke(
+        app, ["compare", *(run.url for run in runs), "--out", str(tmp_path)], env={"COLUMNS": "160"}
+    )
+    assert result.exit_code == 0, result.output
+    titles = {"edits": "Flip asymmetry of unmoved minus flip asymmetry of recolourer",
+              "classified": "ΔS of noisy minus ΔS of painter"}  # fmt: skip
+    assert titles[study] in result.output
+    assert "leans more." in result.output
+    assert len(pd.read_csv(tmp_path / "comparison.csv")) > 5
+    page = (tmp_path / "comparison.html").read_text()
+    HTMLParser().feed(page)
+    for words in (titles[study], "Side by side", "Every group", "<svg"):
+        assert words in page
+
+
+def test_runs_of_two_studies_are_refused_by_name(edits, classified):
+    with pytest.raises(RunMismatchError, match="suite 'toy classification' asks other things than suite 'toy-editing'"):
+        cm.compare(edits["plain"], classified["plain"])

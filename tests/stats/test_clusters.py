@@ -8,7 +8,14 @@ from scipy import stats
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
+from clinometer.stats.clusters import (
+    ClusterEstimate,
+    cluster_mean,
+    cluster_share,
+    contrast,
+    mean_difference,
+    share_difference,
+)
 
 
 def test_mean_is_the_t_interval_of_scipy() -> None:
@@ -91,3 +98,39 @@ def test_contrast_of_nothing_says_why() -> None:
     found = contrast([cluster_share([]), cluster_share([1.0])], [1, -1])
     assert np.isnan(found.value)
     assert found.reason == "nothing was measured"
+
+
+def by_hand(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
+    """Newcombe's tenth method for pairs, from the four counts, with Clopper and Pearson's intervals inside."""
+    a, b, c, d = (int(np.sum((second == x) & (first == y))) for x, y in ((1, 1), (1, 0), (0, 1), (0, 0)))
+    n = a + b + c + d
+    inside = a * d - b * c
+    inside = max(inside - n / 2, 0) if inside > 0 else inside
+    phi = inside / np.sqrt(float((a + b) * (c + d) * (a + c) * (b + d)))
+    (l2, u2), (l1, u1) = (proportion_confint(hits, n, method="beta") for hits in (a + b, a + c))
+    p2, p1 = (a + b) / n, (a + c) / n
+    low = np.sqrt((p2 - l2) ** 2 - 2 * phi * (p2 - l2) * (u1 - p1) + (u1 - p1) ** 2)
+    high = np.sqrt((u2 - p2) ** 2 - 2 * phi * (u2 - p2) * (p1 - l1) + (p1 - l1) ** 2)
+    return p2 - p1 - low, p2 - p1 + high
+
+
+@pytest.mark.parametrize("counts", [(36, 12, 2, 3), (20, 10, 10, 10), (5, 20, 20, 5), (20, 12, 2, 16)])
+def test_difference_of_paired_answers_is_newcombes(counts: tuple[int, int, int, int]) -> None:
+    second, first = (np.repeat(each, counts).astype(float) for each in ((1, 1, 0, 0), (1, 0, 1, 0)))
+    found = share_difference(first, second, paired=True)
+    assert (found.low, found.high) == pytest.approx(by_hand(first, second))
+    assert found.n == sum(counts)
+
+
+def test_paired_means_are_the_t_interval_of_their_differences() -> None:
+    first, second = np.random.default_rng(0).normal(size=(2, 12))
+    second[3] = np.nan
+    found = mean_difference(first, second, paired=True)
+    expected = stats.ttest_rel(second, first, nan_policy="omit").confidence_interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_two_samples_need_not_be_of_one_size() -> None:
+    found = share_difference([0, 0, 1], [1, 1, 1, 0, 1], paired=False)
+    assert found.value == pytest.approx(0.8 - 1 / 3)
+    assert mean_difference([0, 1, 2], [5.0, 7.0], paired=False).value == pytest.approx(5)

@@ -121,7 +121,7 @@ def classification_study(
     InvalidInputError
         Groups or shapes that do not match the design.
     """
-    study = _Study(_validated(errors, design), design, tolerance, n_permutations, seed, confidence)
+    study = _Study(validated_errors(errors, design), design, tolerance, n_permutations, seed, confidence)
     rows = [*study.associations(), *study.differentials(), *study.amplifications()]
     return [*rows, *study.pairs(), *study.choices(), *study.costs()]
 
@@ -130,7 +130,7 @@ def association_curves(
     errors: Mapping[str, np.ndarray], design: ClassificationDesign, *, tolerance: float, confidence: float = 0.95
 ) -> list[CurvePoint]:
     """S of every group and ΔS of every contrast, with intervals, at 1, 2, 3, 5, 10, 20, 30, 50, … noise samples."""
-    study = _Study(_validated(errors, design), design, tolerance, 1, 0, confidence)
+    study = _Study(validated_errors(errors, design), design, tolerance, 1, 0, confidence)
     points = []
     for n in _grid(design.noise_samples):
         for group in design.groups:
@@ -315,7 +315,7 @@ def _grid(noise_samples: Sequence[int]) -> list[int]:
     return sorted({n for n in steps if n <= noise_samples[-1]} | set(noise_samples))
 
 
-def _validated(errors: Mapping[str, np.ndarray], design: ClassificationDesign) -> dict[str, np.ndarray]:
+def validated_errors(errors: Mapping[str, np.ndarray], design: ClassificationDesign) -> dict[str, np.ndarray]:
     """Check shapes; an image with an error that is not finite where its class was measured is left out whole."""
     classes = len(design.a) + len(design.b)
     if list(design.noise_samples) != sorted(set(design.noise_samples)) or not design.noise_samples:

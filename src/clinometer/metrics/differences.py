@@ -31,21 +31,28 @@ def stimulus_ends(row: Score) -> tuple[float, float]:
 
 
 def judge_differences(
-    rows: Sequence[Score], *, a: str, b: str, margin: float | None, ends: Ends = image_ends
+    rows: Sequence[Score],
+    *,
+    a: str | Sequence[str],
+    b: str | Sequence[str],
+    margin: float | None = None,
+    ends: Ends = image_ends,
 ) -> list[Score]:
     """Give the rows of one family, each second minus first, equivalence tests, verdicts and images that would decide.
 
-    ``ends`` chooses the 95 % interval that is judged; its width stands for the standard error. Where ``margin`` is
-    given, two one-sided tests show |Δ| < margin, with q-values of their own. The images that would decide are those for
-    the level that p must reach in its family (``level_in_family``).
+    ``a`` and ``b`` name the sides of all rows, or of each. ``ends`` chooses the 95 % interval that is judged; its width
+    stands for the standard error. Where ``margin`` is given, two one-sided tests show |Δ| < margin, with q-values of
+    their own. The images that would decide are those for the level that p must reach in its family
+    (``level_in_family``).
     """
     errors = [standard_error_of(*ends(row)) for row in rows]
     p = np.full(len(rows), np.nan)
     if margin is not None:
         p = np.array([equivalence_p_value(row.value, e, margin) for row, e in zip(rows, errors, strict=True)])
     judged = []
-    for row, error, p_alike, q_alike in zip(rows, errors, p, benjamini_hochberg(p), strict=True):
-        words = _words(row, ends(row), float(q_alike), a, b)
+    sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
+    for row, error, p_alike, q_alike, *of_row in zip(rows, errors, p, benjamini_hochberg(p), *sides, strict=True):
+        words = _words(row, ends(row), float(q_alike), *of_row)
         needed = 0
         if words == UNDECIDED:
             needed = images_to_decide(row.n_target, row.value, error, margin, level_in_family(row))

@@ -67,6 +67,16 @@ class EditingDesign:
             found.setdefault(name, []).append(position)
         return found
 
+    def cells(self) -> Iterator[tuple[list[int], int, dict[str, str]]]:
+        """Every (professions, strength), by positions, with its names in rows: the classes first, then each one."""
+        kinds = [(positions, {"category": name}) for name, positions in self.classes.items()]
+        kinds += [
+            ([position], {"concept": name, "category": kind})
+            for position, (name, kind) in enumerate(self.professions.items())
+        ]
+        for (positions, names), (s, strength) in product(kinds, enumerate(self.strengths)):
+            yield positions, s, {**names, "setting": setting_name(strength)}
+
 
 @dataclass(frozen=True)
 class GenderReadings:
@@ -208,17 +218,6 @@ class _Study:
     n_resamples: int
     seed: int
 
-    def cells(self) -> Iterator[tuple[list[int], int, dict[str, str]]]:
-        """Every (professions, strength) with its names: the classes first, then each profession."""
-        design = self.design
-        kinds = [(positions, {"category": name}) for name, positions in design.classes.items()]
-        kinds += [
-            ([position], {"concept": name, "category": kind})
-            for position, (name, kind) in enumerate(design.professions.items())
-        ]
-        for (positions, names), (s, strength) in product(kinds, enumerate(design.strengths)):
-            yield positions, s, {**names, "setting": setting_name(strength)}
-
     def members(self, gender: str | None = None, tone: str | None = None) -> np.ndarray:
         """Which portraits are of a gender, of a tone, or both."""
         chosen = [
@@ -232,9 +231,9 @@ class _Study:
     ) -> list[Score]:
         """A row for each group and cell of ``values`` (n, P, S)."""
         return [
-            _row(estimate(_portrait_means(values[self.groups == g], positions, s), len(positions)), component,
+            _row(estimate(portrait_means(values[self.groups == g], positions, s), len(positions)), component,
                  group=group.name, **names, **fields)
-            for positions, s, names in self.cells()
+            for positions, s, names in self.design.cells()
             for g, group in enumerate(self.design.groups)
         ]  # fmt: skip
 
@@ -288,9 +287,9 @@ def _lightening(row: Score, more: str = "") -> Score:
 
 def _change_rows(study: _Study, change: np.ndarray) -> list[Score]:
     rows = study.group_rows(change, "ita_change", _mean_of, encoder=PIXELS)
-    cells = [(positions, s, g) for positions, s, _ in study.cells() for g in range(len(study.design.groups))]
+    cells = [(positions, s, g) for positions, s, _ in study.design.cells() for g in range(len(study.design.groups))]
     return [
-        _tested(row, _exchange_test(study, _portrait_means(change[study.groups == g], positions, s)),
+        _tested(row, _exchange_test(study, portrait_means(change[study.groups == g], positions, s)),
                 "before and after exchanged within portraits, two-sided")
         for row, (positions, s, g) in zip(rows, cells, strict=True)
     ]  # fmt: skip
@@ -311,8 +310,8 @@ def _contrast_rows(
     if not sides:
         return []
     rows = []
-    for positions, s, names in study.cells():
-        means = _portrait_means(values, positions, s)
+    for positions, s, names in study.design.cells():
+        means = portrait_means(values, positions, s)
         parts = [estimate(means[side], len(positions)) for pair in sides for side in pair]
         coefficients = [sign / len(sides) for _ in sides for sign in (1, -1)]
         row = _row(contrast(parts, coefficients), component, encoder=encoder, **names)
@@ -351,7 +350,7 @@ def _exchange_test(study: _Study, change: np.ndarray) -> PermutationTest | None:
 
 def _average_face_rows(study: _Study, faces: Faces) -> list[Score]:
     rows = []
-    for positions, s, names in study.cells():
+    for positions, s, names in study.design.cells():
         if "concept" in names:
             continue
         for g, group in enumerate(study.design.groups):
@@ -381,7 +380,7 @@ def _average_face_change(study: _Study, before: np.ndarray, after: np.ndarray) -
     return ClusterEstimate(value, float(low), float(high), n)
 
 
-def _portrait_means(values: np.ndarray, positions: Sequence[int], s: int) -> np.ndarray:
+def portrait_means(values: np.ndarray, positions: Sequence[int], s: int) -> np.ndarray:
     """Each portrait's mean over professions at one strength, of what is there: (n, P, S) → (n,)."""
     return _mean_of_known(values[:, positions, s], axis=1)
 

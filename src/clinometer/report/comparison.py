@@ -12,35 +12,60 @@ import pandas as pd
 from markupsafe import Markup
 
 from clinometer.report import wording
+from clinometer.report.classification_view import DENOISER
 from clinometer.report.html import asset, environment, policy
-from clinometer.report.rows import Row, Scores
+from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.side_by_side import side_by_side
+from clinometer.report.view import PIXELS
 from clinometer.runs import Run
 from clinometer.runs.comparison import Comparison
 from clinometer.runs.storage import Directory
-from clinometer.suites import AssociationSuite
+from clinometer.suites import AssociationSuite, Suite
 
 
 @dataclass(frozen=True)
 class _Kind:
     """A kind of difference as it is shown.
 
-    ``symbol`` is the number, ``unit`` what one is of, ``images`` which images are counted until it is decided,
-    ``over_prompts`` whether the interval that is judged is over prompts and not over images.
+    ``symbol`` is the number, ``unit`` what one is of, ``column`` the heading of the differences, ``encoder`` what rows
+    say who saw it; ``over`` what the judged interval is over, and ``counted`` what the mean magnitude is over.
+    ``to_decide`` says which images, or portraits, are counted until it is decided.
     """
 
     component: str
     symbol: str
     unit: str
-    images: str
-    over_prompts: bool = False
+    column: str
+    to_decide: str
+    counted: str
+    over: str = "images"
+    encoder: str = MEAN
 
 
-_LEANING: Final = (_Kind("mcas", "MCAS", "concept", "of the concept, with as many more of the groups"),)
-_ASSOCIATION: Final = (
-    _Kind("differential_association", "S", "test", "neutral ones, with as many more prompts", over_prompts=True),
-    _Kind("association", "Asc", "prompt", "neutral ones, with as many more of the attributes"),
-)
+_KINDS: Final[dict[str, tuple[_Kind, ...]]] = {
+    "leaning": (
+        _Kind("mcas", "MCAS", "concept", "ΔMCAS", "images, of the concept, with as many more of the groups", "concept"),
+    ),
+    "association": (
+        _Kind("differential_association", "S", "test", "ΔS", "images, neutral ones, with as many more prompts", "test",
+              over="prompts"),
+        _Kind("association", "Asc", "prompt", "ΔAsc", "images, neutral ones, with as many more of the attributes",
+              "prompt"),
+    ),
+    "editing": (
+        _Kind("flip_asymmetry", "flip asymmetry", "edit", "difference", "portraits, of all groups", "portrait",
+              over="portraits"),
+        _Kind("ita_contrast", "contrast of skin", "edit", "difference, °", "portraits, of all groups", "portrait",
+              over="portraits", encoder=PIXELS),
+        _Kind("ita_change", "change of skin", "edit", "difference, °", "portraits, of the group", "portrait",
+              over="portraits", encoder=PIXELS),
+    ),
+    "classification": (
+        _Kind("differential", "\N{GREEK CAPITAL LETTER DELTA}S", "contrast", "difference", "portraits, of all groups",
+              "portrait", over="portraits", encoder=DENOISER),
+    ),
+}  # fmt: skip
+"""By the suite's study; the first kind is the one whose mean magnitude says which leans more."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +118,19 @@ def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLik
 def comparison_tables(
     comparison: Comparison, called: tuple[str, str] | None = None, *, short: bool = False
 ) -> list[DifferenceTable]:
-    """The differences that are judged: MCAS of every concept; or S of every test, and Asc of every prompt.
+    """The differences that are judged, such as MCAS of every concept, or S of every test and Asc of every prompt.
 
-    With ``short``, tests go by their names and not by their concepts.
+    With ``short``, tests go by their names and not by their concepts, and edits by the classes of professions alone.
     """
     called = called or names(comparison)
     scores = Scores.from_frame(comparison.scores)
-    return [_table(kind, rows, scores, comparison, called, short=short) for kind in _kinds(comparison)
-            if (rows := scores.select("comparison", kind.component))]  # fmt: skip
+    tables = []
+    for kind in _kinds(comparison):
+        rows = scores.select("comparison", kind.component, encoder=kind.encoder)
+        rows = [row for row in rows if not (short and row.setting and row.concept)]
+        if rows:
+            tables.append(_table(kind, rows, scores, comparison, called, short=short))
+    return tables
 
 
 def comparison_verdict(comparison: Comparison) -> str:
@@ -120,7 +150,7 @@ def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]
     said = _worded(row.verdict, comparison, called)
     if not said.endswith("leans more"):
         said = "undecided which leans more: the images do not tell the two apart"
-    over = wording.count(row.n_target, kind.unit)
+    over = wording.count(row.n_target, kind.counted)
     numbers = f"{wording.signed(row.value, digits)} {wording.interval(*ends, digits)}".strip()
     p = wording.probability(row.p, "p")
     return (
@@ -130,7 +160,7 @@ def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]
 
 
 def _kinds(comparison: Comparison) -> tuple[_Kind, ...]:
-    return _ASSOCIATION if isinstance(comparison.first.suite, AssociationSuite) else _LEANING
+    return _KINDS[comparison.first.suite.study]
 
 
 def _has_tests(comparison: Comparison) -> bool:
@@ -154,15 +184,15 @@ def _shown(comparison: Comparison, called: tuple[str, str]) -> dict[str, Any]:
 def _table(
     kind: _Kind, rows: Sequence[Row], scores: Scores, comparison: Comparison, called: tuple[str, str], *, short: bool
 ) -> DifferenceTable:
-    effects = scores.by_concept("comparison", "effect_size") if kind.over_prompts else {}
+    effects = scores.by_concept("comparison", "effect_size") if kind.over == "prompts" else {}
     digits = wording.digits_for([row.value for row in rows])
-    name = str if short else _namer(kind, comparison)
+    name = _namer(kind, comparison, short=short)
     counts = Counter(_worded(row.verdict, comparison, called) for row in rows)
     return DifferenceTable(
-        title=f"{kind.symbol} of {called[1]} minus {kind.symbol} of {called[0]}",
+        title=wording.capitalised(f"{kind.symbol} of {called[1]} minus {kind.symbol} of {called[0]}"),
         columns=(
             kind.unit,
-            f"Δ{kind.symbol}",
+            kind.column,
             "95 %",
             *(["Δd"] if effects else []),
             "q",
@@ -171,9 +201,9 @@ def _table(
         ),
         rows=tuple(
             (
-                name(row.concept),
+                name(row),
                 wording.signed(row.value, digits),
-                wording.interval(*_judged_ends(row, over_prompts=kind.over_prompts), digits),
+                wording.interval(*_judged_ends(row, over_prompts=kind.over == "prompts"), digits),
                 *([wording.signed(effects[row.concept].value)] if effects else []),
                 wording.probability(row.q, "q").removeprefix("q ").removeprefix("= "),
                 wording.about(row.n_decide),
@@ -189,20 +219,24 @@ def _table(
 def _note(kind: _Kind, rows: Sequence[Row]) -> str:
     """What was tested, what the intervals are over, and what would decide."""
     test = next((row.test for row in rows if row.test), "no test")
-    over = "prompts" if kind.over_prompts else "images"
-    note = f"{wording.capitalised(test)}; 95 % over {over}; q over the {kind.unit}s."
+    note = f"{wording.capitalised(test)}; 95 % over {kind.over}; q over the {kind.unit}s."
     if any(row.n_decide for row in rows):
-        note += f" To decide: about so many images, {kind.images}, if the estimate stands."
+        note += f" To decide: about so many {kind.to_decide}, if the estimate stands."
     return note
 
 
-def _namer(kind: _Kind, comparison: Comparison) -> Callable[[str], str]:
-    """Tests go by their concepts, everything else by its name."""
+def _namer(kind: _Kind, comparison: Comparison, *, short: bool) -> Callable[[Row], str]:
+    """Tests go by their concepts, edits by group, profession and strength, everything else by its name."""
     suite = comparison.first.suite
-    if not isinstance(suite, AssociationSuite) or not kind.over_prompts:
-        return lambda name: name
+    if not isinstance(suite, AssociationSuite) or kind.over != "prompts" or short:
+        return lambda row: _edit_name(row, suite) if kind.unit == "edit" else row.concept or row.group
     tests = {test.name: f"{suite.concept_label(test.x)}, against {suite.concept_label(test.y)}" for test in suite.tests}
-    return lambda name: tests.get(name, name)
+    return lambda row: tests.get(row.concept, row.concept)
+
+
+def _edit_name(row: Row, suite: Suite) -> str:
+    into = f"into {row.concept or f'“{row.category}”'}, {row.setting}"
+    return f"{suite.label_of(row.group)} {into}" if row.group else wording.capitalised(into)
 
 
 def _judged_ends(row: Row, *, over_prompts: bool) -> tuple[float, float]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import degrees
-from typing import Any
+from typing import Any, TypeVar
 
 from clinometer.report import wording
 from clinometer.report.association_view import AssociationView
+from clinometer.report.classification_view import ClassificationView
 from clinometer.report.figures.side_by_side import (
     COLOURS,
     SHAPES,
+    asymmetry_models_figure,
     category_models_figure,
+    differential_models_figure,
     distribution_models_figure,
     effect_models_figure,
     internal_models_figure,
@@ -23,35 +26,35 @@ from clinometer.report.inputs import Curve
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.sections.internal import summary
 from clinometer.report.sections.leaning import SHAPE_CHARACTERS, category_statistics
-from clinometer.report.view import LeaningView, View
+from clinometer.report.view import EditingView, LeaningView, View
 from clinometer.runs import Run
-from clinometer.suites import AssociationSuite
+
+AnyView = TypeVar("AnyView", bound=View)
 
 
 def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, Any]:
     """What a page of several runs shows besides their differences, by the runs' names.
 
     Every number is a row of a run's own scores: of the average over encoders where all runs have the same ones, else of
-    the first encoder that all of them have; there is nothing to show where no encoder has seen them all.
+    the first encoder that all of them have; there is nothing to show where no encoder has seen them all, in a study
+    that needs one.
     """
-    if not encoders:
+    study = next(iter(runs.values())).suite.study
+    if not encoders and study != "classification":
         return {"study": "", "encoder": "", "marks": [], "models": list(runs)}
     alike = all(set(run.encoder_cards) == set(encoders) for run in runs.values())
+    page = {"study": study, "encoder": "" if alike else encoders[0], "marks": _marks(list(runs)), "models": list(runs)}
     encoder = MEAN if alike else encoders[0]
-    associations = all(isinstance(run.suite, AssociationSuite) for run in runs.values())
-    gather: Callable[[Any], dict[str, Any]] = _associations if associations else _leanings
-    shape = AssociationView if associations else LeaningView
-    views = {name: _view(shape, run, encoder) for name, run in runs.items()}
-    return {
-        "study": "association" if associations else "leaning",
-        "encoder": "" if alike else encoder,
-        "marks": _marks(list(runs)),
-        "models": list(runs),
-        **gather(views),
-    }
+    if study == "leaning":
+        return page | _leanings({name: _view(LeaningView, run, encoder) for name, run in runs.items()})
+    if study == "association":
+        return page | _associations({name: _view(AssociationView, run, encoder) for name, run in runs.items()})
+    if study == "editing":
+        return page | _edits({name: EditingView.of(report_input(run)) for name, run in runs.items()}, encoders[0])
+    return page | _classifications({name: ClassificationView.of(report_input(run)) for name, run in runs.items()})
 
 
-def _view(shape: type[View], run: Run, encoder: str) -> View:
+def _view(shape: type[AnyView], run: Run, encoder: str) -> AnyView:
     """A run's rows of one encoder as if it were the only one; curves are of the average and left out then."""
     report = report_input(run)
     held = shape.of(report)
@@ -200,3 +203,79 @@ def _stimulus_cells(view: AssociationView, stimulus: str) -> list[str]:
     rows = [view.associations.get(stimulus, Row())]
     rows += [view.stimulus_rows("association", part).get(stimulus, Row()) for part in parts]
     return [wording.signed(row.value, 3) for row in rows]
+
+
+# --- editing and classification ----------------------------------------------------------------------------------
+
+
+def _edits(views: Mapping[str, EditingView], encoder: str) -> dict[str, Any]:
+    first = next(iter(views.values()))
+    return {
+        "encoder": "",
+        "reader": encoder,
+        "label_a": first.label_a,
+        "label_b": first.label_b,
+        "margin": None,
+        "asymmetry": asymmetry_models_figure(views, encoder),
+        "edits": [
+            {
+                "name": f"{wording.capitalised(first.label(group))}, into “{kind}”",
+                "concept": setting,
+                "cells": [_edit_cells(view, encoder, group, kind, setting) for view in views.values()],
+            }
+            for group in first.suite.groups
+            for kind, setting in first.columns
+        ],
+    }
+
+
+def _edit_cells(view: EditingView, encoder: str, group: str, kind: str, setting: str) -> list[str]:
+    """Flip rate, change of the skin's angle, cosine of before and after."""
+    rows = {
+        "flip_rate": view.class_rows("flip_rate", encoder),
+        "ita_change": [row for row in view.pixel_rows("ita_change") if not row.concept],
+        "identity": view.class_rows("identity", encoder),
+    }
+    about = (group, kind, setting)
+    flips, skin, identity = (
+        next((row for row in held if (row.group, row.category, row.setting) == about), Row()) for held in rows.values()
+    )
+    return [
+        wording.percent(flips.value) if flips.defined else wording.MISSING,
+        f"{wording.signed(skin.value, 1)}°" if skin.defined else wording.MISSING,
+        wording.number(identity.value) if identity.defined else wording.MISSING,
+    ]
+
+
+def _classifications(views: Mapping[str, ClassificationView]) -> dict[str, Any]:
+    first = next(iter(views.values()))
+    return {
+        "encoder": "",
+        "label_a": first.label_a,
+        "label_b": first.label_b,
+        "margin": first.suite.margin,
+        "setting": first.setting,
+        "differentials": differential_models_figure(views),
+        "contrasts": [
+            {"name": f"{wording.capitalised(name)}: {' less '.join(first.side_labels(name))}",
+             "cells": [_differential_cells(view.differentials.get(name, Row())) for view in views.values()]}
+            for name in first.suite.contrasts
+        ],
+        "groups": [
+            {"name": wording.capitalised(first.label(group)),
+             "cells": [_association_cells(view.associations.get(group, Row())) for view in views.values()]}
+            for group in first.suite.groups
+        ],
+    }  # fmt: skip
+
+
+def _differential_cells(row: Row) -> list[str]:
+    """ΔS with its interval, and q."""
+    shown = f"{wording.signed(row.value)} {wording.interval(row.low, row.high)}".strip()
+    q = wording.probability(row.q, "q").removeprefix("q ").removeprefix("= ")
+    return [shown if row.defined else wording.MISSING, q or wording.MISSING]
+
+
+def _association_cells(row: Row) -> list[str]:
+    shown = f"{wording.number(row.value)} {wording.interval(row.low, row.high)}".strip()
+    return [shown if row.defined else wording.MISSING]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pandas as pd
 
 from clinometer.errors import RunMismatchError
+from clinometer.runs.plan import Sample
 from clinometer.runs.score import RESAMPLES
 from clinometer.runs.store import Run
 from clinometer.runs.studies import STUDIES
@@ -40,7 +42,8 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
     """Hold the second run against the first.
 
     Two runs of one suite and one seed start every image from the noise that the other's starts from. Their images are
-    then compared in pairs, and an image without a partner counts in neither.
+    then compared in pairs, and an image without a partner counts in neither. Portraits that were given are pairs where
+    both runs were given the same.
 
     Raises
     ------
@@ -48,44 +51,51 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
         Another suite, study or encoder; the message names what differs.
     """
     encoders = _comparable(first, second)
-    seeds = [Counter(sample.seed for sample in run.plan) for run in (first, second)]
-    paired = seeds[0] == seeds[1] and max(seeds[0].values()) == 1 and {_origin(first), _origin(second)} == {"generated"}
-    drawn = [_drawn_seeds(run) for run in (first, second)]
-    keep = drawn[0] & drawn[1] if paired else None
+    asked = [Counter(map(_start, run.plan)) for run in (first, second)]
+    paired = asked[0] == asked[1] and max(asked[0].values()) == 1 and _source(first) == _source(second) != IMPORTED
+    drawn = [_drawn(run) for run in (first, second)]
+    both = drawn[0] & drawn[1] if paired else frozenset()
     compare = STUDIES[first.suite.study].compare
-    assert compare is not None  # _comparable refuses the others
-    rows = compare((first, second), encoders, keep, resamples)
+    rows = compare((first, second), encoders, frozenset(seed for seed, *_ in both) if paired else None, resamples)
     return Comparison(
         first=first,
         second=second,
         paired=paired,
-        pairs=len(keep) if keep is not None else 0,
+        pairs=len(both),
         dropped=len(drawn[0] ^ drawn[1]) if paired else 0,
         scores=scores_table(rows),
     )
 
 
-def _origin(run: Run) -> str:
-    return str(run.record["origin"])
+IMPORTED: Final = "imported"
+
+Start = tuple[int, str, float]
 
 
-def _drawn_seeds(run: Run) -> frozenset[int]:
-    """Seeds of the images that are there to be scored."""
+def _start(sample: Sample) -> Start:
+    """What an image starts from: its noise, what is asked, and how strongly where it is an edit."""
+    return sample.seed, sample.prompt, sample.strength
+
+
+def _source(run: Run) -> object:
+    """Where images come from: imported ones, given portraits by their content, or the run's own model."""
+    if run.record["origin"] != "generated":
+        return IMPORTED
+    return run.model_card["settings"].get("portraits", {}).get("sha256", "")
+
+
+def _drawn(run: Run) -> frozenset[Start]:
+    """What the images start from that are there to be scored."""
     samples = run.samples
-    return frozenset(int(seed) for seed in samples.seed[samples.status == "ok"])
+    there = set(samples.id[samples.status == "ok"])
+    return frozenset(_start(sample) for sample in run.plan if sample.id in there)
 
 
 def _comparable(first: Run, second: Run) -> list[str]:
-    """The encoders that both runs share; refuse runs that were asked different things."""
+    """The encoders that both runs share, where the study needs any; refuse runs that were asked different things."""
     if first.url == second.url:
         raise RunMismatchError(f"{first.url}: it cannot be compared with itself; name two runs")
     for run in (first, second):
-        if STUDIES[run.suite.study].compare is None:
-            can = " and ".join(repr(name) for name, study in STUDIES.items() if study.compare is not None)
-            raise RunMismatchError(
-                f"{run.url}: a run of study {run.suite.study!r}; runs of studies {can} can be compared. Read "
-                "the reports of such runs beside each other: clinometer report RUN"
-            )
         if run.record.get("until") is not None:
             raise RunMismatchError(
                 f"{run.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
@@ -97,6 +107,8 @@ def _comparable(first: Run, second: Run) -> list[str]:
             f"{second.url}: suite {second.suite.name!r} asks other things than suite {first.suite.name!r} of "
             f"{first.url}; only runs of one suite can be compared"
         )
+    if not STUDIES[first.suite.study].encoders_needed:
+        return []
     shared = [name for name in first.encoder_cards if name in second.encoder_cards]
     for name in shared:
         if first.encoder_cards[name]["fingerprint"] != second.encoder_cards[name]["fingerprint"]:

@@ -7,7 +7,7 @@ draw, however many numbers it gives. Everything here is a function of the cluste
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite, nan, sqrt
 
 import numpy as np
@@ -78,8 +78,10 @@ def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0
     return ClusterEstimate(p, low, high, n)
 
 
-def contrast(parts: Sequence[ClusterEstimate], coefficients: Sequence[float]) -> ClusterEstimate:
-    """``Σ c_i θ_i`` of independent estimates, its interval recovered from theirs (MOVER, Zou & Donner 2008).
+def contrast(
+    parts: Sequence[ClusterEstimate], coefficients: Sequence[float], correlation: float = 0.0
+) -> ClusterEstimate:
+    """``Σ c_i θ_i`` of estimates, its interval recovered from theirs (MOVER, Zou & Donner 2008).
 
     ::
 
@@ -87,19 +89,71 @@ def contrast(parts: Sequence[ClusterEstimate], coefficients: Sequence[float]) ->
         high = Σ c_i θ̂_i + √ Σ (max(c_i l_i, c_i u_i) − c_i θ̂_i)²
 
     Keeps the asymmetry of each interval, so a rate of 0 of 25 still has an uncertainty. For two shares it is
-    Newcombe's hybrid score interval (1998, method 10) with other inner intervals.
+    Newcombe's hybrid score interval (1998, method 10) with other inner intervals. ``correlation`` is that of any two of
+    the estimates; it adds ``2 r b_i b_j`` of the same sums' terms b, with the signs of ``c_i c_j``.
     """
     reason = next((part.reason for part in parts if part.reason), "")
     if any(not isfinite(part.value) for part in parts):
         return ClusterEstimate(nan, nan, nan, 0, reason)
-    value = sum(c * part.value for part, c in zip(parts, coefficients, strict=True))
-    below = above = 0.0
-    for part, c in zip(parts, coefficients, strict=True):
-        ends = sorted((c * part.low, c * part.high))
-        below += (c * part.value - ends[0]) ** 2
-        above += (ends[1] - c * part.value) ** 2
-    n = sum(part.n for part in parts)
-    return ClusterEstimate(value, value - sqrt(below), value + sqrt(above), n, reason)
+    c = np.asarray(coefficients, np.float64)
+    values, lows, highs = (np.array([getattr(part, name) for part in parts]) for name in ("value", "low", "high"))
+    value = float(c @ values)
+    below, above = (
+        sqrt(max(0.0, (1 - correlation) * float(ends @ ends) + correlation * float((np.sign(c) @ ends) ** 2)))
+        for ends in (c * values - np.minimum(c * lows, c * highs), np.maximum(c * lows, c * highs) - c * values)
+    )
+    return ClusterEstimate(value, value - below, value + above, sum(part.n for part in parts), reason)
+
+
+def mean_difference(first: ArrayLike, second: ArrayLike, *, paired: bool, confidence: float = 0.95) -> ClusterEstimate:
+    """Mean of the second clusters − mean of the first ones.
+
+    ``paired``: the i-th of both belong together; Student's interval of their differences, without those that miss one.
+    Otherwise MOVER of the two means.
+    """
+    if paired:
+        return cluster_mean(np.asarray(second, np.float64) - np.asarray(first, np.float64), confidence)
+    return contrast([cluster_mean(second, confidence), cluster_mean(first, confidence)], (1, -1))
+
+
+def share_difference(
+    first: ArrayLike, second: ArrayLike, per_cluster: int = 1, *, paired: bool, confidence: float = 0.95
+) -> ClusterEstimate:
+    """Share over the second clusters − that over the first ones, each as in :func:`cluster_share`.
+
+    ::
+
+        low  = d − √( (p₂ − l₂)² + (u₁ − p₁)² − 2 r (p₂ − l₂)(u₁ − p₁) )        d = p₂ − p₁
+        high = d + √( (u₂ − p₂)² + (p₁ − l₁)² − 2 r (u₂ − p₂)(p₁ − l₁) )
+
+    ``paired``: the i-th of both belong together; r is the correlation of their shares, its covariance made smaller by
+    1/(2n) where it is positive: Newcombe's interval for pairs (1998, *Improved confidence intervals for the difference
+    between binomial proportions based on paired data*, method 10) with other inner intervals. Unlike Student's of the
+    differences it leaves some doubt where all pairs agree. Otherwise r = 0.
+
+    Raises
+    ------
+    InvalidInputError
+        A share outside of [0, 1].
+    """
+    one, two = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    correlation = 0.0
+    if paired:
+        both = np.isfinite(one) & np.isfinite(two)
+        one, two = one[both], two[both]
+        correlation = _cautious_correlation(one, two)
+    parts = [cluster_share(two, per_cluster, confidence), cluster_share(one, per_cluster, confidence)]
+    found = contrast(parts, (1, -1), correlation)
+    return replace(found, n=len(one)) if paired else found
+
+
+def _cautious_correlation(one: np.ndarray, two: np.ndarray) -> float:
+    """Newcombe's: a positive covariance is taken to be smaller by 1/(2n), down to 0; 0 where either does not vary."""
+    n, spread = len(one), float(one.std() * two.std()) if len(one) else 0.0
+    if spread == 0:
+        return 0.0
+    covariance = float(((one - one.mean()) * (two - two.mean())).mean())
+    return (max(0.0, covariance - 0.5 / n) if covariance > 0 else covariance) / spread
 
 
 def _known(values: ArrayLike) -> np.ndarray:

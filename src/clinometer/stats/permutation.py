@@ -16,7 +16,7 @@ they are never 0 (Phipson & Smyth 2010, *Permutation P-values should never be ze
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, get_args
@@ -145,15 +145,63 @@ def permute_labels(
             observed, _count_within_strata(statistic, labels, strata, halves, observed, alternative), n_splits, True,
             alternative,
         )  # fmt: skip
+    extreme, total = _count_relabellings(
+        statistic, labels, strata, observed, statistic.tolerance, alternative, exact, n_permutations, rng
+    )
+    return _test_record(observed, extreme, total, exact, alternative)
+
+
+def permute_statistic(
+    statistic: Callable[[np.ndarray], np.ndarray],
+    labels: np.ndarray,
+    strata: np.ndarray,
+    *,
+    tolerance: float,
+    alternative: Alternative = "two-sided",
+    n_permutations: int = 19_999,
+    rng: np.random.Generator | None = None,
+) -> PermutationTest:
+    """Test whether the labels matter to any statistic of them, under relabellings within strata.
+
+    :func:`permute_labels` is quicker, and exact for more items, where the statistic is linear in the labels.
+
+    Parameters
+    ----------
+    statistic : maps (splits × n) memberships of A to (splits,) numbers.
+    labels, strata : (n,) as in :func:`permute_labels`.
+    tolerance : by how much two statistics may differ and be a tie.
+    n_permutations, rng : how many random relabellings, and from what, beyond ``EXACT_LIMIT`` splits.
+    """
+    observed = statistic(labels[None, :])
+    exact = count_splits(labels, strata) <= EXACT_LIMIT
+    extreme, total = _count_relabellings(
+        lambda members: statistic(members)[:, None], labels, strata, observed, np.array([tolerance]), alternative,
+        exact, n_permutations, rng,
+    )  # fmt: skip
+    return _test_record(observed, extreme, total, exact, alternative)
+
+
+def _count_relabellings(
+    statistic: Callable[[np.ndarray], np.ndarray],
+    labels: np.ndarray,
+    strata: np.ndarray,
+    observed: np.ndarray,
+    tolerance: np.ndarray,
+    alternative: Alternative,
+    exact: bool,
+    n_permutations: int,
+    rng: np.random.Generator | None,
+) -> tuple[np.ndarray, int]:
+    """Relabellings at least as extreme as observed, row by row, and how many there were: all of them, or drawn."""
     if exact:
         memberships = enumerate_memberships(labels, strata)
     else:
         rng = np.random.default_rng(0) if rng is None else rng
         memberships = sample_memberships(labels, strata, n_permutations, rng)
-    extreme = np.zeros(len(values), np.int64)
+    extreme = np.zeros(len(observed), np.int64)
     for members in memberships:
-        extreme += at_least_as_extreme(statistic(members), observed, statistic.tolerance, alternative).sum(axis=0)
-    return _test_record(observed, extreme, n_splits if exact else n_permutations, exact, alternative)
+        extreme += at_least_as_extreme(statistic(members), observed, tolerance, alternative).sum(axis=0)
+    return extreme, count_splits(labels, strata) if exact else n_permutations
 
 
 def split_test(values: np.ndarray, labels: np.ndarray, *, alternative: Alternative = "two-sided") -> PermutationTest:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.association_view import AssociationView
+from clinometer.report.classification_view import ClassificationView
 from clinometer.report.figures.association import BOX, draw_box, draw_density, draw_zero, name_ends, stored_curve
 from clinometer.report.figures.internal import finish_internal_axes, points_of, scale_alpha
 from clinometer.report.figures.leaning import finish_lean_axis
@@ -15,7 +16,7 @@ from clinometer.report.figures.marks import Mark, draw_intervals, draw_mark, dra
 from clinometer.report.figures.plane import CENTROID, group_places
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
-from clinometer.report.view import LeaningView
+from clinometer.report.view import EditingView, LeaningView
 
 SHAPES: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 COLOURS: Final = (("accent", Ink.ACCENT), ("third", Ink.THIRD), ("a", Ink.A), ("b", Ink.B))
@@ -91,6 +92,64 @@ def _tip(name: str, model: str, symbol: str, row: Row, digits: int, *, stimulus:
     low, high = (row.stimulus_low, row.stimulus_high) if stimulus else (row.low, row.high)
     shown = f"{wording.signed(row.value, digits)} {wording.interval(low, high, digits)}".strip()
     return drawable(f"{name}, {model}: {symbol} {shown}", 140)
+
+
+def asymmetry_models_figure(views: Mapping[str, EditingView], encoder: str) -> Figure | None:
+    """Draw the flip asymmetry of every class and strength, models beside each other."""
+    first = next(iter(views.values()))
+    held = {
+        model: {f"{row.category}, {row.setting}": row for row in view.class_rows("flip_asymmetry", encoder)}
+        for model, view in views.items()
+    }
+    names = [f"{kind}, {setting}" for kind, setting in first.columns]
+    ends = (f"edits move to {first.label_b}", f"to {first.label_a}")
+    return _rows_figure(held, names, "flip asymmetry", ends, name="asymmetry", title="Flip asymmetry of every model")
+
+
+def differential_models_figure(views: Mapping[str, ClassificationView]) -> Figure | None:
+    """Draw ΔS of every contrast, models beside each other."""
+    first = next(iter(views.values()))
+    held = {model: view.differentials for model, view in views.items()}
+    return _rows_figure(
+        held, list(first.suite.contrasts), "ΔS", ("", f"more often {first.label_a}"), name="differentials",
+        title="Difference between groups in every model", margin=first.suite.margin,
+    )  # fmt: skip
+
+
+def _rows_figure(
+    held: Mapping[str, Mapping[str, Row]],
+    names: Sequence[str],
+    symbol: str,
+    ends: tuple[str, str],
+    *,
+    name: str,
+    title: str,
+    margin: float | None = None,
+) -> Figure | None:
+    """Draw signed numbers, a row each, models beside each other; None where no model has one."""
+    names = [each for each in names if any(each in rows and rows[each].defined for rows in held.values())]
+    if not names:
+        return None
+    height = max(24, _row_height(len(held)))
+    with canvas(460, 64 + height * len(names)) as figure:
+        axes = place(figure, 176, 52, 14, 12)
+        tidy(axes)
+        axes.set_xlim(*span([row for rows in held.values() for row in rows.values()], stimulus=False))
+        axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
+        if margin:
+            axes.axvspan(-margin, margin, color=Ink.SHADE, linewidth=0, zorder=0)
+        tips = {}
+        for y, each in enumerate(names):
+            for order, (model, rows) in enumerate(held.items()):
+                row = rows.get(each, Row())
+                if row.defined:
+                    gid = f"r{y}x{order}"
+                    _draw_model(axes, row, y + (order - (len(held) - 1) / 2) * _LANE / height, model_mark(order), gid)
+                    tips[gid] = _tip(each, model, symbol, row, 2)
+        label_rows(axes, [wording.capitalised(each) for each in names], 26)
+        left, right = (drawable(end, 26) for end in ends)
+        axes.set_xlabel(f"{left} \u25c2  {symbol}  \u25b8 {right}" if left else f"{symbol}  \u25b8 {right}")
+        return finish(figure, name=f"models-{name}", title=title, description="; ".join(tips.values()), tips=tips)
 
 
 def internal_models_figure(views: LeaningViews) -> Figure | None:

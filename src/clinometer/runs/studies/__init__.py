@@ -3,9 +3,14 @@
 from typing import Final
 
 from clinometer.runs.studies.association import compare_association, score_association
-from clinometer.runs.studies.classification import classify, require_denoiser, score_classification
+from clinometer.runs.studies.classification import (
+    classify,
+    compare_classification,
+    require_denoiser,
+    score_classification,
+)
 from clinometer.runs.studies.common import Scored, Study
-from clinometer.runs.studies.editing import edit, plan_edits, require_editor, score_editing
+from clinometer.runs.studies.editing import compare_editing, edit, plan_edits, require_editor, score_editing
 from clinometer.runs.studies.leaning import compare_leaning, open_concepts, score_leaning
 from clinometer.runs.studies.own_text import embed_own_texts
 from clinometer.runs.studies.prior import draw_prior_embeddings
@@ -19,10 +24,19 @@ STUDIES: Final[dict[str, Study]] = {
     ),
     "association": Study(score=score_association, compare=compare_association),
     "editing": Study(
-        score=score_editing, stages=(edit,), texts_needed=True, extend_plan=plan_edits, check=require_editor
+        score=score_editing,
+        compare=compare_editing,
+        stages=(edit,),
+        texts_needed=True,
+        extend_plan=plan_edits,
+        check=require_editor,
     ),
     "classification": Study(
-        score=score_classification, stages=(classify,), encoders_needed=False, check=require_denoiser
+        score=score_classification,
+        compare=compare_classification,
+        stages=(classify,),
+        encoders_needed=False,
+        check=require_denoiser,
     ),
 }
 """By the suite's ``study``. A new study is a module here and a line in this mapping."""

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,9 @@ import pyarrow as pa
 
 from clinometer.errors import ModelError, RunNotFoundError
 from clinometer.metrics import ClassificationDesign, Contrast, association_curves, classification_study
+from clinometer.metrics.classification_comparison import ClassifiedPortraits, compare_classifications
 from clinometer.metrics.classification_study import CurvePoint
+from clinometer.metrics.records import Score
 from clinometer.models.images import decode_image
 from clinometer.models.protocols import Denoiser, Generator
 from clinometer.runs.progress import Progress
@@ -144,6 +146,18 @@ def score_classification(run: Run, resamples: int) -> Scored:
     points = association_curves(errors, design, tolerance=tolerance)
     curves = pd.DataFrame([asdict(point) for point in points], columns=[field.name for field in fields(CurvePoint)])
     return Scored(scores_table(scores), curves)
+
+
+def compare_classification(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Differences between two runs, second minus first; with ``keep``, of portraits that are pairs, in plan order."""
+    suite = suite_of(runs[0], ClassificationSuite)
+    first, second = (ClassifiedPortraits(*group_errors(run, suite)) for run in runs)
+    return compare_classifications(
+        first, second, study_design(suite), paired=keep is not None, n_permutations=2 * resamples - 1,
+        seed=runs[0].record["seed"],
+    )  # fmt: skip
 
 
 def study_design(suite: ClassificationSuite) -> ClassificationDesign:

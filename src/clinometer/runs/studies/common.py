@@ -42,24 +42,24 @@ class Study:
     Attributes
     ----------
     score : (run, number of resamples) → scores. Reads the run, draws and embeds nothing.
+    compare : ((first run, second run), encoders that both have, seeds of the images that are pairs or None, number of
+        resamples) → differences, second minus first.
     stages : what happens between drawing and embedding, in order: (run, generator, progress). Each does what is
         missing and leaves the rest alone.
     encoders_needed : whether scoring needs an encoder's embeddings.
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     extend_plan : (suite, samples of its questions, part size) → the whole plan, where more samples follow from those.
     check : refuses a generator that the stages cannot use, before anything is drawn.
-    compare : ((first run, second run), encoders that both have, seeds of the images that are pairs or None, number of
-        resamples) → differences, second minus first; None for a study whose runs cannot be compared.
     open_concepts : (run, rule) → the concepts that need more images, for a study that can be drawn until decided.
     """
 
     score: Callable[[Run, int], Scored]
+    compare: Callable[[tuple[Run, Run], Sequence[str], Collection[int] | None, int], list[Score]]
     stages: tuple[Callable[[Run, Generator, Progress], None], ...] = ()
     encoders_needed: bool = True
     texts_needed: bool = False
     extend_plan: Callable[[Suite, Sequence[Sample], int], list[Sample]] | None = None
     check: Callable[[Generator, Suite], None] | None = None
-    compare: Callable[[tuple[Run, Run], Sequence[str], Collection[int] | None, int], list[Score]] | None = None
     open_concepts: Callable[[Run, StoppingRule], Collection[str]] | None = None
 
 

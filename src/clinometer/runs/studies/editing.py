@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,9 @@ from clinometer.metrics.editing import (
     PortraitGroup,
     editing_study,
 )
+from clinometer.metrics.editing_comparison import EditedPortraits, compare_edits
 from clinometer.metrics.planted_order import planted_order
+from clinometer.metrics.records import Score
 from clinometer.models.images import decode_image
 from clinometer.models.protocols import EditRequest, GenerationResult, Generator
 from clinometer.runs.plan import Sample, noise_seed, sample_id
@@ -23,7 +25,7 @@ from clinometer.runs.progress import Progress
 from clinometer.runs.stages import draw_parts
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, planted_of, scores_table, suite_of
-from clinometer.runs.studies.faces import align, average_faces, read_faces
+from clinometer.runs.studies.faces import UNALIGNED, align, average_faces, read_faces
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
 
@@ -97,11 +99,8 @@ def _edit_part(run: Run, editor: Any, samples: Sequence[Sample]) -> Iterator[Gen
 def score_editing(run: Run, resamples: int) -> Scored:
     """Flips, skin tone and identity before against after, and the average faces of every cell as curves."""
     suite = suite_of(run, EditingSuite)
-    portraits = [sample for sample in run.plan if sample.role == PORTRAIT]
     design = study_design(suite)
-    names = [group.name for group in design.groups]
-    groups = np.array([names.index(portrait.group) for portrait in portraits], int)
-    edits = edits_of(run, suite, portraits)
+    portraits, groups, edits = _edited(run, suite, design)
     readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in run.encoder_cards]
     alignment = align(run, portraits)
     faces = read_faces(run, portraits, edits, alignment)
@@ -113,6 +112,31 @@ def score_editing(run: Run, resamples: int) -> Scored:
     if planted is not None:
         rows += planted_order(readings, groups, design, planted, seed=run.record["seed"])
     return Scored(scores_table(rows), average_faces(faces, groups, design, alignment))
+
+
+def compare_editing(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Differences between two runs, second minus first; with ``keep``, of portraits that are pairs, in plan order."""
+    suite = suite_of(runs[0], EditingSuite)
+    design = study_design(suite)
+    held = []
+    for run in runs:
+        portraits, groups, edits = _edited(run, suite, design)
+        faces = read_faces(run, portraits, edits, UNALIGNED)
+        readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
+        held.append(EditedPortraits(groups, readings, faces.after - faces.before[:, None, None]))
+    return compare_edits(
+        held[0], held[1], design, paired=keep is not None, n_permutations=2 * resamples - 1, seed=runs[0].record["seed"]
+    )
+
+
+def _edited(run: Run, suite: EditingSuite, design: EditingDesign) -> tuple[list[Sample], np.ndarray, np.ndarray]:
+    """The portraits, each one's group by position, and the ids of their edits."""
+    portraits = [sample for sample in run.plan if sample.role == PORTRAIT]
+    names = [group.name for group in design.groups]
+    groups = np.array([names.index(portrait.group) for portrait in portraits], int)
+    return portraits, groups, edits_of(run, suite, portraits)
 
 
 def study_design(suite: EditingSuite) -> EditingDesign:

@@ -47,16 +47,19 @@ class Alignment:
         return None if points is None else warp_face(np.asarray(image), points, self.shape, FACE_SIZE)
 
 
+UNALIGNED = Alignment("plain means of the pixels, not warped to landmarks")
+
+
 def align(run: Run, portraits: Sequence[Sample]) -> Alignment:
     """Warp faces to the mean shape of the portraits, where landmarks can be found in enough of them."""
     landmarker = load_landmarker()
     if landmarker is None:
-        return Alignment(f"plain means of the pixels, not warped to landmarks (for that: {EXTRA})")
+        return Alignment(f"{UNALIGNED.words} (for that: {EXTRA})")
     images = [decode_image(content).image for _, content in run.images([p.id for p in portraits]) if content]
     found = [points for image in images if image is not None and (points := landmarker.landmarks(image)) is not None]
     where = f"a face was found in {len(found)} of {len(images)} portraits"
     if not found or len(found) < ENOUGH * len(images):
-        return Alignment(f"plain means of the pixels, not warped to landmarks: {where} ({landmarker.name})")
+        return Alignment(f"{UNALIGNED.words}: {where} ({landmarker.name})")
     return Alignment(
         f"warped to the portraits' mean shape by {landmarker.name}; {where}", landmarker, mean_shape(found)
     )  # fmt: skip

@@ -1,0 +1,177 @@
+"""Two models before portraits: differences of numbers that every portrait has, in either run.
+
+All that is compared is a weighted sum over groups of portraits of their means, ``θ = Σ_g w_g mean_{i∈g} v_i``: a
+group's own rate, or the difference between two groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from clinometer.metrics.differences import METRIC, judge_magnitude
+from clinometer.metrics.records import Score, storable
+from clinometer.stats.clusters import ClusterEstimate, contrast, mean_difference, share_difference
+from clinometer.stats.permutation import PermutationTest, permute_labels, permute_statistic
+
+SWAPPED = "runs swapped portrait by portrait, two-sided"
+DEALT = "portraits of each group dealt out anew between the runs, two-sided"
+
+
+@dataclass(frozen=True)
+class PortraitPair:
+    """What two runs measured on portraits.
+
+    Attributes
+    ----------
+    first, second : by group, (portraits × columns) numbers; NaN where a portrait has none.
+    paired : the i-th portraits of a group belong together: they are one picture, or were drawn from one noise.
+    """
+
+    first: Mapping[str, np.ndarray]
+    second: Mapping[str, np.ndarray]
+    paired: bool
+
+    def columns(self, *chosen: int) -> PortraitPair:
+        """Keep some columns."""
+        first, second = (
+            {group: values[:, list(chosen)] for group, values in run.items()} for run in (self.first, self.second)
+        )
+        return PortraitPair(first, second, self.paired)
+
+
+def difference_row(
+    pair: PortraitPair,
+    weights: Mapping[str, float],
+    component: str,
+    *,
+    answers: int | None,
+    n_permutations: int,
+    rng: np.random.Generator,
+    confidence: float = 0.95,
+    **named: Any,
+) -> Score:
+    """``Δ = θ(second) − θ(first)`` of one column, its interval, and p under the null that the models do alike.
+
+    Shares of ``answers`` yes-or-no answers a portrait; means of anything where that is None. ``n_target`` counts
+    portraits, of both runs where they are not paired.
+    """
+    parts = [
+        mean_difference(pair.first[group][:, 0], pair.second[group][:, 0], paired=pair.paired, confidence=confidence)
+        if answers is None
+        else share_difference(
+            pair.first[group][:, 0], pair.second[group][:, 0], answers, paired=pair.paired, confidence=confidence
+        )
+        for group in weights
+    ]
+    row = _row(contrast(parts, list(weights.values())), component, **named)
+    pool = _pool(pair, list(weights))
+    if pool is None:
+        return row
+    test = permute_labels(
+        (pool.values * np.array([[weights[group]] for group in pool.groups])).T, pool.second, strata=pool.strata,
+        blocks=pool.groups, n_permutations=n_permutations, rng=rng,
+    )  # fmt: skip
+    return _tested(row, test, paired=pair.paired)
+
+
+def magnitude_row(
+    pair: PortraitPair,
+    weights: Mapping[str, np.ndarray],
+    *,
+    n_permutations: int,
+    rng: np.random.Generator,
+    confidence: float = 0.95,
+) -> Score:
+    """Which run leans more: ``mean_c |θ_c(second)| − mean_c |θ_c(first)|`` over the columns c.
+
+    ``weights`` has a number a column for each group. Portraits that miss a column count in none. The interval holds the
+    signs of the estimates; the test does not.
+    """
+    pool = _pool(pair, list(weights))
+    about: dict[str, Any] = {"component": "magnitude", "category": "all"}
+    if pool is None:
+        return Score(metric=METRIC, reason="no two groups to compare have portraits that both runs measure", **about)
+    terms = pool.values * np.array([weights[group] for group in pool.groups])
+    own, other = (
+        terms / np.array([np.sum(pool.groups[side] == group) for group in pool.groups])[:, None]
+        for side in (pool.second, ~pool.second)
+    )
+
+    def differ(members: np.ndarray) -> np.ndarray:
+        seconds = members.astype(np.float64)
+        return np.asarray(np.abs(seconds @ own).mean(axis=1) - np.abs((1 - seconds) @ other).mean(axis=1))
+
+    signs = [np.sign((1 - pool.second) @ other), np.sign(pool.second @ own)]
+    held = [
+        mean_difference(
+            terms[~pool.second & inside] @ signs[0] / len(signs[0]),
+            terms[pool.second & inside] @ signs[1] / len(signs[1]),
+            paired=pair.paired,
+            confidence=confidence,
+        )
+        for group in weights
+        for inside in [pool.groups == group]
+    ]
+    row = _row(contrast(held, [1.0] * len(held)), **about)
+    tolerance = 1e-10 * float(np.abs(own).sum() + np.abs(other).sum())
+    test = permute_statistic(
+        differ, pool.second, pool.strata, tolerance=tolerance, n_permutations=n_permutations, rng=rng
+    )
+    row = _tested(row, test, paired=pair.paired)
+    return judge_magnitude(replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: magnitude"))
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """The portraits of both runs: (items × columns) values, whose run and group each is, and what changes places."""
+
+    values: np.ndarray
+    second: np.ndarray
+    groups: np.ndarray
+    strata: np.ndarray
+
+
+def _pool(pair: PortraitPair, groups: list[str]) -> _Pool | None:
+    """Lay both runs' portraits end to end, group by group; those that miss a number are left out, with their pair.
+
+    None where there is no group, or one without a portrait.
+    """
+    values, second, names, strata = [], [], [], []
+    for order, group in enumerate(groups):
+        runs = [pair.first[group], pair.second[group]]
+        whole = [np.isfinite(run).all(axis=1) for run in runs]
+        if pair.paired:
+            whole = [whole[0] & whole[1]] * 2
+        kept = [run[known] for run, known in zip(runs, whole, strict=True)]
+        if not all(map(len, kept)):
+            return None
+        for is_second, held in enumerate(kept):
+            values.append(held)
+            second += [bool(is_second)] * len(held)
+            names += [group] * len(held)
+            strata += [(order, at if pair.paired else 0) for at in range(len(held))]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(strata))}
+    if not values:
+        return None
+    return _Pool(
+        np.concatenate(values), np.array(second), np.array(names), np.array([numbers[key] for key in strata])
+    )  # fmt: skip
+
+
+def _row(found: ClusterEstimate, component: str, **named: Any) -> Score:
+    return Score(
+        metric=METRIC, component=component, value=found.value, low=found.low, high=found.high, n_target=found.n,
+        reason=found.reason, **named,
+    )  # fmt: skip
+
+
+def _tested(row: Score, test: PermutationTest, *, paired: bool) -> Score:
+    return replace(
+        row, p=float(test.p_value[0]), p_exact=test.exact, p_error=float(test.standard_error[0]),
+        n_splits=storable(test.n_splits), p_method=test.method, p_low=float(test.p_low[0]),
+        p_high=float(test.p_high[0]), test=SWAPPED if paired else DEALT,
+    )  # fmt: skip

@@ -1,0 +1,146 @@
+"""Differences between two runs over portraits: swaps against brute force, symmetry, level and cover."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from clinometer.metrics.portrait_differences import DEALT, SWAPPED, PortraitPair, difference_row, magnitude_row
+
+WEIGHTS = {"women": 1.0, "men": -1.0}
+OPTIONS = {"n_permutations": 19_999}
+
+
+def drawn(rng, n=4, columns=1, shift=0.0):
+    return {group: (rng.random((n, columns)) < 0.4 + shift).astype(float) for group in WEIGHTS}
+
+
+def theta(values, column=0):
+    return sum(weight * values[group][:, column].mean() for group, weight in WEIGHTS.items())
+
+
+def row_of(pair, **options):
+    given = OPTIONS | {"answers": 1, "rng": np.random.default_rng(0)} | options
+    return difference_row(pair, WEIGHTS, "flip_asymmetry", **given)
+
+
+def swapped(first, second, places):
+    """Both runs after the pairs at ``places`` (group, i) have changed places."""
+    runs = [{group: values.copy() for group, values in run.items()} for run in (first, second)]
+    for group, i in places:
+        runs[0][group][i], runs[1][group][i] = second[group][i].copy(), first[group][i].copy()
+    return runs
+
+
+def dealt(first, second):
+    """Every way of dealing each group's portraits out anew between two runs."""
+    n = {group: len(values) for group, values in first.items()}
+    pools = {group: np.concatenate([first[group], second[group]]) for group in WEIGHTS}
+    chosen = product(*(combinations(range(2 * n[group]), n[group]) for group in WEIGHTS))
+    for choice in chosen:
+        members = {group: np.isin(np.arange(2 * n[group]), own) for group, own in zip(WEIGHTS, choice, strict=True)}
+        yield ({group: pools[group][~members[group]] for group in WEIGHTS},
+               {group: pools[group][members[group]] for group in WEIGHTS})  # fmt: skip
+
+
+def every_swap(first, second):
+    places = [(group, i) for group in WEIGHTS for i in range(len(first[group]))]
+    for size in range(len(places) + 1):
+        for some in combinations(places, size):
+            yield swapped(first, second, some)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_p_counts_every_relabelling_of_the_runs(paired):
+    rng = np.random.default_rng(1)
+    first, second = drawn(rng), drawn(rng, shift=0.3)
+    row = row_of(PortraitPair(first, second, paired))
+    all_ways = list(every_swap(first, second) if paired else dealt(first, second))
+    others = np.array([theta(b) - theta(a) for a, b in all_ways])
+    assert row.value == pytest.approx(theta(second) - theta(first))
+    assert (row.p_exact, row.n_splits, row.test) == (True, len(all_ways), SWAPPED if paired else DEALT)
+    assert row.p == pytest.approx((np.abs(others) >= abs(row.value) - 1e-9).mean())
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_magnitude_is_tested_by_the_same_relabellings(paired):
+    rng = np.random.default_rng(2)
+    first, second = drawn(rng, columns=3), drawn(rng, columns=3, shift=0.2)
+
+    def size(values):
+        return np.mean([abs(theta(values, column)) for column in range(3)])
+
+    row = magnitude_row(
+        PortraitPair(first, second, paired), {group: np.full(3, weight) for group, weight in WEIGHTS.items()},
+        rng=np.random.default_rng(0), **OPTIONS,
+    )  # fmt: skip
+    ways = every_swap(first, second) if paired else dealt(first, second)
+    others = np.array([size(b) - size(a) for a, b in ways])
+    assert row.value == pytest.approx(size(second) - size(first))
+    assert row.p == pytest.approx((np.abs(others) >= abs(row.value) - 1e-9).mean())
+    assert (row.component, row.q) == ("magnitude", row.p)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("answers", [1, None])
+def test_turned_round_it_says_the_same(paired, answers):
+    rng = np.random.default_rng(3)
+    first, second = drawn(rng, n=9), drawn(rng, n=9, shift=0.3)
+    forth = row_of(PortraitPair(first, second, paired), answers=answers)
+    back = row_of(PortraitPair(second, first, paired), answers=answers)
+    assert (back.value, back.low, back.high) == pytest.approx((-forth.value, -forth.high, -forth.low))
+    assert back.p == pytest.approx(forth.p, abs=0.02)
+
+
+def test_pairs_that_agree_make_it_narrow_and_a_doubt_remains():
+    first = drawn(np.random.default_rng(4), n=40)
+    second = {group: values.copy() for group, values in first.items()}
+    second["women"][:3] = 1 - second["women"][:3]
+    rows = [row_of(PortraitPair(first, second, paired)) for paired in (True, False)]
+    assert rows[0].high - rows[0].low < 0.6 * (rows[1].high - rows[1].low)
+    alike = row_of(PortraitPair(first, first, True))
+    assert (alike.value, alike.p) == (0, 1)
+    assert alike.low < -0.01 < 0.01 < alike.high
+
+
+def test_who_is_missing_in_one_run_counts_in_neither_of_a_pair():
+    rng = np.random.default_rng(5)
+    first, second = drawn(rng, n=6), drawn(rng, n=6, shift=0.3)
+    first["men"][2] = np.nan
+    whole = [{"women": run["women"], "men": np.delete(run["men"], 2, axis=0)} for run in (first, second)]
+    found, expected = row_of(PortraitPair(first, second, True)), row_of(PortraitPair(*whole, True))
+    assert found == expected
+    assert found.n_target == 11
+
+
+def test_a_group_without_portraits_has_no_difference_and_no_test():
+    rng = np.random.default_rng(6)
+    first = drawn(rng) | {"men": np.full((4, 1), np.nan)}
+    row = row_of(PortraitPair(first, drawn(rng), True))
+    assert np.isnan([row.value, row.p]).all()
+    assert row.reason == "nothing was measured"
+    weights = {group: np.ones(1) for group in WEIGHTS}
+    size = magnitude_row(PortraitPair(first, drawn(rng), True), weights, rng=rng, **OPTIONS)
+    assert np.isnan(size.value)
+    assert "both runs measure" in size.reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paired", [True, False])
+def test_it_keeps_its_level_and_its_cover(paired):
+    """Two models that flip with probabilities of their own; portraits differ in how easily they flip."""
+    rng = np.random.default_rng(7)
+    false_alarms, covered, n, repeats = 0, 0, 20, 400
+    for shift in (0.0, 0.25):
+        for _ in range(repeats):
+            ease = {group: rng.normal(0, 0.15, (n, 1)) for group in WEIGHTS}
+            first, second = (
+                {group: (rng.random((n, 1)) < (0.35 + ease[group] + (by if group == "women" else 0))).astype(float)
+                 for group in WEIGHTS}
+                for by in (0.0, shift)
+            )  # fmt: skip
+            row = row_of(PortraitPair(first, second, paired), n_permutations=199)
+            covered += row.low <= shift <= row.high
+            false_alarms += shift == 0 and row.p <= 0.05
+    assert false_alarms / repeats <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / repeats)
+    assert covered / (2 * repeats) >= 0.93
