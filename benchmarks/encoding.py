@@ -1,15 +1,18 @@
 """How fast a run's images are embedded, beside the encoder's bare throughput.
 
-    python benchmarks/encoding.py [--encoder reference|ViT-B-32] [--images N] [--side PIXELS] [--repeats N]
+    python benchmarks/encoding.py [--encoder reference|ViT-B-32] [--images N] [--side PIXELS] [--threads N]
 
 The *stage* reads Parquet, decodes PNG, resizes, normalises, embeds, and writes the vectors. *Bare* is the model alone,
 over batches of the same size that lie on its device already. They take turns; the ratio is of one repeat, and the
 median is shown. The images are smooth with a little grain. ``ViT-B-32`` is open_clip's, with random weights.
 
-Where the encoder runs on the CPU, decoding takes its share of the same cores: the last line says what is left at best.
+Where the encoder fills all cores, decoding takes its share of them: the last lines say what is left at best. With
+``--threads 1`` the encoder has one core, in both, and leaves the others to the threads that decode, as an accelerator
+would: this shows what of decoding is not overlapped.
 """
 
 import argparse
+import os
 import resource
 import tempfile
 import time
@@ -39,7 +42,9 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=320, help=f"a multiple of {BATCH}")
     parser.add_argument("--side", type=int, help="of the images, in pixels; by default what the encoder is fed with")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="cores of the encoder")
     options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         encoder = load_encoder(encoder_of(options.encoder, folder), batch_size=BATCH)
@@ -143,7 +148,7 @@ def report(encoder, options, preparing: float, stages: list[np.ndarray], bares: 
     print("(of the throughput at least 95 % wanted; other work on the machine hardly enters processor time)")
     print(f"decoding and resizing: {1e3 * preparing / options.images:.2f} processor ms an image", end="")
     alone = np.median(bares, axis=0)[1]
-    if not torch.cuda.is_available():
+    if not torch.cuda.is_available() and options.threads >= (os.cpu_count() or 1):
         print(f"; where the encoder fills all cores, {alone / (alone + preparing):.1%} at best", end="")
     print(f"\npeak memory of the process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
     if torch.cuda.is_available():

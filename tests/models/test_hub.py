@@ -1,0 +1,138 @@
+"""Models by their hub ids, downloaded over HTTP from a server that speaks the hub's protocol, each in a fresh process.
+
+A process of its own, because the hub's client reads its address and cache from the environment when it is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.builders import tiny_clip, tiny_stable_diffusion
+from tests.models.hub_server import HubServer, Repository
+
+COMMIT, OLD = "c0ffee" + "0" * 34, "0ddba11" + "0" * 33
+TOKEN = "hf_a_secret_that_no_file_may_hold"
+
+LOADED = """
+import json, sys
+from clinometer.errors import ModelError
+from clinometer.models import load_encoder, load_generator
+for spec in sys.argv[1:]:
+    kind, _, name = spec.partition("=")
+    try:
+        model = (load_encoder if kind == "encoder" else load_generator)(name, device="cpu")
+    except ModelError as error:
+        print(json.dumps([spec, type(error).__name__, str(error)]))
+    else:
+        print(json.dumps([spec, model.card.name, model.card.revision]))
+"""
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hub")
+    pipeline, clip = tiny_stable_diffusion(folder / "pipeline"), tiny_clip(folder / "clip")
+    older = tiny_stable_diffusion(folder / "older", seed=1)
+    pickled = tiny_stable_diffusion(folder / "pickled", safe_serialization=False)
+    with HubServer(
+        {
+            "maker/pipeline": Repository(pipeline, COMMIT, names=("main",)),
+            "maker/older": Repository(older, OLD, names=("main", "v1.0")),
+            "maker/clip": Repository(clip, COMMIT),
+            "maker/pickled": Repository(pickled, COMMIT),
+            "maker/gated": Repository(pipeline, COMMIT, gated=True, token=TOKEN),
+            "maker/broken": Repository(pipeline, COMMIT, broken=1),
+        }
+    ) as server:
+        yield server
+
+
+def run(hub: HubServer, home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=kept | {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1"} | environment,
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def loaded(hub: HubServer, home: Path, *specs: str, **environment: str) -> dict[str, tuple[str, str]]:
+    """What loading each spec gave: name and commit, or the kind of error and its message."""
+    done = run(hub, home, "-c", LOADED, *specs, **environment)
+    assert done.returncode == 0, done.stderr
+    return {spec: (first, second) for spec, first, second in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.fixture(scope="module")
+def outcomes(hub, tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    specs = ["maker/pipeline", "maker/older@v1.0", "maker/pipeline@v9", "maker/nothing", "maker/pickled", "maker/gated",
+             "maker/broken"]  # fmt: skip
+    return loaded(hub, home, *(f"generator={spec}" for spec in specs), "encoder=maker/clip"), home
+
+
+def test_the_card_records_the_commit_and_not_the_tag(outcomes):
+    found, _ = outcomes
+    assert found["generator=maker/pipeline"] == ("maker/pipeline", COMMIT)
+    assert found["generator=maker/older@v1.0"] == ("maker/older", OLD)
+    assert found["encoder=maker/clip"] == ("maker/clip", COMMIT)
+
+
+def test_what_is_not_there_is_not_found(outcomes):
+    found, _ = outcomes
+    for spec in ("maker/pipeline@v9", "maker/nothing"):
+        kind, message = found[f"generator={spec}"]
+        assert kind == "ModelNotFoundError"
+        assert message.startswith(f"{spec}: the hub has no such model or revision, or it is private")
+
+
+def test_gated_weights_say_the_way_in_and_open_with_the_token(outcomes, hub, tmp_path):
+    kind, message = outcomes[0]["generator=maker/gated"]
+    assert (kind, message.split(":")[0]) == ("ModelError", "maker/gated")
+    assert "accept the terms on its page, then `hf auth login`" in message
+    found = loaded(hub, tmp_path, "generator=maker/gated", HF_TOKEN=TOKEN)
+    assert found["generator=maker/gated"] == ("maker/gated", COMMIT)
+
+
+def test_pickles_are_refused_and_never_fetched(outcomes, hub):
+    kind, message = outcomes[0]["generator=maker/pickled"]
+    assert (kind, "only pickled weights" in message) == ("ModelError", True)
+    assert not [name for name in hub.downloaded("maker/pickled") if name.endswith(".bin")]
+
+
+def test_a_download_that_breaks_off_goes_on_where_it_was(outcomes, hub):
+    assert hub.repositories["maker/broken"].broken == 0
+    assert outcomes[0]["generator=maker/broken"] == ("maker/broken", COMMIT)
+
+
+def test_what_was_downloaded_needs_no_hub(outcomes, hub, tmp_path):
+    before = len(hub.asked)
+    found = loaded(hub, outcomes[1], "generator=maker/pipeline", "generator=maker/absent", HF_HUB_OFFLINE="1")
+    assert found["generator=maker/pipeline"] == ("maker/pipeline", COMMIT)
+    kind, message = found["generator=maker/absent"]
+    assert kind == "ModelError"
+    assert "not in the local cache and cannot be downloaded" in message
+    assert len(hub.asked) == before
+
+
+@pytest.mark.slow
+def test_an_audit_by_hub_ids_keeps_the_commits_and_no_token(hub, tmp_path):
+    out = tmp_path / "run"
+    done = run(
+        hub, tmp_path / "home", "-m", "clinometer", "audit", "--model", "maker/gated@main", "--encoder", "maker/clip",
+        "--suite", "reference", "--images", "1", "--steps", "1", "--device", "cpu", "--out", str(out), HF_TOKEN=TOKEN,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    record = json.loads((out / "run.json").read_text())
+    assert record["model"]["revision"] == COMMIT
+    assert TOKEN not in done.stdout + done.stderr
+    for path in (path for path in out.rglob("*") if path.is_file()):
+        assert TOKEN.encode() not in path.read_bytes(), path
+    shutil.rmtree(out)
