@@ -1,11 +1,12 @@
 """Is the ruler straight? Audits of the reference model under many seeds, against what was planted.
 
-    python benchmarks/planted_truth.py [--seeds 20] [--suite t2iat/reference] [--out FOLDER]
+    python benchmarks/planted_truth.py [--seeds 20] [--suite t2iat/reference] [--images N] [--out FOLDER]
 
 `t2iat/reference`: the tests whose sets were planted on opposite sides must be found with the right sign, and the one at
 parity must be called leaning at the nominal rate. `reference`: the same of single concepts: those planted 0.25 or more
 from parity, and those at exact parity. A rate has its Wilson interval over seeds (and concepts, which share the seed's
-attribute images). Finished audits in FOLDER are not drawn again.
+attribute images). Finished audits in FOLDER are not drawn again; those of `stopping.py` serve `--suite reference
+--images 180`.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--suite", default="t2iat/reference", choices=["t2iat/reference", "reference"])
+    parser.add_argument("--images", type=int, help="of a concept; by default as many as the suite says")
     parser.add_argument(
         "--dtype", default="auto", help="bfloat16 draws nearly twice as fast on a processor that has it"
     )
@@ -61,8 +63,9 @@ def main() -> None:
     read = tests_of if options.suite == "t2iat/reference" else concepts_of
     found = []
     for seed in range(options.seeds):
-        folder = out / f"{options.suite.replace('/', '-')}-{seed}"
-        rows = read(cm.audit(suite=options.suite, seed=seed, dtype=options.dtype, out=folder))
+        parts = [options.suite.replace("/", "-"), options.images, seed]
+        folder = out / "-".join(str(part) for part in parts if part is not None)
+        rows = read(cm.audit(suite=options.suite, images=options.images, seed=seed, dtype=options.dtype, out=folder))
         told = rows.verdict.str.startswith("leans")
         found.append(rows.assign(seed=seed, called=told, right=rows.value * rows.planted > 0))
         lines = [f"{row.concept} {row.value:+.2f} q {row.q:.3f} {row.verdict}" for row in rows.itertuples()]

@@ -86,7 +86,7 @@ def main() -> None:
     replays, attributes = [], 0
     for seed in range(options.seeds):
         run = cm.audit(
-            images=options.images, seed=seed, dtype=options.dtype, out=out / f"fixed-{options.images}-{seed}"
+            images=options.images, seed=seed, dtype=options.dtype, out=out / f"reference-{options.images}-{seed}"
         )
         found = replay(run)
         if seed == 0:
@@ -95,7 +95,7 @@ def main() -> None:
                 seed=seed,
                 until="decided",
                 dtype=options.dtype,
-                out=out / f"until-{options.images}",
+                out=out / f"until-decided-{options.images}",
             )
             counts = Counter(sample.concept for sample in drawn.plan if sample.concept)
             print(f"drawn for real, seed 0: same images a concept as replayed: {counts == Counter(found.counts)}; "

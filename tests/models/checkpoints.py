@@ -90,9 +90,13 @@ def original_vae_name(name: str, blocks: int = 2) -> str:
 
 
 def open_clip_weights(encoder: Any) -> dict[str, torch.Tensor]:
-    """A text tower's weights as open_clip names them; queries, keys and values are one matrix, the projection a row."""
+    """A text tower's weights as open_clip names them; queries, keys and values are one matrix, the projection a row.
+
+    Such a file has a projection whether or not the pipeline uses it.
+    """
     named = dict(encoder.state_dict())
-    weights = {"text_projection": named.pop("text_projection.weight").T.contiguous()}
+    projection = named.pop("text_projection.weight", torch.eye(encoder.config.hidden_size))
+    weights = {"text_projection": projection.T.contiguous()}
     for name, tensor in named.items():
         inside = name.removeprefix("text_model.")
         if inside in OPEN_CLIP_ENDS:
@@ -109,6 +113,12 @@ def single_file(pipeline: Any, path: Path, *, parts: tuple[str, ...] = ("unet", 
     """Save parts of a Stable Diffusion pipeline as its authors' repository saved them."""
     made = {"unet": unet_weights, "vae": vae_weights, "text_encoder": clip_weights("cond_stage_model.transformer.")}
     return save(path, *(made[part](getattr(pipeline, part)) for part in parts))
+
+
+def single_sd2_file(pipeline: Any, path: Path) -> Path:
+    """Save a Stable Diffusion 2 pipeline as its authors' repository saved it: its text tower is open_clip's."""
+    text = {f"cond_stage_model.model.{name}": each for name, each in open_clip_weights(pipeline.text_encoder).items()}
+    return save(path, unet_weights(pipeline.unet), vae_weights(pipeline.vae), text)
 
 
 def single_sdxl_file(pipeline: Any, path: Path) -> Path:

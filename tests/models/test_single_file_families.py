@@ -1,16 +1,18 @@
-"""Stable Diffusion XL, Stable Diffusion 3 and FLUX in one safetensors file, as their authors publish them."""
+"""Stable Diffusion 2, XL and 3 and FLUX in one safetensors file, as their authors publish them."""
 
 import shutil
 
 import numpy as np
 import pytest
+from diffusers import DiffusionPipeline
 from diffusers.loaders.single_file_utils import convert_flux_transformer_checkpoint_to_diffusers
 from safetensors.torch import save_file
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models import GenerationRequest, load_generator
-from tests.models.checkpoints import single_sdxl_file
+from tests.builders import tiny_stable_diffusion
+from tests.models.checkpoints import single_sd2_file, single_sdxl_file
 from tests.models.pipelines import tiny_flux, tiny_sd3, tiny_sdxl
 from tests.models.transformer_checkpoints import single_flux_file, single_sd3_file
 
@@ -26,8 +28,14 @@ def draw(model, **options):
 def saved(pipeline, folder):
     """A pipeline's directory, and its configuration without weights."""
     pipeline.save_pretrained(folder / "whole")
-    shutil.copytree(folder / "whole", folder / "tiny", ignore=shutil.ignore_patterns("*.safetensors"))
-    return folder / "whole", folder / "tiny"
+    return folder / "whole", saved_configuration(folder / "whole")
+
+
+def saved_configuration(whole):
+    """A pipeline's directory without weights, beside it."""
+    configuration = whole.parent / "tiny"
+    shutil.copytree(whole, configuration, ignore=shutil.ignore_patterns("*.safetensors"))
+    return configuration
 
 
 def assert_same(drawn, expected, family):
@@ -37,6 +45,15 @@ def assert_same(drawn, expected, family):
     assert len(np.unique(originals[0])) > 10  # a picture, and not one colour
     assert card.family == whole.family == f"diffusers/{family}"
     assert card.settings["configuration_sha256"] == whole.settings["configuration_sha256"]
+
+
+def test_sd2_with_its_text_tower_of_open_clip(tmp_path):
+    whole = tiny_stable_diffusion(tmp_path / "whole", prediction_type="v_prediction")
+    pipeline, configuration = DiffusionPipeline.from_pretrained(whole), saved_configuration(whole)
+    file = single_sd2_file(pipeline, tmp_path / "v2-1_768-ema-pruned.safetensors")
+    drawn = draw(file, model_config=str(configuration))
+    assert_same(drawn, draw(whole), "StableDiffusionPipeline")
+    assert drawn[0].settings["scheduler"] == draw(whole)[0].settings["scheduler"]  # velocity, not noise
 
 
 def test_sdxl_with_its_two_text_towers(tmp_path):
