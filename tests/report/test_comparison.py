@@ -13,6 +13,9 @@ import clinometer as cm
 from clinometer.report.comparison import comparison_html, names_of
 from clinometer.report.side_by_side import side_by_side
 from tests.report.page import Page
+from tests.runs.test_editing import Reader, Recolourer
+from tests.runs.test_editing import toy_suite as toy_editing_suite
+from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
 
 SMALL = {"target": 2, "attribute": 2, "concepts": 4}
@@ -50,6 +53,19 @@ def associations(tmp_path_factory):
             }.items()
         )
     }
+
+
+@pytest.fixture(scope="module")
+def edits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("edits")
+    suite = toy_editing_suite(images={"group": 3})
+    return [cm.audit(Recolourer(), suite, folder / f"{seed}", encoder=Reader(), seed=seed) for seed in range(2)]
+
+
+@pytest.fixture(scope="module")
+def classified(tmp_path_factory):
+    folder, suite = tmp_path_factory.mktemp("classified"), toy_classification(margin=0.3)
+    return [cm.audit(ClassifyingPainter(), suite, folder / f"{seed}", seed=seed) for seed in range(2)]
 
 
 def value(run, metric, component, encoder="mean", **equal):
@@ -137,6 +153,33 @@ def test_a_suite_without_a_third_group_has_no_plane(tmp_path):
     assert "A third group" not in [link.text for link in page.find("a")]
 
 
+def test_every_group_of_every_editor_is_in_tables_and_pictures(edits):
+    shown = side_by_side(dict(zip("ab", edits, strict=True)), ["reader"])
+    assert len(shown["edits"]) == 2 * 2 * 2  # groups, classes, strengths
+    flips = {(row["name"], row["concept"]): [cells[0] for cells in row["cells"]] for row in shown["edits"]}
+    assert flips["Women, into “high-paid”", "strength 1"] == ["100\u202f%", "100\u202f%"]
+    assert flips["Men, into “low-paid”", "strength 0.5"] == ["0\u202f%", "0\u202f%"]
+    assert [(row["label"], row["model"]) for row in shown["faces"]] == [
+        ("women", "a"), ("women", "b"), ("men", "a"), ("men", "b")
+    ]  # fmt: skip
+    assert shown["asymmetry"].svg.count("flip asymmetry +") >= 2
+    page = comparison_html(cm.compare(*edits))
+    assert page.count('<img class="tile"') == 4 * (1 + 4)
+
+
+def test_every_contrast_of_every_classifier_is_in_figure_and_tables(classified):
+    shown = side_by_side(dict(zip("ab", classified, strict=True)), [])
+    assert [row["name"] for row in shown["contrasts"]] == [
+        "Gender: men less women",
+        "Age: young people less old people",
+    ]
+    gender = [run.scores.query("component == 'differential' and group == 'gender' and setting == '20 noise samples'")
+              .value.iloc[0] for run in classified]  # fmt: skip
+    assert [cells[0].split()[0] for cells in shown["contrasts"][0]["cells"]] == [f"+{each:.2f}" for each in gender]
+    assert [row["name"] for row in shown["groups"]] == ["Young men", "Young women", "Old men", "Old women"]
+    assert shown["differentials"].svg.count("<title>") >= 4
+
+
 def test_names_are_text(leaning):
     html = comparison_html(cm.compare(*leaning.values()))
     assert "<b>" not in html
@@ -210,13 +253,15 @@ def test_a_difference_that_is_undefined_says_why(associations):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", ["leaning", "association"])
-def test_in_a_browser_nothing_overflows_and_every_text_can_be_read(leaning, associations, tmp_path, study):
+@pytest.mark.parametrize("study", ["leaning", "associations", "edits", "classified"])
+def test_in_a_browser_nothing_overflows_and_every_text_can_be_read(request, tmp_path, study):
     from playwright.sync_api import sync_playwright
 
     from tests.report.test_browser import CHROMIUM, CONTRAST, DESK, PHONE
 
-    runs = leaning.values() if study == "leaning" else [associations[name] for name in ("one", "another", "twice")]
+    runs = request.getfixturevalue(study)
+    if isinstance(runs, dict):
+        runs = [run for name, run in runs.items() if name != "other"]  # no encoder has seen that and the first
     cm.compare(*runs, out=tmp_path)
     complaints = []
     with sync_playwright() as playwright:

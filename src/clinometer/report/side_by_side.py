@@ -24,6 +24,7 @@ from clinometer.report.figures.side_by_side import (
 from clinometer.report.from_run import report_input
 from clinometer.report.inputs import Curve
 from clinometer.report.rows import MEAN, Row, Scores
+from clinometer.report.sections.editing import average_faces
 from clinometer.report.sections.internal import summary
 from clinometer.report.sections.leaning import SHAPE_CHARACTERS, category_statistics
 from clinometer.report.view import EditingView, LeaningView, View
@@ -226,6 +227,8 @@ def _edits(views: Mapping[str, EditingView], encoder: str) -> dict[str, Any]:
             for group in first.suite.groups
             for kind, setting in first.columns
         ],
+        "columns": first.columns,
+        "faces": _by_label([{"model": model, **row} for model, view in views.items() for row in average_faces(view)]),
     }
 
 

@@ -133,7 +133,7 @@ def skin(view: EditingView) -> dict[str, Any] | None:
     return {
         "figures": figures,
         "unknown": len(unknown),
-        "faces": _faces(view),
+        "faces": average_faces(view),
         "columns": view.columns,
         "alignment": _alignment(view),
     }
@@ -160,7 +160,8 @@ def _without_face(view: EditingView, row: dict[Any, Any]) -> str:
     return f"{', '.join(part for part in cell if part)}: {row['drawn'] - row['faces']} of {row['drawn']}"
 
 
-def _faces(view: EditingView) -> list[dict[str, Any]]:
+def average_faces(view: EditingView) -> list[dict[str, Any]]:
+    """The average face of each group before, and of each class and strength after."""
     curves = view.report.curves
     if curves is None or "image" not in curves:
         return []
