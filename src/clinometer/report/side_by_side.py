@@ -212,7 +212,6 @@ def _stimulus_cells(view: AssociationView, stimulus: str) -> list[str]:
 def _edits(views: Mapping[str, EditingView], encoder: str) -> dict[str, Any]:
     first = next(iter(views.values()))
     return {
-        "encoder": "",
         "reader": encoder,
         "label_a": first.label_a,
         "label_b": first.label_b,
@@ -253,7 +252,6 @@ def _edit_cells(view: EditingView, encoder: str, group: str, kind: str, setting:
 def _classifications(views: Mapping[str, ClassificationView]) -> dict[str, Any]:
     first = next(iter(views.values()))
     return {
-        "encoder": "",
         "label_a": first.label_a,
         "label_b": first.label_b,
         "margin": first.suite.margin,
