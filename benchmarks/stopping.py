@@ -6,7 +6,11 @@ The fixed design draws as many images of every concept as find, with a power of 
 margin (`clinometer plan --effect 0.1`): 180. A run that is drawn until decided has the first images of the same
 concepts, because an image follows from its prompt, its number and the seed; so its rounds are replayed on the fixed
 run's embeddings, and the first seed is also drawn for real, to show that it comes out the same. For each seed: images
-of both designs, and how many concepts get the same verdict. Finished audits in FOLDER are not drawn again.
+of both designs, and how many of the concepts that the fixed design decides are decided alike.
+
+The fixed design's verdict asks more than its interval: labels of attributes, words among them, are permuted too. A run
+that is drawn until decided asks for MCAS given these. So its decisions stand beside those of the fixed design's verdict
+and beside those of its interval over images alone. Finished audits in FOLDER are not drawn again.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import clinometer as cm
 from clinometer.metrics import EncoderEmbeddings, StoppingRule, stands_of
@@ -29,11 +34,12 @@ from clinometer.suites import LeaningSuite
 
 @dataclass(frozen=True)
 class Replay:
-    """What one seed gave: images of each concept when it stopped, and the verdicts of both designs by concept."""
+    """What one seed gave by concept: images when it stopped, the decision then, and those of the fixed design."""
 
     counts: dict[str, int]
     stopped: dict[str, str]
     fixed: dict[str, str]
+    interval: dict[str, str]
 
 
 def replay(run: cm.Run) -> Replay:
@@ -55,7 +61,9 @@ def replay(run: cm.Run) -> Replay:
         "balanced" if stand.balanced else f"leans to {sides[stand.value > 0]}" if stand.leans else "undecided"
         for stand in stands
     ]  # fmt: skip
-    return Replay(dict(zip(names, counts, strict=True)), dict(zip(names, words, strict=True)), verdicts(run))
+    return Replay(
+        dict(zip(names, counts, strict=True)), dict(zip(names, words, strict=True)), verdicts(run), by_interval(run)
+    )
 
 
 def _first(encoder: EncoderEmbeddings, counts: list[int]) -> EncoderEmbeddings:
@@ -63,13 +71,31 @@ def _first(encoder: EncoderEmbeddings, counts: list[int]) -> EncoderEmbeddings:
     return replace(encoder, target_images=images)
 
 
+def mcas_rows(run: cm.Run) -> pd.DataFrame:
+    """MCAS of the mean over encoders, by concept."""
+    rows = run.scores
+    return rows[(rows.metric == "mcas") & (rows.component == "mcas") & (rows.encoder == "mean")].set_index("concept")
+
+
 def verdicts(run: cm.Run) -> dict[str, str]:
     """Verdicts of a run by concept, the slight leanings among the others."""
-    rows = run.scores
-    rows = rows[(rows.metric == "mcas") & (rows.component == "mcas") & (rows.encoder == "mean")]
     short = {"shown balanced within margin": "balanced"}
-    words = rows.set_index("concept").verdict
-    return {name: short.get(said, said.replace("slightly ", "")) for name, said in words.items()}
+    return {name: short.get(said, said.replace("slightly ", "")) for name, said in mcas_rows(run).verdict.items()}
+
+
+def by_interval(run: cm.Run) -> dict[str, str]:
+    """What the 95 % intervals over images say alone: within the margin, without 0, or neither."""
+    suite = run.suite
+    assert isinstance(suite, LeaningSuite)
+    margin = suite.margin
+    assert margin is not None
+    return {
+        name: "balanced" if -margin < row.low and row.high < margin
+        else f"leans to {suite.axis.a}" if row.low > 0
+        else f"leans to {suite.axis.b}" if row.high < 0
+        else "undecided"
+        for name, row in mcas_rows(run).iterrows()
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -109,26 +135,22 @@ def main() -> None:
 
 def _print_seed(seed: int, found: Replay, images: int, attributes: int) -> None:
     used, fixed = sum(found.counts.values()), images * len(found.counts)
-    same = sum(found.stopped[name] == found.fixed[name] for name in found.counts)
+    decided = [name for name, said in found.fixed.items() if said != "undecided"]
+    same = sum(found.stopped[name] == found.fixed[name] for name in decided)
     print(f"seed {seed}: {used} of {fixed} images of concepts ({used / fixed:.1%}; with {attributes} attribute images "
-          f"{(used + attributes) / (fixed + attributes):.1%}), {same} of {len(found.counts)} verdicts the same",
+          f"{(used + attributes) / (fixed + attributes):.1%}), {same} of {len(decided)} decisions the same",
           flush=True)  # fmt: skip
 
 
 def _print_totals(replays: list[Replay], images: int, attributes: int) -> None:
     planted = {name: shares["man"] for name, shares in reference.planted().items()}
     used = np.array([sum(found.counts.values()) for found in replays])
-    concepts = len(replays[0].counts)
-    fixed = images * concepts
-    pairs = Counter((found.fixed[name], found.stopped[name]) for found in replays for name in found.counts)
-    total, same = sum(pairs.values()), sum(n for (a, b), n in pairs.items() if a == b)
-    opposite = sum(n for (a, b), n in pairs.items() if a != b and a.startswith("leans") and b.startswith("leans"))
+    fixed = images * len(replays[0].counts)
     share = (used + attributes) / (fixed + attributes)
     print(f"{len(replays)} seeds: {used.mean() / fixed:.1%} of the concepts' images, {share.mean():.1%} of all images "
-          f"({share.min():.1%} to {share.max():.1%}); {same / total:.1%} of {total} verdicts the same, {opposite} "
-          "opposite")  # fmt: skip
-    for (a, b), n in sorted(pairs.items(), key=lambda item: -item[1]):
-        print(f"  fixed: {a:18} until decided: {b:18} {n}")
+          f"({share.min():.1%} to {share.max():.1%})")  # fmt: skip
+    _print_decisions("verdict", [(found.fixed, found.stopped) for found in replays])
+    _print_decisions("interval alone", [(found.interval, found.stopped) for found in replays])
     print("images when stopped, by concept (mean over seeds), beside the planted share of men:")
     for name in sorted(replays[0].counts, key=lambda name: abs(planted[name] - 0.5)):
         print(f"  {name:20} {planted[name]:.2f}  {np.mean([found.counts[name] for found in replays]):6.1f}")
@@ -140,6 +162,18 @@ def _print_totals(replays: list[Replay], images: int, attributes: int) -> None:
         )  # fmt: skip
         leaning = sum(word.startswith("leans") for word in parity)
         print(f"{what}: concepts planted at parity called leaning {leaning} of {len(parity)}; wrong side {wrong}")
+
+
+def _print_decisions(name: str, both: list[tuple[dict[str, str], dict[str, str]]]) -> None:
+    """How the decisions of the fixed design fare, and all pairs of words."""
+    pairs = Counter((fixed[concept], stopped[concept]) for fixed, stopped in both for concept in fixed)
+    decided = sum(n for (a, _), n in pairs.items() if a != "undecided")
+    same = sum(n for (a, b), n in pairs.items() if a == b != "undecided")
+    opposite = sum(n for (a, b), n in pairs.items() if a != b and "undecided" not in (a, b))
+    print(f"by its {name} the fixed design decides {decided}; until decided, {same} of them the same "
+          f"({same / decided:.1%}), {opposite} otherwise")  # fmt: skip
+    for (a, b), n in sorted(pairs.items(), key=lambda item: -item[1]):
+        print(f"  fixed: {a:18} until decided: {b:18} {n}")
 
 
 if __name__ == "__main__":
