@@ -134,3 +134,10 @@ def test_two_samples_need_not_be_of_one_size() -> None:
     found = share_difference([0, 0, 1], [1, 1, 1, 0, 1], paired=False)
     assert found.value == pytest.approx(0.8 - 1 / 3)
     assert mean_difference([0, 1, 2], [5.0, 7.0], paired=False).value == pytest.approx(5)
+
+
+def test_a_contrast_with_an_undefined_end_has_none() -> None:
+    whole, one = cluster_mean([0.2, 0.4, 0.9]), cluster_mean([0.3])
+    found = contrast([whole, one], [1, -1])
+    assert found.value == pytest.approx(0.2)
+    assert np.isnan([found.low, found.high]).all()

@@ -99,7 +99,8 @@ def contrast(
     values, lows, highs = (np.array([getattr(part, name) for part in parts]) for name in ("value", "low", "high"))
     value = float(c @ values)
     below, above = (
-        sqrt(max(0.0, (1 - correlation) * float(ends @ ends) + correlation * float((np.sign(c) @ ends) ** 2)))
+        # rounding may fall below 0; np.maximum hands an undefined end on, max() would not
+        float(np.sqrt(np.maximum(0.0, (1 - correlation) * (ends @ ends) + correlation * (np.sign(c) @ ends) ** 2)))
         for ends in (c * values - np.minimum(c * lows, c * highs), np.maximum(c * lows, c * highs) - c * values)
     )
     return ClusterEstimate(value, value - below, value + above, sum(part.n for part in parts), reason)
