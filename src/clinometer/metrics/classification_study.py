@@ -11,7 +11,7 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.classification import decide, image_associations
-from clinometer.metrics.families import corrected
+from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
@@ -273,14 +273,8 @@ class _Study:
             return row
         return replace(
             row,
-            p=float(test.p_value[at]),
-            p_exact=test.exact,
-            p_error=float(test.standard_error[at]),
-            n_splits=test.n_splits,
-            p_method=test.method,
-            p_low=float(test.p_low[at]),
-            p_high=float(test.p_high[at]),
             test=TEST,
+            **permuted(test, at),
             n_a=sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in each.x),
             n_b=sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in each.y),
         )

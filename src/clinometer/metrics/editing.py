@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.families import corrected
+from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.skin import skin_tone
 from clinometer.metrics.verdict import verdict
@@ -410,11 +410,7 @@ def _row(estimate: ClusterEstimate, component: str, **fields: Any) -> Score:
 def _tested(row: Score, test: PermutationTest | None, name: str) -> Score:
     if test is None:
         return row
-    return replace(
-        row, p=float(test.p_value[0]), p_exact=test.exact, p_error=float(test.standard_error[0]),
-        n_splits=test.n_splits, p_method=test.method, p_low=float(test.p_low[0]), p_high=float(test.p_high[0]),
-        test=name, reason=row.reason or test.reason,
-    )  # fmt: skip
+    return replace(row, test=name, reason=row.reason or test.reason, **permuted(test))
 
 
 def _with_q(rows: list[Score], subject: str) -> list[Score]:

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import Score, storable
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
+from clinometer.stats.permutation import PermutationTest
+
+
+def permuted(found: PermutationTest, at: int = 0) -> dict[str, Any]:
+    """A permutation test's p and how it was found, as the fields of a row; ``at`` chooses among its statistics."""
+    return {
+        "p": float(found.p_value[at]),
+        "p_exact": found.exact,
+        "p_error": float(found.standard_error[at]),
+        "n_splits": storable(found.n_splits),
+        "p_method": found.method,
+        "p_low": float(found.p_low[at]),
+        "p_high": float(found.p_high[at]),
+    }
 
 
 def corrected(rows: Sequence[Score], family: str) -> list[Score]:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from clinometer.metrics.differences import METRIC, judge_magnitude
-from clinometer.metrics.records import Score, storable
+from clinometer.metrics.families import permuted
+from clinometer.metrics.records import Score
 from clinometer.stats.clusters import ClusterEstimate, contrast, mean_difference, share_difference
 from clinometer.stats.permutation import PermutationTest, permute_labels, permute_statistic
 
@@ -170,8 +171,4 @@ def _row(found: ClusterEstimate, component: str, **named: Any) -> Score:
 
 
 def _tested(row: Score, test: PermutationTest, *, paired: bool) -> Score:
-    return replace(
-        row, p=float(test.p_value[0]), p_exact=test.exact, p_error=float(test.standard_error[0]),
-        n_splits=storable(test.n_splits), p_method=test.method, p_low=float(test.p_low[0]),
-        p_high=float(test.p_high[0]), test=SWAPPED if paired else DEALT,
-    )  # fmt: skip
+    return replace(row, test=SWAPPED if paired else DEALT, **permuted(test))

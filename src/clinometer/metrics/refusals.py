@@ -17,6 +17,7 @@ from math import nan
 
 import numpy as np
 
+from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast
 from clinometer.stats.permutation import permute_labels
@@ -119,14 +120,8 @@ def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], 
     within = "" if strata is None else " within matched pairs"
     return replace(
         row,
-        p=float(test.p_value[0]),
         test=TEST.format(within),
-        p_exact=test.exact,
-        p_error=float(test.standard_error[0]),
-        n_splits=test.n_splits,
-        p_method=test.method,
-        p_low=float(test.p_low[0]),
-        p_high=float(test.p_high[0]),
+        **permuted(test),
     )
 
 

@@ -8,6 +8,7 @@ from math import isfinite
 
 import numpy as np
 
+from clinometer.metrics.families import permuted
 from clinometer.metrics.internal import (
     aligned_diffusion_bias,
     diffusion_bias,
@@ -159,16 +160,7 @@ def _flagged(row: Score, unstable: bool) -> Score:
 def _test_fields(study: Study, component: str, test: PermutationTest | None, t: int) -> dict[str, object]:
     if test is None or not isfinite(test.p_value[t]):
         return {}
-    return {
-        "p": float(test.p_value[t]),
-        "p_exact": test.exact,
-        "p_error": float(test.standard_error[t]),
-        "n_splits": test.n_splits,
-        "p_method": test.method,
-        "p_low": float(test.p_low[t]),
-        "p_high": float(test.p_high[t]),
-        "test": f"labels of {_what_is_permuted(study, component)}, {test.alternative}",
-    }
+    return {"test": f"labels of {_what_is_permuted(study, component)}, {test.alternative}", **permuted(test, t)}
 
 
 def _what_is_permuted(study: Study, component: str) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, stimulus_ends
-from clinometer.metrics.families import corrected
-from clinometer.metrics.records import Score, storable
+from clinometer.metrics.families import corrected, permuted
+from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.compared_runs import (
     Asked,
     ComparedPair,
@@ -171,16 +171,7 @@ def _interval(ends: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
 
 
 def _permuted(found: PermutationTest) -> dict[str, Any]:
-    return {
-        "p": float(found.p_value[0]),
-        "test": SWAP_TEST,
-        "p_exact": found.exact,
-        "p_error": float(found.standard_error[0]),
-        "n_splits": storable(found.n_splits),
-        "p_method": found.method,
-        "p_low": float(found.p_low[0]),
-        "p_high": float(found.p_high[0]),
-    }
+    return {"test": SWAP_TEST, **permuted(found)}
 
 
 def _explained(row: Score) -> Score:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from clinometer.metrics.differences import METRIC
-from clinometer.metrics.families import corrected
-from clinometer.metrics.records import Score, storable
+from clinometer.metrics.families import corrected, permuted
+from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.design import AssociationDesign
 from clinometer.metrics.t2iat.stimuli import StimulusCosines
 from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean, mean_part, paired_bilinear_difference
@@ -112,9 +112,7 @@ def magnitude_of_stimuli(
     p = float(found.p_value[0])
     return Score(
         value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
-        p=p, q=p, p_holm=p, p_exact=found.exact, p_error=float(found.standard_error[0]), test=test,
-        n_splits=storable(found.n_splits), p_method=found.method, p_low=float(found.p_low[0]),
-        p_high=float(found.p_high[0]), family=f"{METRIC}: magnitude",
+        q=p, p_holm=p, test=test, family=f"{METRIC}: magnitude", **permuted(found),
         reason="" if isfinite(stimulus_low) else "interval over stimuli: there is one only", **about,
     )  # fmt: skip
 
