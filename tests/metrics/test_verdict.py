@@ -89,6 +89,15 @@ def test_the_images_that_would_decide_follow_from_the_interval():
     assert judged.n_decide == 80  # half as wide an interval takes four times the images
 
 
+def test_no_images_are_promised_where_labels_hold_a_verdict_back():
+    """The interval is far from 0 and p is not small: what relabelling gives by chance, images do not change."""
+    held_back, wide = (replace(row(0.26, half, 0.3), p=0.2) for half in (0.11, 0.25))
+    decided = [judge_family([each], a="men", b="women")[0] for each in (held_back, wide)]
+    assert [each.verdict for each in decided] == [UNDECIDED, UNDECIDED]
+    assert decided[0].n_decide == 0
+    assert decided[1].n_decide > 20
+
+
 def test_a_family_asks_for_more_images_than_a_row_alone():
     """Here q is three times p, so p has to reach a third of 0.05."""
     alone, among = (replace(row(0.1, 0.12, q), p=0.1) for q in (0.1, 0.3))

@@ -22,7 +22,7 @@ from math import isnan, nan
 import numpy as np
 
 from clinometer.metrics.records import Score
-from clinometer.stats.equivalence import equivalence_p_value, images_to_decide, standard_error_of
+from clinometer.stats.equivalence import equivalence_p_value, factor_to_decide, images_to_decide, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 
 BALANCED = "shown balanced within margin"
@@ -75,7 +75,8 @@ def judge_family(
 
     The equivalence tests are a family of their own, with Benjamini–Hochberg q-values. ``ends`` chooses the 95 %
     interval that is judged; its width stands for the standard error. ``a`` and ``b`` name the sides of all rows, or of
-    each. The images that would decide are those for ``level_in_family``.
+    each. The images that would decide are those for ``level_in_family``; 0 where the interval is narrow enough for it
+    already, and labels permuted by chance do as well all the same.
     """
     errors = [standard_error_of(*ends(row)) for row in rows]
     p_values = np.full(len(rows), nan)
@@ -92,12 +93,20 @@ def judge_family(
             value=row.value, low=low, high=high, q=row.q, a=of_a, b=of_b, margin=margin, q_equivalence=float(q)
         )  # fmt: skip
         needed = 0
-        if words == UNDECIDED:
+        if words == UNDECIDED and not _labels_hold_back(row, low, high, error):
             needed = images_to_decide(row.n_target, row.value, error, margin, level_in_family(row))
         judged.append(
             replace(row, verdict=words, p_equivalence=float(p), q_equivalence=float(q), n_decide=needed)
         )  # fmt: skip
     return judged
+
+
+def _labels_hold_back(row: Score, low: float, high: float, error: float) -> bool:
+    """Whether the interval would do for the level that p must reach: then p lacks other labels, and not images.
+
+    Where few words carry a leaning, relabelling them gives as much by chance, however many images there are.
+    """
+    return not low <= 0 <= high and factor_to_decide(row.value, error, None, level_in_family(row)) <= 1
 
 
 def level_in_family(row: Score) -> float:

@@ -143,9 +143,12 @@ def verdict_words(row: Row, *, label_a: str, label_b: str) -> str:
 
 
 def needed(row: Row) -> str:
-    """Say how many images would decide an undecided score: "about 70 images a concept would decide"."""
+    """Say how many images would decide an undecided score, or that none would where labels hold it back."""
     many = about(row.n_decide)
-    return f"about {many} images a concept would decide, if the estimate stands" if many else ""
+    if many:
+        return f"about {many} images a concept would decide, if the estimate stands"
+    held_back = row.verdict == "undecided" and row.has_interval and not row.low <= 0 <= row.high
+    return "labels permuted by chance do as well: more images alone would not decide" if held_back else ""
 
 
 def about(n: int) -> str:

@@ -14,7 +14,7 @@ def verdicts(view: LeaningView) -> dict[str, Any]:
         ("a", f"Leans to {view.label_a}", ""),
         ("b", f"Leans to {view.label_b}", ""),
         ("balanced", "Shown balanced", _margin_words(view)),
-        ("undecided", "Undecided", "The images do not tell. More of them would."),
+        ("undecided", "Undecided", "The images do not tell. Where more of them would, it says how many."),
         ("unmeasured", "Not measured", ""),
     ]
     held = [
