@@ -8,9 +8,8 @@ concepts, because an image follows from its prompt, its number and the seed; so 
 run's embeddings, and the first seed is also drawn for real, to show that it comes out the same. For each seed: images
 of both designs, and how many of the concepts that the fixed design decides are decided alike.
 
-The fixed design's verdict asks more than its interval: labels of attributes, words among them, are permuted too. A run
-that is drawn until decided asks for MCAS given these. So its decisions stand beside those of the fixed design's verdict
-and beside those of its interval over images alone. Finished audits in FOLDER are not drawn again.
+Both verdicts ask of a leaning that labels of attributes, permuted by chance, do worse. What the images say alone is in
+the fixed design's intervals: decisions stand beside those, too. Finished audits in FOLDER are not drawn again.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 import clinometer as cm
-from clinometer.metrics import EncoderEmbeddings, StoppingRule, stands_of
+from clinometer.metrics import EncoderEmbeddings, StoppingRule, mcas_study, rows_when_stopped, stands_of
 from clinometer.models import reference
 from clinometer.runs.rounds import FIRST_ROUND, LATER_ROUND
 from clinometer.runs.studies.leaning import encoder_embeddings, study_design
@@ -56,13 +55,11 @@ def replay(run: cm.Run) -> Replay:
             break
         counts = [n + extra for n, extra in zip(counts, more, strict=True)]
     names = [target.name for target in suite.targets]
-    sides = {True: design.a, False: design.b}
-    words = [
-        "balanced" if stand.balanced else f"leans to {sides[stand.value > 0]}" if stand.leans else "undecided"
-        for stand in stands
-    ]  # fmt: skip
+    seen = [_first(each, counts) for each in whole]
+    rows = rows_when_stopped(mcas_study(seen, design, seed=run.record["seed"]), stands, design)
+    stopped = mcas_rows(pd.DataFrame([asdict(row) for row in rows]))
     return Replay(
-        dict(zip(names, counts, strict=True)), dict(zip(names, words, strict=True)), verdicts(run), by_interval(run)
+        dict(zip(names, counts, strict=True)), verdicts(stopped), verdicts(mcas_rows(run.scores)), by_interval(run)
     )
 
 
@@ -71,16 +68,15 @@ def _first(encoder: EncoderEmbeddings, counts: list[int]) -> EncoderEmbeddings:
     return replace(encoder, target_images=images)
 
 
-def mcas_rows(run: cm.Run) -> pd.DataFrame:
+def mcas_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """MCAS of the mean over encoders, by concept."""
-    rows = run.scores
     return rows[(rows.metric == "mcas") & (rows.component == "mcas") & (rows.encoder == "mean")].set_index("concept")
 
 
-def verdicts(run: cm.Run) -> dict[str, str]:
-    """Verdicts of a run by concept, the slight leanings among the others."""
+def verdicts(rows: pd.DataFrame) -> dict[str, str]:
+    """Verdicts by concept, the slight leanings among the others."""
     short = {"shown balanced within margin": "balanced"}
-    return {name: short.get(said, said.replace("slightly ", "")) for name, said in mcas_rows(run).verdict.items()}
+    return {name: short.get(said, said.replace("slightly ", "")) for name, said in rows.verdict.items()}
 
 
 def by_interval(run: cm.Run) -> dict[str, str]:
@@ -94,7 +90,7 @@ def by_interval(run: cm.Run) -> dict[str, str]:
         else f"leans to {suite.axis.a}" if row.low > 0
         else f"leans to {suite.axis.b}" if row.high < 0
         else "undecided"
-        for name, row in mcas_rows(run).iterrows()
+        for name, row in mcas_rows(run.scores).iterrows()
     }  # fmt: skip
 
 
@@ -125,7 +121,7 @@ def main() -> None:
             )
             counts = Counter(sample.concept for sample in drawn.plan if sample.concept)
             print(f"drawn for real, seed 0: same images a concept as replayed: {counts == Counter(found.counts)}; "
-                  f"same verdicts: {verdicts(drawn) == found.stopped}")  # fmt: skip
+                  f"same verdicts: {verdicts(mcas_rows(drawn.scores)) == found.stopped}")  # fmt: skip
         attributes = sum(sample.role == "attribute" for sample in run.plan)
         replays.append(found)
         _print_seed(seed, found, options.images, attributes)

@@ -8,7 +8,7 @@ import pytest
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import StoppingRule, rows_when_stopped, stands_of
 from clinometer.metrics.verdict import BALANCED, UNDECIDED
-from tests.metrics.studies import design, embeddings, one, study
+from tests.metrics.studies import GROUPS, design, embeddings, one, study
 
 DECIDED = StoppingRule()
 
@@ -119,15 +119,39 @@ def test_rows_of_a_stopped_run_claim_nothing_that_needs_a_fixed_number():
             assert row.p == pytest.approx(min(1, 1 / stand.e))
             assert row.p <= row.p_holm
             assert "valid at any number of images" in row.test
-            expected = UNDECIDED if not stand.stops(DECIDED) else BALANCED if stand.balanced else "leans"
+            leans = stand.leans and before.q <= 0.05
+            expected = BALANCED if stand.balanced else "leans" if leans else UNDECIDED
             assert row.verdict.startswith(expected)
-            assert (row.n_decide > stand.n) == (row.verdict == UNDECIDED)
+            assert (row.n_decide > stand.n) == (not stand.stops(DECIDED))
         elif row.metric == "mcas" and row.component in ("itp", "tt"):
             assert row == before
         else:
             assert np.isnan([row.low, row.high, row.p, row.q]).all()
             assert row.verdict == ""
             assert row.reason
+
+
+def test_where_few_words_and_images_carry_a_leaning_more_images_of_the_target_do_not_decide_it():
+    encoder, of = embeddings(images=200, words=(1, 1, 1), attribute_images=2), design(margin=0.02)
+    stands, rows = stands_of([encoder], of), study(encoder, of=of)
+    held = [one(rows_when_stopped(rows, stands, of), "mcas", "mcas", concept=f"target {t}") for t in (0, 3, 4)]
+    assert all(stands[t].leans and stands[t].stops(DECIDED) for t in (0, 3, 4))
+    assert [row.verdict for row in held] == ["leans to man", UNDECIDED, UNDECIDED]
+    assert [row.n_decide for row in held] == [0, 0, 0]
+    assert all(row.q <= 0.05 and not row.low <= 0 <= row.high for row in held)
+    of_labels = [one(rows, "mcas", "mcas", concept=row.concept).q for row in held]
+    assert all(row.test.endswith(f"two-sided: q {q:.2g}") for row, q in zip(held, of_labels, strict=True))
+    assert of_labels[0] <= 0.05 < min(of_labels[1:])
+
+
+def test_images_beyond_the_span_do_not_make_a_leaning_to_the_other_side():
+    """All targets lie far out, so that the held images say less than their mean, or even the opposite."""
+    shared = embeddings(attribute_images=20).group_images["nonbinary"]
+    encoder = embeddings(images=200, words=(1, 1, 1), group_images=dict.fromkeys(GROUPS, shared))
+    stands = stands_of([encoder], design(margin=0.02))
+    opposed = [stand for stand in stands if stand.q <= 0.05 and stand.low <= 0 <= stand.high]
+    assert opposed
+    assert not any(stand.leans for stand in opposed)
 
 
 def test_what_cannot_be_decided_is_said():

@@ -1,4 +1,4 @@
-"""Rounds: a run that draws a few images of every concept at a time, and no more of one that is decided.
+"""Rounds: a run that draws a few images of every concept at a time, and no more of one that has enough of them.
 
 The plan grows by a round when the one before it is embedded. Which concepts go on follows from the run directory
 alone, so a run that was stopped goes on as it would have; and because an image follows from its prompt and how often
@@ -65,7 +65,8 @@ class Rounds:
             for question in self.suite.questions()
             if question.concept in still_open and planned[question.concept] < question.images
         ]
-        progress.note(f"{len(planned) - len(still_open)} of {len(planned)} concepts decided by {len(run.plan)} images")
+        enough = len(planned) - len(still_open)
+        progress.note(f"{enough} of {len(planned)} concepts have images enough; {len(run.plan)} planned so far")
         if not more:
             return False
         card = generator.card

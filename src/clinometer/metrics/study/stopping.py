@@ -13,9 +13,11 @@ after any number of images,
 - *leaning*: MCAS_t = 0, two-sided;
 - *balance*: |MCAS_t| ≥ margin, both sides.
 
-Each is corrected over the targets by the e-value form of Benjamini–Hochberg. A target that is decided draws no more,
-so that its evidence stands; what it decided cannot be undone by the others. Everything is conditional on the attribute
-images that were drawn.
+Each is corrected over the targets by the e-value form of Benjamini–Hochberg. A target that is decided draws no more, so
+that its evidence stands; what it decided cannot be undone by the others. This evidence is conditional on the attribute
+images that were drawn, and on the words. So a leaning that the images show is also asked for what every other run's is:
+that labels permuted by chance do worse (q ≤ 0.05). More images of the target would not answer that; it holds no round
+open, and is asked once, of the images there are in the end.
 """
 
 from __future__ import annotations
@@ -80,8 +82,8 @@ class Stand:
 
     @property
     def leans(self) -> bool:
-        """Whether MCAS is shown not to be 0."""
-        return self.q <= LEVEL
+        """Whether MCAS is shown not to be 0, by the images as held and with those beyond the span counted in full."""
+        return self.q <= LEVEL and not self.low <= 0 <= self.high
 
     @property
     def balanced(self) -> bool:
@@ -120,9 +122,9 @@ def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design) -> list[Sta
 def rows_when_stopped(rows: Sequence[Score], stands: Sequence[Stand], design: Design) -> list[Score]:
     """The rows of a study whose images were drawn until decided.
 
-    MCAS of a target carries its confidence sequence, its anytime-valid p and q, and the verdict that follows. Every
-    other interval and test that rests on the targets' images holds for a fixed number of them only: it is left out,
-    with that reason.
+    MCAS of a target carries its confidence sequence, its anytime-valid p and q, and the verdict that follows from them
+    and from the row's own test of permuted labels, whose q ``test`` repeats. Every other interval and test that rests
+    on the targets' images holds for a fixed number of them only: it is left out, with that reason.
     """
     by_target = {target.name: stand for target, stand in zip(design.targets, stands, strict=True)}
     p_values = np.array([p_value_of(stand.e) for stand in stands])
@@ -204,8 +206,10 @@ def _stand(values: np.ndarray, constant: float, low: float, high: float, margin:
 def _decided(row: Score, stand: Stand, p_holm: float, design: Design) -> Score:
     if not isfinite(row.value) or stand.n == 0:
         return replace(_without_inference(row), verdict=NOT_MEASURED)
-    words = _words(stand, design)
-    error = standard_error_of(stand.low, stand.high)
+    words = _words(stand, row.q, design)
+    needed = 0
+    if words == UNDECIDED and not stand.leans:
+        needed = images_to_decide(stand.n, stand.value, standard_error_of(stand.low, stand.high), design.margin)
     clipped = f"; {stand.clipped} of {stand.n} images beyond the groups' own span" if stand.clipped else ""
     return replace(
         row,
@@ -222,20 +226,20 @@ def _decided(row: Score, stand: Stand, p_holm: float, design: Design) -> Score:
         p_method="",
         p_low=nan,
         p_high=nan,
-        test=TEST + clipped,
+        test=f"{TEST}{clipped}; {row.test}: q {row.q:.2g}",
         p_equivalence=p_value_of(stand.e_balance),
         q_equivalence=stand.q_balance,
-        n_decide=images_to_decide(stand.n, stand.value, error, design.margin) if words == UNDECIDED else 0,
+        n_decide=needed,
         verdict=words,
         reason="no stimulus interval: " + FIXED_ONLY,
     )
 
 
-def _words(stand: Stand, design: Design) -> str:
-    """The words of :mod:`clinometer.metrics.verdict`, by anytime-valid evidence."""
+def _words(stand: Stand, q_of_labels: float, design: Design) -> str:
+    """The words of :mod:`clinometer.metrics.verdict`: by anytime-valid evidence, and a leaning by its labels too."""
     if stand.balanced:
         return BALANCED
-    if not stand.leans:
+    if not (stand.leans and q_of_labels <= LEVEL):
         return UNDECIDED
     slightly = design.margin is not None and abs(stand.value) < design.margin
     return f"leans {'slightly ' if slightly else ''}to {design.a if stand.value > 0 else design.b}"
