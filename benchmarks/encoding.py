@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from PIL import Image
@@ -73,7 +74,9 @@ def encoder_of(name: str, folder: Path) -> str:
 
 def painted(out: Path, count: int, side: int) -> store.Run:
     """A run whose images are painted: colours that change slowly, with grain as a photograph has."""
-    suite, card = load_suite("reference"), Card(kind="generator", name="painted", family="benchmark")
+    suite = load_suite("reference")
+    suite = suite.with_options(images=-(-count // len(suite.targets)))  # attribute images come on top
+    card = Card(kind="generator", name="painted", family="benchmark")
     plan = build_plan(suite.questions(), seed=0, model_fingerprint=card.fingerprint, part_size=BATCH)[:count]
     run = create_run(out, store.new_record(suite, card, seed=0, origin="generated"), plan)
     rng = np.random.default_rng(0)
@@ -96,19 +99,18 @@ def prepared(run: store.Run, encoder) -> tuple[list[Callable[[], torch.Tensor]],
     """A call of the model for each batch, its input on the device; and the processor seconds of decoding them all."""
     contents = [[row["image"]["bytes"] for row in run.read_samples(part)] for part in run.parts]
     began = time.thread_time()
-    batches = [[encoder.prepare_images([decode_own_png(each)])[0] for each in part] for part in contents]
+    batches = [encoder.prepare_images([decode_own_png(each) for each in part]) for part in contents]
     taken = time.thread_time() - began
-    return [call_of(encoder.model, batch) for batch in batches], taken
+    return [call_of(encoder, batch) for batch in batches], taken
 
 
-def call_of(model, batch: list) -> Callable[[], torch.Tensor]:
-    """The forward pass of open_clip's model or of a transformers CLIP over one batch."""
-    parameter = next(model.parameters())
-    rows = [each["pixel_values"] if isinstance(each, dict) else each for each in batch]
-    pixels = torch.stack(rows).to(parameter.device, parameter.dtype)
-    if hasattr(model, "encode_image"):
-        return partial(model.encode_image, pixels)
-    return partial(model.get_image_features, pixel_values=pixels)
+def call_of(encoder, batch: list) -> Callable[[], torch.Tensor]:
+    """The forward pass of open_clip's model or of a transformers CLIP over one batch, as the encoder calls it."""
+    name = "encode_image" if hasattr(encoder.model, "encode_image") else "get_image_features"
+    forward = getattr(encoder.model, name)
+    with patch.object(encoder.model, name, wraps=forward) as called:
+        encoder.encode_prepared(batch)
+    return partial(forward, *called.call_args.args, **called.call_args.kwargs)
 
 
 def stage(run: store.Run, encoder) -> None:

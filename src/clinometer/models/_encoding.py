@@ -45,12 +45,13 @@ def encode_in_batches(
         return np.empty((0, dimension), dtype=np.float32)
     try:
         with torch.inference_mode():
-            parts = list(batches.each(items, lambda batch: embed(batch).float().cpu().numpy()))
+            # fetched in one go: a device that is asked for each batch's vectors stands still until the next is there
+            vectors = torch.cat(list(batches.each(items, lambda batch: embed(batch).float()))).cpu()
     except Exception as error:
         if is_out_of_memory(error):
             raise ModelError("the encoder runs out of memory with a single input; try --device cpu") from error
         raise
-    return np.concatenate(parts).astype(np.float32, copy=False)
+    return np.asarray(vectors.numpy())
 
 
 def warn_of_truncation(texts: Sequence[str], too_long: Sequence[bool], context_length: int) -> None:
@@ -92,7 +93,7 @@ class ImageEncoderBase(ABC):
 
     @abstractmethod
     def prepare_images(self, images: Sequence[Image]) -> list[Any]:
-        """Resize, crop and normalise images on the CPU: one item an image. It needs no model, so any thread may."""
+        """Resize and crop images on the CPU: one item an image. It needs no model, so any thread may."""
 
     @abstractmethod
     def _embed_prepared(self, prepared: list[Any]) -> torch.Tensor:

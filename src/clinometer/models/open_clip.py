@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,15 @@ from PIL import Image
 from clinometer._torch import dtype_name, torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models._encoding import DualEncoderBase, resolve_options
+from clinometer.models._pixels import Normalisation
 from clinometer.models.protocols import Card
 from clinometer.models.weights import PICKLES, describe, hash_files, locate
 
 import open_clip  # isort: skip - after _torch, which declares the torchvision operators that it needs
 from open_clip.transform import PreprocessCfg, image_transform_v2  # isort: skip
+from torchvision.transforms import Compose, Normalize, PILToTensor  # isort: skip
+
+Preparation = Callable[[Image.Image], torch.Tensor]
 
 PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
@@ -39,7 +43,7 @@ class OpenClipEncoder(DualEncoderBase):
         super().__init__(card, batch_size=batch_size)
         self.model = model
         self._tokenizer = tokenizer
-        self._preprocess = preprocess
+        self._prepare, self._normalise = _halves(preprocess)
         parameter = next(model.parameters())
         self._device, self._dtype = parameter.device, parameter.dtype
 
@@ -48,11 +52,11 @@ class OpenClipEncoder(DualEncoderBase):
         return [_token_count(self._tokenizer, text) > self.context_length for text in texts]
 
     def prepare_images(self, images: Sequence[Image.Image]) -> list[torch.Tensor]:
-        """Resize, crop and normalise images: (3, height, width) each, on the CPU."""
-        return [self._preprocess(each.convert("RGB")) for each in images]
+        """Resize and crop images: (3, height, width) each, on the CPU."""
+        return [self._prepare(each.convert("RGB")) for each in images]
 
     def _embed_prepared(self, prepared: list[torch.Tensor]) -> torch.Tensor:
-        pixels = torch.stack(prepared).to(self._device, self._dtype)
+        pixels = self._normalise(torch.stack(prepared).to(self._device)).to(self._dtype)
         # Said outright: CoCa normalises unless told not to, CLIP only if told to.
         features: torch.Tensor = self.model.encode_image(pixels, normalize=False)
         return features
@@ -60,6 +64,21 @@ class OpenClipEncoder(DualEncoderBase):
     def _embed_texts(self, texts: list[str]) -> torch.Tensor:
         features: torch.Tensor = self.model.encode_text(self._tokenizer(texts).to(self._device), normalize=False)
         return features
+
+
+def _halves(preprocess: Any) -> tuple[Preparation, Callable[[torch.Tensor], torch.Tensor]]:
+    """Split open_clip's preprocessing into what an image goes through alone, in bytes, and what a batch does.
+
+    Its last two steps are to make numbers between 0 and 1 of bytes and to normalise them. Of a transform that ends
+    otherwise all is done image by image.
+    """
+    *first, _, last = getattr(preprocess, "transforms", (None, None))
+    if isinstance(last, Normalize):
+        in_bytes: Preparation = Compose([*first, PILToTensor()])
+        normalisation = Normalisation(255.0, tuple(last.mean), tuple(last.std))
+        if normalisation.explains(preprocess, in_bytes):
+            return in_bytes, normalisation
+    return preprocess, lambda pixels: pixels
 
 
 def _token_count(tokenizer: Any, text: str) -> int:

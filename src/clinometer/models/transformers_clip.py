@@ -7,6 +7,7 @@ they give the one between images, and the others are missing with that reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import transformers
@@ -15,6 +16,7 @@ from PIL import Image
 from clinometer._torch import dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models._encoding import DualEncoderBase, ImageEncoderBase, resolve_options
+from clinometer.models._pixels import Normalisation
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
@@ -27,6 +29,10 @@ from clinometer.models.weights import (
 )
 
 POOLINGS = ("cls", "mean")
+
+PIXELS = "pixel_values"
+IN_BYTES = {"do_rescale": False, "do_normalize": False}
+"""Steps that an image processor is told to leave out."""
 
 Prepared = dict[str, torch.Tensor]
 """What a model takes of an image, by the names it takes it under."""
@@ -54,7 +60,7 @@ class TransformersEncoder(DualEncoderBase):
     ) -> None:
         super().__init__(card, batch_size=batch_size)
         self.model = model
-        self._image_processor = image_processor
+        self._inputs = ImageInputs(image_processor)
         self._tokenizer = tokenizer
 
     def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
@@ -65,11 +71,11 @@ class TransformersEncoder(DualEncoderBase):
         return [len(each) > self.context_length for each in tokens]
 
     def prepare_images(self, images: Sequence[Image.Image]) -> list[Prepared]:
-        """Resize, crop and normalise images: what the model takes of each, on the CPU."""
-        return _prepare(self._image_processor, images)
+        """Resize and crop images: what the model takes of each, on the CPU."""
+        return self._inputs.prepare(images)
 
     def _embed_prepared(self, prepared: list[Prepared]) -> torch.Tensor:
-        return _features(self.model.get_image_features(**_inputs(prepared, self.model)))
+        return _features(self.model.get_image_features(**self._inputs.batch(prepared, self.model)))
 
     def _embed_texts(self, texts: list[str]) -> torch.Tensor:
         # Always padded to the full length: SigLIP was trained so, and no row depends on its neighbours.
@@ -98,27 +104,58 @@ class TransformersImageEncoder(ImageEncoderBase):
     def __init__(self, model: Any, image_processor: Any, card: Card, *, batch_size: int) -> None:
         super().__init__(card, batch_size=batch_size)
         self.model = model
-        self._image_processor = image_processor
+        self._inputs = ImageInputs(image_processor)
 
     def prepare_images(self, images: Sequence[Image.Image]) -> list[Prepared]:
-        """Resize, crop and normalise images: what the model takes of each, on the CPU."""
-        return _prepare(self._image_processor, images)
+        """Resize and crop images: what the model takes of each, on the CPU."""
+        return self._inputs.prepare(images)
 
     def _embed_prepared(self, prepared: list[Prepared]) -> torch.Tensor:
-        states = self.model(**_inputs(prepared, self.model)).last_hidden_state
+        states = self.model(**self._inputs.batch(prepared, self.model)).last_hidden_state
         return torch.as_tensor(states[:, 0] if self.card.settings["pooling"] == "cls" else states.mean(dim=1))
 
 
-def _prepare(image_processor: Any, images: Sequence[Image.Image]) -> list[Prepared]:
-    """Prepare images: of each its pixels, and what some models (SigLIP 2 of variable size) want beside them."""
-    inputs = image_processor([each.convert("RGB") for each in images], return_tensors="pt")
-    return [{name: torch.as_tensor(rows[index]) for name, rows in inputs.items()} for index in range(len(images))]
+class ImageInputs:
+    """What a model is given of images: its image processor's outputs, by name.
+
+    Where the processor's last steps are no more than a `Normalisation`, pixels stay bytes until they are where the
+    model is.
+    """
+
+    def __init__(self, image_processor: Any) -> None:
+        self._process = image_processor
+        self._normalisation = _normalisation_of(image_processor)
+
+    def prepare(self, images: Sequence[Image.Image]) -> list[Prepared]:
+        """Prepare images: of each its pixels, and what some models (SigLIP 2 of variable size) want beside them."""
+        steps = {} if self._normalisation is None else IN_BYTES
+        inputs = self._process([each.convert("RGB") for each in images], return_tensors="pt", **steps)
+        return [{name: torch.as_tensor(rows[index]) for name, rows in inputs.items()} for index in range(len(images))]
+
+    def batch(self, prepared: Sequence[Prepared], model: Any) -> Prepared:
+        """Put a batch together where the model is."""
+        stacked = {name: torch.stack([each[name] for each in prepared]).to(model.device) for name in prepared[0]}
+        if self._normalisation is not None:
+            stacked[PIXELS] = self._normalisation(stacked[PIXELS])
+        return {name: each.to(model.dtype) if each.is_floating_point() else each for name, each in stacked.items()}
 
 
-def _inputs(prepared: Sequence[Prepared], model: Any) -> Prepared:
-    """Put a batch together where the model is."""
-    stacked = {name: torch.stack([each[name] for each in prepared]).to(model.device) for name in prepared[0]}
-    return {name: each.to(model.dtype) if each.is_floating_point() else each for name, each in stacked.items()}
+def _normalisation_of(image_processor: Any) -> Normalisation | None:
+    """The map that an image processor's last steps are, held against what it does; None if they are anything else."""
+
+    def processed(steps: dict[str, bool], image: Image.Image) -> torch.Tensor:
+        inputs = image_processor([image], return_tensors="pt", **steps)
+        (pixels,) = inputs.values()  # an error, where a model wants more than pixels
+        return torch.as_tensor(pixels[0])
+
+    try:
+        found = Normalisation(
+            1 / image_processor.rescale_factor, tuple(image_processor.image_mean), tuple(image_processor.image_std)
+        )
+        explains = found.explains(partial(processed, {}), partial(processed, IN_BYTES))
+    except Exception:  # whatever a processor raises that has no such steps, or not their settings
+        return None
+    return found if explains else None
 
 
 def _features(output: Any) -> torch.Tensor:
@@ -232,7 +269,8 @@ def _image_card(name: str, found: Source, model: Any, image_processor: Any, pool
         raise ModelError(f"pooling: found {pooling!r}, expected {' or '.join(POOLINGS)}")
     grey = Image.new("RGB", (64, 64), "grey")
     with torch.inference_mode():
-        states = model(**_inputs(_prepare(image_processor, [grey]), model)).last_hidden_state
+        inputs = ImageInputs(image_processor)
+        states = model(**inputs.batch(inputs.prepare([grey]), model)).last_hidden_state
     if states.ndim != 3:
         raise ModelError(
             f"{name}: a {type(model).__name__} gives no state for each token; expected a vision transformer"

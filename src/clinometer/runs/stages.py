@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +20,14 @@ from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run, samples_name
 
-WORKERS = min(8, os.cpu_count() or 1)
-"""Threads that compress images, or decode them, while the model is at work."""
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+WORKERS = max(1, min(8, (os.cpu_count() or 1) - 1))
+"""Threads that compress images, or decode them, while the model is at work, for which a core is left."""
+
+AT_ONCE = 8
+"""Images that a thread decodes in one go, at most."""
 
 
 def generate(run: Run, generator: Generator, progress: Progress) -> None:
@@ -171,17 +178,20 @@ def _read_images(
     """The images of a part that are there: ids and what an encoder's model takes of each."""
     rows = [row for row in run.read_samples(part) if row["status"] == "ok"]
 
-    def prepared(row: dict[str, Any]) -> Any:
+    def decoded(row: dict[str, Any]) -> Image:
         try:
-            image = decode_own_png(row["image"]["bytes"])
+            return decode_own_png(row["image"]["bytes"])
         except (OSError, SyntaxError, ValueError) as error:
             raise RunCorruptError(
                 f"{run.directory.path(samples_name(part))}: image {row['id']} is damaged ({error}). Delete the file "
                 "and give the same command again: only this part is done anew"
             ) from error
-        return prepare([image])[0]
 
-    return [row["id"] for row in rows], list(decoders.map(prepared, rows))
+    # A few at a time: each call of an image processor, and each that waits for a thread, costs some of Python's time.
+    size = min(AT_ONCE, max(1, len(rows) // (2 * WORKERS)))
+    chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
+    prepared = decoders.map(lambda chunk: prepare([decoded(row) for row in chunk]), chunks)
+    return [row["id"] for row in rows], list(chain.from_iterable(prepared))
 
 
 def _encode_texts(run: Run, encoder: Encoder) -> None:
