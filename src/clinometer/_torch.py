@@ -1,6 +1,6 @@
 """The one door to torch: everything that needs it imports it from here.
 
-Importing this module imports torch, so nothing that must start fast may import it at its top. Three things
+Importing this module imports torch, so nothing that must start fast may import it at its top. Four things
 are put right on the way in:
 
 * Idle OpenMP threads sleep instead of spinning (``OMP_WAIT_POLICY=PASSIVE``, unless it is set already),
@@ -9,13 +9,17 @@ are put right on the way in:
   CPU torch). Importing torchvision, and so open_clip or the CLIP of transformers, then fails with ``operator
   torchvision::nms does not exist``, although nothing here detects boxes. The missing schemas are declared,
   without an implementation.
+* glibc keeps memory that torch frees (`KEPT`), unless the environment says how it is to allocate. It would give every
+  operator's output back to the system, whose pages the next operator waits for.
 * A machine without torch gets a message instead of a traceback.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,6 +43,20 @@ _TORCHVISION_SCHEMAS = {
 }
 
 
+KEPT = 128 * 2**20
+"""Bytes: blocks up to this size come from the heap, which keeps as much when they are freed."""
+_MALLOC_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+
+
+def _keep_freed_memory() -> bool:
+    """Tell glibc's allocator to keep what is freed; True where there is one that is told."""
+    if sys.platform != "linux" or any(name in os.environ for name in _MALLOC_SETTINGS):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none, or ignore it
+    return mallopt is not None and all(mallopt(name, KEPT) for name in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD))
+
+
 def _declare_missing_torchvision_operators() -> None:
     """Declare the operators that torchvision expects, where its compiled library cannot be loaded."""
     spec = importlib.util.find_spec("torchvision")
@@ -53,6 +71,7 @@ def _declare_missing_torchvision_operators() -> None:
             torch.library.define(f"torchvision::{name}", schema.removeprefix(name))
 
 
+_keep_freed_memory()
 _declare_missing_torchvision_operators()
 
 

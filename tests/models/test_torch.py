@@ -1,5 +1,6 @@
 """The door to torch."""
 
+import os
 import subprocess
 import sys
 
@@ -23,6 +24,29 @@ def test_threads_sleep_when_idle_unless_told_otherwise():
     code = "import os; {}; import clinometer._torch; print(os.environ['OMP_WAIT_POLICY'])"
     assert run(code.format("os.environ.pop('OMP_WAIT_POLICY', None)")).stdout == "PASSIVE\n"
     assert run(code.format("os.environ['OMP_WAIT_POLICY'] = 'ACTIVE'")).stdout == "ACTIVE\n"
+
+
+FAULTS = """
+import os, resource
+from clinometer._torch import torch
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        torch.zeros(2**23)  # 32 MiB: above what glibc takes from the heap, whatever it has learnt
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults()
+print(faults())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc is asked")
+def test_freed_memory_is_kept_unless_the_environment_says_how_to_allocate():
+    kept, given_back = (
+        int(subprocess.check_output([sys.executable, "-c", FAULTS], env=os.environ | env))
+        for env in ({}, {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=7"})  # its own default
+    )
+    assert kept < 1000
+    assert given_back > 100_000  # each page of each block anew
 
 
 def test_torchvision_and_all_that_needs_it_can_be_imported():
