@@ -131,7 +131,7 @@ def test_rows_of_a_stopped_run_claim_nothing_that_needs_a_fixed_number():
             assert row.reason
 
 
-def test_where_few_words_and_images_carry_a_leaning_more_images_of_the_target_do_not_decide_it():
+def test_where_few_words_carry_a_leaning_more_images_do_not_decide_it():
     encoder, of = embeddings(images=200, words=(1, 1, 1), attribute_images=2), design(margin=0.02)
     stands, rows = stands_of([encoder], of), study(encoder, of=of)
     held = [one(rows_when_stopped(rows, stands, of), "mcas", "mcas", concept=f"target {t}") for t in (0, 3, 4)]
