@@ -142,12 +142,11 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
 def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
     """Embed the texts of the suite and the images that this encoder has not seen.
 
-    While a part is embedded, the next one's images are decoded, resized and normalised, and the last one's vectors are
+    While texts or a part are embedded, the next part's images are decoded and resized, and the last one's vectors are
     written.
     """
     run.add_encoder(encoder.card)
     name = encoder.card.name
-    _encode_texts(run, encoder)
     prepare, embed = _halves(encoder)
     parts = run.parts
     missing = [part for part in parts if not run.has_embeddings(name, part)]
@@ -155,6 +154,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
     progress.start(f"encoding with {name}", len(run.plan), done)
     with ThreadPoolExecutor(WORKERS) as decoders, ThreadPoolExecutor(1) as reader, _one_behind() as write:
         ahead = deque(reader.submit(_read_images, run, part, prepare, decoders) for part in missing[:1])
+        _encode_texts(run, encoder)
         for index, part in enumerate(missing):
             ids, images = ahead.popleft().result()
             if index + 1 < len(missing):
