@@ -7,6 +7,8 @@ import pytest
 
 from clinometer.report import figures
 from clinometer.report.figures.leaning import lean_limits
+from clinometer.report.figures.marks import label_rows, place
+from clinometer.report.figures.svg import canvas
 from clinometer.report.view import LeaningView
 from tests.report.synthetic import report_input
 
@@ -73,6 +75,17 @@ def test_every_concept_has_a_mark_with_its_name(drawings):
 def test_text_is_text(drawings):
     labels = [e.text for e in ET.fromstring(drawings["category"].svg).iter(f"{SVG}text")]
     assert "engineer" in labels
+
+
+def test_names_that_differ_at_their_ends_stay_apart():
+    names = [f"Planted towards women, strength {at}" for at in (0.6, 0.8)]
+    with canvas(300, 120) as figure:
+        axes = place(figure, 150, 10, 10, 10)
+        label_rows(axes, [*names, "Cook", "", "a" * 90], 26, lines=2)
+        labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels[:4] == ["Planted towards women,\nstrength 0.6", "Planted towards women,\nstrength 0.8", "Cook", ""]
+    assert max(map(len, labels[4].split("\n"))) <= 26
+    assert labels[4].endswith("\N{HORIZONTAL ELLIPSIS}")
 
 
 def test_a_drawing_leaves_no_trace_in_matplotlib():

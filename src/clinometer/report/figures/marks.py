@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from math import isfinite
@@ -58,9 +59,11 @@ def draw_intervals(axes: Any, row: Row, y: float, colour: str) -> None:
         axes.plot([row.low, row.high], [y, y], color=colour, linewidth=3.6, alpha=0.55, zorder=3)
 
 
-def label_rows(axes: Any, names: Sequence[str], characters: int = LABEL_CHARACTERS) -> None:
-    """Name the rows, first on top."""
-    axes.set_yticks(range(len(names)), [drawable(name, characters) for name in names])
+def label_rows(axes: Any, names: Sequence[str], characters: int = LABEL_CHARACTERS, *, lines: int = 1) -> None:
+    """Name the rows, first on top; in several lines where only the ends of names tell them apart."""
+    legal = [drawable(name, lines * characters) for name in names]
+    folded = [textwrap.wrap(name, characters, max_lines=lines, placeholder="\N{HORIZONTAL ELLIPSIS}") for name in legal]
+    axes.set_yticks(range(len(names)), ["\n".join(name) for name in folded])
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
