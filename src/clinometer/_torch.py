@@ -34,7 +34,7 @@ except ImportError as error:  # pragma: no cover - needs a machine without torch
         "PyTorch is not installed, and generators and encoders need it; install it with `pip install torch`"
     ) from error
 
-__all__ = ["dtype_name", "is_out_of_memory", "resolve_device", "resolve_dtype", "torch"]
+__all__ = ["dtype_name", "is_out_of_memory", "resolve_device", "resolve_dtype", "to_device", "torch"]
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _TORCHVISION_SCHEMAS = {
@@ -113,6 +113,13 @@ def resolve_dtype(dtype: str | None, device: torch.device) -> torch.dtype:
     if dtype not in _DTYPES:
         raise ModelError(f"dtype: found {dtype!r}, expected auto, {', '.join(_DTYPES)}")
     return _DTYPES[dtype]
+
+
+def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy a tensor of the CPU to a device; CUDA goes on meanwhile, and waits for it only where it needs it."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from clinometer._torch import dtype_name, is_out_of_memory, resolve_device, resolve_dtype, torch
+from clinometer._torch import dtype_name, is_out_of_memory, resolve_device, resolve_dtype, to_device, torch
 from clinometer.errors import ModelError
 
 
@@ -73,6 +73,25 @@ def test_dtypes():
     assert dtype_name(resolve_dtype("bfloat16", torch.device("cpu"))) == "bfloat16"
     with pytest.raises(ModelError, match="expected auto, float32, float16, bfloat16"):
         resolve_dtype("int8", torch.device("cpu"))
+
+
+def test_a_copy_to_cuda_is_pinned_and_waits_for_nothing():
+    """Stands in for a tensor, where there is no CUDA: which calls are made, in which order."""
+
+    class Tensor:
+        device = torch.device("cpu")
+
+        def pin_memory(self):
+            return calls.append("pinned") or self
+
+        def to(self, device, non_blocking=False):
+            return calls.append((str(device), non_blocking)) or self
+
+    calls = []
+    to_device(Tensor(), torch.device("cuda:0"))
+    to_device(Tensor(), torch.device("mps"))
+    assert calls == ["pinned", ("cuda:0", True), ("mps", False)]
+    assert torch.equal(to_device(torch.arange(3), torch.device("cpu")), torch.arange(3))
 
 
 def test_out_of_memory():

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from PIL import Image
@@ -29,10 +30,7 @@ class Normalisation:
 
     def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
         """Map (…, 3, height, width) uint8 to float32."""
-        mean, std = (
-            torch.tensor(each, dtype=torch.float32, device=pixels.device)[:, None, None]
-            for each in (self.mean, self.std)
-        )
+        mean, std = _by_channel(self.mean, pixels.device), _by_channel(self.std, pixels.device)
         return pixels.float().div_(self.divisor).sub_(mean).div_(std)
 
     def explains(
@@ -44,6 +42,12 @@ class Normalisation:
         if raw.dtype != torch.uint8 or raw.shape != expected.shape or raw.ndim != 3 or len(raw) != len(self.mean):
             return False
         return torch.equal(self(raw), expected)
+
+
+@lru_cache
+def _by_channel(values: tuple[float, ...], device: torch.device) -> torch.Tensor:
+    """Numbers that a device is given once: it would stop for them at every batch."""
+    return torch.tensor(values, dtype=torch.float32, device=device)[:, None, None]
 
 
 def _probe() -> Image.Image:

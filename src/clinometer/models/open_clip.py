@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from clinometer._torch import dtype_name, torch
+from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models._encoding import DualEncoderBase, resolve_options
 from clinometer.models._pixels import Normalisation
@@ -56,7 +56,7 @@ class OpenClipEncoder(DualEncoderBase):
         return [self._prepare(each.convert("RGB")) for each in images]
 
     def _embed_prepared(self, prepared: list[torch.Tensor]) -> torch.Tensor:
-        pixels = self._normalise(torch.stack(prepared).to(self._device)).to(self._dtype)
+        pixels = self._normalise(to_device(torch.stack(prepared), self._device)).to(self._dtype)
         # Said outright: CoCa normalises unless told not to, CLIP only if told to.
         features: torch.Tensor = self.model.encode_image(pixels, normalize=False)
         return features

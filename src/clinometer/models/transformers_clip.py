@@ -13,7 +13,7 @@ from typing import Any
 import transformers
 from PIL import Image
 
-from clinometer._torch import dtype_name, torch
+from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError
 from clinometer.models._encoding import DualEncoderBase, ImageEncoderBase, resolve_options
 from clinometer.models._pixels import Normalisation
@@ -134,7 +134,9 @@ class ImageInputs:
 
     def batch(self, prepared: Sequence[Prepared], model: Any) -> Prepared:
         """Put a batch together where the model is."""
-        stacked = {name: torch.stack([each[name] for each in prepared]).to(model.device) for name in prepared[0]}
+        stacked = {
+            name: to_device(torch.stack([each[name] for each in prepared]), model.device) for name in prepared[0]
+        }
         if self._normalisation is not None:
             stacked[PIXELS] = self._normalisation(stacked[PIXELS])
         return {name: each.to(model.dtype) if each.is_floating_point() else each for name, each in stacked.items()}
