@@ -147,7 +147,7 @@ def _rows_figure(
                     _draw_model(axes, row, y + (order - (len(held) - 1) / 2) * _LANE / height, model_mark(order), gid)
                     tips[gid] = _tip(each, model, symbol, row, 2)
         label_rows(axes, [wording.capitalised(each) for each in names], 26, lines=2)
-        left, right = (drawable(end, 26) for end in ends)
+        left, right = (drawable(end, 26 if all(ends) else 44) for end in ends)
         axes.set_xlabel(f"{left} \u25c2  {symbol}  \u25b8 {right}" if left else f"{symbol}  \u25b8 {right}")
         return finish(figure, name=f"models-{name}", title=title, description="; ".join(tips.values()), tips=tips)
 
