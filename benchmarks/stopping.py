@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ import clinometer as cm
 from clinometer.metrics import EncoderEmbeddings, StoppingRule, mcas_study, rows_when_stopped, stands_of
 from clinometer.models import reference
 from clinometer.runs.rounds import FIRST_ROUND, LATER_ROUND
+from clinometer.runs.studies.common import scores_table
 from clinometer.runs.studies.leaning import encoder_embeddings, study_design
 from clinometer.suites import LeaningSuite
 
@@ -57,7 +58,7 @@ def replay(run: cm.Run) -> Replay:
     names = [target.name for target in suite.targets]
     seen = [_first(each, counts) for each in whole]
     rows = rows_when_stopped(mcas_study(seen, design, seed=run.record["seed"]), stands, design)
-    stopped = mcas_rows(pd.DataFrame([asdict(row) for row in rows]))
+    stopped = mcas_rows(scores_table(rows))
     return Replay(
         dict(zip(names, counts, strict=True)), verdicts(stopped), verdicts(mcas_rows(run.scores)), by_interval(run)
     )

@@ -49,12 +49,14 @@ _MALLOC_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_T
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 
-def _keep_freed_memory() -> bool:
-    """Tell glibc's allocator to keep what is freed; True where there is one that is told."""
+def _keep_freed_memory() -> None:
+    """Tell glibc's allocator to keep what is freed, unless the environment has told it something."""
     if sys.platform != "linux" or any(name in os.environ for name in _MALLOC_SETTINGS):
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none, or ignore it
-    return mallopt is not None and all(mallopt(name, KEPT) for name in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD))
+        return
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):  # musl, for one, has none
+        library.mallopt(_M_TRIM_THRESHOLD, KEPT)
+        library.mallopt(_M_MMAP_THRESHOLD, KEPT)
 
 
 def _declare_missing_torchvision_operators() -> None:

@@ -10,7 +10,7 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 from PIL import Image
 
 from clinometer._torch import torch
-from clinometer.models._pixels import Normalisation
+from clinometer.models._pixels import Normalisation, _every_byte
 from clinometer.models.open_clip import _halves
 from clinometer.models.transformers_clip import ImageInputs
 
@@ -82,6 +82,13 @@ def test_a_transform_that_only_looks_alike_is_found_out():
     assert not normalise.explains(lambda image: torch.nextafter(normalise(raw(image)), torch.tensor(9.0)), raw)
     assert not normalise.explains(lambda image: normalise(raw(image))[:2], raw)
     assert not normalise.explains(lambda image: normalise(raw(image)), lambda image: raw(image).float())
+
+
+@pytest.mark.parametrize(("height", "width"), [(16, 16), (32, 32), (224, 224), (30, 40)])
+def test_the_probe_holds_every_byte_in_every_channel(height, width):
+    image = np.asarray(_every_byte(height=height, width=width))
+    assert image.shape == (height, width, 3)
+    assert [len(np.unique(image[..., c])) for c in range(3)] == [256] * 3
 
 
 @settings(max_examples=30, deadline=None)

@@ -51,7 +51,7 @@ def encode_in_batches(
         if is_out_of_memory(error):
             raise ModelError("the encoder runs out of memory with a single input; try --device cpu") from error
         raise
-    return np.asarray(vectors.numpy())
+    return vectors.numpy()
 
 
 def warn_of_truncation(texts: Sequence[str], too_long: Sequence[bool], context_length: int) -> None:

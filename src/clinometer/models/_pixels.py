@@ -10,7 +10,7 @@ and less is left to the threads that prepare images, whose Python runs in turn w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -36,12 +36,16 @@ class Normalisation:
     def explains(
         self, whole: Callable[[Image.Image], torch.Tensor], in_bytes: Callable[[Image.Image], torch.Tensor]
     ) -> bool:
-        """Whether ``whole`` is this map after ``in_bytes``, bit for bit, for every byte in every channel."""
-        probe = _probe()
-        expected, raw = whole(probe), in_bytes(probe)
-        if raw.dtype != torch.uint8 or raw.shape != expected.shape or raw.ndim != 3 or len(raw) != len(self.mean):
+        """Whether ``whole`` is this map after ``in_bytes``, bit for bit, by an image that holds every byte.
+
+        The image has the size that comes out, so that resizing leaves its bytes as they are.
+        """
+        shape = in_bytes(Image.new("RGB", (64, 48))).shape
+        if len(shape) != 3 or shape[0] != len(self.mean):
             return False
-        return torch.equal(self(raw), expected)
+        probe = _every_byte(height=shape[1], width=shape[2])
+        expected, raw = whole(probe), in_bytes(probe)
+        return raw.dtype == torch.uint8 and raw.shape == expected.shape and torch.equal(self(raw), expected)
 
 
 @lru_cache
@@ -50,8 +54,7 @@ def _by_channel(values: tuple[float, ...], device: torch.device) -> torch.Tensor
     return torch.tensor(values, dtype=torch.float32, device=device)[:, None, None]
 
 
-def _probe() -> Image.Image:
-    """An image larger than it is high, every channel a ramp in a direction of its own."""
-    down, across = np.mgrid[0:256, 0:320]
-    channels: Sequence[np.ndarray] = (down, across % 256, (down + across) % 256)
-    return Image.fromarray(np.stack(channels, axis=-1).astype(np.uint8))
+def _every_byte(*, height: int, width: int) -> Image.Image:
+    """An image that counts on from byte to byte: 3 has no divisor in common with 256, so each channel holds all."""
+    counted = np.arange(height * width * 3, dtype=np.uint32) % 256
+    return Image.fromarray(counted.astype(np.uint8).reshape(height, width, 3))
