@@ -17,6 +17,7 @@ A spec is read in this order:
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import inspect
 import re
@@ -94,10 +95,22 @@ def load_encoder(spec: str, **options: Any) -> Encoder:
         elif spec.partition("/")[0] in open_clip_architectures() and "/" in spec:
             found = _entry(ENCODERS, "open_clip"), spec
         elif HUB_ID.fullmatch(spec):
-            found = _entry(ENCODERS, "transformers"), spec
+            return _hub_encoder(spec, options)
         else:
             raise _unknown(ENCODERS, spec)
     return cast(Encoder, _build(*found, options))
+
+
+def _hub_encoder(spec: str, options: dict[str, Any]) -> Encoder:
+    """Load a hub id; where there is none, say which architecture of open_clip may have been meant."""
+    try:
+        return cast(Encoder, _build(_entry(ENCODERS, "transformers"), spec, options))
+    except ModelError as error:
+        owner, _, name = spec.partition("/")
+        near = difflib.get_close_matches(owner, open_clip_architectures(), n=1, cutoff=0.8)
+        if not near:
+            raise
+        raise type(error)(f"{error}. Of open_clip, did you mean {near[0]}/{name}?") from error
 
 
 def open_clip_architectures() -> set[str]:
