@@ -13,7 +13,6 @@ would: this shows what of decoding is not overlapped.
 """
 
 import argparse
-import os
 import resource
 import tempfile
 import time
@@ -25,6 +24,7 @@ from unittest.mock import patch
 import numpy as np
 from PIL import Image
 
+from clinometer._cores import available_cores
 from clinometer._torch import torch
 from clinometer.models import load_encoder
 from clinometer.models.images import decode_own_png, encode_png, sha256
@@ -98,7 +98,7 @@ def painted(out: Path, count: int, side: int) -> store.Run:
 
 def prepared(run: store.Run, encoder) -> tuple[list[Callable[[], torch.Tensor]], float]:
     """A call of the model for each batch, its input on the device; and the processor seconds of decoding them all."""
-    contents = [[row["image"]["bytes"] for row in run.read_samples(part)] for part in run.parts]
+    contents = [[row["image"]["bytes"] for row in run.read_images(part)] for part in run.parts]
     began = time.thread_time()
     batches = [encoder.prepare_images([decode_own_png(each) for each in part]) for part in contents]
     taken = time.thread_time() - began
@@ -151,7 +151,7 @@ def report(encoder, options, preparing: float, stages: list[np.ndarray], bares: 
     print("(of the throughput at least 95 % wanted; other work on the machine hardly enters processor time)")
     print(f"decoding and resizing: {1e3 * preparing / options.images:.2f} processor ms an image", end="")
     alone = np.median(bares, axis=0)[1]
-    if not torch.cuda.is_available() and options.threads >= (os.cpu_count() or 1):
+    if not torch.cuda.is_available() and options.threads >= available_cores():
         print(f"; where the encoder fills all cores, {alone / (alone + preparing):.1%} at best", end="")
     print(f"\npeak memory of the process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
     if torch.cuda.is_available():

@@ -10,7 +10,7 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 from PIL import Image
 
 from clinometer._torch import torch
-from clinometer.models._pixels import Normalisation, _every_byte
+from clinometer.models._pixels import Normalisation, _every_byte, size_left_alone
 from clinometer.models.open_clip import _halves
 from clinometer.models.transformers_clip import ImageInputs
 
@@ -55,6 +55,28 @@ def test_a_processor_with_other_steps_is_followed(options):
     inputs = ImageInputs(process)
     expected = torch.as_tensor(process(images, return_tensors="pt")["pixel_values"])
     assert torch.equal(inputs.batch(inputs.prepare(images), Model)["pixel_values"], expected)
+
+
+@pytest.mark.parametrize("name", BYTEWISE)
+def test_images_of_the_size_that_comes_out_are_what_the_processor_makes_of_them(name):
+    process = processor(name)
+    height, width = process(pictures(1), return_tensors="pt")["pixel_values"].shape[-2:]
+    images = [each.resize((width, height)) for each in pictures()]
+    inputs = ImageInputs(process)
+    expected = torch.as_tensor(process(images, return_tensors="pt")["pixel_values"])
+    found = inputs.batch(inputs.prepare(images), Model)["pixel_values"]
+    assert torch.equal(found, expected)
+    assert found.stride() == expected.stride()
+    mixed = [*pictures(), *images]
+    expected = torch.as_tensor(process(mixed, return_tensors="pt")["pixel_values"])
+    assert torch.equal(inputs.batch(inputs.prepare(mixed), Model)["pixel_values"], expected)
+
+
+def test_only_a_size_that_is_neither_resized_nor_cropped_is_left_alone():
+    raw = lambda image: torch.from_numpy(np.array(image).transpose(2, 0, 1))  # noqa: E731
+    assert size_left_alone(lambda image: raw(image.resize((40, 30)))) == (40, 30)
+    assert size_left_alone(lambda image: raw(image.resize((48, 36)).crop((4, 3, 44, 33)))) is None
+    assert size_left_alone(lambda image: raw(image.resize((40, 30)).transpose(Image.Transpose.ROTATE_180))) is None
 
 
 @pytest.mark.parametrize("mode", ["shortest", "longest", "squash"])

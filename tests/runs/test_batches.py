@@ -165,7 +165,7 @@ def test_a_run_is_embedded_as_its_images_are(whole, tmp_path):
 
 def test_a_damaged_image_is_named_with_its_file(whole, tmp_path):
     run = cm.open_run(shutil.copytree(whole.url, tmp_path / "run"))
-    rows = run.read_samples(1)
+    rows = run.read_images(1)
     rows[2]["image"]["bytes"] = rows[2]["image"]["bytes"][:60]
     run.write_samples(1, rows)
     words = rf"part-00001.parquet: image {rows[2]['id']} is damaged.*Delete the file"

@@ -10,7 +10,7 @@ and less is left to the threads that prepare images, whose Python runs in turn w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -46,6 +46,22 @@ class Normalisation:
         probe = _every_byte(height=shape[1], width=shape[2])
         expected, raw = whole(probe), in_bytes(probe)
         return raw.dtype == torch.uint8 and raw.shape == expected.shape and torch.equal(self(raw), expected)
+
+
+def size_left_alone(in_bytes: Callable[[Image.Image], torch.Tensor]) -> tuple[int, int] | None:
+    """Width and height of the images whose bytes a preprocessor leaves as they are; None if it changes all.
+
+    Most resize to one size and crop to it: an image that has it needs neither. Some crop after they enlarge.
+    """
+    _, height, width = in_bytes(Image.new("RGB", (64, 48))).shape
+    probe = _every_byte(height=height, width=width)
+    return (width, height) if torch.equal(in_bytes(probe), bytes_of([probe])[0]) else None
+
+
+def bytes_of(images: Sequence[Image.Image]) -> torch.Tensor:
+    """Stack RGB images of one size: (n, 3, height, width) uint8."""
+    # contiguous: a convolution of other strides rounds otherwise
+    return torch.from_numpy(np.stack([np.asarray(each) for each in images])).permute(0, 3, 1, 2).contiguous()
 
 
 @lru_cache

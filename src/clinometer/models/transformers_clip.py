@@ -16,7 +16,7 @@ from PIL import Image
 from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError
 from clinometer.models._encoding import DualEncoderBase, ImageEncoderBase, resolve_options
-from clinometer.models._pixels import Normalisation
+from clinometer.models._pixels import Normalisation, bytes_of, size_left_alone
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
@@ -125,11 +125,17 @@ class ImageInputs:
     def __init__(self, image_processor: Any) -> None:
         self._process = image_processor
         self._normalisation = _normalisation_of(image_processor)
+        self._size_left_alone = (
+            size_left_alone(partial(_pixels_of, image_processor, IN_BYTES)) if self._normalisation else None
+        )
 
     def prepare(self, images: Sequence[Image.Image]) -> list[Prepared]:
         """Prepare images: of each its pixels, and what some models (SigLIP 2 of variable size) want beside them."""
+        images = [each.convert("RGB") for each in images]
+        if self._size_left_alone is not None and {each.size for each in images} == {self._size_left_alone}:
+            return [{PIXELS: pixels} for pixels in bytes_of(images)]
         steps = {} if self._normalisation is None else IN_BYTES
-        inputs = self._process([each.convert("RGB") for each in images], return_tensors="pt", **steps)
+        inputs = self._process(images, return_tensors="pt", **steps)
         return [{name: torch.as_tensor(rows[index]) for name, rows in inputs.items()} for index in range(len(images))]
 
     def batch(self, prepared: Sequence[Prepared], model: Any) -> Prepared:
@@ -144,20 +150,21 @@ class ImageInputs:
 
 def _normalisation_of(image_processor: Any) -> Normalisation | None:
     """The map that an image processor's last steps are, held against what it does; None if they are anything else."""
-
-    def processed(steps: dict[str, bool], image: Image.Image) -> torch.Tensor:
-        inputs = image_processor([image], return_tensors="pt", **steps)
-        (pixels,) = inputs.values()  # an error, where a model wants more than pixels
-        return torch.as_tensor(pixels[0])
-
+    whole, in_bytes = (partial(_pixels_of, image_processor, steps) for steps in ({}, IN_BYTES))
     try:
         found = Normalisation(
             1 / image_processor.rescale_factor, tuple(image_processor.image_mean), tuple(image_processor.image_std)
         )
-        explains = found.explains(partial(processed, {}), partial(processed, IN_BYTES))
+        explains = found.explains(whole, in_bytes)
     except Exception:  # whatever a processor raises that has no such steps, or not their settings
         return None
     return found if explains else None
+
+
+def _pixels_of(image_processor: Any, steps: dict[str, bool], image: Image.Image) -> torch.Tensor:
+    """What an image processor makes of one image: (3, height, width). An error, where that is more than pixels."""
+    (pixels,) = image_processor([image], return_tensors="pt", **steps).values()
+    return torch.as_tensor(pixels[0])
 
 
 def _features(output: Any) -> torch.Tensor:

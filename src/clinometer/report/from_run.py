@@ -70,6 +70,6 @@ def _image_reader(run: Run) -> Callable[[str], bytes | None]:
 
     @lru_cache(maxsize=4)
     def part_images(part: int) -> dict[str, bytes | None]:
-        return {row["id"]: (row["image"] or {}).get("bytes") for row in run.read_samples(part)}
+        return {row["id"]: (row["image"] or {}).get("bytes") for row in run.read_images(part)}
 
     return lambda identifier: part_images(part_of[identifier])[identifier]

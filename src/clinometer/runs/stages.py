@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clinometer._cores import available_cores
 from clinometer.errors import ModelError, RunCorruptError
 from clinometer.models.images import decode_own_png, encode_png, sha256
 from clinometer.models.protocols import Encoder, GenerationRequest, GenerationResult, Generator
@@ -23,7 +23,7 @@ from clinometer.runs.store import Run, samples_name
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-WORKERS = max(1, min(8, (os.cpu_count() or 1) - 1))
+WORKERS = max(1, min(16, available_cores() - 1))
 """Threads that compress images, or decode them, while the model is at work, for which a core is left."""
 
 AT_ONCE = 8
@@ -176,7 +176,7 @@ def _read_images(
     run: Run, part: int, prepare: Callable[[list[Any]], list[Any]], decoders: Executor
 ) -> tuple[list[str], list[Any]]:
     """The images of a part that are there: ids and what an encoder's model takes of each."""
-    rows = [row for row in run.read_samples(part) if row["status"] == "ok"]
+    rows = [row for row in run.read_images(part) if row["status"] == "ok"]
 
     def decoded(row: dict[str, Any]) -> Image:
         try:

@@ -139,9 +139,10 @@ class Run:
         """Write a part's rows."""
         self.directory.write_table(samples_name(part), pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
 
-    def read_samples(self, part: int) -> list[dict[str, Any]]:
-        """A part's rows with their images' bytes."""
-        rows: list[dict[str, Any]] = self.directory.read_table(samples_name(part)).to_pylist()
+    def read_images(self, part: int) -> list[dict[str, Any]]:
+        """A part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
+        table = self.directory.read_table(samples_name(part), ["id", "status", "image"])
+        rows: list[dict[str, Any]] = table.to_pylist()
         return rows
 
     def forget_failures(self) -> int:

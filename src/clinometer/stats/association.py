@@ -5,13 +5,13 @@ Notation: ``x̂ = x / ‖x‖``. Embeddings are rows. A mean of unit vectors is 
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import numpy as np
 from array_api_compat import array_namespace
 
+from clinometer._cores import available_cores
 from clinometer.errors import InvalidInputError
 
 Array: TypeAlias = Any  # any array of the Array API standard: numpy, torch, jax, cupy…
@@ -128,18 +128,12 @@ def project_rows(x: np.ndarray, direction: np.ndarray, *, name: str = "x", threa
                 np.vecdot(chunk, direction, out=dots[rows])
                 np.vecdot(chunk, chunk, out=squares[rows])
 
-    workers = threads or (_available_cores() if x.size >= _PARALLEL_FROM else 1)
+    workers = threads or (available_cores() if x.size >= _PARALLEL_FROM else 1)
     # More spans than workers: a core that is busy elsewhere then holds up one span, not its whole share.
     edges = np.linspace(0, len(x), _SPANS_PER_WORKER * workers + 1).astype(int).tolist()
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(reduce_rows, edges[:-1], edges[1:]))
     return _divide_by_lengths(x, direction, dots, squares, name)
-
-
-def _available_cores() -> int:
-    """Cores this process may use, which a container may have narrowed; not every system can say."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _divide_by_lengths(

@@ -26,6 +26,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from clinometer._cores import available_cores
 from clinometer.errors import InvalidInputError
 from clinometer.stats.certified import certified_split_test, is_certifiable
 from clinometer.stats.permutation import (
@@ -41,7 +42,8 @@ EXACT_SPLITS = 1_000_000
 """Splits of sets of unequal size that are enumerated."""
 
 _BLOCK = 16_384
-_WORKERS = 2
+_AT_ONCE = 8
+"""Blocks that are counted side by side, at most: each holds its splits in memory."""
 
 _Block = Callable[[], np.ndarray]
 """Makes some splits: (splits × P) bool. A call, so that the workers draw the splits as well as judge them."""
@@ -142,9 +144,9 @@ def _count_extreme(gram: np.ndarray, observed: float, blocks: Iterator[_Block], 
             found += int(at_least_as_extreme(fine, np.asarray(observed), np.asarray(tolerance), alternative).sum())
         return found
 
-    with ThreadPoolExecutor(_WORKERS) as pool:
+    with ThreadPoolExecutor(min(_AT_ONCE, available_cores())) as pool:
         total = 0
-        while chunk := list(islice(blocks, 8)):  # bounded, or a million splits would wait in memory
+        while chunk := list(islice(blocks, _AT_ONCE)):  # bounded, or a million splits would wait in memory
             total += sum(pool.map(count, chunk))
     return total
 

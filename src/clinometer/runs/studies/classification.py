@@ -111,7 +111,7 @@ def elimination_of(suite: ClassificationSuite) -> Elimination | None:
 def _pictures(run: Run, part: int) -> tuple[list[str], list[Image]]:
     """The portraits of a part that could be made."""
     ids, images = [], []
-    for row in run.read_samples(part):
+    for row in run.read_images(part):
         image = decode_image(row["image"]["bytes"]).image if row["status"] == "ok" else None
         if image is not None:
             ids.append(row["id"])
