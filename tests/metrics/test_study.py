@@ -210,6 +210,14 @@ def test_words_are_counted_exactly_and_images_where_they_are_few(rows):
             assert ("images permuted within matched prompts" in row.test) is not of_words
 
 
+def test_every_permutation_p_lies_within_its_own_bounds(rows):
+    tested = [row for row in [*rows, *study(embeddings(attribute_images=9))] if isfinite(row.p)]
+    assert {row.p_method for row in tested} == {"exact", "sampled"}
+    for row in tested:
+        assert row.p_low <= row.p <= row.p_high, (row.component, row.concept)
+        assert (row.p_low == row.p == row.p_high) is row.p_exact is (row.p_method == "exact")
+
+
 def test_without_pairs_labels_are_permuted_over_the_pool():
     rows = study(of=design(pairs={}))
     assert "within the pool" in one(rows, "mcas", "ii", concept="target 0").test

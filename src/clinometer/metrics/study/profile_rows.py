@@ -7,13 +7,14 @@ from itertools import combinations
 
 import numpy as np
 
+from clinometer.metrics.families import permuted
 from clinometer.metrics.mcas import MODALITIES, composite, group_similarity
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Study
 from clinometer.metrics.study.estimates import estimate, estimate_norm
 from clinometer.metrics.study.rows import Basis, target_row, with_q_values
 from clinometer.metrics.study.views import View
-from clinometer.stats.permutation import at_least_as_extreme
+from clinometer.stats.permutation import PermutationTest, at_least_as_extreme, sampled_p_value
 
 
 def profile(tensor: np.ndarray) -> np.ndarray:
@@ -66,13 +67,13 @@ def _norm_rows(study: Study, view: View) -> list[Score]:
     # The null draws are float32: ties are equal to about seven digits of the cosines.
     reached = at_least_as_extreme(drawn, numbers.value, np.full(numbers.value.shape, 1e-6), "greater").sum(axis=0)
     n = len(drawn)
-    p = np.where(np.isfinite(numbers.value), (1 + reached) / (1 + n), np.nan)
+    p, error, low, high = sampled_p_value(reached, n)
+    test = PermutationTest(numbers.value, p, False, n, error, "greater", p_low=low, p_high=high)
     rows = [
         target_row(
             study, view, t, Basis(MODALITIES, study.everyone), numbers, metric="profile", component="norm",
-            **({} if np.isnan(p[t]) else {
-                "p": float(p[t]), "p_error": float(np.sqrt(p[t] * (1 - p[t]) / (n + 1))), "n_splits": n,
-                "test": "labels of all groups' images and words permuted, greater",
+            **({} if np.isnan(numbers.value[t]) else {
+                "test": "labels of all groups' images and words permuted, greater", **permuted(test, t),
             }),
         )
         for t in study.target_numbers

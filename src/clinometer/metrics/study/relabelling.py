@@ -142,6 +142,8 @@ def _halves(test: PermutationTest) -> tuple[PermutationTest, PermutationTest]:
             statistic=test.statistic[rows],
             p_value=test.p_value[rows],
             standard_error=test.standard_error[rows],
+            p_low=test.p_low[rows],
+            p_high=test.p_high[rows],
         )
         for rows in (slice(n), slice(n, None))
     )
