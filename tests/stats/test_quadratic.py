@@ -46,6 +46,17 @@ def test_exact_p_is_that_of_all_splits_by_definition(sizes: tuple[int, int], alt
     assert float(found.p_value[0]) == pytest.approx(brute_force(gram, sizes[0], alternative))
 
 
+@pytest.mark.parametrize("sizes", [(199, 1), (1, 100), (2, 30)])
+@pytest.mark.parametrize("noise", [1.0, 1e-4])
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_exact_p_survives_terms_that_cancel(sizes: tuple[int, int], noise: float, alternative: Alternative) -> None:
+    """With one prompt against 199 the three terms of S are 40,000 times S, beyond what float32 keeps."""
+    gram = 0.3 + noise * gram_of(sum(sizes), seed=3)
+    found = quadratic_permutation_test(gram, sizes, alternative=alternative)
+    assert found.exact
+    assert float(found.p_value[0]) == pytest.approx(brute_force(gram, sizes[0], alternative))
+
+
 @pytest.mark.parametrize("sizes", [(6, 6), (5, 7)])
 def test_sampled_interval_holds_the_exact_p(sizes: tuple[int, int]) -> None:
     gram = gram_of(12, seed=1, shift=0.4, x=sizes[0])

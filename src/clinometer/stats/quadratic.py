@@ -96,6 +96,7 @@ def quadratic_permutation_test(
     if not np.isfinite(gram).all():
         nothing = np.array([np.nan])
         return PermutationTest(nothing, nothing, False, 0, nothing, alternative, "a value is NaN", nothing, nothing)
+    gram = gram - gram.mean()  # changes no S, and leaves less to cancel
     observed = quadratic_statistic(gram, observed_split[None])
     if method != "sampled" and x == y and x + y <= MEET_IN_THE_MIDDLE_LIMIT:
         # S(m) = (2/x²) r·m − const is a difference of means of r / x: mean_X r − mean_Y r = (2 r·m − Σr) / x
@@ -116,7 +117,7 @@ def quadratic_permutation_test(
     # float32 decides all but the splits near the observed value, which are counted again in float64
     scale = float(np.abs(gram).max()) or 1.0
     blocks = _all_splits(x + y, x) if exact else _random_splits(x + y, x, permutations, np.random.default_rng(rng))
-    extreme = _count_extreme(gram / scale, float(observed[0] / scale), blocks, alternative)
+    extreme = _count_extreme(gram / scale, (x, y), float(observed[0] / scale), blocks, alternative)
     if exact:
         p, error = np.array([extreme / n_splits]), np.zeros(1)
         return PermutationTest(observed, p, True, n_splits, error, alternative, "", p, p)
@@ -124,11 +125,13 @@ def quadratic_permutation_test(
     return PermutationTest(observed, p_value, False, permutations, error, alternative, "", low, high)
 
 
-def _count_extreme(gram: np.ndarray, observed: float, blocks: Iterator[_Block], alternative: Alternative) -> int:
+def _count_extreme(
+    gram: np.ndarray, sizes: tuple[int, int], observed: float, blocks: Iterator[_Block], alternative: Alternative
+) -> int:
     """Count splits at least as extreme; blocks are independent, so neither their size nor the threads matter."""
     tolerance = 1e-10 * max(1.0, abs(observed))
     single = gram.astype(np.float32)
-    doubt = np.float32(1e-5 * max(1.0, float(np.abs(gram).sum(axis=1).max())))
+    doubt = np.float32(_rounding(gram, *sizes))
 
     def count(block: _Block) -> int:
         members = block()
@@ -149,6 +152,18 @@ def _count_extreme(gram: np.ndarray, observed: float, blocks: Iterator[_Block], 
         while chunk := list(islice(blocks, _AT_ONCE)):  # bounded, or a million splits would wait in memory
             total += sum(pool.map(count, chunk))
     return total
+
+
+def _rounding(gram: np.ndarray, x: int, y: int) -> float:
+    """Bound on the rounding of :func:`_single_precision`: (2P + 8) u times the sizes of its terms, which may cancel.
+
+    ::
+
+        (2/y²) x R + P R / y² + |1/x² − 1/y²| x R        R the largest Σ_q |H_pq|;  u = 2⁻²⁴  (Higham 2002, §3.1)
+    """
+    largest = float(np.abs(gram + gram.T).sum(axis=1).max()) / 2
+    terms = 2 / y**2 * x + len(gram) / y**2 + abs(1 / x**2 - 1 / y**2) * x
+    return (2 * len(gram) + 8) * 2.0**-24 * max(1.0, terms * largest)
 
 
 def _single_precision(gram: np.ndarray, members: np.ndarray) -> np.ndarray:
