@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.study.comparison import compare_leanings
-from clinometer.metrics.study.design import EncoderEmbeddings
+from clinometer.metrics.study.cosines import target_cosines
+from clinometer.metrics.study.design import EncoderEmbeddings, layout_of
 from tests.metrics.studies import AGES, design, embeddings, one, study
 
 LEANINGS = (0.6, -0.6, 0.0, 0.3, -0.3, 0.0)
@@ -139,6 +141,48 @@ def test_the_test_keeps_its_level_and_the_interval_its_cover():
         covered += row.low <= 0 <= row.high
     assert false <= 0.11 * n
     assert covered >= 0.89 * n
+
+
+def test_intervals_of_few_images_are_those_of_t():
+    """ITA rests on the target's images alone: a mean, whose t interval is known for pairs and for two samples."""
+    runs = embeddings(images=5), embeddings(images=5, seed=5)
+    runs = runs[0], replace(runs[1], group_words=runs[0].group_words)
+    layout = layout_of(runs[:1], design())
+    words = [target_cosines(run, layout).image_word[2] for run in runs]
+    first, second = (c @ np.repeat([1 / 4, -1 / 5, 0], (4, 5, 3)) for c in words)
+    expected = {
+        True: stats.ttest_rel(second, first).confidence_interval(),
+        False: stats.ttest_ind(second, first, equal_var=False).confidence_interval(),
+    }
+    for paired, (low, high) in expected.items():
+        row = one(compare(*runs, paired=paired, n_resamples=20_000), "comparison", "ita", concept="target 2")
+        assert row.high - row.low == pytest.approx(high - low, rel=0.1)  # 4 draws of 5: a coarse distribution
+
+
+def test_words_are_the_same_in_two_runs_that_share_no_noise():
+    """Other words move both runs alike, so what they add to one run's ITA they take off the other's."""
+    first = embeddings()
+    still = tuple(np.repeat(images.mean(axis=0)[None], 8, axis=0) for images in first.target_images)
+    rng = np.random.default_rng(4)
+    first, second = (
+        replace(first, target_images=tuple(images + 1e-3 * rng.normal(size=images.shape) for images in still))
+        for _ in range(2)
+    )
+    row = one(compare(first, second, paired=False), "comparison", "ita", concept="target 0")
+    own = one(study(first), "mcas", "ita", concept="target 0")
+    assert own.stimulus_high - own.stimulus_low > 100 * (own.high - own.low)
+    assert row.stimulus_high - row.stimulus_low < 2 * (row.high - row.low)
+
+
+def test_fewer_images_do_not_lean_more_by_chance_alone():
+    few, many = embeddings(), embeddings(images=40, attribute_images=20, seed=5)
+    cut = replace(
+        many,
+        target_images=tuple(images[:8] for images in many.target_images),
+        group_images={g: tuple(images[:5] for images in held) for g, held in many.group_images.items()},
+    )
+    assert compare(few, many, paired=False)[-1] == compare(few, cut, paired=False)[-1]
+    assert compare(many, few, paired=False)[-1] == compare(cut, few, paired=False)[-1]
 
 
 def test_what_is_missing_in_one_run_is_nan_with_a_reason():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from math import isfinite
 
 import numpy as np
@@ -13,7 +15,14 @@ from clinometer.metrics.mcas import MODALITIES, components
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Settings, Study
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, Layout, layout_of
-from clinometer.metrics.study.estimates import Replicates
+from clinometer.metrics.study.estimates import (
+    Formula,
+    Replicates,
+    added_variance,
+    image_parts,
+    variance,
+    welch_satterthwaite,
+)
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.views import replicates_of
 from clinometer.stats.bootstrap import percentile_interval
@@ -45,8 +54,11 @@ def compare_leanings(
 
     Positive: the second run leans more to group a. ``paired``: the i-th image of a prompt starts from the same noise in
     both runs, so both are resampled by the same weights and what they have in common cancels; then every prompt must
-    have equally many images in both. Otherwise each run is resampled for itself. In ``magnitude`` the signs of the
-    estimates are held while resampling: a percentile interval of |x| cannot reach 0.
+    have equally many images in both. Otherwise each run's images are resampled for themselves. Words and encoders are
+    the same in both runs, and are always resampled alike. Intervals of a target's numbers are as wide as Student's t.
+    In ``magnitude`` the signs of the estimates are held while resampling: a percentile interval of |x| cannot reach 0;
+    and each prompt has equally many images in both runs, the first ones of the larger: the magnitude of few images is
+    larger by chance.
 
     Returns
     -------
@@ -66,21 +78,54 @@ def compare_leanings(
     layouts = [layout_of(run, design) for run in (first, second)]
     if paired and _counts(layouts[0]) != _counts(layouts[1]):
         raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
-    seeds = (seed, seed if paired else seed + 1)
-    measured = [
-        replicates_of(run, _study(design, layout, Settings(n_resamples, 1, own, confidence)))
-        for run, layout, own in zip((first, second), layouts, seeds, strict=True)
-    ]
+    settings = Settings(n_resamples, 1, seed, confidence)
+    measured = _measured(first, second, design, settings, paired)
     rows = []
     for encoder in measured[0]:
         both = measured[0][encoder], measured[1][encoder]
         for component in COMPONENTS:
             rows += _family(design, layouts, both, encoder, component, paired=paired, confidence=confidence)
+    if _counts(layouts[0]) != _counts(layouts[1]):
+        measured = _measured(*_levelled(first, second), design, settings, paired)
     return [*rows, _magnitude(design, (measured[0]["mean"], measured[1]["mean"]), paired, confidence)]
 
 
 def _counts(layout: Layout) -> tuple[object, object]:
     return layout.target_sizes, layout.prompt_sizes
+
+
+def _measured(
+    first: Sequence[EncoderEmbeddings],
+    second: Sequence[EncoderEmbeddings],
+    design: Design,
+    settings: Settings,
+    paired: bool,
+) -> list[dict[str, Replicates]]:
+    """Both runs with their replicates: by the same weights but for images that are no partners."""
+    apart = settings if paired else replace(settings, image_seed=settings.seed + 1)
+    return [
+        replicates_of(run, _study(design, layout_of(run, design), own))
+        for run, own in ((first, settings), (second, apart))
+    ]
+
+
+def _levelled(
+    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings]
+) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings]]:
+    """Both runs with equally many images of every prompt: the first ones of the larger."""
+
+    def cut(run: EncoderEmbeddings, other: EncoderEmbeddings) -> EncoderEmbeddings:
+        def shorter(images: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+            return tuple(own[: len(their)] for own, their in zip(images, others, strict=True))
+
+        return replace(
+            run,
+            target_images=shorter(run.target_images, other.target_images),
+            group_images={g: shorter(images, other.group_images[g]) for g, images in run.group_images.items()},
+        )
+
+    pairs = list(zip(first, second, strict=True))
+    return [cut(one, other) for one, other in pairs], [cut(other, one) for one, other in pairs]
 
 
 def _study(design: Design, layout: Layout, settings: Settings) -> Study:
@@ -108,7 +153,10 @@ def _family(
         _scores(design, getattr(both[1], kind), component) - _scores(design, getattr(both[0], kind), component)
         for kind in ("point", "images", "stimulus")
     )
-    inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
+    freedoms = _freedoms(both, partial(_scores, design, component=component), images, stimulus, paired)
+    inner, outer = (
+        percentile_interval(draws, confidence, own) for draws, own in zip((images, stimulus), freedoms, strict=True)
+    )
     p = bootstrap_p_value(images, value)
     q, p_holm = benjamini_hochberg(p), holm(p)
     rows = [
@@ -125,6 +173,24 @@ def _family(
     if (component, encoder) != ("mcas", "mean"):
         return rows
     return judge_differences(rows, a=design.a, b=design.b, margin=design.margin)
+
+
+def _freedoms(
+    both: tuple[Replicates, Replicates], formula: Formula, images: np.ndarray, stimulus: np.ndarray, paired: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Degrees of freedom of a difference's variance, over images and over stimuli: of pairs, or of both runs' parts."""
+    first, second = both
+    known = second.freedoms
+    assert known is not None
+    if paired:
+        assert first.target_images is not None
+        assert second.target_images is not None
+        own = formula(second.target_images) - formula(first.target_images)
+        of_images = [(variance(own), known.targets), (added_variance(images, own), np.array(known.attributes))]
+    else:
+        of_images = [*image_parts(first, formula), *image_parts(second, formula)]
+    of_words = (added_variance(stimulus, images), np.array(known.words))
+    return welch_satterthwaite(of_images), welch_satterthwaite([*of_images, of_words])
 
 
 def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool, confidence: float) -> Score:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,16 +12,22 @@ from clinometer.metrics.study.relabelling import Pools
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is drawn, from which seed."""
+    """How much is drawn, from which seed; images from ``image_seed`` where it is given."""
 
     n_resamples: int
     n_permutations: int
     seed: int
     confidence: float
+    image_seed: int | None = None
 
     def rng(self, *names: str) -> np.random.Generator:
         """Make a generator for one thing that is drawn: its draws depend on nothing else that is drawn."""
         return np.random.default_rng([self.seed, *"\0".join(names).encode()])
+
+    def image_rng(self, *names: str) -> np.random.Generator:
+        """The same for what images are resampled by."""
+        seed = self.seed if self.image_seed is None else self.image_seed
+        return replace(self, seed=seed).rng(*names)
 
 
 @dataclass(frozen=True)

@@ -103,16 +103,32 @@ def _degrees_of_freedom(
     if known is None or replicates.target_images is None or images.shape[1:] != known.targets.shape:
         return np.array(np.inf), np.array(np.inf)
     with np.errstate(invalid="ignore"):  # a ratio may have an infinite replicate
-        own, both, all_three = (
-            np.var(np.asarray(x, np.float64), axis=0) for x in (formula(replicates.target_images), images, stimulus)
-        )
-        of_images = [(own, known.targets), (np.maximum(both - own, 0.0), np.array(known.attributes))]
-        of_stimuli = [*of_images, (np.maximum(all_three - both, 0.0), np.array(known.words))]
-    return _welch_satterthwaite(of_images), _welch_satterthwaite(of_stimuli)
+        of_images = image_parts(replicates, formula)
+        of_words = (added_variance(stimulus, images), np.array(known.words))
+    return welch_satterthwaite(of_images), welch_satterthwaite([*of_images, of_words])
 
 
-def _welch_satterthwaite(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """At least 1; infinite where nothing varies, or a variance is not finite."""
+def image_parts(replicates: Replicates, formula: Formula) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Variance and degrees of freedom of each target's number: from its own images, and from the attribute images."""
+    known = replicates.freedoms
+    assert known is not None
+    assert replicates.target_images is not None
+    own, both = formula(replicates.target_images), formula(replicates.images)
+    return [(variance(own), known.targets), (added_variance(both, own), np.array(known.attributes))]
+
+
+def added_variance(more: np.ndarray, fewer: np.ndarray) -> np.ndarray:
+    """The variance that replicates have beyond that of others in which fewer things are resampled."""
+    return np.asarray(np.maximum(variance(more) - variance(fewer), 0.0))
+
+
+def variance(draws: np.ndarray) -> np.ndarray:
+    """Variance of replicates, in float64."""
+    return np.asarray(np.var(np.asarray(draws, np.float64), axis=0))
+
+
+def welch_satterthwaite(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Degrees of freedom of a sum of parts; at least 1, infinite where nothing varies or a variance is not finite."""
     total = np.sum([v for v, _ in parts], axis=0)
     below = np.sum([np.square(v) / np.maximum(f, 1) for v, f in parts], axis=0)
     usable = np.isfinite(total) & (total > 0) & (below > 0)

@@ -108,9 +108,10 @@ class _Measured:
 
 
 def _draw_weights(study: Study, n_encoders: int) -> _Draws:
-    layout, n, rng = study.layout, study.settings.n_resamples, study.settings.rng
+    layout, n = study.layout, study.settings.n_resamples
+    rng, image_rng = study.settings.rng, study.settings.image_rng
     images = [
-        rao_wu_weights(sizes, n, rng("images of group", group))
+        rao_wu_weights(sizes, n, image_rng("images of group", group))
         for group, sizes in zip(layout.groups, layout.prompt_sizes, strict=True)
     ]
     words = [
@@ -118,7 +119,7 @@ def _draw_weights(study: Study, n_encoders: int) -> _Draws:
         for group, count in zip(layout.groups, layout.word_counts, strict=True)
     ]
     targets = tuple(
-        rao_wu_weights([size], n, rng("images of target", name))
+        rao_wu_weights([size], n, image_rng("images of target", name))
         for name, size in zip(layout.targets, layout.target_sizes, strict=True)
     )
     all_images = np.concatenate(images, axis=1)
