@@ -128,6 +128,14 @@ def test_no_spread_no_effect_size():
     assert "no spread" in result.reason
 
 
+@pytest.mark.parametrize("options", [{"spread": "pooled"}, {"ddof": 2}])
+def test_too_few_targets_are_not_said_to_associate_alike(options):
+    result = weat(*sets(0, 1, 1), **options)
+    assert math.isnan(result.effect_size)
+    assert result.reason == "effect size: too few targets for a standard deviation"
+    assert math.isfinite(result.p_value)
+
+
 def test_two_targets_have_an_effect_size_and_a_p():
     result = weat(*sets(0, 1, 1))
     assert result.n_splits == 2
@@ -139,6 +147,8 @@ def test_two_targets_have_an_effect_size_and_a_p():
     [
         ({"method": "guess"}, "method: expected auto, exact or sampled"),
         ({"alternative": "bigger"}, "alternative: expected one of"),
+        ({"method": "sampled", "permutations": 0}, "permutations: expected at least 1, found 0"),
+        ({"method": "sampled", "permutations": -5}, "permutations: expected at least 1, found -5"),
     ],
 )
 def test_refuses_options(options, complaint):

@@ -51,7 +51,7 @@ def suite(name="mine", **changes):
 
 
 def run(*tests, encoder=None, **options):
-    return cm.association_test(list(tests) or suite(), encoder=encoder or Reader(), resamples=199, **options)
+    return cm.association_test(list(tests) or suite(), encoder=encoder or Reader(), **({"resamples": 199} | options))
 
 
 def by_hand(**options):
@@ -175,6 +175,9 @@ def test_what_cannot_be_tested_is_refused(tmp_path):
         run(encoder=Viewer(), images=tmp_path / "nowhere")
     with pytest.raises(InvalidInputError, match="max_missing: expected a share"):
         run(max_missing=1.0)
+    for name, number in (("permutations", 0), ("resamples", 0), ("ddof", -1), ("seed", -1)):
+        with pytest.raises(InvalidInputError, match=f"{name}: expected . or more, found {number}"):
+            run(**{name: number})
     with pytest.raises(InvalidInputError, match="unit: expected one of word, sentence"):
         run(unit="letter")
     with pytest.raises(InvalidInputError, match="alternative: expected one of"):

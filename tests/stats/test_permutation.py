@@ -206,6 +206,7 @@ def test_nan_rows_have_no_p_and_leave_the_others_alone():
         (np.ones((1, 4)), np.ones(3, bool), {}),
         (np.ones((1, 4)), np.array([1, 1, 0, 0], bool), {"alternative": "both"}),
         (np.ones((1, 4)), np.array([1, 1, 0, 0], bool), {"blocks": np.array([0, 0, 1, 1])}),
+        (np.ones((1, 4)), np.array([1, 1, 0, 0], bool), {"exact_limit": 0, "n_permutations": 0}),
     ],
 )
 def test_refuses(values, labels, options):

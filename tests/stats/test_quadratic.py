@@ -131,6 +131,7 @@ def test_missing_values_have_no_p_and_a_reason() -> None:
         ({"sizes": (0, 6)}, "sizes: expected at least one"),
         ({"sizes": (3, 3), "alternative": "both"}, "alternative: expected one of"),
         ({"sizes": (3, 3), "method": "fast"}, "method: expected"),
+        ({"sizes": (3, 3), "method": "sampled", "permutations": 0}, "permutations: expected at least 1"),
     ],
 )
 def test_bad_input_is_named(arguments: dict[str, object], message: str) -> None:

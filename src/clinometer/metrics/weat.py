@@ -23,6 +23,7 @@ from clinometer.stats.permutation import Alternative, PermutationMethod
 Spread: TypeAlias = Literal["union", "pooled"]
 
 TIED = "all targets associate alike: no spread to divide by"
+TOO_FEW = "effect size: too few targets for a standard deviation"
 
 
 @dataclass(frozen=True)
@@ -195,13 +196,13 @@ def _resampled(
     statistic = mean_x - mean_y
     v_x, v_y = np.vecdot(w_x, s_x**2) - mean_x**2, np.vecdot(w_y, s_y**2) - mean_y**2
     n_x, n_y = len(u_x), len(u_y)
-    if spread == "pooled":
-        scale = np.sqrt(np.maximum(n_x * v_x + n_y * v_y, 0) / (n_x + n_y - 2))
-    else:
-        n = n_x + n_y
-        between = n_x * n_y / n**2 * statistic**2
-        scale = np.sqrt(np.maximum((n_x * v_x + n_y * v_y) / n + between, 0) * n / (n - ddof))
     with np.errstate(divide="ignore", invalid="ignore"):
+        if spread == "pooled":
+            scale = np.sqrt(np.maximum(n_x * v_x + n_y * v_y, 0) / (n_x + n_y - 2))
+        else:
+            n = n_x + n_y
+            between = n_x * n_y / n**2 * statistic**2
+            scale = np.sqrt(np.maximum((n_x * v_x + n_y * v_y) / n + between, 0) * n / (n - ddof))
         effect = np.where(scale > 0, statistic / scale, nan)
     return statistic, effect[np.isfinite(effect)] if np.isfinite(effect).any() else effect
 
@@ -223,10 +224,10 @@ def _of_scores(
     )
     statistic = float(s_x.mean() - s_y.mean())
     scale = _scale(s_x, s_y, ddof, spread)
-    tied = not scale > 1e-12 * float(np.abs(pool).max())
+    reason = TOO_FEW if math.isnan(scale) else "" if scale > 1e-12 * float(np.abs(pool).max()) else TIED
     return Weat(
         statistic=statistic,
-        effect_size=nan if tied else statistic / scale,
+        effect_size=nan if reason else statistic / scale,
         p_value=float(test.p_value[0]),
         exact=test.exact,
         n_splits=test.n_splits,
@@ -235,7 +236,7 @@ def _of_scores(
         n_x=len(s_x),
         n_y=len(s_y),
         ddof=ddof,
-        reason=TIED if tied else "",
+        reason=reason,
         spread=spread,
         p_method=test.method,
         p_low=float(test.p_low[0]),

@@ -166,6 +166,12 @@ def _validate(settings: Settings) -> None:
     """Refuse settings here, where a wrong one would else become the reason of every test."""
     if not 0 <= settings.max_missing < 1:
         raise InvalidInputError(f"max_missing: expected a share from 0 to below 1, found {settings.max_missing}")
+    for name, number, least in (
+        ("permutations", settings.permutations, 1), ("resamples", settings.resamples, 1),
+        ("ddof", settings.ddof, 0), ("seed", settings.seed, 0),
+    ):  # fmt: skip
+        if number < least:
+            raise InvalidInputError(f"{name}: expected {least} or more, found {number}")
     choices = (("unit", settings.unit, Unit), ("spread", settings.spread, Spread))
     for name, found, kind in (*choices, ("alternative", settings.alternative or "greater", Alternative)):
         if found not in get_args(kind):

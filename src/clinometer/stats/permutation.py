@@ -131,7 +131,7 @@ def permute_labels(
     Raises
     ------
     InvalidInputError
-        Shapes that do not match, or a block without an item of A or of B.
+        Shapes that do not match, a block without an item of A or of B, or fewer than one relabelling to draw.
     """
     values, labels = _validate(values, labels, blocks, alternative)
     strata = np.zeros(len(labels), int) if strata is None else np.asarray(strata)
@@ -196,6 +196,7 @@ def _count_relabellings(
     if exact:
         memberships = enumerate_memberships(labels, strata)
     else:
+        require_permutations(n_permutations)
         rng = np.random.default_rng(0) if rng is None else rng
         memberships = sample_memberships(labels, strata, n_permutations, rng)
     extreme = np.zeros(len(observed), np.int64)
@@ -387,6 +388,12 @@ def sampled_p_value(extreme: np.ndarray, n_splits: int) -> tuple[np.ndarray, np.
     low = np.where(extreme > 0, beta.ppf(0.025, np.maximum(extreme, 1), n_splits - extreme + 1), 0.0)
     high = np.where(extreme < n_splits, beta.ppf(0.975, extreme + 1, np.maximum(n_splits - extreme, 1)), 1.0)
     return p, error, low, high
+
+
+def require_permutations(n: int) -> None:
+    """Refuse fewer than one random relabelling: p would be 1, or no probability at all."""
+    if n < 1:
+        raise InvalidInputError(f"permutations: expected at least 1, found {n}")
 
 
 def _validate(

@@ -34,6 +34,7 @@ from clinometer.stats.permutation import (
     Alternative,
     PermutationTest,
     at_least_as_extreme,
+    require_permutations,
     sampled_p_value,
     split_test,
 )
@@ -88,7 +89,8 @@ def quadratic_permutation_test(
     Raises
     ------
     InvalidInputError
-        A gram that is not square or does not match ``sizes``, an empty set, or ``"exact"`` of too many splits.
+        A gram that is not square or does not match ``sizes``, an empty set, ``"exact"`` of too many splits, or fewer
+        than one split to draw.
     """
     gram = np.asarray(gram, np.float64)
     x, y = _validate(gram, sizes, alternative, method)
@@ -114,6 +116,8 @@ def quadratic_permutation_test(
         raise InvalidInputError(
             f"method: {n_splits:.3g} splits of {x} + {y} prompts are too many to count; use 'auto' or 'sampled'"
         )
+    if not exact:
+        require_permutations(permutations)
     # float32 decides all but the splits near the observed value, which are counted again in float64
     scale = float(np.abs(gram).max()) or 1.0
     blocks = _all_splits(x + y, x) if exact else _random_splits(x + y, x, permutations, np.random.default_rng(rng))
