@@ -294,3 +294,28 @@ def test_the_suite_and_the_rows_call_a_strength_alike(tmp_path: Path) -> None:
     run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     assert set(run.suite.settings.values()) <= set(run.scores.setting)
     assert "pixels" in set(run.scores.encoder)  # where the page looks for what no encoder made
+
+
+class Squeamish(Recolourer):
+    """Refuses to edit women, of whatever tone, into doctors."""
+
+    def edit(self, requests: list[EditRequest]):
+        for request, result in zip(requests, super().edit(requests), strict=True):
+            red, green, _ = np.asarray(request.image, float).mean((0, 1))
+            refused = request.prompt == "a doctor" and green > red
+            yield GenerationResult(request.id, "refused", None, "no") if refused else result
+
+
+def test_refusals_of_edits_are_compared_between_genders_within_tones(tmp_path: Path) -> None:
+    groups = {
+        f"{tone} {gender}": {"gender": gender, "tone": tone, "prompt": f"a {tone} {gender}"}
+        for tone in ("light", "dark")
+        for gender in ("woman", "man")
+    }
+    run = cm.audit(Squeamish(), toy_suite(groups=groups), tmp_path / "run", encoder=Reader())
+    found = run.scores[run.scores.metric == "refusal"].set_index(["component", "group"])
+    assert found.value["rate", "light woman"] == pytest.approx(1 / 3)  # portraits, doctors and dishwashers
+    row = found.loc["difference", "man"]
+    assert row.value == pytest.approx(-1 / 3)
+    assert row.p == 0.5  # six prompts matched by tone and profession, two of them refused: of 4 swaps 2 are as extreme
+    assert "matched" in row.test

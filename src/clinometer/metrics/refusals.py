@@ -38,6 +38,7 @@ class PromptRefusals:
     concept, group : what the prompt asks for; empty where it names none.
     pair : the name that it shares with its match in the other group; empty without one.
     refused, n : pictures refused or of one colour, and pictures asked for; those that failed are not counted.
+    side : the group that it is compared as, where that is not ``group``: the gender of a group of portraits.
     """
 
     concept: str
@@ -45,6 +46,7 @@ class PromptRefusals:
     pair: str
     refused: int
     n: int
+    side: str = ""
 
     @property
     def rate(self) -> float:
@@ -77,7 +79,7 @@ def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str) -> list
         _rate_row(list(members), concept=concept, group=group)
         for (concept, group), members in groupby(sorted(counted, key=_owner), key=_owner)
     ]
-    sides = [[each for each in counted if each.group == group] for group in (a, b)]
+    sides = [[each for each in counted if (each.side or each.group) == group] for group in (a, b)]
     return [*rates, _difference(sides[0], sides[1], a)] if all(sides) else rates
 
 
