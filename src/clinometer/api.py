@@ -416,7 +416,7 @@ def _execute(
         )
         run = create_run(out, record, plan)
         if retry_failed:
-            progress.note(f"{run.forget_failures()} failed images are drawn anew")
+            progress.note(f"{run.redraw_failures()} failed images are drawn anew")
         further = 0 if rounds is None else suite.image_count - len(run.plan)
         require_budget(run, generator, budget, further=further)
         part_size = max(generator.batch_size, SMALLEST_PART)

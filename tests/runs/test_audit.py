@@ -16,7 +16,7 @@ import pytest
 import clinometer as cm
 from clinometer.errors import ModelError, RunCorruptError, RunMismatchError, RunNotFoundError, RunStorageError
 from clinometer.models.protocols import GenerationResult
-from tests.toys import Eye, Painter, toy_suite
+from tests.toys import Eye, Painter, paint, toy_suite
 
 
 def audit(out, **options):
@@ -253,8 +253,52 @@ def test_failed_images_are_drawn_anew_when_asked(tmp_path, finished):
     assert (audit(run.url, model=painter).samples.status == "failed").sum() == 5
     assert painter.drawn == 0
     again = audit(run.url, model=painter, retry_failed=True)
-    assert 0 < painter.drawn <= 5 * 8
+    assert painter.drawn == 5
     assert table_bytes(again) == table_bytes(finished)
+
+
+class Fickle(Painter):
+    """Never the same image twice, as of a model behind an API; the first call refuses some and fails at some."""
+
+    def generate(self, requests):
+        for request in requests:
+            self.drawn += 1
+            outcome = {2: "refused", 5: "failed"}.get(self.drawn % 8, "ok") if self.drawn <= 54 else "ok"
+            image = paint(request.prompt, self.drawn) if outcome == "ok" else None
+            yield GenerationResult(request.id, outcome, image, None if image else "not now")
+
+
+def test_retrying_failures_leaves_refusals_and_images_alone(tmp_path):
+    fickle = Fickle()
+    before = audit(tmp_path / "run", model=fickle).samples.set_index("id")
+    failed = before.status == "failed"
+    run = audit(tmp_path / "run", model=fickle, retry_failed=True)
+    after = run.samples.set_index("id")
+    assert fickle.drawn == len(before) + failed.sum()
+    assert list(after.index) == list(before.index)
+    pd.testing.assert_frame_equal(after[~failed], before[~failed])
+    assert (after.status[failed] == "ok").all()
+    assert set(run.embeddings("eye")) == set(after.index[after.status == "ok"])
+
+
+def test_a_retry_that_is_stopped_keeps_what_was_there(tmp_path, finished):
+    audit(tmp_path / "run", model=Unlucky())
+    with pytest.raises(KeyboardInterrupt):
+        audit(tmp_path / "run", model=Stopping(2), retry_failed=True)
+    painter = Painter()
+    assert (audit(tmp_path / "run", model=painter).samples.status == "failed").sum() in (3, 4, 5)
+    assert painter.drawn == 0
+    assert table_bytes(audit(tmp_path / "run", retry_failed=True)) == table_bytes(finished)
+
+
+def test_an_embedding_does_not_outlive_its_image(tmp_path):
+    fickle = Fickle()
+    run = audit(tmp_path / "run", model=fickle)
+    before = run.embeddings("eye")
+    run.directory.remove("samples/part-00001.parquet")
+    after = audit(tmp_path / "run", model=fickle).embeddings("eye")
+    redrawn = {sample.id for sample in run.parts[1]}
+    assert {key for key in after if key not in before or (after[key] != before[key]).any()} == redrawn
 
 
 def test_a_full_disk_keeps_the_parts_before(tmp_path, monkeypatch, finished):

@@ -9,7 +9,7 @@ from clinometer.runs.store import Run
 
 def remaining_images(run: Run) -> int:
     """Images that are still to be drawn."""
-    return sum(len(samples) for part, samples in run.parts.items() if not run.has_samples(part))
+    return sum(len(run.undrawn(part)) for part in run.parts)
 
 
 def require_budget(run: Run, generator: Generator, budget: float | None, *, further: int = 0) -> None:

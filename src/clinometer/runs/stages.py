@@ -61,16 +61,18 @@ def draw_parts(
         for part, samples in run.parts.items()
         if (samples[0].role == role if role is not None else not samples[0].source)
     }
-    missing = [part for part in parts if not run.has_samples(part)]
+    undrawn = {part: run.undrawn(part) for part in parts}
     total = sum(map(len, parts.values()))
-    progress.start(title, total, total - sum(len(parts[part]) for part in missing))
+    progress.start(title, total, total - sum(map(len, undrawn.values())))
     with ThreadPoolExecutor(WORKERS) as compressors, _one_behind() as write:
-        for part in missing:
+        for part, samples in undrawn.items():
+            if not samples:
+                continue
             results = []
-            for result in draw(parts[part]):
+            for result in draw(samples):
                 results.append(compressors.submit(_compressed, result))
                 progress.advance(1)
-            write(_write_part, run, part, parts[part], results)
+            write(_write_part, run, part, samples, results)
     progress.finish()
 
 

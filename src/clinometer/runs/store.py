@@ -73,6 +73,7 @@ class Run:
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
         self.directory = Directory(url)
+        self._to_redraw: dict[int, set[str]] = {}
         if not self.directory.exists("run.json"):
             raise RunNotFoundError(f"{self.directory.url}: not a run directory (it has no run.json)")
 
@@ -122,9 +123,10 @@ class Run:
         plan = [*self.plan, *samples]
         self.directory.write_table("plan.parquet", plan_to_table(plan))
         self.__dict__["plan"] = plan
-        self.__dict__.pop("_part_of", None)
+        for derived in ("parts", "_part_of"):
+            self.__dict__.pop(derived, None)
 
-    @property
+    @cached_property
     def parts(self) -> dict[int, list[Sample]]:
         """The samples of each part."""
         return parts_of(self.plan)
@@ -132,12 +134,32 @@ class Run:
     # --- samples -----------------------------------------------------------------------------------------------
 
     def has_samples(self, part: int) -> bool:
-        """Whether a part's images are there."""
-        return self.directory.exists(samples_name(part))
+        """Whether a part's images are there, with none that is to be drawn anew."""
+        return part not in self._to_redraw and self.directory.exists(samples_name(part))
+
+    def undrawn(self, part: int) -> list[Sample]:
+        """The samples of a part that are still to be drawn."""
+        if self.has_samples(part):
+            return []
+        wanted = self._to_redraw.get(part)
+        return [sample for sample in self.parts[part] if wanted is None or sample.id in wanted]
 
     def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write a part's rows."""
+        """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
+        redrawn = self._to_redraw.get(part)
+        if redrawn is not None:
+            there = self.directory.read_table(samples_name(part)).to_pylist()
+            by_id = {row["id"]: row for row in (*there, *rows)}
+            rows = [by_id[sample.id] for sample in self.parts[part]]
+        self._forget_made_of(part)
         self.directory.write_table(samples_name(part), pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
+        self._to_redraw.pop(part, None)
+
+    def _forget_made_of(self, part: int) -> None:
+        """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
+        for encoder in (*self.encoder_cards, *self.own_encoder_cards):
+            self.directory.remove(f"{embeddings_name(encoder)}/part-{part:05d}.parquet")
+        self.directory.remove(classifications_name(part))
 
     def read_images(self, part: int) -> list[dict[str, Any]]:
         """A part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
@@ -145,19 +167,14 @@ class Run:
         rows: list[dict[str, Any]] = table.to_pylist()
         return rows
 
-    def forget_failures(self) -> int:
-        """Remove the parts that hold failed images, and what was made of them, so that they are drawn anew.
+    def redraw_failures(self) -> int:
+        """Have failed images drawn anew, beside the others of their part. Returns their number.
 
-        Refused images stay: a refusal is the model's answer. Returns the number of failed images.
+        All others stay: a refusal is the model's answer, and an image that is there may be paid for, or edited.
         """
-        samples = self.samples
-        failed = set(samples.id[samples.status == "failed"])
-        for part in {self._part_of[identifier] for identifier in failed}:
-            for encoder in (*self.encoder_cards, *self.own_encoder_cards):
-                # first: an embedding must not outlive its image
-                self.directory.remove(f"{embeddings_name(encoder)}/part-{part:05d}.parquet")
-            self.directory.remove(classifications_name(part))
-            self.directory.remove(samples_name(part))
+        failed = [identifier for identifier, status in self.samples[["id", "status"]].to_numpy() if status == "failed"]
+        for identifier in failed:
+            self._to_redraw.setdefault(self._part_of[identifier], set()).add(identifier)
         return len(failed)
 
     @property
