@@ -9,6 +9,8 @@ import pytest
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
 from clinometer.runs.storage import Directory
+from clinometer.runs.store import Run, create_run, new_record
+from tests.toys import Painter, toy_suite
 
 
 def test_a_file_reads_back(tmp_path):
@@ -85,3 +87,57 @@ def test_a_second_process_is_told_who_holds_the_directory(tmp_path):
         process.join(30)
     with Directory(tmp_path).locked():  # the lock goes with the process
         pass
+
+
+@pytest.mark.parametrize("place", ["file", "file/run", "dangling"])
+def test_a_place_where_no_directory_can_be_is_named(tmp_path, place):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    directory = Directory(tmp_path / place)
+    with pytest.raises(RunStorageError, match=f"{place}: cannot be written: .*another --out"), directory.locked():
+        pass
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_filesystem_that_is_not_at_hand_is_named(monkeypatch):
+    with pytest.raises(RunStorageError, match="nothing://bucket/run: its kind of filesystem is not at hand"):
+        Directory("nothing://bucket/run")
+
+    def lack(url):
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr("clinometer.runs.storage.url_to_fs", lack)
+    with pytest.raises(RunStorageError, match="Install s3fs"):
+        Directory("s3://bucket/run")
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), TimeoutError("too slow")])
+def test_an_error_under_the_lock_is_not_the_locks(tmp_path, error):
+    with pytest.raises(type(error)) as raised, Directory(tmp_path).locked():
+        raise error
+    assert raised.value is error
+    with Directory(tmp_path).locked():  # and the lock is given back
+        pass
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    directory = Directory(tmp_path)
+    directory.write_table("part.parquet", pa.table({"x": [1]}))
+    directory.write_json("run.json", {})
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(directory.fs, "open", refuse)
+    monkeypatch.setattr(directory.fs, "cat_file", refuse)
+    for read in (lambda: directory.read_table("part.parquet"), lambda: directory.read_json("run.json")):
+        with pytest.raises(RunCorruptError, match=r"cannot be read: Permission denied; mend that") as said:
+            read()
+        assert "Delete" not in str(said.value)
+
+
+def test_a_damaged_plan_is_not_to_be_deleted(tmp_path):
+    run = create_run(tmp_path, new_record(toy_suite(), Painter().card, seed=0, origin="generated"), [])
+    run.directory.write_bytes("plan.parquet", b"")
+    with pytest.raises(RunCorruptError, match=r"plan.parquet: cannot be read.*Restore it, or start a new run"):
+        _ = Run(tmp_path).plan

@@ -18,13 +18,20 @@ from fsspec.implementations.local import LocalFileSystem
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
 
+REDO = "Delete the file and give the same command again: only this part is done anew"
+
 
 class Directory:
     """A directory at a path or URL. Every write goes to a temporary name first and is then renamed."""
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
         self.url = os.fspath(url)
-        self.fs, root = url_to_fs(self.url)
+        try:
+            self.fs, root = url_to_fs(self.url)
+        except (ImportError, ValueError) as error:
+            raise RunStorageError(
+                f"{self.url}: its kind of filesystem is not at hand ({error}); install its package, or give a path"
+            ) from error
         self.root = root.rstrip("/")
 
     @property
@@ -97,11 +104,15 @@ class Directory:
         ------
         RunNotFoundError
             There is no such file.
+        RunCorruptError
+            It may not be read, or its disk does not answer.
         """
         try:
             return bytes(self.fs.cat_file(self.path(name)))
         except FileNotFoundError as error:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
+        except OSError as error:
+            raise self._unreadable(name, error) from error
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Write a mapping as readable JSON."""
@@ -120,13 +131,13 @@ class Directory:
         pq.write_table(table, sink, compression="zstd")
         self.write_bytes(name, sink.getvalue().to_pybytes())
 
-    def read_table(self, name: str, columns: list[str] | None = None) -> pa.Table:
+    def read_table(self, name: str, columns: list[str] | None = None, *, way_out: str = REDO) -> pa.Table:
         """Read a Parquet table, or some of its columns.
 
         Raises
         ------
         RunCorruptError
-            The file is damaged: the message says which, and that removing it makes the run redo it.
+            The file is damaged: the message says which, and the way out; or it may not be read.
         """
         try:
             with self.fs.open(self.path(name), "rb") as file:
@@ -134,10 +145,17 @@ class Directory:
         except FileNotFoundError as error:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
         except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise self._unreadable(name, error) from error
             raise RunCorruptError(
-                f"{self.path(name)}: cannot be read ({' '.join(str(error).split())}). Delete the file and give the "
-                "same command again: only this part is done anew"
+                f"{self.path(name)}: cannot be read ({' '.join(str(error).split())}). {way_out}"
             ) from error
+
+    def _unreadable(self, name: str, error: OSError) -> RunCorruptError:
+        """The system's answer, which says nothing against what the file holds: it must not be deleted for that."""
+        return RunCorruptError(
+            f"{self.path(name)}: cannot be read: {error.strerror or error}; mend that and give the same command again"
+        )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -150,22 +168,28 @@ class Directory:
         ------
         RunLockedError
             Another process holds it; the message says which.
+        RunStorageError
+            It cannot be made, or not be written.
         """
         if not self.is_local:
             yield
             return
+        lock = FileLock(self.path(".lock"), timeout=0)
         try:
             os.makedirs(self.root, exist_ok=True)
-            with FileLock(self.path(".lock"), timeout=0):
-                self._sign_lock()
-                yield
+            lock.acquire()
         except Timeout as error:
             raise RunLockedError(
                 f"{self.url}: another process is working on this run ({self._lock_holder()}); wait for it, or give "
                 "another --out"
             ) from error
-        except PermissionError as error:
+        except OSError as error:  # a file is in the way, no permission, no such disk
             raise RunStorageError(f"{self.url}: cannot be written: {error.strerror}; give another --out") from error
+        try:  # what is raised from here on is not the lock's
+            self._sign_lock()
+            yield
+        finally:
+            lock.release()
 
     def _sign_lock(self) -> None:
         holder = {

@@ -116,7 +116,8 @@ class Run:
     @cached_property
     def plan(self) -> list[Sample]:
         """Every planned sample, in order."""
-        return table_to_plan(self.directory.read_table("plan.parquet"))
+        way_out = "Restore it, or start a new run: what was drawn hangs on it"
+        return table_to_plan(self.directory.read_table("plan.parquet", way_out=way_out))
 
     def extend_plan(self, samples: Sequence[Sample]) -> None:
         """Plan more samples, in parts of their own."""
