@@ -134,6 +134,42 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, finished, seconds):
     assert table_bytes(audit(out)) == table_bytes(finished)
 
 
+class Killed(BaseException):
+    """Ends a process where it stands."""
+
+
+KILLED_AT = ["plan.parquet", "run.json", "samples/part-00003.parquet", "embeddings/eye/texts.parquet"]
+
+
+@pytest.mark.parametrize("file", KILLED_AT)
+@pytest.mark.parametrize("torn", [True, False])
+def test_a_run_killed_at_a_file_goes_on_and_leaves_nothing_behind(tmp_path, monkeypatch, finished, file, torn):
+    replace = os.replace
+
+    def kill(temporary, path):
+        if str(path).endswith(file):
+            if torn:
+                os.truncate(temporary, 100)
+            raise Killed
+        replace(temporary, path)
+
+    monkeypatch.setattr("clinometer.runs.storage.os.replace", kill)
+    with pytest.raises(Killed):
+        audit(tmp_path / "run")
+    monkeypatch.undo()
+    left = [path for path in (tmp_path / "run").rglob("*.tmp") if not path.name.startswith(".")]
+    assert not left
+    assert table_bytes(audit(tmp_path / "run")) == table_bytes(finished)
+    if file not in ("plan.parquet", "run.json"):
+        assert not list((tmp_path / "run").rglob("*.tmp"))
+
+
+def test_a_plan_of_ones_own_is_no_run(tmp_path):
+    pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "plan.parquet")
+    with pytest.raises(RunMismatchError, match="not empty and not a run directory"):
+        audit(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -47,11 +48,12 @@ class Directory:
         """Whether a file is there."""
         return bool(self.fs.exists(self.path(name)))
 
-    def is_empty(self) -> bool:
-        """Whether the directory is missing or holds nothing but hidden files."""
+    def contents(self) -> list[str]:
+        """Names of what the directory holds beside hidden files; none where it is missing."""
         if not self.fs.exists(self.root):
-            return True
-        return all(entry.rsplit("/", 1)[-1].startswith(".") for entry in self.fs.ls(self.root, detail=False))
+            return []
+        names = (entry.rstrip("/").rsplit("/", 1)[-1] for entry in self.fs.ls(self.root, detail=False))
+        return sorted(name for name in names if not name.startswith("."))
 
     def names(self, folder: str, suffix: str) -> list[str]:
         """Names (``folder/file``) of the files with a suffix in a folder, sorted."""
@@ -72,9 +74,12 @@ class Directory:
         RunStorageError
             The disk is full, or it may not be written there. What was there before is untouched.
         """
-        temporary = self.path(f"{name}.{os.getpid()}.tmp")
+        folder, base = self.path(name).rsplit("/", 1)
+        temporary = (
+            f"{folder}/.{base}.{os.getpid()}.tmp"  # hidden: what reads a folder of parts must not take it for one
+        )
         try:
-            self.fs.makedirs(self.path(name).rsplit("/", 1)[0], exist_ok=True)
+            self.fs.makedirs(folder, exist_ok=True)
             with self.fs.open(temporary, "wb") as file:
                 file.write(content)
                 if self.is_local:
@@ -91,6 +96,12 @@ class Directory:
                 f"{self.path(name)}: cannot be written: {error.strerror or error}. What is finished is kept; "
                 "make room or fix the permission and give the same command again"
             ) from error
+
+    def remove_leftovers(self) -> None:
+        """Remove what killed processes were writing; for the one that holds the directory, a local one."""
+        if self.is_local:
+            for leftover in Path(self.root).rglob(".*.tmp"):
+                leftover.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
         """Remove a file if it is there."""

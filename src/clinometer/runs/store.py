@@ -401,12 +401,20 @@ def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Seq
     if directory.exists("run.json"):
         run = Run(url)
         run.require_same_question(record)
+        directory.remove_leftovers()
         return run
-    if not directory.is_empty():
+    if directory.contents() and not _only_planned(directory):
         raise RunMismatchError(f"{directory.url}: not empty and not a run directory; give another --out")
     directory.write_table("plan.parquet", plan_to_table(plan))
     directory.write_json("run.json", dict(record))  # last: a directory with run.json has its plan
     return Run(url)
+
+
+def _only_planned(directory: Directory) -> bool:
+    """Whether a process was killed in here between the plan and run.json."""
+    if directory.contents() != ["plan.parquet"]:
+        return False
+    return bool(directory.read_table("plan.parquet").schema.equals(PLAN_SCHEMA))
 
 
 def _package_versions() -> dict[str, str]:
