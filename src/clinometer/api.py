@@ -415,6 +415,8 @@ def _execute(
             suite, generator.card, seed=seed, origin=origin, until=until, batch_size=generator.batch_size
         )
         run = create_run(out, record, plan)
+        for each in encoders:
+            run.require_encoder(each.card)
         if retry_failed:
             progress.note(f"{run.redraw_failures()} failed images are drawn anew")
         further = 0 if rounds is None else suite.image_count - len(run.plan)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -195,10 +196,52 @@ def test_a_directory_that_is_no_run_is_left_alone(tmp_path):
 
 def test_another_encoder_under_the_same_name_is_refused(tmp_path):
     run = audit(tmp_path / "run")
-    other = Eye()
-    other.card = type(other.card)(kind="encoder", name="eye", family="toy/eye", settings={"size": 9})
     with pytest.raises(RunMismatchError, match=r"another encoder named 'eye'.*size None → 9"):
-        cm.score_run(run.url, encoder=other)
+        cm.score_run(run.url, encoder=other_eye())
+
+
+def other_eye():
+    eye = Eye()
+    eye.card = type(eye.card)(kind="encoder", name="eye", family="toy/eye", settings={"size": 9})
+    return eye
+
+
+def test_another_encoder_is_refused_before_anything_is_drawn(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        audit(tmp_path / "run", model=Stopping(20))
+    run = cm.open_run(tmp_path / "run")
+    run.add_encoder(Eye().card)
+    run.write_texts("eye", ["he"], np.ones((1, 3)))
+    painter = Painter()
+    with pytest.raises(RunMismatchError, match="another encoder named 'eye'"):
+        audit(tmp_path / "run", model=painter, encoder=other_eye())
+    assert painter.drawn == 0
+
+
+def test_another_encoder_may_take_the_place_of_embeddings_that_are_deleted(tmp_path):
+    run = audit(tmp_path / "run")
+    shutil.rmtree(run.directory.path("embeddings/eye"))
+    cm.score_run(run.url, encoder=other_eye())
+    assert cm.open_run(run.url).encoder_cards["eye"]["settings"] == {"size": 9}
+    with pytest.raises(RunMismatchError, match="another encoder named 'eye'"):
+        cm.score_run(run.url, encoder=Eye())
+
+
+@pytest.mark.parametrize(("first", "second"), [("模型", "编码器"), ("B-32/openai", "B-32-openai")])
+def test_two_encoders_never_share_a_folder(tmp_path, first, second):
+    run = audit(tmp_path / "run", encoder=Eye(first))
+    with pytest.raises(RunMismatchError, match=f"encoder '{second}' would share embeddings/.* with encoder '{first}'"):
+        cm.score_run(run.url, encoder=Eye(second))
+    assert list(cm.open_run(run.url).encoder_cards) == [first]
+
+
+def test_images_that_are_not_drawn_are_not_encoded(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        audit(tmp_path / "run", model=Stopping(20))
+    with pytest.raises(RunNotFoundError, match=r"\d+ of 54 images are not drawn yet; give the command that began"):
+        cm.score_run(tmp_path / "run", encoder=Eye("second"))
+    assert not cm.open_run(tmp_path / "run").encoder_cards
+    assert audit(tmp_path / "run").is_scored
 
 
 def test_an_encoder_is_added_to_a_finished_run(tmp_path):

@@ -1,6 +1,7 @@
 """Runs beside each other: pairs by their noise, refusals by name, one page and one table."""
 
 import dataclasses
+import os
 from html.parser import HTMLParser
 from itertools import product
 
@@ -136,6 +137,9 @@ def test_what_cannot_be_compared_is_refused_by_name(runs, tmp_path):
         cm.compare(runs["plain"])
     with pytest.raises(RunMismatchError, match="cannot be compared with itself"):
         cm.compare(runs["plain"], runs["plain"].url)
+    for other_way in (f"{runs['plain'].url}/", f"file://{runs['plain'].url}", os.path.relpath(runs["plain"].url)):
+        with pytest.raises(RunMismatchError, match="cannot be compared with itself"):
+            cm.compare(runs["plain"], other_way)
     other = audit(tmp_path / "other", suite=toy_suite(**small, concepts=2))
     with pytest.raises(RunMismatchError, match="asks other things"):
         cm.compare(runs["plain"], other)

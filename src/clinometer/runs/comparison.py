@@ -93,7 +93,7 @@ def _drawn(run: Run) -> frozenset[Start]:
 
 def _comparable(first: Run, second: Run) -> list[str]:
     """The encoders that both runs share, where the study needs any; refuse runs that were asked different things."""
-    if first.url == second.url:
+    if first.directory.place == second.directory.place:
         raise RunMismatchError(f"{first.url}: it cannot be compared with itself; name two runs")
     for run in (first, second):
         if run.record.get("until") is not None:

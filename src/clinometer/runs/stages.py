@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clinometer._cores import available_cores
-from clinometer.errors import ModelError, RunCorruptError
+from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
 from clinometer.models.images import decode_own_png, encode_png, sha256
 from clinometer.models.protocols import Encoder, GenerationRequest, GenerationResult, Generator
 from clinometer.runs.plan import Sample
@@ -146,12 +146,25 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
 
     While texts or a part are embedded, the next part's images are decoded and resized, and the last one's vectors are
     written.
+
+    Raises
+    ------
+    RunNotFoundError
+        Images are still to be drawn.
+    RunMismatchError
+        The run holds embeddings of another encoder of that name.
     """
-    run.add_encoder(encoder.card)
     name = encoder.card.name
-    prepare, embed = _halves(encoder)
     parts = run.parts
     missing = [part for part in parts if not run.has_embeddings(name, part)]
+    undrawn = sum(len(run.undrawn(part)) for part in missing)
+    if undrawn:
+        raise RunNotFoundError(
+            f"{run.url}: {undrawn} of {len(run.plan)} images are not drawn yet; give the command that began the run "
+            f"again, and then: clinometer score {run.url} --encoder {name}"
+        )
+    run.add_encoder(encoder.card)
+    prepare, embed = _halves(encoder)
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
     progress.start(f"encoding with {name}", len(run.plan), done)
     with ThreadPoolExecutor(WORKERS) as decoders, ThreadPoolExecutor(1) as reader, _one_behind() as write:

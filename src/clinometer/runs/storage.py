@@ -40,6 +40,11 @@ class Directory:
         """Whether the directory is on this machine's own filesystem."""
         return isinstance(self.fs, LocalFileSystem)
 
+    @property
+    def place(self) -> str:
+        """What tells it from other directories, however its path was written."""
+        return os.path.realpath(self.root) if self.is_local else str(self.fs.unstrip_protocol(self.root))
+
     def path(self, name: str) -> str:
         """The full path of a file in the directory."""
         return f"{self.root}/{name}"

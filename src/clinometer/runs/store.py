@@ -207,14 +207,31 @@ class Run:
 
     def add_encoder(self, card: Card) -> None:
         """Record an encoder, or check that it is the one recorded under that name."""
-        known = self.encoder_cards.get(card.name)
-        if known is None:
+        self.require_encoder(card)
+        if self.encoder_cards.get(card.name, {}).get("fingerprint") != card.fingerprint:
             self._update_record(encoders={**self.encoder_cards, card.name: card_record(card)})
-        elif known["fingerprint"] != card.fingerprint:
+
+    def require_encoder(self, card: Card) -> None:
+        """Refuse an encoder whose embeddings would mix with those of another: of its name, or in its folder.
+
+        Raises
+        ------
+        RunMismatchError
+            The message says what differs.
+        """
+        known = self.encoder_cards.get(card.name)
+        is_used = bool(self.directory.names(embeddings_name(card.name), ".parquet"))
+        if known is not None and known["fingerprint"] != card.fingerprint and is_used:
             raise RunMismatchError(
                 f"{self.url}: holds embeddings of another encoder named {card.name!r} "
                 f"({_difference(known, card_record(card))}); give another --out, or delete {embeddings_name(card.name)}"
             )
+        for name in (*self.encoder_cards, *self.own_encoder_cards):
+            if name != card.name and embeddings_name(name) == embeddings_name(card.name):
+                raise RunMismatchError(
+                    f"{self.url}: encoder {card.name!r} would share {embeddings_name(name)} with encoder {name!r}; "
+                    "rename its directory (letters A to Z, digits, '.', '_', '-'), or give another --out"
+                )
 
     def add_own_encoder(self, card: Card) -> None:
         """Record a text encoder or the prior of the model itself; the model's card already tells two of them apart."""
