@@ -71,6 +71,25 @@ def test_a_mistake_ends_with_two_lines_at_most_and_no_traceback(tmp_path, argume
     assert os.listdir(tmp_path) == []  # a mistake leaves nothing behind
 
 
+@pytest.mark.parametrize(
+    ("arguments", "function", "said"),
+    [
+        (["audit"], "audit", "clinometer: stopped. The same command goes on from here.\n"),
+        (["compare", "a", "b"], "compare", "clinometer: stopped.\n"),
+    ],
+)
+def test_ctrl_c_ends_in_a_line(arguments, function, said):
+    code = (
+        "import sys, clinometer.api, clinometer.cli\n"
+        "def stop(*_, **__): raise KeyboardInterrupt\n"
+        f"clinometer.api.{function} = stop\n"
+        f"sys.argv = ['clinometer', *{arguments}]\n"
+        "clinometer.cli.main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (130, said)
+
+
 def test_a_broken_suite_names_file_and_field(tmp_path):
     (tmp_path / "mine.yaml").write_text("name: x\ntitle: y\ncolour: red\n")
     result = run("audit", "--suite", "mine.yaml", cwd=tmp_path)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from clinometer.cli.options import (
     BaseUrlOption,
@@ -33,8 +34,24 @@ from clinometer.cli.options import (
     given,
 )
 
+RESUMED = ("audit", "import", "score")
+
+
+class _Commands(TyperGroup):
+    """All commands. Ctrl-C ends in a line: Typer's own answer is a status without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            goes_on = " The same command goes on from here." if ctx.invoked_subcommand in RESUMED else ""
+            typer.echo(f"clinometer: stopped.{goes_on}", err=True)
+            raise typer.Exit(130) from None
+
+
 app = typer.Typer(
     name="clinometer",
+    cls=_Commands,
     help="Measure how far a text-to-image model leans.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
