@@ -420,8 +420,10 @@ def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Seq
         run.require_same_question(record)
         directory.remove_leftovers()
         return run
-    if directory.contents() and not _only_planned(directory):
-        raise RunMismatchError(f"{directory.url}: not empty and not a run directory; give another --out")
+    if directory.contents():
+        if not _only_planned(directory):
+            raise RunMismatchError(f"{directory.url}: not empty and not a run directory; give another --out")
+        directory.remove_leftovers()
     directory.write_table("plan.parquet", plan_to_table(plan))
     directory.write_json("run.json", dict(record))  # last: a directory with run.json has its plan
     return Run(url)
