@@ -80,9 +80,8 @@ class Directory:
             The disk is full, or it may not be written there. What was there before is untouched.
         """
         folder, base = self.path(name).rsplit("/", 1)
-        temporary = (
-            f"{folder}/.{base}.{os.getpid()}.tmp"  # hidden: what reads a folder of parts must not take it for one
-        )
+        # hidden: what reads a folder of parts must not take it for one
+        temporary = f"{folder}/.{base}.{os.getpid()}.tmp"
         try:
             self.fs.makedirs(folder, exist_ok=True)
             with self.fs.open(temporary, "wb") as file:
