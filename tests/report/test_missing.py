@@ -124,3 +124,21 @@ def test_a_group_that_is_refused_more_often_is_told(tmp_path):
     run = cm.audit(Painter(refuse=" men"), suite, tmp_path / "run", encoder=Eye())
     page = Page(run.directory.read_bytes("report.html").decode())
     assert "missing (refused or of one colour) more often by +1.00" in section(page, "gallery")
+
+
+def test_a_refused_picture_is_no_second_encoder(tmp_path):
+    import clinometer as cm
+    from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+
+    painter = Painter(refuse="lean 0.20")
+    run = cm.audit(painter, toy_suite(target=2, attribute=2), tmp_path / "leaning", encoder=Eye())
+    page = Page(run.directory.read_bytes("report.html").decode())
+    assert (run.scores.metric == "refusal").any()
+    assert "Only one encoder measured this run (eye)" in section(page, "stages")
+    assert not [e for e in page.find("svg") if "encoders" in e.attributes.get("aria-labelledby", "")]
+
+    suite = toy_association_suite(neutral=2, attribute=2, stimuli=2)
+    run = cm.audit(Painter(refuse="0.71"), suite, tmp_path / "association", encoder=Eye())
+    page = Page(run.directory.read_bytes("report.html").decode())
+    assert "Encoder by encoder" not in section(page, "tests")
+    assert "Sensitivity across encoders is shown above" not in section(page, "method")

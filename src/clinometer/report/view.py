@@ -40,9 +40,9 @@ class View:
 
     @cached_property
     def encoders(self) -> list[str]:
-        """Names of the single encoders, in stored order."""
+        """Names of the single encoders, in stored order; rows that no encoder made, as those of refusals, name none."""
         rows = (row for row in self.scores if row.metric not in METRICS_OF_THE_MODEL)
-        return list(dict.fromkeys(row.encoder for row in rows if row.encoder != MEAN))
+        return list(dict.fromkeys(row.encoder for row in rows if row.encoder not in (MEAN, "")))
 
 
 class LeaningView(View):
