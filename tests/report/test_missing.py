@@ -5,7 +5,7 @@ from math import nan
 import pandas as pd
 import pytest
 
-from clinometer.report import Curve, render_html
+from clinometer.report import Curve, render_html, wording
 from clinometer.suites import load_suite
 from tests.report.page import Page
 from tests.report.synthetic import report_input, small_input
@@ -124,6 +124,24 @@ def test_a_group_that_is_refused_more_often_is_told(tmp_path):
     run = cm.audit(Painter(refuse=" men"), suite, tmp_path / "run", encoder=Eye())
     page = Page(run.directory.read_bytes("report.html").decode())
     assert "missing (refused or of one colour) more often by +1.00" in section(page, "gallery")
+
+
+def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
+    import clinometer as cm
+    from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+
+    for name, suite in {
+        "leaning": toy_suite(target=2, attribute=2, concepts=2),
+        "association": toy_association_suite(neutral=2, attribute=2, stimuli=2),
+    }.items():
+        run = cm.audit(Painter(refuse="women"), suite, tmp_path / name, encoder=Eye())
+        words = section(Page(run.directory.read_bytes("report.html").decode()), "gallery")
+        a, b = (suite.label_of(group) for group in (suite.axis.a, suite.axis.b))
+        said = f"Pictures of {b}, against those of {a}, are missing (refused or of one colour) more often by +1.00 ["
+        assert said in words
+        low, high = words.split(said)[1].split("]")[0].split(", ")
+        (row,) = run.scores[(run.scores.metric == "refusal") & (run.scores.component == "difference")].itertuples()
+        assert (low, high) == (wording.number(-row.high), wording.number(-row.low))
 
 
 def test_a_refused_picture_is_no_second_encoder(tmp_path):

@@ -17,6 +17,7 @@ from clinometer.report.sections.gallery import (
     losses,
     sample_tile,
 )
+from clinometer.report.sections.refusals import refusal_words
 
 
 def association_gallery(view: AssociationView) -> dict[str, Any]:
@@ -35,7 +36,13 @@ def association_gallery(view: AssociationView) -> dict[str, Any]:
         }
         for name, concept in view.suite.concepts.items()
     ]
-    return {"reason": "", "concepts": concepts, "losses": losses(view, samples), "total": len(samples)}
+    return {
+        "reason": "",
+        "concepts": concepts,
+        "losses": losses(view, samples),
+        "refusal": refusal_words(view),
+        "total": len(samples),
+    }
 
 
 def _stimulus(

@@ -5,22 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from clinometer.report import wording
+from clinometer.report.association_view import AssociationView
 from clinometer.report.rows import Scores
-from clinometer.report.view import View
+from clinometer.report.view import LeaningView
 
 
-def refusal_words(view: View) -> dict[str, Any] | None:
-    """The difference between the rates of the suite's two groups; None where no picture was refused."""
+def refusal_words(view: LeaningView | AssociationView) -> dict[str, Any] | None:
+    """The difference between the rates of the suite's two groups, the one that lost more named first.
+
+    None where no picture was refused.
+    """
     if not len(view.report.scores):
         return None
     rows = Scores.from_frame(view.report.scores).select("refusal", "difference", encoder="")
     if not rows:
         return None
     (row,) = rows
+    names, ends = [view.label_a, view.label_b], (row.low, row.high)
+    if row.value < 0:  # the row is a less b
+        names, ends = names[::-1], (-row.high, -row.low)
     return {
-        "group": view.label(row.group),
-        "difference": wording.signed(row.value),
-        "interval": wording.interval(row.low, row.high, 2),
+        "group": names[0],
+        "other": names[1],
+        "difference": wording.signed(abs(row.value)),
+        "interval": wording.interval(*ends, 2),
         "p": wording.probability(row.p, "p"),
         "test": row.test,
         "reason": row.reason,
