@@ -171,6 +171,13 @@ def test_a_page_without_numbers_or_images_still_stands():
     assert "The run holds no images." in page.elements[0].text
 
 
+def test_tests_that_cannot_be_judged_are_not_called_unmeasured():
+    rows = pd.DataFrame(list(score_rows(load_suite("t2iat/reference"))))
+    unjudged = rows.assign(**dict.fromkeys(("low", "high", "stimulus_low", "stimulus_high", "p", "q"), np.nan))
+    page = Page(render_html(report_input(scores=unjudged.assign(verdict="not measured"))))
+    assert "Nothing could be judged: no test of the suite has a score with an interval" in page.elements[0].text
+
+
 def test_an_undefined_test_says_why():
     rows = pd.DataFrame(list(score_rows(load_suite("t2iat/reference"))))
     lost = (rows.metric == "t2iat") & (rows.concept == "parity")

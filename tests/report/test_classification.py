@@ -1,6 +1,7 @@
 """The page of a classification study."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -84,11 +85,19 @@ def test_nothing_measured_is_said_and_not_zero(run):
         scores[column] = np.nan
     scores["verdict"] = scores.verdict.where(scores.component != "differential", "not measured")
     curves = pd.DataFrame(columns=held.curves.columns)
-    from dataclasses import replace
-
     empty = replace(held, scores=scores, curves=curves)
     assert "Nothing could be measured" in finding(PAGES["classification"].view.of(empty))
     assert '<h2 id="verdicts-heading">' in render_html(empty)
+
+
+def test_groups_without_a_counterpart_are_not_called_unclassified(run):
+    held = report_input(run)
+    lost = held.scores.component == "differential"
+    scores = held.scores.copy()
+    scores.loc[lost, ["value", "low", "high", "p", "q"]] = np.nan
+    scores.loc[lost, "verdict"] = "not measured"
+    said = finding(PAGES["classification"].view.of(replace(held, scores=scores)))
+    assert said == "Nothing could be measured: no contrast of the suite has a score for painter."
 
 
 def test_names_are_escaped(tmp_path):

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from clinometer.report import Curve, render_html, wording
+from clinometer.report.view import LeaningView
 from clinometer.suites import load_suite
 from tests.report.page import Page
 from tests.report.synthetic import report_input, small_input
@@ -31,6 +32,25 @@ def test_every_number_is_missing():
     assert "could not be measured" in section(page, "verdicts")
     assert "no image of the target" in section(page, "verdicts")
     assert "no concept has an MCAS" in section(page, "categories")
+
+
+def test_scores_that_cannot_be_judged_are_scores():
+    scores = small_input().scores
+    scores = scores.assign(**dict.fromkeys(("low", "high", "p", "q"), nan), verdict="not measured")
+    page = Page(render_html(small_input(scores=scores)))
+    said = page.find("p", class_="finding")[0].text
+    assert said.startswith("Nothing could be judged: no concept of the suite has a score with an interval")
+    assert page.find("span", class_="score"), "scores are shown"
+
+
+def test_a_category_without_numbers_is_no_ring_of_the_dial():
+    scores = small_input().scores
+    lost, *kept = load_suite("xmcas").categories
+    page = Page(render_html(small_input(scores=scores[(scores.category != lost) | (scores.metric != "mcas")])))
+    (caption,) = [e.text for e in page.find("figcaption") if "Rings" in e.text]
+    labels = LeaningView.of(small_input()).category_label
+    assert all(labels(name) in caption for name in kept)
+    assert labels(lost) not in caption
 
 
 @pytest.mark.parametrize("metric", ["mcas", "internal_bias", "internal_bias_summary", "xmcas", "xmcas_group",

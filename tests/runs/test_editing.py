@@ -110,6 +110,16 @@ def test_the_known_flips_are_measured(tmp_path: Path) -> None:
     assert "a portrait of a woman comes to read as a man" in page or "stands out from chance" in page
 
 
+def test_what_was_not_measured_is_not_called_no_difference(tmp_path: Path) -> None:
+    run = cm.audit(Recolourer(fail="a woman"), toy_suite(), tmp_path / "run", encoder=Reader())
+    assert rows(run, "flip_asymmetry").verdict.eq("not measured").all()
+    assert rows(run, "ita_change").verdict.eq("not measured").all()  # its pictures show no skin
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Whom editing flips could not be judged" in page
+    assert "No change of skin tone could be judged" in page
+    assert "stands out from chance" not in page
+
+
 def test_edits_follow_their_portraits(tmp_path: Path) -> None:
     run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     samples = run.samples

@@ -15,7 +15,7 @@ from clinometer.report.figures.association import (
     effect_figure,
 )
 from clinometer.report.rows import Row
-from clinometer.report.sections.masthead import facts
+from clinometer.report.sections.masthead import facts, nothing_judged
 from clinometer.report.sections.method import card, flat
 
 LEANS: Final = ("a", "b", "balanced", "undecided", "unmeasured")
@@ -54,7 +54,7 @@ def finding(view: AssociationView) -> str:
     measured = sum(counts.values()) - counts["unmeasured"]
     if not measured:
         unit = "test" if view.suite.tests else "prompt"
-        return f"Nothing could be measured: no {unit} of the suite has a score for {model}."
+        return nothing_judged(unit, model, view.judged.values())
     if view.suite.tests:
         return _tests_finding(model, counts["a"] + counts["b"], measured)
     leans = [

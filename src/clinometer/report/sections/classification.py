@@ -17,7 +17,7 @@ from clinometer.report.figures.classification import (
 from clinometer.report.figures.svg import Ink
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, counts_in_words, losses, sample_tile
-from clinometer.report.sections.masthead import facts
+from clinometer.report.sections.masthead import facts, nothing_judged
 from clinometer.report.sections.method import card, flat
 from clinometer.report.view import View
 
@@ -44,11 +44,7 @@ def finding(view: ClassificationView) -> str:
     model = str(view.report.model_card.get("name", "the model"))
     rows = [row for row in view.differentials.values() if row.verdict.startswith("leans")]
     if not rows:
-        return (
-            f"As a classifier, {model} shows no difference between groups of portraits that stands out from chance."
-            if any(row.defined for row in view.differentials.values())
-            else "Nothing could be measured: no group of portraits was classified."
-        )
+        return _no_difference(view, model)
     row = max(rows, key=lambda row: abs(row.value))
     x, y = view.side_labels(row.group)
     more, fewer = (x, y) if row.value > 0 else (y, x)
@@ -56,6 +52,15 @@ def finding(view: ClassificationView) -> str:
         f"Put before a profession {view.label_a} and one {view.label_b}, {model} takes portraits of {more} for the "
         f"former {abs(100 * row.value):.0f} percentage points more often than those of {fewer}."
     )
+
+
+def _no_difference(view: ClassificationView, model: str) -> str:
+    """Nothing stands out, nothing could be judged, or nothing was classified."""
+    if any(wording.lean_of(row) != "unmeasured" for row in view.differentials.values()):
+        return f"As a classifier, {model} shows no difference between groups of portraits that stands out from chance."
+    if any(row.defined for row in view.associations.values()):
+        return nothing_judged("contrast", model, view.differentials.values())
+    return "Nothing could be measured: no group of portraits was classified."
 
 
 def amplification_words(view: ClassificationView) -> str:

@@ -32,7 +32,10 @@ def editing_masthead(view: EditingView) -> dict[str, Any]:
 
 def finding(view: EditingView) -> str:
     """Word the strongest asymmetry between the genders in one sentence."""
-    rows = [row for row in view.class_rows("flip_asymmetry", view.reader) if row.verdict.startswith("leans")]
+    found = view.class_rows("flip_asymmetry", view.reader)
+    rows = [row for row in found if row.verdict.startswith("leans")]
+    if not rows and all(wording.lean_of(row) == "unmeasured" for row in found):
+        return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
     if not rows:
         return "No difference between the genders in how often editing flips them stands out from chance."
     row = max(rows, key=lambda row: abs(row.value))
@@ -46,7 +49,10 @@ def finding(view: EditingView) -> str:
 
 def skin_finding(view: EditingView) -> str:
     """Word the largest change of skin tone that stands out."""
-    rows = [row for row in view.pixel_rows("ita_change") if not row.concept and row.verdict.startswith("leans")]
+    found = [row for row in view.pixel_rows("ita_change") if not row.concept]
+    rows = [row for row in found if row.verdict.startswith("leans")]
+    if not rows and all(wording.lean_of(row) == "unmeasured" for row in found):
+        return "No change of skin tone could be judged: too few images show skin."
     if not rows:
         return "No group's skin tone changes by more than chance would have it."
     row = max(rows, key=lambda row: abs(row.value))

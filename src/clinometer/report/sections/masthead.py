@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from clinometer.report import wording
 from clinometer.report.figures import overview_figure
+from clinometer.report.rows import Row
 from clinometer.report.view import LeaningView, View
 
 
@@ -27,9 +29,10 @@ def masthead(view: LeaningView) -> dict[str, Any]:
 
 def caption(view: LeaningView) -> str:
     """Say how the dial reads."""
-    rings = ", ".join(view.category_label(name) for name in reversed(view.suite.categories))
+    drawn = {concept.category for concept in view.ranked()}
+    rings = [view.category_label(name) for name in reversed(view.suite.categories) if name in drawn]
     return (
-        f"Every concept on one dial: upright is no leaning. Rings, from outside in: {rings}. "
+        f"Every concept on one dial: upright is no leaning. Rings, from outside in: {', '.join(rings)}. "
         "Arcs are 95\N{NARROW NO-BREAK SPACE}% intervals."
     )
 
@@ -53,7 +56,7 @@ def finding(view: LeaningView) -> str:
     measured = sum(counts.values()) - counts["unmeasured"]
     model = str(view.report.model_card.get("name", "the model"))
     if not measured:
-        return f"Nothing could be measured: no concept of the suite has a score for {model}."
+        return nothing_judged("concept", model, view.mcas.values())
     asked = f"Asked for {wording.count(measured, 'concept')} without naming a group, {model}"
     leans = [
         f"to {label} for {wording.count(counts[lean], 'of them', 'of them', words=True)}"
@@ -70,6 +73,13 @@ def finding(view: LeaningView) -> str:
     ]
     first = f"{asked} leans {wording.listed(leans)}" if leans else f"{asked} shows no leaning that stands out"
     return f"{first}; {wording.listed(rest)}." if rest else f"{first}."
+
+
+def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
+    """Say that there is no score, or that there are some and none with what a verdict needs."""
+    if any(row.defined for row in rows):
+        return f"Nothing could be judged: no {unit} of the suite has a score with an interval and a q-value for {model}."
+    return f"Nothing could be measured: no {unit} of the suite has a score for {model}."
 
 
 def strongest(view: LeaningView) -> str:
