@@ -155,10 +155,15 @@ def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
         "association": toy_association_suite(neutral=2, attribute=2, stimuli=2),
     }.items():
         run = cm.audit(Painter(refuse="women"), suite, tmp_path / name, encoder=Eye())
-        words = section(Page(run.directory.read_bytes("report.html").decode()), "gallery")
+        html = run.directory.read_bytes("report.html").decode()
+        words = section(Page(html), "gallery")
         a, b = (suite.label_of(group) for group in (suite.axis.a, suite.axis.b))
         said = f"Pictures of {b}, against those of {a}, are missing (refused or of one colour) more often by +1.00 ["
         assert said in words
+        if name == "leaning":
+            assert f"Drawn for {b} the images that stand for this group 0 images, 4 refused" in words
+        else:  # no prompt has images of both, so no arrow has an end
+            assert "amplification" not in [e.attributes.get("id") for e in Page(html).find("section")]
         low, high = words.split(said)[1].split("]")[0].split(", ")
         (row,) = run.scores[(run.scores.metric == "refusal") & (run.scores.component == "difference")].itertuples()
         assert (low, high) == (wording.number(-row.high), wording.number(-row.low))

@@ -245,8 +245,8 @@ def distributions(view: AssociationView) -> dict[str, Any]:
 
 
 def amplification(view: AssociationView) -> dict[str, Any] | None:
-    """Arrows for each concept, and the mean change; left out where no text has an association."""
-    if not any(row.defined for row in view.stimulus_rows("amplification", "text").values()):
+    """Arrows for each concept, and the mean change; left out where no prompt's text and images have an association."""
+    if not any(row.defined for row in view.stimulus_rows("amplification", "amplification").values()):
         return None
     limits = arrow_limits(view)
     figures = [

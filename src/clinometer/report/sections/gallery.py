@@ -59,6 +59,7 @@ def gallery(view: LeaningView) -> dict[str, Any]:
         "groups": groups,
         "beside": [Strip(view.label(name), _spread(strips)[:BESIDE]) for name, strips in groups.items()],
         "labels": {name: view.label(name) for name in groups},
+        "counts": {name: _counts_of_group(prompts, name) for name in groups},
         "losses": losses(view, samples),
         "refusal": refusal_words(view),
         "total": len(samples),
@@ -139,6 +140,11 @@ def _groups(view: LeaningView, prompts: dict[tuple[str, str, str], list[Sample]]
                 tile.symbol, serial = f"image{serial}", serial + 1
         held.setdefault(group, []).append(strip)
     return {group: strips for group, strips in held.items() if strips}
+
+
+def _counts_of_group(prompts: dict[tuple[str, str, str], list[Sample]], group: str) -> str:
+    own = [found for (role, owner, _), found in prompts.items() if role != "target" and owner == group]
+    return counts_in_words([sample for found in own for sample in found])
 
 
 def _spread(strips: Sequence[Strip]) -> list[Tile]:
