@@ -15,6 +15,7 @@ import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import RunMismatchError
 from clinometer.models.protocols import GenerationResult
+from clinometer.report.comparison import comparison_verdict, pairing_in_words
 from tests.runs.test_editing import Reader, Recolourer
 from tests.runs.test_editing import toy_suite as toy_editing_suite
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
@@ -122,13 +123,50 @@ def test_the_command(runs, tmp_path):
     assert result.exit_code == 0, result.output
     assert "MCAS of redder minus MCAS of painter" in result.output
     assert "redder beside painter" in result.output
-    assert "34 pairs of images" in result.output
+    assert "34 pairs of images, each drawn from one prompt and one noise." in " ".join(result.output.split())
 
 
 def test_one_model_at_two_settings_goes_by_its_directories(runs, tmp_path):
     result = CliRunner().invoke(app, ["compare", runs["plain"].url, runs["seed"].url], env={"COLUMNS": "160"})
     assert "MCAS of seed minus MCAS of plain" in result.output
     assert "Not paired" in result.output
+
+
+def test_runs_of_one_seed_and_other_numbers_of_images_are_not_said_to_have_other_seeds(tmp_path):
+    runs = [
+        audit(tmp_path / str(n), Painter(name=str(n)), suite=toy_suite(target=n, attribute=2, concepts=2))
+        for n in (2, 3)
+    ]
+    (found,) = cm.compare(*runs, out=tmp_path / "out")
+    assert not found.paired
+    assert "other seeds, other numbers of images" in (tmp_path / "out/comparison.html").read_text()
+
+
+def test_one_pair_and_one_image_are_one(runs):
+    (found,) = cm.compare(runs["plain"], runs["redder"])
+    said = pairing_in_words(dataclasses.replace(found, pairs=1, dropped=1))
+    assert said.startswith("1 pair of images, ")
+    assert said.endswith("; 1 image without a partner is left out.")
+
+
+def test_which_leans_more_is_not_undecided_where_nothing_can_be_judged(tmp_path):
+    suite = toy_suite(target=1, attribute=1, concepts=2)
+    runs = [audit(tmp_path / name, Painter(name=name), suite=suite, seed=len(name)) for name in ("one", "another")]
+    (found,) = cm.compare(*runs)
+    row = differences(found, "magnitude").iloc[0]
+    assert (row.verdict, row.reason) == ("not measured", "no interval: a prompt has one image")
+    assert np.isfinite(row.value)
+    said = comparison_verdict(found)
+    assert said.startswith("another beside one: which leans more cannot be judged: no interval: a prompt has one image.")
+    assert "do not tell the two apart" not in said
+
+
+def test_a_run_is_itself_however_its_path_is_written(runs, tmp_path):
+    url = runs["plain"].url
+    (tmp_path / "link").symlink_to(url)
+    for path in (f"{url}/", f"{url}/../{url.rsplit('/', 1)[1]}", str(tmp_path / "link")):
+        with pytest.raises(RunMismatchError, match="compared with itself"):
+            cm.compare(url, path)
 
 
 def test_what_cannot_be_compared_is_refused_by_name(runs, tmp_path):

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from clinometer.report.comparison import DifferenceTable, comparison_tables, comparison_verdict
+from clinometer.report.comparison import DifferenceTable, comparison_tables, comparison_verdict, pairing_in_words
 
 if TYPE_CHECKING:
     from clinometer.runs.comparison import Comparison
@@ -21,11 +21,7 @@ def print_comparison(comparison: Comparison) -> None:
         console.print(_printed(table))
         console.print(f"[dim]{escape(table.note)}[/]")
     console.print(f"[bold]{escape(comparison_verdict(comparison))}[/]")
-    if comparison.paired:
-        left_out = f"; {comparison.dropped} images without a partner are left out" if comparison.dropped else ""
-        console.print(f"{comparison.pairs} pairs of images{left_out}.")
-    else:
-        console.print("Not paired: the runs have other seeds, or their images were not drawn here.")
+    console.print(pairing_in_words(comparison))
 
 
 def _printed(table: DifferenceTable) -> Table:

@@ -75,5 +75,7 @@ def _words(row: Score, ends: tuple[float, float], q_alike: float, a: str, b: str
 def judge_magnitude(row: Score, ends: Ends = image_ends) -> Score:
     """Say which of two runs leans more over all, from the difference of their mean magnitudes."""
     low, high = ends(row)
-    decided = all(map(isfinite, (row.q, low, high))) and row.q <= LEVEL and not low <= 0 <= high
+    if not all(map(isfinite, (row.q, low, high))):
+        return replace(row, verdict=NOT_MEASURED)
+    decided = row.q <= LEVEL and not low <= 0 <= high
     return replace(row, verdict=f"the {'second' if row.value > 0 else 'first'} leans more" if decided else UNDECIDED)

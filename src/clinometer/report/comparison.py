@@ -148,7 +148,9 @@ def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]
     ends = _judged_ends(row, over_prompts=isinstance(comparison.first.suite, AssociationSuite))
     digits = wording.digits_for([row.value, *ends])
     said = _worded(row.verdict, comparison, called)
-    if not said.endswith("leans more"):
+    if row.verdict == "not measured":
+        said = f"which leans more cannot be judged: {row.reason or 'there is no interval or no p'}"
+    elif not said.endswith("leans more"):
         said = "undecided which leans more: the images do not tell the two apart"
     over = wording.count(row.n_target, kind.counted)
     numbers = f"{wording.signed(row.value, digits)} {wording.interval(*ends, digits)}".strip()
@@ -174,9 +176,7 @@ def _shown(comparison: Comparison, called: tuple[str, str]) -> dict[str, Any]:
         "second": called[1],
         "said": said,
         "measured": measured,
-        "paired": comparison.paired,
-        "pairs": comparison.pairs,
-        "dropped": comparison.dropped,
+        "pairing": pairing_in_words(comparison),
         "tables": comparison_tables(comparison, called),
     }
 
@@ -258,6 +258,21 @@ def _worded(verdict: str, comparison: Comparison, called: tuple[str, str]) -> st
             label = comparison.first.suite.label_of(group) if found else ""
             return f"{name}{head}{found}{label}"
     return verdict
+
+
+def pairing_in_words(comparison: Comparison) -> str:
+    """How many pairs of images were compared, or what keeps the runs from being paired."""
+    if not comparison.paired:
+        return (
+            "Not paired: the runs have other seeds, other numbers of images or other portraits, or their images were "
+            "not drawn here."
+        )
+    said = wording.count(comparison.pairs, "pair of images", "pairs of images")
+    said += ", each drawn from one prompt and one noise"
+    if comparison.dropped:
+        alone = wording.count(comparison.dropped, "image without a partner is", "images without a partner are")
+        said += f"; {alone} left out"
+    return f"{said}."
 
 
 def names(comparison: Comparison) -> tuple[str, str]:
