@@ -1,5 +1,6 @@
 """What a run does not have is said or left out; it stops nothing."""
 
+from dataclasses import replace
 from math import nan
 
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 from clinometer.report import Curve, render_html, wording
 from clinometer.report.view import LeaningView
 from clinometer.suites import load_suite
-from tests.report.page import Page
+from tests.report.page import Element, Page
 from tests.report.synthetic import report_input, small_input
 
 NUMBERS = ["value", "low", "high", "stimulus_low", "stimulus_high", "p", "q", "null"]
@@ -51,6 +52,22 @@ def test_a_category_without_numbers_is_no_ring_of_the_dial():
     labels = LeaningView.of(small_input()).category_label
     assert all(labels(name) in caption for name in kept)
     assert labels(lost) not in caption
+
+
+def test_a_text_encoder_of_a_small_scale_keeps_its_signs():
+    whole = small_input()
+    tt = whole.scores[(whole.scores.component == "tt") & (whole.scores.encoder == "mean")]
+    small = tt.assign(value=[0.004 * (-1) ** order for order in range(len(tt))])
+    own = small.assign(metric="own_text", encoder="own:text", value=small.value / 2)
+    scores = pd.concat([whole.scores.drop(tt.index), small, own])
+    page = Page(render_html(replace(whole, scores=scores)))
+    cells = [e.text for e in page.find("td", class_="n") if "own-text" in ancestors(e)]
+    assert len(cells) == 2 * len(tt)
+    assert all(cell[0] in "+\N{MINUS SIGN}" for cell in cells)
+
+
+def ancestors(element: Element | None) -> set[str]:
+    return set() if element is None else {element.attributes.get("id", "")} | ancestors(element.parent)
 
 
 @pytest.mark.parametrize("metric", ["mcas", "internal_bias", "internal_bias_summary", "xmcas", "xmcas_group",

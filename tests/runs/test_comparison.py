@@ -346,6 +346,7 @@ def test_editing_runs_are_compared_portrait_by_portrait(edits):
     assert np.isnan(cell(found, "ita_change", group="women")["value"])  # they are painted green
     size = found.scores[found.scores.component == "magnitude"].iloc[0]
     assert (size.verdict, size.n_target) == ("the first leans more", 24)
+    assert "Mean |flip asymmetry|, from 24 portraits, differs by " in comparison_verdict(found)  # a mean over cells
 
 
 def test_editing_runs_turned_round_say_the_same(edits):

@@ -12,6 +12,7 @@ import clinometer as cm
 from clinometer.errors import ModelError, SuiteError
 from clinometer.models import load_generator, reference
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
+from clinometer.report.studies import PAGES
 from clinometer.suites import EditingSuite, suite_from_mapping
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.families import save_family
@@ -118,6 +119,17 @@ def test_what_was_not_measured_is_not_called_no_difference(tmp_path: Path) -> No
     assert "Whom editing flips could not be judged" in page
     assert "No change of skin tone could be judged" in page
     assert "stands out from chance" not in page
+
+
+def test_the_summary_of_two_encoders_is_that_of_the_first(tmp_path: Path) -> None:
+    other = type("Other", (Reader,), {"card": Card("encoder", "other", "toy")})
+    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=[Reader(), other()])
+    summary = PAGES["editing"].summary(run.suite, run.scores)
+    assert [row[0] for row in summary.rows] == [
+        f"{kind}, strength {strength}" for kind in ("high-paid", "low-paid") for strength in ("0.5", "1")
+    ]
+    assert summary.verdicts == "4 undecided"
+    assert summary.title.startswith("flip asymmetry, read by reader:")
 
 
 def test_edits_follow_their_portraits(tmp_path: Path) -> None:

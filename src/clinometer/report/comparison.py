@@ -28,7 +28,8 @@ class _Kind:
     """A kind of difference as it is shown.
 
     ``symbol`` is the number, ``unit`` what one is of, ``column`` the heading of the differences, ``encoder`` what rows
-    say who saw it; ``over`` what the judged interval is over, and ``counted`` what the mean magnitude is over.
+    say who saw it; ``over`` what the judged interval is over, and ``counted`` what the mean magnitude is over, or
+    from.
     ``to_decide`` says which images, or portraits, are counted until it is decided.
     """
 
@@ -152,12 +153,14 @@ def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]
         said = f"which leans more cannot be judged: {row.reason or 'there is no interval or no p'}"
     elif not said.endswith("leans more"):
         said = "undecided which leans more: the images do not tell the two apart"
-    over = wording.count(row.n_target, kind.counted)
+    counted = wording.count(row.n_target, kind.counted)
+    # portraits are what the sizes are estimated from; their mean is over classes and strengths, or over contrasts
+    over = f", from {counted}," if kind.over == "portraits" else f" over {counted}"
     numbers = f"{wording.signed(row.value, digits)} {wording.interval(*ends, digits)}".strip()
     p = wording.probability(row.p, "p")
     return (
         f"{second} beside {first}: {said}.",
-        f"Mean |{kind.symbol}| over {over} differs by {numbers}{f', {p}' if p else ''}.",
+        f"Mean |{kind.symbol}|{over} differs by {numbers}{f', {p}' if p else ''}.",
     )
 
 

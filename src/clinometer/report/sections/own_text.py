@@ -16,13 +16,16 @@ def own_text(view: LeaningView) -> dict[str, Any] | None:
         return None
     audit = view.scores.by_concept("mcas", "tt")
     own = {name: view.scores.by_concept(OWN_TEXT_METRIC, "tt", encoder=name) for name in names}
+    # TT may be far smaller than MCAS, and every encoder has a scale of its own
+    digits = {name: wording.digits_for([row.value for row in rows.values()]) for name, rows in own.items()}
+    of_audit = wording.digits_for([row.value for row in audit.values()])
     return {
         "encoders": names,
         "rows": [
             {
                 "name": concept,
-                "audit": _cell(audit.get(concept), view.digits),
-                "own": [_cell(own[name].get(concept), view.digits) for name in names],
+                "audit": _cell(audit.get(concept), of_audit),
+                "own": [_cell(own[name].get(concept), digits[name]) for name in names],
             }
             for concept in view.concepts
         ],

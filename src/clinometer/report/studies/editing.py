@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 
 
 def editing_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
-    """The asymmetry of flips at every class and strength."""
+    """The asymmetry of flips at every class and strength, as the first encoder reads them: the one that leads the page."""
     assert isinstance(suite, EditingSuite)
-    rows = [
+    found = [
         row for row in Scores.from_frame(scores).select("editing", "flip_asymmetry", encoder="*") if not row.concept
     ]
+    readers = list(dict.fromkeys(row.encoder for row in found))
+    rows = [row for row in found if row.encoder == readers[0]]
+    seen_by = f", read by {readers[0]}" if len(readers) > 1 else ""
     counts = Counter(row.verdict for row in rows)
     return Summary(
         verdicts=" \N{MIDDLE DOT} ".join(f"{n} {said}" for said, n in counts.items()),
-        title=f"flip asymmetry: + edits move to {suite.genders.a}, {wording.MINUS} to {suite.genders.b}",
+        title=f"flip asymmetry{seen_by}: + edits move to {suite.genders.a}, {wording.MINUS} to {suite.genders.b}",
         columns=("edited into", "asymmetry", "95 %", "q", "verdict"),
         rows=tuple(_cells(row) for row in rows),
     )
