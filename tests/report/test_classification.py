@@ -2,6 +2,8 @@
 
 import re
 from dataclasses import replace
+from html import unescape
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -35,6 +37,21 @@ def test_every_section_is_there(page):
     for section in ("verdicts", "noise", "pairs", "choices", "gallery", "table", "method"):
         assert f'<section id="{section}"' in page
         assert f'id="{section}-heading"' in page
+
+
+def test_headings_skip_no_level(page):
+    levels = [int(e.tag[1]) for e in Page(page).elements if re.fullmatch("h[1-6]", e.tag)]
+    assert all(deeper - level <= 1 for level, deeper in pairwise(levels))
+
+
+def test_every_row_of_the_table_can_be_told_from_the_others(run, page):
+    table = page.split('<table id="scores"')[1].split("</table>")[0]
+    heads = [unescape(head) for head in re.findall(r"<button[^>]*>([^<]*)<", table)]
+    named = heads.index("Value")
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in table.split("<tbody>")[1].split("</tr>")[:-1]]
+    assert heads[named - 1] == "Setting"
+    assert len(rows) == len(run.scores) == len({tuple(row[:named]) for row in rows})
+    assert {row[named - 1] for row in rows} == set(run.scores.setting)
 
 
 def test_the_finding_names_who_goes_where(run, page):

@@ -16,6 +16,7 @@ COLUMNS: Final = (
     ("category", "Category", "text"),
     ("group", "Group", "text"),
     ("encoder", "Encoder", "text"),
+    ("setting", "Setting", "text"),
     ("value", "Value", "number"),
     ("low", "Low", "number"),
     ("high", "High", "number"),
@@ -30,10 +31,12 @@ COLUMNS: Final = (
 
 
 def table(view: View) -> dict[str, Any]:
-    """Columns and rows; a cell is (text, key to sort by)."""
-    rows = [[_cell(row, name, kind) for name, _, kind in COLUMNS] for row in view.scores]
+    """Columns and rows; a cell is (text, key to sort by). The setting is a column where any row has one."""
+    varied = any(row.setting for row in view.scores)
+    columns = [column for column in COLUMNS if varied or column[0] != "setting"]
+    rows = [[_cell(row, name, kind) for name, _, kind in columns] for row in view.scores]
     return {
-        "columns": [{"name": name, "label": label, "kind": kind} for name, label, kind in COLUMNS],
+        "columns": [{"name": name, "label": label, "kind": kind} for name, label, kind in columns],
         "rows": rows,
         "csv": view.report.csv_name,
         "metrics": list(dict.fromkeys(row.metric for row in view.scores)),
