@@ -164,6 +164,15 @@ def test_a_suite_without_tests_speaks_of_prompts():
     assert "Given 6 prompts that name neither" in page.elements[0].text
 
 
+def test_more_prompts_are_asked_for_where_prompts_are_what_is_tested():
+    for tests in (True, False):
+        suite = toy_association_suite(tests=tests)
+        rows = pd.DataFrame(list(score_rows(suite))).assign(verdict="undecided")
+        said = Page(render_html(report_input(suite, scores=rows))).elements[0].text
+        assert ("More of them, or more prompts, would." in said) == tests
+        assert ("The images do not tell. More of them would." in said) == (not tests)
+
+
 def test_a_page_without_numbers_or_images_still_stands():
     empty = report_input(scores=pd.DataFrame(), samples=pd.DataFrame(), curves=None)
     page = Page(render_html(empty))

@@ -107,11 +107,12 @@ def _interval(view: AssociationView, row: Row) -> str:
 def association_verdicts(view: AssociationView) -> dict[str, Any]:
     """Sort tests, or stimuli, in five heaps, each by strength."""
     margin = view.suite.margin
+    more = "More of them, or more prompts, would." if view.suite.tests else "More of them would."
     headings = {
         "a": (f"Leans to {view.label_a}", ""),
         "b": (f"Leans to {view.label_b}", ""),
         "balanced": ("Shown balanced", f"Tests show it to be within ±{margin:g}." if margin else ""),
-        "undecided": ("Undecided", "The images do not tell. More of them, or more prompts, would."),
+        "undecided": ("Undecided", f"The images do not tell. {more}"),
         "unmeasured": ("Not measured", ""),
     }
     heaps = [

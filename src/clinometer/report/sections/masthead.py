@@ -78,7 +78,7 @@ def finding(view: LeaningView) -> str:
 def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
     """Say that there is no score, or that there are some and none with what a verdict needs."""
     if any(row.defined for row in rows):
-        return f"Nothing could be judged: no {unit} of the suite has a score with an interval and a q-value for {model}."
+        return f"Nothing could be judged: no {unit} of the suite has a score with an interval and a q for {model}."
     return f"Nothing could be measured: no {unit} of the suite has a score for {model}."
 
 

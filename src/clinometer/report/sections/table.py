@@ -9,7 +9,7 @@ from clinometer.report import wording
 from clinometer.report.rows import MEAN, Row
 from clinometer.report.view import View
 
-COLUMNS: Final = (
+COLUMNS: Final[tuple[tuple[str, str, str], ...]] = (
     ("metric", "Metric", "text"),
     ("component", "Component", "text"),
     ("concept", "Concept", "text"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def editing_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
-    """The asymmetry of flips at every class and strength, as the first encoder reads them: the one that leads the page."""
+    """The asymmetry of flips at every class and strength, as the first encoder reads them, which leads the page too."""
     assert isinstance(suite, EditingSuite)
     found = [
         row for row in Scores.from_frame(scores).select("editing", "flip_asymmetry", encoder="*") if not row.concept
