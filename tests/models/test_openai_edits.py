@@ -134,3 +134,18 @@ def test_a_stopped_run_pays_for_the_edits_that_are_missing(tmp_path: Path):
     assert list(run.samples.sha256) == list(whole.samples.sha256)
     for folder, _, files in os.walk(tmp_path):
         assert all(KEY.encode() not in Path(folder, file).read_bytes() for file in files)
+
+
+def test_edits_of_given_portraits_need_a_budget_and_the_portraits_none(tmp_path: Path):
+    rows = [f"{group}-{number}.png" for group in SUITE.groups for number in range(3)]
+    for number, file in enumerate(rows):
+        paint("before", number).save(tmp_path / file)
+    manifest = "".join(f"{file},{file.split('-')[0]}\n" for file in rows)
+    (tmp_path / "manifest.csv").write_text(f"file,group\n{manifest}")
+    with ImageServer() as server:
+        asked = {"model": connect(server), "suite": SUITE, "portraits": tmp_path, "encoder": Reader()}
+        with pytest.raises(ModelError, match=r"12 images at 0\.04 each cost 0\.48, found no budget"):
+            cm.audit(out=tmp_path / "run", **asked)
+        assert server.asked == []
+        cm.audit(out=tmp_path / "run", budget=0.48, **asked)
+        assert len(server.asked) == 12

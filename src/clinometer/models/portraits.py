@@ -105,6 +105,7 @@ class PortraitSource:
     def __init__(self, folder: FolderSource, model: Generator) -> None:
         self._folder, self._model = folder, model
         self.batch_size = model.batch_size
+        self.price_per_image = float(getattr(model, "price_per_image", 0.0))
         portraits = {"name": folder.card.name, "sha256": folder.card.weights_sha256}
         self.card = replace(model.card, settings=model.card.settings | {"portraits": portraits})
 

@@ -8,8 +8,8 @@ from clinometer.runs.store import Run
 
 
 def remaining_images(run: Run) -> int:
-    """Images that are still to be drawn."""
-    return sum(len(run.undrawn(part)) for part in run.parts)
+    """Images that are still to be drawn; those that are read from files cost nothing."""
+    return sum(not sample.file for part in run.parts for sample in run.undrawn(part))
 
 
 def require_budget(run: Run, generator: Generator, budget: float | None, *, further: int = 0) -> None:
