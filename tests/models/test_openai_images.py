@@ -1,5 +1,6 @@
 """The adapter of OpenAI's images API, over HTTP, against a local server that behaves well and badly."""
 
+import base64
 import dataclasses
 import json
 import os
@@ -12,7 +13,7 @@ import clinometer as cm
 from clinometer.errors import ModelError
 from clinometer.models import GenerationRequest, load_generator
 from clinometer.models.openai_images import Pace, load
-from tests.models.image_server import ImageServer, drawn, error, slowly
+from tests.models.image_server import ImageServer, drawn, error, png, slowly
 from tests.toys import Eye, paint, toy_suite
 
 pytest.importorskip("openai")
@@ -127,6 +128,58 @@ def test_a_refusal_is_an_answer_with_its_reason(code):
 
 
 @pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, {"code": "invalid argument", "error": "Generated image rejected by content moderation."}),  # xAI
+        (400, {"error": {"code": "contentFilter", "message": "Your task failed."}}),  # Azure
+        (400, {"error": {"code": "x", "message": "no", "inner_error": {"code": "ResponsibleAIPolicyViolation"}}}),
+        (400, {"error": {"code": None, "type": "x", "message": "Rejected as a result of our safety system."}}),
+        (400, {"error": {"code": "400", "message": "litellm.ContentPolicyViolationError: no"}}),
+        (403, {"error": {"code": 403, "message": "no", "metadata": {"flagged_input": "lean"}}}),  # OpenRouter
+        (422, {"error": {"code": None, "message": "NSFW content detected"}}),  # Together
+        (400, b"blocked by the content filter"),
+    ],
+)
+def test_a_refusal_has_many_shapes(status, body):
+    results, _ = draw(lambda number, asked: (status, body, {}), REQUESTS[:1])
+    assert results["1"].status == "refused"
+    said = body.decode() if isinstance(body, bytes) else body["error"]
+    assert (said["message"] if isinstance(said, dict) else said) in results["1"].reason
+
+
+@pytest.mark.parametrize(
+    "message", ["safety_tolerance: expected 1 to 6", "Unknown parameter: 'moderation'", "your account was flagged"]
+)
+def test_what_only_sounds_like_a_refusal_ends_the_run(message):
+    with pytest.raises(ModelError, match=message):
+        draw(lambda number, asked: error(400, "invalid_value", message), REQUESTS[:1])
+
+
+def test_the_servers_own_words_are_told_whatever_their_shape():
+    with pytest.raises(ModelError, match="size must be 512"):
+        draw(lambda number, asked: (422, {"detail": [{"msg": "size must be 512"}]}, {}), REQUESTS[:1])
+    results, _ = draw(lambda number, asked: (502, b"<h1>\nBad gateway</h1>", {}), REQUESTS[:1], retries=0)
+    assert "<h1> Bad gateway</h1>" in results["1"].reason
+
+
+def test_a_key_that_a_long_message_cuts_in_two_is_hidden_too():
+    results, _ = draw(lambda number, asked: error(500, None, "x" * 290 + KEY), REQUESTS[:1], retries=0)
+    assert KEY[:6] not in results["1"].reason
+
+
+@pytest.mark.parametrize(
+    "as_told", [base64.encodebytes, lambda data: b"data:image/png;base64," + base64.b64encode(data)]
+)
+@pytest.mark.parametrize("field", ["b64_json", "url"])
+def test_base64_may_come_in_lines_or_in_a_data_url(as_told, field):
+    told = as_told(png("lean 0.10", 1)).decode()
+    if field == "url" and not told.startswith("data:"):
+        told = "data:image/png;base64," + told
+    results, _ = draw(lambda number, asked: (200, {"created": 1, "data": [{field: told}]}, {}), REQUESTS[:1])
+    assert np.array_equal(np.asarray(results["1"].image), np.asarray(paint("lean 0.10", 1)))
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"{",
@@ -161,6 +214,9 @@ def test_an_image_may_come_by_address():
         (error(400, "invalid_value", "size is not one of"), "invalid_value: size is not one of"),
         (error(403, "unsupported_country", "not here"), "unsupported_country"),
         (error(429, "insufficient_quota", "no credit left", **AT_ONCE), "insufficient_quota.*add credit"),
+        (error(429, None, "no credit left", "insufficient_quota", **AT_ONCE), "no credit left; add credit"),
+        (error(402, None, "no credit left"), "no credit left; add credit"),
+        (error(405, None, "no such method"), "no such method; check the server's address"),
     ],
 )
 def test_what_no_request_can_get_past_ends_the_run(answer, message):
@@ -193,6 +249,13 @@ def test_the_key_is_written_nowhere(tmp_path):
         ({"price": -1}, "price: found -1"),
         ({"height": 64}, "expected both or none"),
         ({"concurrency": 0}, "expected 1 or more"),
+        ({"price": float("nan")}, "price: found nan"),
+        ({"price": float("inf")}, "price: found inf"),
+        ({"requests_per_minute": -5}, "requests_per_minute -5: expected positive"),
+        ({"timeout": 0}, "timeout 0"),
+        ({"base_url": "localhost:8000/v1"}, "base_url: it is no web address; expected one such as http"),
+        ({"base_url": "http://user:password@[::1/v1"}, "base_url: it is no web address"),
+        ({"base_url": "http://localhost:port/v1"}, "base_url: it is no web address"),
     ],
 )
 def test_settings_that_do_not_fit(options, message):
@@ -260,3 +323,44 @@ def test_a_stopped_run_pays_for_the_rest_only(tmp_path):
         assert len(server.asked) == 10
         whole = cm.audit(generator, suite, tmp_path / "whole", encoder=Eye(), budget=1.0)
     assert list(run.samples.sha256) == list(whole.samples.sha256)
+
+
+def test_failed_images_alone_are_paid_for_again_and_only_within_the_budget(tmp_path):
+    def behaviour(number, asked):
+        if asked["prompt"].endswith("others"):
+            return error(500, None, "out of order")
+        return error(400, "moderation_blocked", "no") if asked["prompt"].endswith("women") else drawn(asked)
+
+    suite = toy_suite(target=4, attribute=1, concepts=2)  # 14 images, of which 2 fail and 2 are refused
+    with ImageServer(behaviour) as server:
+        audit = {"model": connect(server, retries=0), "suite": suite, "out": tmp_path / "run", "encoder": Eye()}
+        before = cm.audit(**audit, budget=1.0).samples.set_index("id")
+        assert before.status.value_counts().to_dict() == {"ok": 10, "failed": 2, "refused": 2}
+        server.behaviour = lambda number, asked: drawn(
+            asked | {"seed": number}
+        )  # other images than before: OpenAI takes no seed
+        server.asked.clear()
+        with pytest.raises(ModelError, match=r"2 images at 0\.04 each cost 0\.08, found no budget"):
+            cm.audit(**audit, retry_failed=True)
+        assert cm.open_run(tmp_path / "run").samples.set_index("id").equals(before)
+        run = cm.audit(**audit, retry_failed=True, budget=0.08)
+    assert [each["prompt"] for each in server.asked] == ["young others", "old others"]
+    after = run.samples.set_index("id")
+    assert after[before.status != "failed"].equals(before[before.status != "failed"])
+    assert after.status.value_counts().to_dict() == {"ok": 12, "refused": 2}
+    assert list(after.index) == [sample.id for sample in run.plan]
+
+
+def test_a_retry_that_is_stopped_keeps_what_was_paid_for(tmp_path):
+    suite = toy_suite(target=4, attribute=1, concepts=2)
+    with ImageServer(lambda number, asked: error(500, None, "no") if number == 3 else drawn(asked)) as server:
+        audit = {"model": connect(server, retries=0), "suite": suite, "out": tmp_path / "run", "encoder": Eye()}
+        cm.audit(**audit, budget=1.0)
+        server.behaviour = lambda number, asked: error(429, "insufficient_quota", "no credit left")
+        with pytest.raises(ModelError, match="add credit"):
+            cm.audit(**audit, retry_failed=True, budget=1.0)
+        server.behaviour = lambda number, asked: drawn(asked)
+        server.asked.clear()
+        run = cm.audit(**audit, retry_failed=True, budget=0.04)
+    assert len(server.asked) == 1
+    assert (run.samples.status == "ok").all()

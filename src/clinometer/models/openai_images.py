@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import os
+import re
 import threading
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
+from math import inf
 from time import monotonic, perf_counter, sleep
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -27,8 +30,22 @@ from clinometer.models.protocols import Card, EditRequest, GenerationRequest, Ge
 from clinometer.models.weights import describe
 
 KEY = "OPENAI_API_KEY"
-REFUSALS = ("content_policy_violation", "moderation_blocked", "content_filter", "safety")
-"""Words in the code or type of an error that mean: the prompt or the picture is not allowed."""
+REFUSAL_CODES = ("moderationblocked", "safety")
+"""Letters in the code or type of an error that mean: the prompt or the picture is not allowed."""
+
+REFUSALS = (
+    "contentpolicy",
+    "contentfilter",
+    "contentmoderation",
+    "flaggedinput",
+    "nsfw",
+    "responsibleai",
+    "safetysystem",
+)
+"""The same, anywhere in what a server says: many have no code for it, or one that they share with other errors."""
+
+ENDS_ALL = (402, 405, 410)
+"""Statuses that no request gets past: an empty account, an address that draws nothing, a model that is gone."""
 
 PART = 8
 """Images of a part: what is lost, at most, when a run is stopped between two parts."""
@@ -136,9 +153,11 @@ class OpenAIImages:
             result = GenerationResult(request.id, "refused", None, self._said(error))
         except (openai.AuthenticationError, openai.NotFoundError) as error:
             raise ModelError(f"{self.card.name}: {self._said(error)}; check {KEY} and the model's name") from None
-        except openai.RateLimitError as error:
-            if error.code == "insufficient_quota":
+        except openai.APIStatusError as error:
+            if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
                 raise ModelError(f"{self.card.name}: {self._said(error)}; add credit and run it again") from None
+            if error.status_code in ENDS_ALL:
+                raise ModelError(f"{self.card.name}: {self._said(error)}; check the server's address") from None
             result = GenerationResult(request.id, "failed", None, self._said(error))
         except Exception as error:  # a closed connection, a timeout, a malformed answer: many kinds
             result = GenerationResult(request.id, "failed", None, self._said(error))
@@ -155,13 +174,16 @@ class OpenAIImages:
         return GenerationResult(request.id, decoded.status, decoded.image, reason)
 
     def _said(self, error: Exception) -> str:
-        """An error in one line, without the key."""
+        """An error in one line, without the key: in the server's words, whatever shape they have."""
         body = getattr(error, "body", None)
         message = body.get("message") if isinstance(body, dict) else None
         code = getattr(error, "code", None)
-        text = f"{code}: {message}" if code and message else str(message or describe(error))
-        text = " ".join(text.split())[:300]
-        return text.replace(self._secret, "…") if self._secret else text
+        if message:
+            text = f"{code}: {message}" if code else str(message)
+        else:
+            text = f"{describe(error)}: {_text_of(body)}" if body else describe(error)
+        text = text.replace(self._secret, "…") if self._secret else text
+        return " ".join(text.split())[:300]
 
 
 class Pace:
@@ -219,7 +241,7 @@ def load(
     client, secret = _client(base_url, retries, timeout)
     if not source:
         raise ModelError("openai: no model named; write openai:MODEL, such as openai:gpt-image-1")
-    if price is None or price < 0:
+    if price is None or not 0 <= price < inf:
         raise ModelError(
             f"price: found {price}, expected what one image costs at these settings; look it up in the server's price "
             "list and give --price (0 for a server of your own)"
@@ -228,6 +250,8 @@ def load(
         raise ModelError("height and width: found one of them, expected both or none")
     if concurrency < 1 or retries < 0:
         raise ModelError(f"concurrency {concurrency}, retries {retries}: expected 1 or more, 0 or more")
+    if not timeout > 0 or not (requests_per_minute is None or requests_per_minute > 0):
+        raise ModelError(f"timeout {timeout}, requests_per_minute {requests_per_minute}: expected positive numbers")
     size = None if height is None else f"{width}x{height}"
     asked = {"model": source, "size": size, "quality": quality, "style": style}
     arguments = {key: value for key, value in asked.items() if value is not None}
@@ -261,21 +285,42 @@ def _client(base_url: str | None, retries: int, timeout: float) -> tuple[Any, st
     key = os.environ.get(KEY, "")
     if not key and not own_server:
         raise ModelError(f"no key: set {KEY} in the environment; it is read from nowhere else and written nowhere")
+    _require_address(own_server)
     client = openai.OpenAI(api_key=key or "none", base_url=base_url or None, max_retries=retries, timeout=timeout)
     return client, key
 
 
+def _require_address(url: str | None) -> None:
+    """Refuse what every request would fail at, one after another. The message leaves out what may hold a password."""
+    try:
+        found = urlsplit(url) if url else None
+        fits = found is None or (found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0)
+    except ValueError:  # brackets that do not close, a port that is none
+        fits = False
+    if not fits:
+        raise ModelError("base_url: it is no web address; expected one such as http://localhost:8000/v1")
+
+
 def _is_refusal(error: Any) -> bool:
-    body = error.body if isinstance(error.body, dict) else {}
-    told = " ".join(str(each) for each in (error.code, error.type, body.get("innererror", "")))
-    return any(word in told for word in REFUSALS)
+    code, said = _letters(f"{error.code} {error.type}"), _letters(_text_of(error.body))
+    return any(word in code for word in REFUSAL_CODES) or any(word in said for word in REFUSALS)
+
+
+def _text_of(body: Any) -> str:
+    return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str)
+
+
+def _letters(text: str) -> str:
+    """``content_policy_violation``, ``contentFilter`` and "Content policy" have their letters in common."""
+    return re.sub("[^a-z]", "", text.lower())
 
 
 def _bytes_of(image: Any) -> bytes:
-    """The file of an image that came as base64, or as the address where it lies."""
-    if image.b64_json:
+    """The file of an image that came as base64, in lines or in a ``data:`` URL too, or as the address where it lies."""
+    coded = image.b64_json or (image.url if str(image.url).startswith("data:") else "")
+    if coded:
         try:
-            return base64.b64decode(image.b64_json, validate=True)
+            return base64.b64decode("".join(coded.rpartition(",")[2].split()), validate=True)
         except binascii.Error as error:
             raise ValueError(f"malformed answer: {error}") from error
     if urlsplit(image.url or "").scheme not in ("http", "https"):
