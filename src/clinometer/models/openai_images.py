@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from math import inf
-from time import monotonic, perf_counter, sleep
+from time import monotonic, perf_counter
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -119,14 +119,16 @@ class OpenAIImages:
 
     def _each(self, requests: Iterable[R], ask: Callable[[R], Any]) -> Iterator[GenerationResult]:
         source = iter(requests)
+        stopped = threading.Event()
         pool = ThreadPoolExecutor(self._concurrency)
         try:
-            under_way = {pool.submit(self._outcome, each, ask) for each in islice(source, self._concurrency)}
+            under_way = {pool.submit(self._outcome, each, ask, stopped) for each in islice(source, self._concurrency)}
             while under_way:
                 done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-                under_way |= {pool.submit(self._outcome, each, ask) for each in islice(source, len(done))}
+                under_way |= {pool.submit(self._outcome, each, ask, stopped) for each in islice(source, len(done))}
                 yield from _results(done)
         finally:
+            stopped.set()  # those that wait for their moment must not ask for what nobody takes any more
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask_image(self, request: GenerationRequest) -> Any:
@@ -140,11 +142,12 @@ class OpenAIImages:
     def _seed(self, request: GenerationRequest) -> dict[str, Any]:
         return {"extra_body": {"seed": request.seed}} if self._send_seed else {}
 
-    def _outcome(self, request: R, ask: Callable[[R], Any]) -> GenerationResult:
+    def _outcome(self, request: R, ask: Callable[[R], Any], stopped: threading.Event) -> GenerationResult:
         import openai
 
         started = perf_counter()
-        self._pace.wait()
+        if self._pace.wait(stopped):
+            return GenerationResult(request.id, "failed", None, "the run was stopped")
         try:
             result = self._received(request, ask(request))
         except (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError) as error:
@@ -194,12 +197,12 @@ class Pace:
         self._next = monotonic()
         self._lock = threading.Lock()
 
-    def wait(self) -> None:
-        """Sleep until this call's moment."""
+    def wait(self, stopped: threading.Event | None = None) -> bool:
+        """Sleep until this call's moment, or until nobody waits for it any more; True if so."""
         with self._lock:
             moment = max(self._next, monotonic())
             self._next = moment + self._seconds
-        sleep(max(0.0, moment - monotonic()))
+        return (stopped or threading.Event()).wait(max(0.0, moment - monotonic()))
 
 
 def load(
