@@ -287,6 +287,15 @@ def test_the_pace_is_kept():
     assert time.monotonic() - started >= 0.119
 
 
+def test_once_it_is_stopped_nothing_more_is_asked_for():
+    with ImageServer() as server:
+        results = connect(server, requests_per_minute=300).generate(REQUESTS)
+        next(results)
+        results.close()
+        time.sleep(0.7)  # three more waited for their moment
+        assert len(server.asked) == 1
+
+
 # --- in a run ------------------------------------------------------------------------------------------------------
 
 
@@ -303,6 +312,19 @@ def test_a_total_is_asked_for_before_anything_is_spent(tmp_path):
         assert len(server.asked) == 14
         cm.audit(generator, suite, tmp_path / "run", encoder=Eye())  # nothing is left to pay for
         assert len(server.asked) == 14
+
+
+@pytest.mark.parametrize(("price", "total"), [(0.0004, "0.01"), (0.1, "1.40"), (0.7, "9.80"), (0.0033, "0.05")])
+def test_the_total_that_is_asked_for_is_enough(tmp_path, price, total):
+    asked = {"suite": toy_suite(target=4, attribute=1, concepts=2), "out": tmp_path / "run", "encoder": Eye()}
+    with ImageServer() as server:
+        generator = connect(server, price=price)
+        with pytest.raises(ModelError, match=f"14 images .*; give --budget {total} or more"):
+            cm.audit(generator, **asked)
+        with pytest.raises(ModelError, match="found a budget of nan"):
+            cm.audit(generator, **asked, budget=float("nan"))
+        cm.audit(generator, **asked, budget=float(total))
+    assert len(server.asked) == 14
 
 
 def test_a_stopped_run_pays_for_the_rest_only(tmp_path):

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from clinometer.runs.budget import cost
 from clinometer.runs.planning import Plan
 
 
@@ -17,8 +18,8 @@ def print_plan(plan: Plan) -> None:
     console = Console()
     tests = f"power {plan.power:g}, level {plan.alpha:g}"
     console.print(_shares(plan, tests) if not plan.pilot else _concepts(plan, tests))
-    cost = f" At {plan.price:g} each they cost {plan.cost:,.2f}." if plan.price else ""
-    console.print(f"The suite as it stands draws {plan.images:,} images.{cost}")
+    costs = f" At {plan.price:g} each they cost {cost(plan.images, plan.price):,.2f}." if plan.price else ""
+    console.print(f"The suite as it stands draws {plan.images:,} images.{costs}")
     if not plan.pilot:
         console.print(
             "Without a pilot the spread of a score is unknown. Draw a small run, then: clinometer plan --pilot RUN"
@@ -28,7 +29,7 @@ def print_plan(plan: Plan) -> None:
         console.print(
             f"To decide every concept that can be decided: about {plan.images_needed:,.0f} images, "
             f"{_hours(plan.hours)} at the pilot's {plan.seconds_per_image:.2g} s an image, {plan.gigabytes:.2g} GB"
-            + (f"; at {plan.price:g} each, --budget {plan.cost_needed:.2f}." if plan.price else ".")
+            + (f"; at {plan.price:g} each, --budget {cost(plan.images_needed, plan.price):.2f}." if plan.price else ".")
         )
 
 

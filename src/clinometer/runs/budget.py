@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, Decimal
+from typing import Final
+
 from clinometer.errors import ModelError
 from clinometer.models.protocols import Generator
 from clinometer.runs.store import Run
+
+CENT: Final = Decimal("0.01")
 
 
 def remaining_images(run: Run) -> int:
@@ -17,7 +22,7 @@ def require_budget(run: Run, generator: Generator, budget: float | None, *, furt
 
     ::
 
-        total = (images still to be drawn + images that later rounds may add at most) · price_per_image
+        total = (images still to be drawn + images that later rounds may add at most) · price_per_image, up to the cent
 
     Raises
     ------
@@ -26,11 +31,21 @@ def require_budget(run: Run, generator: Generator, budget: float | None, *, furt
     """
     price = float(getattr(generator, "price_per_image", 0.0))
     images = remaining_images(run) + further
-    total = images * price
-    if total <= (budget or 0.0) or total == 0:
+    total = cost(images, price)
+    if total == 0 or (budget is not None and total <= budget):
         return
     found = "no budget" if budget is None else f"a budget of {budget:g}"
     raise ModelError(
         f"{generator.card.name}: {images} images at {price:g} each cost {total:.2f}, found {found}; "
         f"give --budget {total:.2f} or more, or fewer images by --images"
     )
+
+
+def cost(images: float, price: float) -> float:
+    """What images cost, rounded up to the cent, as decimal numbers are: 3 at 0.1 cost 0.3 and 9 at 0.0004 cost 0.01.
+
+    >>> cost(3, 0.1), cost(9, 0.0004)
+    (0.3, 0.01)
+    """
+    total = Decimal(repr(float(images))) * Decimal(repr(float(price)))
+    return float(total.quantize(CENT, ROUND_CEILING)) if total.is_finite() else float(total)
