@@ -516,4 +516,18 @@ def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> 
                 f"encoder {each.card.name}: it embeds texts only, and a run holds images; name a dual encoder, such as "  # type: ignore[union-attr]
                 "ViT-B-32/openai (clinometer test takes any encoder)"
             )
+    _require_places(encoders)  # type: ignore[arg-type]
     return encoders  # type: ignore[return-value]
+
+
+def _require_places(encoders: Sequence[Encoder]) -> None:
+    """Refuse two encoders whose embeddings would lie in one place: the second would be given the first one's."""
+    held: dict[str, Encoder] = {}
+    for each in encoders:
+        place = store.embeddings_name(each.card.name)
+        other = held.setdefault(place, each)
+        if other.card.fingerprint != each.card.fingerprint:
+            raise ModelError(
+                f"encoders {other.card.name!r} ({other.card.family}) and {each.card.name!r} ({each.card.family}): the "
+                f"embeddings of both would lie in {place}; rename the directory of one, or give one only"
+            )
