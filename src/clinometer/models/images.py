@@ -22,6 +22,9 @@ MAX_PIXELS = 64_000_000
 BLANK_TOLERANCE = 2
 """Values of a channel that lie this close together, of 255, count as one: JPEG blurs one colour so far."""
 
+PNG_MODES = ("1", "L", "LA", "I;16", "RGB", "RGBA")
+"""Modes that PNG holds as they are."""
+
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "DIB", "QOI")
 """The formats that are read; those whose decoders start other programs (EPS, WMF) are not among them."""
 
@@ -81,7 +84,12 @@ def blank_reason(image: Image.Image) -> str | None:
 
 
 def encode_png(image: Image.Image) -> bytes:
-    """Encode an image as PNG: lossless, without metadata, compressed for speed rather than size."""
+    """Encode an image as PNG: lossless, without metadata, compressed for speed rather than size.
+
+    What lies outside its pixels (a palette, a transparent colour) is resolved first, as is what PNG has no mode for.
+    """
+    if image.mode not in PNG_MODES or "transparency" in image.info:
+        image = _to_rgb(image, [])
     clean = Image.frombytes(image.mode, image.size, image.tobytes())
     buffer = io.BytesIO()
     clean.save(buffer, format="PNG", compress_level=1)
