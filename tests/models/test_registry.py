@@ -109,6 +109,14 @@ def test_a_plug_in_that_does_not_import(entry_points):
         load_generator("broken")
 
 
+def test_a_plug_in_that_stops_is_named_in_one_line(entry_points, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "plug_in", lambda source: 1 / len(source))
+    with pytest.raises(
+        ModelError, match=r"^model 'mine' \(.*:plug_in\) stopped with ZeroDivisionError: division by zero$"
+    ):
+        load_encoder("mine")
+
+
 def test_a_package_that_is_not_installed(monkeypatch):
     monkeypatch.setattr(registry, "entry_points", lambda group, name=None: [])
     with pytest.raises(ModelError, match=r"not registered.*pip install"):

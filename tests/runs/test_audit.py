@@ -1,5 +1,6 @@
 """The audit from end to end, with a painter whose leanings are known: resumed, split, repeated, interrupted."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -194,6 +195,30 @@ def test_a_directory_that_is_no_run_is_left_alone(tmp_path):
     assert [name for name in os.listdir(tmp_path) if not name.startswith(".")] == ["diary.txt"]
 
 
+class Mirrored(Eye):
+    """Sees green where there is red."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.card = dataclasses.replace(self.card, family="toy/mirrored")
+
+    def encode_images(self, images):
+        return super().encode_images(images)[:, [1, 0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("RN50/openai", "RN50-openai"), ("eye", "eye"), ("\u6a21\u578b", "\u773c\u775b")]
+)
+def test_no_encoder_is_given_the_embeddings_of_another(tmp_path, first, second):
+    painter = Painter()
+    with pytest.raises(ModelError, match=f"{first}.*{second}.* would lie in embeddings/"):
+        audit(tmp_path / "run", model=painter, encoder=[Eye(first), Mirrored(second)])
+    assert painter.drawn == 0
+    audit(tmp_path / "run", encoder=Eye(first))
+    with pytest.raises(RunMismatchError, match=f"{first}.*|another encoder named"):
+        cm.score_run(tmp_path / "run", encoder=Mirrored(second))
+
+
 def test_another_encoder_under_the_same_name_is_refused(tmp_path):
     run = audit(tmp_path / "run")
     with pytest.raises(RunMismatchError, match=r"another encoder named 'eye'.*size None → 9"):
@@ -280,6 +305,78 @@ def test_refusals_that_differ_between_groups_are_a_finding(tmp_path):
     assert difference.p == 0.5  # two matched pairs of prompts: 2 of 4 splits are as extreme
     assert "refused" in run.directory.read_bytes("report.html").decode()
     assert not (cm.open_run(audit(tmp_path / "whole").url).scores.metric == "refusal").any()
+
+
+class Misbehaving(Eye):
+    def __init__(self, images=lambda vectors: vectors, texts=lambda vectors: vectors):
+        super().__init__()
+        self.images, self.texts = images, texts
+
+    def encode_images(self, images):
+        return self.images(super().encode_images(images))
+
+    def encode_texts(self, texts):
+        return self.texts(super().encode_texts(texts))
+
+
+def stop(vectors):
+    raise RuntimeError("no more\nsecond line")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"images": stop}, r"it stopped with RuntimeError: no more; what is finished is kept$"),
+        ({"texts": stop}, r"it stopped with RuntimeError: no more; what is finished is kept$"),
+        ({"images": lambda vectors: vectors[:-1]}, r"found ndarray of float32, \(7, 3\), expected .* \(8, 3\)"),
+        ({"texts": lambda vectors: vectors[:-1]}, r"expected an array of numbers, \(\d+, dimension\)"),
+        ({"images": lambda vectors: vectors[:, 0]}, r"found ndarray of float32, \(8,\)"),
+        ({"images": lambda vectors: vectors[:, :0]}, r"found ndarray of float32, \(8, 0\)"),
+        ({"images": lambda vectors: vectors[:, :2]}, r"\(8, 2\), expected .* \(8, 3\)"),
+        ({"images": lambda vectors: vectors.astype(object)}, r"found ndarray of object"),
+        ({"images": lambda vectors: None}, r"found NoneType"),
+        ({"images": lambda vectors: vectors * 0}, r"8 of 8 embeddings are zero"),
+        ({"images": lambda vectors: vectors * np.float64(1e300)}, r"8 of 8 embeddings are not finite"),
+    ],
+)
+def test_an_encoder_that_gives_no_vectors_is_named_and_the_run_goes_on(tmp_path, finished, change, message):
+    with pytest.raises(ModelError, match=f"^encoder eye: .*{message}"):
+        audit(tmp_path / "run", encoder=Misbehaving(**change))
+    painter = Painter()
+    run = audit(tmp_path / "run", model=painter)
+    assert painter.drawn == 0
+    assert table_bytes(run) == table_bytes(finished)
+
+
+class Odd(Painter):
+    """Changes its tenth result."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def generate(self, requests):
+        for result in super().generate(requests):
+            yield self.change(result) if self.drawn == 10 else result
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (stop, "it stopped with RuntimeError: no more; what is finished is kept$"),
+        (lambda result: None, "it stopped with AttributeError: "),
+        (lambda result: dataclasses.replace(result, status="great"), "found status 'great' with an image"),
+        (lambda result: dataclasses.replace(result, image=None), "found status 'ok' without an image"),
+        (lambda result: dataclasses.replace(result, image=np.zeros((4, 4, 3))), "it stopped with AttributeError: "),
+    ],
+)
+def test_a_generator_that_gives_no_images_is_named_and_the_run_goes_on(tmp_path, finished, change, message):
+    with pytest.raises(ModelError, match=f"^generator painter.*{message}"):
+        audit(tmp_path / "run", model=Odd(change))
+    painter = Painter()
+    run = audit(tmp_path / "run", model=painter)
+    assert 0 < painter.drawn < len(run.plan)
+    assert table_bytes(run) == table_bytes(finished)
 
 
 @pytest.mark.parametrize("poison", ["images", "texts"])

@@ -26,9 +26,9 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, cast
 
-from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
 from clinometer.models.protocols import Encoder, Generator
-from clinometer.models.weights import is_single_file
+from clinometer.models.weights import describe, is_single_file
 
 GENERATORS = "clinometer.generators"
 ENCODERS = "clinometer.encoders"
@@ -153,18 +153,24 @@ def _entry(group: str, name: str) -> EntryPoint:
 
 
 def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
-    """Call an entry point's factory. Its own errors pass; an option that it does not know is named."""
+    """Call an entry point's factory. What goes wrong in it is said in one line with its name."""
     options = {key: value for key, value in options.items() if value not in (None, "auto")}
     try:
         factory: Callable[..., object] = point.load()
-    except (ImportError, AttributeError) as error:
-        raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {error}") from error
+    except Exception as error:  # importing a package runs it
+        why = error if isinstance(error, ImportError | AttributeError) else describe(error)
+        raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {why}") from error
     try:
         inspect.signature(factory).bind(source, **options)
     except TypeError as error:
         known = ", ".join(list(inspect.signature(factory).parameters)[1:])
         raise ModelError(f"model {point.name!r}: {error}; it takes {known}") from error
-    return factory(source, **options)
+    try:
+        return factory(source, **options)
+    except ClinometerError:
+        raise
+    except Exception as error:
+        raise ModelError(f"model {point.name!r} ({point.value}) stopped with {describe(error)}") from error
 
 
 def _unknown(group: str, spec: str) -> ModelNotFoundError:

@@ -8,17 +8,18 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 
 from clinometer._cores import available_cores
-from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
+from clinometer.errors import ClinometerError, ModelError, RunCorruptError, RunNotFoundError
 from clinometer.models.images import decode_own_png, encode_png, sha256
-from clinometer.models.protocols import Encoder, GenerationRequest, GenerationResult, Generator
+from clinometer.models.protocols import Encoder, GenerationRequest, GenerationResult, Generator, Status
+from clinometer.models.weights import describe
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
-from clinometer.runs.store import Run, samples_name
+from clinometer.runs.store import Run, embeddings_name, samples_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -28,6 +29,9 @@ WORKERS = max(1, min(16, available_cores() - 1))
 
 AT_ONCE = 8
 """Images that a thread decodes in one go, at most."""
+
+NO_VECTORS: Final = np.zeros((0, 1), np.float32)
+"""Parquet has no vectors of no length."""
 
 
 def generate(run: Run, generator: Generator, progress: Progress) -> None:
@@ -69,11 +73,26 @@ def draw_parts(
             if not samples:
                 continue
             results = []
-            for result in draw(samples):
+            for result in _results(draw, samples, run.model_card["name"]):
                 results.append(compressors.submit(_compressed, result))
                 progress.advance(1)
             write(_write_part, run, part, samples, results)
     progress.finish()
+
+
+def _results(
+    draw: Callable[[Sequence[Sample]], Iterable[GenerationResult]], samples: Sequence[Sample], name: str
+) -> Iterator[GenerationResult]:
+    """What a generator gives, checked before it is stored: a plug-in may give anything."""
+    with _named("generator", name):
+        for result in draw(samples):
+            if result.status not in get_args(Status) or (result.status == "ok" and result.image is None):
+                shown = "without an image" if result.image is None else "with an image"
+                raise ModelError(
+                    f"generator {name}, {result.id}: found status {result.status!r} {shown}, expected 'ok' with one, "
+                    "or 'refused', 'failed' or 'blank'"
+                )
+            yield result
 
 
 @contextmanager
@@ -114,7 +133,8 @@ def _compressed(result: GenerationResult) -> _Stored:
 
 
 def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]]) -> None:
-    by_id = {stored.result.id: stored for stored in (each.result() for each in results)}
+    with _named("generator", run.model_card["name"]):
+        by_id = {stored.result.id: stored for stored in (each.result() for each in results)}
     lost = [sample.id for sample in samples if sample.id not in by_id]
     if lost:
         raise ModelError(f"the generator gave no result for {len(lost)} of {len(samples)} requests, first {lost[0]}")
@@ -139,6 +159,17 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
         "sha256": sha256(content) if content else None,
         "seconds": result.seconds,
     }
+
+
+@contextmanager
+def _named(kind: str, name: str) -> Iterator[None]:
+    """Whatever a model's own code raises, in one line with its name; what is finished is on disk."""
+    try:
+        yield
+    except ClinometerError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{kind} {name}: it stopped with {describe(error)}; what is finished is kept") from error
 
 
 def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
@@ -169,13 +200,20 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
     progress.start(f"encoding with {name}", len(run.plan), done)
     with ThreadPoolExecutor(WORKERS) as decoders, ThreadPoolExecutor(1) as reader, _one_behind() as write:
         ahead = deque(reader.submit(_read_images, run, part, prepare, decoders) for part in missing[:1])
-        _encode_texts(run, encoder)
+        with _named("encoder", name):
+            _encode_texts(run, encoder)
+        width = next((len(vector) for vector in run.texts(name).values()), None)
         for index, part in enumerate(missing):
-            ids, images = ahead.popleft().result()
+            with _named("encoder", name):
+                ids, images = ahead.popleft().result()
             if index + 1 < len(missing):
                 ahead.append(reader.submit(_read_images, run, missing[index + 1], prepare, decoders))
-            vectors = embed(images) if images else np.zeros((0, 1), np.float32)
-            write(run.write_embeddings, name, part, ids, require_finite(vectors, name, ids))
+            vectors = NO_VECTORS
+            if images:
+                with _named("encoder", name):
+                    vectors = require_vectors(embed(images), name, ids, width)
+                width = vectors.shape[1]
+            write(run.write_embeddings, name, part, ids, vectors)
             progress.advance(len(parts[part]))
     progress.finish()
 
@@ -214,16 +252,35 @@ def _encode_texts(run: Run, encoder: Encoder) -> None:
         return
     reads_text = hasattr(encoder, "encode_texts")
     texts = run.suite.texts() if reads_text else []
-    vectors = encoder.encode_texts(texts) if reads_text else np.zeros((0, 1), np.float32)
-    run.write_texts(encoder.card.name, texts, require_finite(vectors, encoder.card.name, texts))
+    name = encoder.card.name
+    vectors = require_vectors(encoder.encode_texts(texts), name, texts) if texts else NO_VECTORS
+    run.write_texts(name, texts, vectors)
 
 
-def require_finite(vectors: np.ndarray, encoder: str, names: Sequence[str]) -> np.ndarray:
-    """An embedding with NaN or infinity would poison every score it enters; it is refused where it arises."""
-    bad = ~np.isfinite(vectors).all(axis=1)
-    if bad.any():
+def require_vectors(found: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
+    """What an encoder gave, as (n, d) float32: a vector for each name, of one width with those before.
+
+    A vector with NaN or infinity, or of zeros, would poison every score it enters, and one too few would give each
+    image its neighbour's: they are refused where they arise, before they are stored.
+    """
+    try:
+        vectors = np.asarray(found)
+        with np.errstate(over="ignore"):  # named below
+            vectors = vectors.astype(np.float32) if vectors.dtype.kind in "fiu" else np.zeros(())
+    except (TypeError, ValueError, RuntimeError):  # a ragged list, a tensor with its gradient or on a device
+        vectors = np.zeros(())
+    if vectors.ndim != 2 or len(vectors) != len(names) or vectors.shape[1] != (width or vectors.shape[1] or -1):
+        shape = f" of {found.dtype}, {tuple(found.shape)}" if hasattr(found, "shape") else ""
         raise ModelError(
-            f"encoder {encoder}: {int(bad.sum())} of {len(vectors)} embeddings are not finite, first that of "
-            f"{names[int(bad.argmax())]!r}; try --dtype float32, and --encoder with other weights"
+            f"encoder {encoder}: found {type(found).__name__}{shape}, expected an array of numbers, "
+            f"({len(names)}, {width or 'dimension'}): a vector for each image or text, all of one length; "
+            f"mend it, delete {embeddings_name(encoder)} and give the same command again"
         )
+    not_finite, zero = ~np.isfinite(vectors).all(axis=1), ~vectors.any(axis=1)
+    for bad, what in ((not_finite, "not finite"), (zero, "zero, and have no direction")):
+        if bad.any():
+            raise ModelError(
+                f"encoder {encoder}: {int(bad.sum())} of {len(vectors)} embeddings are {what}, first that of "
+                f"{names[int(bad.argmax())]!r}; try --dtype float32, and --encoder with other weights"
+            )
     return vectors

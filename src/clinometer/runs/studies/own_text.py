@@ -7,7 +7,7 @@ import numpy as np
 from clinometer.metrics import EncoderEmbeddings
 from clinometer.models.protocols import Generator
 from clinometer.runs.progress import Progress
-from clinometer.runs.stages import require_finite
+from clinometer.runs.stages import require_vectors
 from clinometer.runs.store import Run
 from clinometer.suites import LeaningSuite
 
@@ -23,7 +23,7 @@ def embed_own_texts(run: Run, generator: Generator, progress: Progress) -> None:
             continue
         texts = [text for text in run.suite.texts() if text.strip()]  # an empty text may have no token at all
         progress.start(f"texts in {name}", len(texts), 0)
-        run.write_texts(name, texts, require_finite(encoder.encode_texts(texts), name, texts))
+        run.write_texts(name, texts, require_vectors(encoder.encode_texts(texts), name, texts))
         progress.advance(len(texts))
         progress.finish()
 
