@@ -66,9 +66,37 @@ def test_a_row_without_bytes_fails_alone(tmp_path):
     assert "holds no bytes" in samples.reason[samples.status == "failed"].iloc[0]
 
 
+def test_plain_bytes_are_images_too(parquet, tmp_path):
+    whole = values(imported(parquet, tmp_path / "structs"))
+    rows = [row | {"image": row["image"]["bytes"]} for row in records()]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "bytes.parquet")
+    assert values(imported(tmp_path / "bytes.parquet", tmp_path)) == whole
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_class_labels_count_by_their_names(parquet, tmp_path, kind):
+    datasets = pytest.importorskip("datasets")
+    whole = values(imported(parquet, tmp_path / "texts"))
+    rows = [row | {key: row[key] or None for key in ("concept", "group")} for row in records()]
+    names = {key: sorted({row[key] for row in rows if row[key]}) for key in ("concept", "group")}
+    labels = {key: datasets.ClassLabel(names=names[key]) for key in names}
+    features = datasets.Features({"image": datasets.Image(), "prompt": datasets.Value("string"), **labels})
+    table = datasets.Dataset.from_list(rows, features=features)
+    place = tmp_path / "labels.parquet"
+    if kind == "parquet":
+        table.to_parquet(place)
+    else:
+        place = tmp_path / "labels"
+        table.save_to_disk(place)
+    assert values(imported(place, tmp_path)) == whole
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (lambda row: row | {"concept": 0, "group": None}, "line 1, concept: found 0, expected text"),
+        (lambda row: row | {"image": "images/1.png"}, "image: found string, expected the files' bytes"),
+        (lambda row: row | {"image": [row["image"]]}, "image: found list.*, expected the files' bytes"),
         (lambda row: {"picture": row["image"], "concept": row["concept"]}, "columns picture, concept; expected image"),
         (lambda row: row | {"concept": "nobody", "group": None}, "'nobody' is not in suite toy"),
         (lambda row: row | {"concept": None, "group": None}, "line 1: found neither of concept and group"),

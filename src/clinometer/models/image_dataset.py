@@ -1,12 +1,14 @@
 """Finished images in a table: Parquet with an Image column, or a directory that ``datasets`` saved.
 
-Beside the column ``image`` (the Hugging Face struct of bytes and path) the table has the columns of a manifest:
-``concept``, ``group``, ``role``, ``prompt``. A row's name is its file's and its number, such as ``train.parquet#7``.
+Beside the column ``image`` (the Hugging Face struct of bytes and path, or the files' bytes) the table has the columns
+of a manifest: ``concept``, ``group``, ``role``, ``prompt``, as text or as class labels of ``datasets``. A row's name is
+its file's and its number, such as ``train.parquet#7``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
@@ -77,7 +79,8 @@ class ImageDataset:
         for request in requests:
             started = perf_counter()
             file, _, number = self._rows[request.id].rpartition("#")
-            content = (self._images(file)[int(number)].as_py() or {}).get("bytes")
+            held = self._images(file)[int(number)].as_py()
+            content = held.get("bytes") if isinstance(held, dict) else held
             if not content:
                 reason = "the row holds no bytes; embed the images when you save the table"
                 yield GenerationResult(request.id, "failed", None, reason)
@@ -88,31 +91,48 @@ class ImageDataset:
     def _rows_of(self, path: Path) -> Iterator[ManifestRow]:
         file = path.relative_to(self._root).as_posix()
         table = _table(path, file, [name for name in COLUMNS if name != "file"])
+        labels = _class_labels(table.schema)
         for number, record in enumerate(table.to_pylist()):
-            yield manifest_row(file, number + 1, _texts(record) | {"file": f"{file}#{number}"})
+            yield manifest_row(file, number + 1, _texts(record, labels) | {"file": f"{file}#{number}"})
 
     def _read_images(self, file: str) -> pa.ChunkedArray:
         return _table(self._root / file, file, [IMAGE]).column(IMAGE)
 
 
-def _texts(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A row's values; an empty text is nothing."""
-    return {key: value or None for key, value in record.items()}
+def _texts(record: Mapping[str, Any], labels: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """A row's values: a class label by its name; an empty text, or the label −1, is nothing."""
+    named = {key: dict(enumerate(names)).get(record[key]) for key, names in labels.items() if key in record}
+    return {key: None if value == "" else value for key, value in {**record, **named}.items()}
+
+
+def _class_labels(schema: pa.Schema) -> dict[str, list[str]]:
+    """The names of class labels by column: ``datasets`` stores numbers, and their names in the table's schema."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return {key: each["names"] for key, each in features.items() if each.get("_type") == "ClassLabel"}
+    except (KeyError, TypeError, ValueError, AttributeError):  # not from datasets, or of another form than known
+        return {}
 
 
 def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
     """Read some columns of a table, those that it has."""
     try:
         if path.suffix == ".parquet":
-            known = pq.read_schema(path).names
+            schema = pq.read_schema(path)
+            known = schema.names
             table = pq.read_table(path, columns=[name for name in columns if name in known])
         else:
             with pa.memory_map(str(path)) as source:
                 whole = pa.ipc.open_stream(source).read_all()
-            known = whole.column_names
+            schema, known = whole.schema, whole.column_names
             table = whole.select([name for name in columns if name in known])
     except (pa.ArrowException, OSError) as error:
         raise ImportManifestError(f"{file}: it cannot be read as a table ({type(error).__name__})") from error
     if IMAGE not in known or not {"concept", "group"} & set(known):
         raise ImportManifestError(f"{file}: found the columns {', '.join(known)}; expected image, and concept or group")
+    kind = schema.field(IMAGE).type
+    if not (pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        raise ImportManifestError(
+            f"{file}, image: found {kind}, expected the files' bytes, or a struct of bytes and path as `datasets` makes"
+        )
     return table
