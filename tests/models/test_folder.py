@@ -174,3 +174,12 @@ def test_the_card_pins_the_images_and_hides_the_machine(folder):
     assert FolderSource(folder, rows, name="dall-e").card.name == "dall-e"
     Image.new("RGB", (9, 9)).save(folder / "a.png")
     assert FolderSource(folder, rows).card.fingerprint != card.fingerprint
+
+
+def test_a_path_from_the_root_is_one_within_the_folder(folder, monkeypatch):
+    (folder / "manifest.csv").write_text(f"file,concept\n{folder.resolve() / 'a.png'},nurse\n")
+    monkeypatch.chdir(folder.parent)
+    rows = read_manifest(folder.name)
+    assert [row.file for row in rows] == ["a.png"]
+    (folder / "manifest.csv").write_text("file,concept\na.png,nurse\n")
+    assert FolderSource(folder.name, rows).card == FolderSource(folder, read_manifest(folder)).card

@@ -18,7 +18,7 @@ import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, overload
@@ -104,6 +104,7 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
         raise ImportManifestError(f"{path.name}: it lists no images; expected one a line")
     rows = tuple(manifest_row(path.name, line, record) for line, record in records)
     _check_files(path.name, folder, rows)
+    rows = tuple(_relative(folder, row) for row in rows)
     extra = dict.fromkeys(key for _, record in records for key in record if key not in COLUMNS)
     return Manifest(path=path, rows=rows, ignored=tuple(extra))
 
@@ -268,6 +269,13 @@ def _check_files(name: str, folder: Path, rows: Iterable[ManifestRow]) -> None:
             f"{name}, line {first.line}, file: {first.file!r} is not in the folder{more}; "
             "add the image or remove the line"
         )
+
+
+def _relative(folder: Path, row: ManifestRow) -> ManifestRow:
+    """A row by its file's place in the folder: where the folder lies on this machine is no part of a run."""
+    if not os.path.isabs(row.file):
+        return row
+    return replace(row, file=_resolve(folder, row.file).relative_to(folder.resolve()).as_posix())
 
 
 def _resolve(folder: Path, file: str) -> Path:
