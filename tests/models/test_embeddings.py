@@ -138,3 +138,28 @@ def test_labels_may_lie_elsewhere_and_must_match(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(ModelNotFoundError, match="no file of embeddings"):
         load(str(tmp_path / "nowhere.txt"))
+
+
+def test_a_byte_order_mark_and_a_line_break_within_a_word_lose_no_word(tmp_path):
+    (tmp_path / "v.txt").write_bytes(b"\xef\xbb\xbfhe 1 0\nshe 0 1\n")
+    assert load(str(tmp_path / "v.txt")).missing(["he", "she"]) == []
+    np.save(tmp_path / "v.npy", np.eye(3))
+    (tmp_path / "v.txt").write_bytes(b"\xef\xbb\xbfhe\na\xc2\x85b\nshe\n")
+    assert load(str(tmp_path / "v.npy")).encode_texts(["he", "she"]).tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_a_damaged_file_is_named_in_one_line(tmp_path):
+    (tmp_path / "v.csv").write_bytes("h\xe9,1,0\n".encode("latin1"))
+    np.savez(tmp_path / "whole.npz", labels=np.array(["he"]), vectors=np.eye(1))
+    (tmp_path / "v.npz").write_bytes((tmp_path / "whole.npz").read_bytes()[:60])
+    np.savez(tmp_path / "w.npz", labels=np.array(["he"]), vectors=np.array([["a", "b"]]))
+    vectors = pa.array([None, [1.0, 2.0]], pa.list_(pa.float32()))
+    pq.write_table(pa.table({"label": ["he", "she"], "vector": vectors}), tmp_path / "v.parquet")
+    for name, message in (
+        ("v.csv", "it cannot be read: UnicodeDecodeError"),
+        ("v.npz", "it cannot be read: BadZipFile"),
+        ("w.npz", "'he': found <U1"),
+        ("v.parquet", "'he': found float64 of shape"),
+    ):
+        with pytest.raises(ModelError, match=f"^{name}.*{message}"):
+            load(str(tmp_path / name)).encode_texts(["he"])

@@ -24,7 +24,7 @@ import numpy as np
 
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models.protocols import Card
-from clinometer.models.weights import hash_files
+from clinometer.models.weights import describe, hash_files
 
 Rows = Iterator[tuple[str, np.ndarray]]
 
@@ -84,7 +84,11 @@ class EmbeddingsFile:
         if not wanted:
             return
         width: int | None = next((len(vector) for vector in self._found.values()), None)
-        for label, vector in READERS[self._path.suffix.lower()](self._path, self._labels, wanted):
+        for label, vector in self._read(wanted):
+            if vector.ndim != 1 or vector.dtype.kind not in "fiu":
+                raise ModelError(
+                    f"{self.card.name}, {label!r}: found {vector.dtype} of shape {vector.shape}, expected numbers"
+                )
             width = width or len(vector)
             if len(vector) != width or not np.isfinite(vector).all():
                 raise ModelError(
@@ -93,6 +97,14 @@ class EmbeddingsFile:
                 )
             self._found.setdefault(label, vector.astype(np.float32))
         self._sought |= wanted
+
+    def _read(self, wanted: Collection[str]) -> Rows:
+        try:
+            yield from READERS[self._path.suffix.lower()](self._path, self._labels, wanted)
+        except ModelError:
+            raise
+        except Exception as error:  # not UTF-8, an archive cut short, a value that is no number: many kinds
+            raise ModelError(f"{self.card.name}: it cannot be read: {describe(error)}") from error
 
 
 def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
@@ -124,7 +136,7 @@ def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
 
 def _read_text(path: Path, _labels: Path | None, wanted: Collection[str]) -> Rows:
     """Stream a word2vec text file. A word may hold spaces: the numbers are the last of its line."""
-    with path.open(encoding="utf-8", errors="replace") as stream:
+    with path.open(encoding="utf-8-sig", errors="replace") as stream:
         first = stream.readline().rstrip().split(" ")
         counted = len(first) == 2 and all(part.isdigit() for part in first)
         width = int(first[1]) if counted else len(first) - 1
@@ -183,7 +195,8 @@ def _read_npy(path: Path, labels: Path | None, wanted: Collection[str]) -> Rows:
     if labels is None or not labels.is_file():
         place = labels.name if labels else path.with_suffix(".txt").name
         raise ModelError(f"{path.name}: no labels in {place}; give a text file with a label for each row")
-    names = labels.read_text(encoding="utf-8").splitlines()
+    # not splitlines: some vocabularies have words with a line break that is none in a text file (U+0085)
+    names = labels.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
     yield from _chosen(path, names, _array(path, None), wanted)
 
 
