@@ -153,3 +153,31 @@ def test_attitudes_that_nobody_regrets_are_there_on_a_real_encoder(minilm):
     assert (table.effect_size > 1).all()
     assert (table.q < 0.01).all()
     assert (table.effect_size_low > 0.3).all()
+
+
+def resaved(folder, model, **tokens):
+    model.save_pretrained(folder)
+    backend = transformers.AutoTokenizer.from_pretrained(folder).backend_tokenizer
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]", **tokens)
+    fast.save_pretrained(folder)
+    return load_encoder(f"sentence:{folder}")
+
+
+def test_a_tokenizer_without_a_padding_token_pads_all_the_same(tmp_path):
+    tiny_bert(tmp_path)
+    config = transformers.GPT2Config(vocab_size=16, n_positions=12, n_embd=16, n_layer=1, n_head=2)
+    encoder = resaved(tmp_path, transformers.GPT2Model(config), eos_token="she")
+    alone = np.concatenate([encoder.encode_texts([text]) for text in TEXTS])
+    assert np.allclose(encoder.encode_texts(TEXTS), alone, atol=1e-5)
+
+
+def test_positions_that_are_the_paddings_hold_no_token(tmp_path):
+    tiny_bert(tmp_path)
+    config = transformers.RobertaConfig(
+        vocab_size=16, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=12, pad_token_id=1,
+    )  # fmt: skip
+    encoder = resaved(tmp_path, transformers.RobertaModel(config), pad_token="[UNK]", model_max_length=10)
+    assert encoder.context_length == 10
+    with pytest.warns(UserWarning, match="first 10 tokens"):
+        assert np.isfinite(encoder.encode_texts(["a nurse " * 8])).all()

@@ -117,6 +117,10 @@ def load(
     model.to(chosen_device).eval()
     sentence = _json(found.path / "sentence_bert_config.json")
     positions = int(getattr(model.config, "max_position_embeddings", tokenizer.model_max_length))
+    # RoBERTa's positions begin after the padding's, so that two of them are no token's: its tokenizer knows
+    longest = min(positions, int(sentence.get("max_seq_length") or tokenizer.model_max_length))
+    if tokenizer.pad_token is None:  # GPT-2: any token may fill up, for padding is masked
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     card = Card(
         kind="encoder",
         name=found.name,
@@ -130,7 +134,7 @@ def load(
             "normalised": steps["normalised"],
             "lower_case": bool(sentence.get("do_lower_case", False)),
             "tokenizer": type(tokenizer).__name__,
-            "context_length": min(positions, int(sentence.get("max_seq_length") or positions)),
+            "context_length": longest,
             "text_beyond_context": "cut",
             "configuration_sha256": hash_files(configuration_files([found.path]), found.path),
         },
