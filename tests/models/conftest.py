@@ -1,8 +1,11 @@
 """Small real models, saved once a session."""
 
+from functools import cache
+
 import pytest
 
 from tests.builders import tiny_clip, tiny_stable_diffusion
+from tests.models.families import save_family
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +16,10 @@ def stable_diffusion(tmp_path_factory):
 @pytest.fixture(scope="session")
 def clip(tmp_path_factory):
     return tiny_clip(tmp_path_factory.mktemp("models") / "tiny-clip")
+
+
+@pytest.fixture(scope="session")
+def families(tmp_path_factory):
+    """The directory of each family's pipeline, saved when it is first asked for."""
+    folder = tmp_path_factory.mktemp("families")
+    return cache(lambda name: save_family(name, folder))

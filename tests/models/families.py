@@ -11,6 +11,7 @@ from typing import Any
 
 from clinometer._torch import torch
 from tests.builders import VISION, _image_processor, _text_config, tiny_stable_diffusion, tiny_tokenizer
+from tests.models import further_families as further
 from tests.models.pipelines import FAMILIES, _t5, _vae
 
 
@@ -375,6 +376,15 @@ MADE: dict[str, Callable[[], Any]] = {
     "kandinsky-2.2": tiny_kandinsky,
     "unclip": tiny_unclip,
     "auraflow": tiny_auraflow,
+    "hunyuan-dit": further.tiny_hunyuan_dit,
+    "cogview4": further.tiny_cogview4,
+    "lumina2": further.tiny_lumina2,
+    "chroma": further.tiny_chroma,
+    "flux2-klein": further.tiny_flux2_klein,
+    "z-image": further.tiny_z_image,
+    "deepfloyd-if": further.tiny_deepfloyd,
+    "sana-sprint": lambda: further.tiny_sana_sprint(tiny_sana()),
+    "amused": further.tiny_amused,
 }
 ALL = ("sd-1", "sd-2", *MADE)
 """Every family that is tested, by the name that the documentation's table gives it."""

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from functools import cache
 
 import diffusers
 import numpy as np
@@ -21,18 +20,11 @@ from clinometer.models.own_text import own_text_encoders
 from clinometer.models.protocols import EditRequest
 from tests.builders import tiny_stable_diffusion
 from tests.docs.pages import page, table_rows
-from tests.models.families import ALL, save_family, tiny_kandinsky_decoder, tiny_kandinsky_prior
+from tests.models.families import ALL, tiny_kandinsky_decoder, tiny_kandinsky_prior
 from tests.toys import Eye, toy_suite
 
 PROMPTS = ["a cook", "an image of a very old firefighter", "a man"]
 REQUESTS = [GenerationRequest(str(index), prompt, 100 + index) for index, prompt in enumerate(PROMPTS)]
-
-
-@pytest.fixture(scope="session")
-def families(tmp_path_factory):
-    """The directory of each family's pipeline, saved when it is first asked for."""
-    folder = tmp_path_factory.mktemp("families")
-    return cache(lambda name: save_family(name, folder))
 
 
 def opened(families, name, **options):

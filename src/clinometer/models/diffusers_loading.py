@@ -10,11 +10,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import diffusers
 from diffusers.pipelines.auto_pipeline import AUTO_TEXT2IMAGE_PIPELINES_MAPPING
+from diffusers.utils import BaseOutput
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
@@ -25,6 +27,9 @@ MOVED = {
     "UnCLIPTextProjModel": "diffusers.pipelines.deprecated.unclip",
 }
 """Classes that diffusers still has and no longer finds by their names."""
+
+IMAGES = ("images", "image")
+"""What the field of a pipeline's output may be called that holds its images; Kandinsky 5 gives the second."""
 
 CONNECTED = ("prior",)
 """Keys of a repository's README under which it names the repositories that it is incomplete without."""
@@ -77,9 +82,15 @@ def connected_sources(found: Source, offline: bool = False) -> list[Source]:
 
 
 def open_pipeline(
-    found: Source, *, dtype: torch.dtype, variant: str | None, device_map: str | None, trusted: str | None
+    found: Source,
+    *,
+    dtype: torch.dtype,
+    variant: str | None,
+    device_map: str | None,
+    trusted: str | None,
+    without: tuple[str, ...] = (),
 ) -> Any:
-    """Read a pipeline from its directory and check that a prompt is all it needs.
+    """Read a pipeline from its directory, ``without`` some components, and check that a prompt is all it needs.
 
     Raises
     ------
@@ -93,6 +104,7 @@ def open_pipeline(
     options: dict[str, Any] = {"dtype": dtype, "variant": variant, "use_safetensors": True, "local_files_only": True}
     if device_map is not None:
         options["device_map"] = device_map
+    options |= {name: None for name in without if index.get(name) not in (None, [None, None])}
     try:
         with quiet_loading():
             if trusted is not None:
@@ -174,9 +186,28 @@ def require_text_to_image(name: str, pipeline: Any) -> None:
     ]
     text_to_image = type(pipeline) in AUTO_TEXT2IMAGE_PIPELINES_MAPPING.values()
     # Pipelines that change a given image declare it optional too, and stop without it. Those that diffusers lists for
-    # text to image do draw without one, unless a ControlNet wants it.
+    # text to image do draw without one, unless a ControlNet or control layers want it.
     wants_image = "image" in parameters and (not text_to_image or "controlnet" in pipeline.components)
+    wants_image = wants_image or "control_image" in parameters
     if not {"prompt", "generator"} <= set(parameters) or set(needed) - {"prompt"} or wants_image:
         raise ModelError(
             f"{name}: a {type(pipeline).__name__} needs more than a prompt; expected a text-to-image pipeline"
         )
+    results = _output_fields(pipeline)
+    if results and not results & set(IMAGES):
+        raise ModelError(
+            f"{name}: a {type(pipeline).__name__} gives {', '.join(sorted(results))} and no images; expected a "
+            "text-to-image pipeline"
+        )
+
+
+def _output_fields(pipeline: Any) -> set[str]:
+    """The fields of what a pipeline may return: of the output classes that the module of its call names."""
+    module = inspect.unwrap(type(pipeline).__call__).__globals__
+    outputs = [each for each in module.values() if isinstance(each, type) and issubclass(each, BaseOutput)]
+    return {each.name for output in outputs if is_dataclass(output) for each in fields(output)}
+
+
+def images_of(output: Any) -> Any:
+    """The images of a pipeline's output."""
+    return next(getattr(output, name) for name in IMAGES if getattr(output, name, None) is not None)

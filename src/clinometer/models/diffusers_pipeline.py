@@ -17,7 +17,6 @@ from clinometer.models.batching import batch_bounds
 from clinometer.models.conditioning import Conditioning
 from clinometer.models.diffusers_generator import DiffusersGenerator
 from clinometer.models.diffusers_loading import (
-    call_parameters,
     component_folders,
     connected_sources,
     download,
@@ -123,7 +122,12 @@ def load(
         _require_absent({"model_config": model_config}, "only a single safetensors file takes one; leave it out")
         found = locate(source, lambda repository, revision: download(repository, revision, variant, offline))
         pipeline = open_pipeline(
-            found, dtype=precision, variant=variant, device_map=device_map, trusted=trust_remote_code
+            found,
+            dtype=precision,
+            variant=variant,
+            device_map=device_map,
+            trusted=trust_remote_code,
+            without=("safety_checker",) if safety_checker == "off" else (),
         )
         origin = _origin([found, *connected_sources(found, offline)], variant)
     if scheduler is not None:
@@ -139,9 +143,7 @@ def load(
         prior_steps=prior_steps,
         prior_guidance_scale=prior_guidance_scale,
     )
-    if negative_prompt is not None and "negative_prompt" not in call_parameters(pipeline):
-        raise ModelError(f"negative_prompt: a {type(pipeline).__name__} has no such setting; leave it out")
-    negative_prompt = negative_prompt_of(settings, negative_prompt)
+    negative_prompt = negative_prompt_of(pipeline, settings, negative_prompt)
     further: dict[str, Any] = placement.settings_of(compiled=compile, vae_tiling=vae_tiling)
     if lora is not None:
         further["lora"] = apply_lora(pipeline, lora, lora_scale, offline=offline)

@@ -29,6 +29,9 @@ TRUE_GUIDANCE = "true_cfg_scale"
 EMPTY_NEGATIVE = " "
 """What the authors of those models give for none."""
 
+BETWEEN, BETWEEN_STEPS = "intermediate_timesteps", 2
+"""What some pipelines (Sana Sprint) set by default, and refuse at any other number of steps than this."""
+
 STEP_NAMES = tuple(name for key in ("steps", "prior_steps") for name in CALL_NAMES[key])
 TRIAL_STEPS = 2
 """Of a call whose images are thrown away: memory does not grow with the steps, and some samplers need two."""
@@ -79,11 +82,13 @@ def call_settings(pipeline: Any, **asked: float | None) -> CallSettings:
             if value is not None:
                 raise ModelError(f"{key}: a {type(pipeline).__name__} has no such setting; leave it out")
             continue
-        chosen = value if value is not None else sides.get(key, parameters[name].default)
+        chosen = value if value is not None else _default(name, parameters, sides)
         if chosen is not None:
             recorded[key] = call[name] = chosen
     _check(pipeline, recorded)
-    fixed = {name: value for name, value in FIXED.items() if name in parameters}
+    fixed: dict[str, Any] = {name: value for name, value in FIXED.items() if name in parameters}
+    if BETWEEN in parameters and recorded.get("steps") != BETWEEN_STEPS:
+        fixed[BETWEEN] = None
     return CallSettings(recorded | fixed, call | fixed)
 
 
@@ -92,9 +97,34 @@ def trial_call(call: dict[str, Any]) -> dict[str, Any]:
     return call | {name: min(call[name], TRIAL_STEPS) for name in STEP_NAMES if name in call}
 
 
-def negative_prompt_of(settings: CallSettings, asked: str | None) -> str | None:
-    """The negative prompt: what was asked, or where guidance would else be left out, an empty one."""
+def negative_prompt_of(pipeline: Any, settings: CallSettings, asked: str | None) -> str | None:
+    """The negative prompt: what was asked, or where guidance would else be left out, an empty one.
+
+    Raises
+    ------
+    ModelError
+        The pipeline takes none, or takes one and leaves it out.
+    """
+    parameters = call_parameters(pipeline)
+    if asked is not None and "negative_prompt" not in parameters:
+        raise ModelError(f"negative_prompt: a {type(pipeline).__name__} has no such setting; leave it out")
+    if asked is not None and TRUE_GUIDANCE in parameters:
+        scale = settings.call.get(TRUE_GUIDANCE, parameters[TRUE_GUIDANCE].default)
+        if scale <= 1:
+            raise ModelError(
+                f"negative_prompt: a {type(pipeline).__name__} ignores it where its {TRUE_GUIDANCE} is {scale:g}; "
+                "leave it out"
+            )
     return EMPTY_NEGATIVE if asked is None and settings.call.get(TRUE_GUIDANCE, 0) > 1 else asked
+
+
+def _default(name: str, parameters: dict[str, Parameter], sides: dict[str, int]) -> Any:
+    """The default of a setting: the one in the call's signature; for a size that it leaves open, the network's own.
+
+    A size that would be rounded to one of a list (`FIXED`) is no more than a place in that list.
+    """
+    default = parameters[name].default
+    return sides.get(name, default) if default is None or "use_resolution_binning" in parameters else default
 
 
 def _name_of(key: str, parameters: dict[str, Parameter]) -> str | None:

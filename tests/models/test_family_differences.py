@@ -1,0 +1,84 @@
+"""What families of text-to-image models do differently, known by what their pipelines take and give."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import diffusers
+import numpy as np
+import pytest
+
+from clinometer._torch import torch
+from clinometer.errors import ModelError
+from clinometer.models.diffusers_loading import images_of
+from clinometer.models.diffusers_pipeline import load
+from clinometer.models.own_text import OwnTextEncoder, _vector
+from clinometer.models.protocols import Card
+from tests.models.families import tiny_kandinsky_prior
+from tests.models.further_families import tiny_deepfloyd
+from tests.models.pipelines import _t5, tiny_flux
+from tests.models.test_families import REQUESTS, draw, furthest, opened
+
+
+def changed(generator, call):
+    """The generator over the same pipeline, whose call is ``call(its own call, arguments)``."""
+    kind = type(generator.pipeline)
+    own = kind.__call__
+    body = {"__call__": lambda self, **arguments: call(lambda **given: own(self, **given), arguments)}
+    generator.pipeline.__class__ = type(kind.__name__, (kind,), body)
+    return generator
+
+
+# --- what gives no images ------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_that_gives_no_images_is_refused_before_it_draws(tmp_path):
+    tiny_kandinsky_prior().save_pretrained(tmp_path / "prior")
+    with pytest.raises(ModelError, match=r"KandinskyV22PriorPipeline gives image_embeds, .* and no images"):
+        load(str(tmp_path / "prior"))
+
+
+def test_a_pipeline_with_a_control_image_is_refused_before_it_draws(tmp_path):
+    parts = {name: each for name, each in tiny_flux().components.items() if each is not None}
+    diffusers.FluxControlPipeline(**parts).save_pretrained(tmp_path / "control")
+    with pytest.raises(ModelError, match="FluxControlPipeline needs more than a prompt"):
+        load(str(tmp_path / "control"))
+
+
+def test_the_images_of_an_output_under_either_name():
+    assert images_of(SimpleNamespace(images=[1])) == [1]
+    assert images_of(SimpleNamespace(image=[1])) == [1]  # Kandinsky 5
+
+
+# --- settings ------------------------------------------------------------------------------------------------------
+
+
+def test_a_size_that_the_pipeline_replaces_ends_the_run(families):
+    def rounded(own, arguments):
+        small = {"latents": arguments["latents"][:, :, :8, :8]}
+        return own(**(arguments | {"height": 16, "width": 16} | small))
+
+    generator = changed(opened(families, "sd-1"), rounded)
+    with pytest.raises(ModelError, match=r"width, height: asked for 32 x 32, but this .* draws 16 x 16"):
+        draw(generator)
+
+
+def test_the_size_is_the_default_of_the_call_where_it_has_one(families):
+    def side(name):
+        return load(str(families(name))).card.settings["height"]
+
+    assert side("auraflow") == 1024  # its network's own, 32, is not what its users get
+    assert side("sana") == 32  # its call's is a place in a list of sizes
+    assert side("sd-1") == 32  # its call leaves it open
+
+
+def test_a_negative_prompt_that_is_left_out_is_refused(families):
+    with pytest.raises(ModelError, match="FluxPipeline ignores it where its true_cfg_scale is 1"):
+        opened(families, "flux", negative_prompt="ugly")
+    with pytest.raises(ModelError, match="QwenImagePipeline ignores it where its true_cfg_scale is 1"):
+        opened(families, "qwen-image", negative_prompt="ugly", guidance_scale=1.0)
+
+
+def test_a_sprint_takes_any_number_of_steps(families):
+    two, four = (draw(opened(families, "sana-sprint", steps=steps)) for steps in (2, 4))
+    assert furthest(two, four) > 1
