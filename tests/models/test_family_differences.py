@@ -50,6 +50,27 @@ def test_the_images_of_an_output_under_either_name():
     assert images_of(SimpleNamespace(image=[1])) == [1]  # Kandinsky 5
 
 
+# --- noise ---------------------------------------------------------------------------------------------------------
+
+
+def test_noise_from_the_global_generator_follows_from_the_seed_of_each_image(families):
+    """As a language model within a pipeline takes it, that samples the prompt it writes or the tokens of an image."""
+
+    def noisy(own, arguments):
+        output = own(**arguments)
+        return SimpleNamespace(images=(output.images + 0.3 * torch.rand(output.images.shape).numpy()).clip(0, 1))
+
+    generator = changed(opened(families, "sd-1"), noisy)
+    state = torch.get_rng_state()
+    together = draw(generator)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert furthest(together, draw(opened(families, "sd-1"))) > 10
+    torch.manual_seed(5)
+    generator.batch_size = 1
+    assert furthest(draw(generator), together) <= 1
+    assert furthest(draw(generator, REQUESTS[1:2]), together[1:2]) <= 1
+
+
 # --- settings ------------------------------------------------------------------------------------------------------
 
 
@@ -82,3 +103,25 @@ def test_a_negative_prompt_that_is_left_out_is_refused(families):
 def test_a_sprint_takes_any_number_of_steps(families):
     two, four = (draw(opened(families, "sana-sprint", steps=steps)) for steps in (2, 4))
     assert furthest(two, four) > 1
+
+
+# --- what a checker flags ------------------------------------------------------------------------------------------
+
+
+def test_the_checker_of_deepfloyd_refuses(families):
+    """It returns black images and names its flags in its own way."""
+    generator, checked = opened(families, "deepfloyd-if"), tiny_deepfloyd(checked=True)
+    generator.pipeline.safety_checker = checked.safety_checker
+    generator.pipeline.feature_extractor = checked.feature_extractor
+    assert [each.status for each in generator.generate(REQUESTS)] == ["refused"] * 3
+
+
+def test_a_checker_that_is_put_off_need_not_load(families, tmp_path):
+    """That of DeepFloyd IF is too old for today's transformers."""
+    path = shutil.copytree(families("deepfloyd-if"), tmp_path / "if")
+    index = json.loads((path / "model_index.json").read_text())
+    index["safety_checker"] = ["deepfloyd_if", "IFSafetyChecker"]
+    (path / "model_index.json").write_text(json.dumps(index))
+    with pytest.raises(ModelError, match="diffusers cannot load it"):
+        load(str(path))
+    assert load(str(path), safety_checker="off").card.settings["safety_checker"] is False

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from time import perf_counter
 from typing import Any, cast
 
 from diffusers import AutoPipelineForImage2Image
@@ -13,6 +11,7 @@ from diffusers import AutoPipelineForImage2Image
 from clinometer.errors import ModelError
 from clinometer.models.conditioning import Conditioning
 from clinometer.models.diffusers_generator import DiffusersGenerator
+from clinometer.models.diffusers_loading import call_parameters
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 
 
@@ -28,17 +27,15 @@ class DiffusersEditor(DiffusersGenerator):
         for _, same in groupby(requests, key=lambda request: request.strength):
             yield from self.generate(same)  # a call of the pipeline has one strength
 
-    def _results(self, batch: Sequence[GenerationRequest]) -> list[GenerationResult]:
+    def _output(self, batch: Sequence[GenerationRequest]) -> Any:
         requests = cast("Sequence[EditRequest]", batch)
-        started = perf_counter()
         arguments = self._conditioning([each.prompt for each in batch], [each.seed for each in batch])
         arguments.pop("latents", None)  # the noise comes on top of the image, from the same generators
         size = (self._call["width"], self._call["height"]) if "width" in self._call else None
         images = [each.image if size in (None, each.image.size) else each.image.resize(size) for each in requests]
-        taken = inspect.signature(self.pipeline.__call__).parameters
+        taken = call_parameters(self.pipeline)
         call = {name: value for name, value in self._call.items() if name in taken}
-        output = self.pipeline(**call, **arguments, image=images, strength=requests[0].strength, output_type="np")
-        return self._judged(batch, output, started)
+        return self.pipeline(**call, **arguments, image=images, strength=requests[0].strength, output_type="np")
 
 
 def editor_of(
@@ -51,12 +48,15 @@ def editor_of(
     ModelError
         diffusers has no image-to-image pipeline for it.
     """
+    none = ModelError(
+        f"{card.name}: a {type(pipeline).__name__} has no image-to-image pipeline in diffusers; "
+        "expected one that edits images, for a suite of study editing"
+    )
     try:
         editing = AutoPipelineForImage2Image.from_pipe(pipeline)
     except Exception as error:  # ValueError for a family without one, others for a component it lacks
-        raise ModelError(
-            f"{card.name}: a {type(pipeline).__name__} has no image-to-image pipeline in diffusers; "
-            "expected one that edits images, for a suite of study editing"
-        ) from error
+        raise none from error
+    if "strength" not in call_parameters(editing):  # it draws anew beside the image (FLUX.2), to no degree
+        raise none
     editing.set_progress_bar_config(disable=True)
     return DiffusersEditor(editing, card, call=call, conditioning=conditioning, batch_size=batch_size)

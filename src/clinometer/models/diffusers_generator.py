@@ -7,7 +7,8 @@ where there is no image.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -17,9 +18,11 @@ import numpy as np
 from PIL import Image
 
 from clinometer._torch import torch
+from clinometer.errors import ModelError
 from clinometer.models.batching import BatchBounds, Batches, largest_batch
 from clinometer.models.conditioning import Conditioning
 from clinometer.models.diffusers_denoiser import DiffusersDenoiser
+from clinometer.models.diffusers_loading import images_of
 from clinometer.models.diffusers_settings import FIXED, trial_call
 from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     from clinometer.models.diffusers_prior import DiffusersPrior
 
 REFUSED = "the pipeline's safety checker flagged it"
+FLAGS = ("nsfw_content_detected", "nsfw_detected", "watermark_detected")
+"""What an output may say of each image that was replaced: Stable Diffusion the first, DeepFloyd IF the others."""
+
 NOT_FINITE = "the model returned values that are not finite; try dtype float32"
 
 
@@ -59,6 +65,7 @@ class DiffusersGenerator:
         self._batches = Batches(batch_size.start if isinstance(batch_size, BatchBounds) else batch_size)
         self._bounds = batch_size if isinstance(batch_size, BatchBounds) else None
         self._is_fitted = False
+        self._draws_alone = False
         self._call = call
         self._conditioning = conditioning
 
@@ -67,8 +74,15 @@ class DiffusersGenerator:
 
         An image that cannot be drawn has status "failed" and the reason; one that the safety checker flags is
         "refused"; one of a single colour is "blank" and is kept. The requests are read a batch at a time.
+
+        Raises
+        ------
+        ModelError
+            The images are not of the size that was asked for.
         """
-        yield from self._batches.attempt(requests, self._results, _failed)
+        for result in self._batches.attempt(requests, self._results, _failed):
+            self._require_size(result)
+            yield result
 
     @property
     def batch_size(self) -> int:
@@ -144,21 +158,71 @@ class DiffusersGenerator:
         self.pipeline(**trial_call(self._call), **arguments, output_type="np")
 
     def _results(self, batch: Sequence[GenerationRequest]) -> list[GenerationResult]:
-        """Draw a batch in one pipeline call."""
+        """Draw a batch in one pipeline call; image by image where the pipeline takes noise that they would share."""
+        if len(batch) > 1 and self._draws_alone:
+            return [result for each in batch for result in self._results([each])]
         started = perf_counter()
-        arguments = self._conditioning([each.prompt for each in batch], [each.seed for each in batch])
-        output = self.pipeline(**self._call, **arguments, output_type="np")
+        with global_noise(batch[0].seed) as taken:
+            output = self._output(batch)
+            self._draws_alone = taken()
+        if len(batch) > 1 and self._draws_alone:
+            return self._results(batch)
         return self._judged(batch, output, started)
+
+    def _output(self, batch: Sequence[GenerationRequest]) -> Any:
+        """Call the pipeline."""
+        arguments = self._conditioning([each.prompt for each in batch], [each.seed for each in batch])
+        return self.pipeline(**self._call, **arguments, output_type="np")
+
+    def _require_size(self, result: GenerationResult) -> None:
+        """Refuse a pipeline that draws another size than it was asked for, as some do without a word."""
+        asked = self._call.get("width"), self._call.get("height")
+        if result.image is not None and None not in asked and result.image.size != asked:
+            found = "{} x {}".format(*result.image.size)
+            raise ModelError(
+                f"width, height: asked for {asked[0]} x {asked[1]}, but this {type(self.pipeline).__name__} draws "
+                f"{found}; ask for a size that it has"
+            )
 
     def _judged(self, batch: Sequence[GenerationRequest], output: Any, started: float) -> list[GenerationResult]:
         """Judge each image of a call's output; ``started`` is when the call began."""
         seconds = (perf_counter() - started) / len(batch)
-        flags = getattr(output, "nsfw_content_detected", None) or [False] * len(batch)
-        values = torch.from_numpy(np.asarray(output.images))  # torch takes all cores; the device waits for this
+        flags = _flags(output, len(batch))
+        values = torch.from_numpy(np.asarray(images_of(output)))  # torch takes all cores; the device waits for this
         finite = values.isfinite().flatten(1).all(dim=1).tolist()
         pixels = (values * 255).round().to(torch.uint8).numpy()
         drawn = zip(batch, pixels, finite, flags, strict=True)
         return [replace(_outcome(*each), seconds=seconds) for each in drawn]
+
+
+@contextmanager
+def global_noise(seed: int) -> Iterator[Callable[[], bool]]:
+    """Let what a pipeline takes from torch's global generators follow from ``seed``; then put them back.
+
+    Most take all their noise from the generators that they are given. Language models that write prompts or image
+    tokens (ERNIE-Image, GLM-Image) sample from the global ones.
+
+    Yields
+    ------
+    callable
+        Tells whether anything has been taken.
+    """
+    initialized = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = list(range(torch.cuda.device_count())) if initialized else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        before = _global_states(devices)
+        yield lambda: not all(map(torch.equal, before, _global_states(devices)))
+
+
+def _global_states(devices: list[int]) -> list[torch.Tensor]:
+    return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, devices)]
+
+
+def _flags(output: Any, size: int) -> list[bool]:
+    """Which images of an output a safety checker has flagged, under any of the names that pipelines give it."""
+    found = [flags for name in FLAGS if (flags := getattr(output, name, None))]
+    return [any(each) for each in zip(*found, strict=True)] if found else [False] * size
 
 
 def _failed(request: GenerationRequest, reason: str, seconds: float) -> GenerationResult:
