@@ -73,7 +73,7 @@ def record_call(pipeline: Any, prompt: str, options: Mapping[str, Any]) -> Call:
         The pipeline fails, or calls its network in a way that does not show what is what.
     """
     network = network_of(pipeline)
-    given = _stopped_at(network, lambda: pipeline(prompt=[prompt] * COPIES, **START, **options), pipeline)
+    given = _stopped_at(network, lambda: pipeline(**_started_on(pipeline, prompt, options)), pipeline)
     first, timestep = next(iter(given)), given.get("timestep")
     latents = given.pop(first)
     if not isinstance(latents, torch.Tensor) or len(latents) != COPIES or not isinstance(timestep, torch.Tensor):
@@ -91,6 +91,13 @@ def record_call(pipeline: Any, prompt: str, options: Mapping[str, Any]) -> Call:
         arguments=_mapped(given, lambda name, value: value[:1] if name in per_prompt else value),
         per_prompt=per_prompt,
     )
+
+
+def _started_on(pipeline: Any, prompt: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that start a pipeline on a prompt, of those that it takes."""
+    taken = inspect.signature(pipeline.__call__).parameters
+    start = {name: value for name, value in START.items() if name in taken}
+    return {"prompt": [prompt] * COPIES, **start, **options}
 
 
 class ConditionedNetwork:

@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
-from clinometer.models.backbone import ConditionedNetwork, network_of
+from clinometer.models.backbone import ConditionedNetwork, network_of, record_call
 from clinometer.models.batching import Batches
 from clinometer.models.noising import Noising, Weighting, noising_of
 from clinometer.models.protocols import Card
@@ -59,7 +59,15 @@ class DiffusersDenoiser:
                 f"a {type(pipeline).__name__} does not say what size its images have; it cannot classify any"
             )
         self._size = height, width
-        self._network = ConditionedNetwork(pipeline, {**(options or {}), "height": height, "width": width})
+        started = {**(options or {}), "height": height, "width": width}
+        latents = record_call(pipeline, "a person", started).latents
+        self.noising = noising_of(pipeline.scheduler)  # once more: a pipeline may give it timesteps of its own
+        if getattr(pipeline, "vae", None) is None and tuple(latents.shape[1:]) != (3, height, width):
+            raise ModelError(
+                f"a {type(pipeline).__name__} has no vae, and denoises {tuple(latents.shape[1:])}, no pixels; it "
+                "cannot be used as a classifier"
+            )
+        self._network = ConditionedNetwork(pipeline, started)
 
     @property
     def batch_size(self) -> int:
@@ -146,6 +154,11 @@ class DiffusersDenoiser:
 def _require_scorable(pipeline: Any) -> None:
     """Refuse, before anything is drawn, what would fail at the first image."""
     network_of(pipeline)
+    if pipeline.components.get("guider") is not None:
+        raise ModelError(
+            f"a {type(pipeline).__name__} guides by a {type(pipeline.guider).__name__}, which a call cannot turn off; "
+            "it cannot be used as a classifier"
+        )
     if getattr(pipeline, "vae", None) is None and "movq" in pipeline.components:
         raise ModelError(
             f"a {type(pipeline).__name__} denoises under an image embedding that its prior draws, not under a text; it "
@@ -156,7 +169,7 @@ def _require_scorable(pipeline: Any) -> None:
 
 
 def _require_one_scale(vae: Any) -> None:
-    if vae.config.get("latents_mean") is not None:
+    if vae.config.get("latents_mean") is not None or hasattr(vae, "bn"):
         raise ModelError(f"a {type(vae).__name__} scales each channel of its latents apart; it is not supported")
 
 
