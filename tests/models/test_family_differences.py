@@ -125,3 +125,40 @@ def test_a_checker_that_is_put_off_need_not_load(families, tmp_path):
     with pytest.raises(ModelError, match="diffusers cannot load it"):
         load(str(path))
     assert load(str(path), safety_checker="off").card.settings["safety_checker"] is False
+
+
+# --- own text encoders ---------------------------------------------------------------------------------------------
+
+
+def test_the_vector_of_bert_is_no_pooled_state(families):
+    """Its pooler is a layer that drawing never uses, and that files may lack."""
+    generator = opened(families, "hunyuan-dit")
+    encoder = OwnTextEncoder(generator.pipeline, "text_encoder", generator.card)
+    assert encoder.card.settings["vector"] == "mean of the last hidden states"
+    before = encoder.encode_texts(["a cook"])
+    torch.nn.init.normal_(generator.pipeline.text_encoder.pooler.dense.weight)
+    assert np.array_equal(encoder.encode_texts(["a cook"]), before)
+
+
+def test_an_encoder_that_gives_a_vector_gives_it(tmp_path):
+    """M-CLIP of Kandinsky 2.1: of diffusers, and asked for no hidden states."""
+    from diffusers.pipelines.kandinsky.text_encoder import MCLIPConfig, MultilingualCLIP
+
+    tokenizer, _ = _t5()
+    sizes = {"numDims": 16, "transformerDimensions": 32, "hidden_size": 32, "intermediate_size": 32}
+    model = MultilingualCLIP(MCLIPConfig(**sizes, num_attention_heads=4, num_hidden_layers=1, vocab_size=128)).eval()
+    parts = {"text_encoder": model, "tokenizer": tokenizer}
+    pipeline = SimpleNamespace(components=parts, _execution_device=torch.device("cpu"))
+    encoder = OwnTextEncoder(pipeline, "text_encoder", Card(kind="generator", name="x", family="diffusers/x"))
+    tokens = tokenizer("a cook", return_tensors="pt")
+    with torch.no_grad():
+        expected = model(tokens.input_ids, torch.ones_like(tokens.input_ids))[0]
+    assert np.allclose(encoder.encode_texts(["a cook"]), expected.numpy(), atol=1e-6)
+
+
+def test_states_with_the_tokens_first_give_the_same_mean():
+    """ChatGLM (Kolors) lays them out as (tokens, texts, d)."""
+    states = torch.arange(12.0).reshape(1, 4, 3)
+    usual, other = (SimpleNamespace(hidden_states=(each,)) for each in (states, states.transpose(0, 1)))
+    assert torch.equal(_vector(usual)[1], states[0].mean(dim=0))
+    assert torch.equal(_vector(other)[1], states[0].mean(dim=0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -21,7 +22,8 @@ class OwnTextEncoder:
     """Embeds texts as one text encoder of a pipeline does: one vector a text, each text alone and without padding.
 
     The vector is the first of these that the encoder gives: the projected state of the end-of-text token (CLIP with a
-    projection), that state without one (CLIP), the mean of the last hidden states of its tokens (T5 and decoders).
+    projection), that state without one (CLIP), the mean of the last hidden states of its tokens (T5, BERT and
+    decoders). M-CLIP gives but one vector, the projection of that mean.
     The text is embedded as it is, without the instructions that some pipelines put around a prompt.
     """
 
@@ -47,11 +49,12 @@ class OwnTextEncoder:
         limit = min(self._tokenizer.model_max_length, LONGEST)
         tokens = self._tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
         device = self._pipeline._execution_device
+        told = {"output_hidden_states": True} if _shows_states(self._encoder) else {}
         with torch.no_grad():
             output = self._encoder(
                 input_ids=tokens.input_ids.to(device),
                 attention_mask=torch.ones_like(tokens.input_ids).to(device),
-                output_hidden_states=True,
+                **told,
             )
         kind, vector = _vector(output)
         return kind, vector.float().cpu().numpy()
@@ -76,10 +79,24 @@ def tokenizer_of(component: str) -> str:
     return component.replace("text_encoder", "tokenizer")
 
 
+def _shows_states(encoder: Any) -> bool:
+    """Whether an encoder can be asked for its hidden states; diffusers' own (M-CLIP of Kandinsky 2.1) gives a vector.
+
+    Those of transformers may take the question among further arguments.
+    """
+    parameters = inspect.signature(encoder.forward).parameters.values()
+    return any(each.name == "output_hidden_states" or each.kind is each.VAR_KEYWORD for each in parameters)
+
+
 def _vector(output: Any) -> tuple[str, Any]:
     """One vector of a text's output, and what it is."""
+    if isinstance(output, tuple):
+        return "projected mean of the last hidden states", output[0][0]
     if getattr(output, "text_embeds", None) is not None:
         return "projected end-of-text state", output.text_embeds[0]
-    if getattr(output, "pooler_output", None) is not None:
-        return "end-of-text state", output.pooler_output[0]
-    return "mean of the last hidden states", output.hidden_states[-1][0].mean(dim=0)
+    states = output.hidden_states[-1]
+    states = states[0] if len(states) == 1 else states[:, 0]  # ChatGLM (Kolors) puts the tokens before the texts
+    pooled = getattr(output, "pooler_output", None)
+    if pooled is not None and bool((output.last_hidden_state[0] == pooled[0]).all(dim=-1).any()):
+        return "end-of-text state", pooled[0]  # BERT's is no state of a token: a layer that drawing leaves aside
+    return "mean of the last hidden states", states.mean(dim=0)
