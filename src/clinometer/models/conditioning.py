@@ -22,11 +22,13 @@ ENCODE_PROMPT_OUTPUTS: dict[str, tuple[str | None, ...]] = {
     "StableDiffusion3Pipeline": _POOLED,
     "LatentConsistencyModelPipeline": ("prompt_embeds", None),
     "FluxPipeline": ("prompt_embeds", "pooled_prompt_embeds", None),
+    "CogView4Pipeline": ("prompt_embeds", "negative_prompt_embeds"),
 }
 """What ``encode_prompt`` returns, by the names under which ``__call__`` takes it; None for what it does not take."""
 
-PACKED = ("FluxPipeline",)
-"""Pipelines whose latents are rows of patches and not a grid; they draw their own noise."""
+OWN_NOISE = ("FluxPipeline", "CogView4Pipeline")
+"""Pipelines that draw their own noise: their latents are rows of patches and not a grid, or float32 at any precision.
+"""
 
 MAX_CACHED_PROMPTS = 1024
 
@@ -52,7 +54,11 @@ class PromptEmbeddings:
         self._encode = lru_cache(maxsize=MAX_CACHED_PROMPTS)(self._encode_uncached)
 
     def __call__(self, prompts: Sequence[str]) -> dict[str, torch.Tensor]:
-        """Stack the embeddings of ``prompts``: by name, (len(prompts), …)."""
+        """Stack the embeddings of ``prompts``: by name, (len(prompts), …).
+
+        Those that differ in length cannot be stacked, and torch says so: such a batch fails, and its images are drawn
+        alone. CogView4 would pad them to the longest, and let its network read the padding.
+        """
         encoded = [self._encode(prompt, False) for prompt in prompts]
         stacked = {name: torch.cat([each[name] for each in encoded]) for name in encoded[0]}
         if self._guided:
@@ -98,7 +104,7 @@ class Conditioning:
         if size is not None and _encodes_once(pipeline, negative_prompt=negative_prompt):
             guided = guided and _guides_by_negative(pipeline)
             self._embeddings = PromptEmbeddings(pipeline, guided=guided, negative_prompt=negative_prompt)
-            if type(pipeline).__name__ not in PACKED:
+            if type(pipeline).__name__ not in OWN_NOISE:
                 height, width = (side // pipeline.vae_scale_factor for side in size)
                 network: Any = network_of(pipeline)
                 self._latent_shape = (1, int(network.config.in_channels), height, width)
@@ -106,7 +112,8 @@ class Conditioning:
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
         """Make the keyword arguments that carry the prompts and the noise of a batch."""
         generators = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
-        arguments: dict[str, Any] = {"generator": generators}
+        # Some take one generator and no list of them; a batch then fails as a whole, and its images are drawn alone.
+        arguments: dict[str, Any] = {"generator": generators if len(generators) > 1 else generators[0]}
         if self._embeddings is None:
             arguments["prompt"] = list(prompts)
             if self._negative_prompt is not None:
