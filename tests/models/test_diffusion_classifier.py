@@ -200,6 +200,7 @@ def test_another_seed_is_another_estimate(pipelines):
 
 def test_each_image_and_prompt_is_encoded_once_and_batches_are_full(pipelines):
     pipeline = pipelines["epsilon"]
+    classifier = classifier_of(pipelines, batch_size=8)  # starts the pipeline once, on a prompt of its own
     counts = {"vae": 0, "text": 0}
     rows = []
     handles = [
@@ -207,7 +208,7 @@ def test_each_image_and_prompt_is_encoded_once_and_batches_are_full(pipelines):
         pipeline.text_encoder.register_forward_hook(lambda *_: counts.update(text=counts["text"] + 1)),
         pipeline.unet.register_forward_pre_hook(lambda module, inputs: rows.append(len(inputs[0]))),
     ]
-    measured = classifier_of(pipelines, batch_size=8).errors(pictures())
+    measured = classifier.errors(pictures())
     for handle in handles:
         handle.remove()
     assert counts == {"vae": 3, "text": 3}
@@ -356,9 +357,11 @@ def test_a_pipeline_without_a_network(pipelines):
 
 
 def test_a_pipeline_that_fails_on_a_prompt(pipelines, monkeypatch):
-    monkeypatch.setattr(pipelines["sd3"], "tokenizer", None)
     denoiser = denoiser_of(pipelines, "sd3")
     latents = denoiser.encode_images(pictures(1))
+    monkeypatch.setattr(pipelines["sd3"], "tokenizer", None)
+    with pytest.raises(ModelError, match="cannot be started on a prompt"):
+        denoiser_of(pipelines, "sd3")
     with pytest.raises(ModelError, match="cannot be started on a prompt"):
         denoiser.errors(latents, torch.tensor([10.0]), latents, ["a cook"])
 
