@@ -104,6 +104,12 @@ def test_an_option_that_is_not_known(entry_points):
         load_generator("mine", stepz=3)
 
 
+@pytest.mark.parametrize(("load", "option"), [(load_generator, "price"), (load_encoder, "labels")])
+def test_an_option_that_the_reference_does_not_know(load, option):
+    with pytest.raises(ModelError, match=rf"model 'reference': .*'{option}'; it takes "):
+        load("reference", **{option: 1})
+
+
 def test_a_plug_in_that_does_not_import(entry_points):
     with pytest.raises(ModelError, match=r"plug-in 'broken' .*cannot be imported: No module"):
         load_generator("broken")

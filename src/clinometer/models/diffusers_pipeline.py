@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,7 @@ def load(
     )
 
 
+@wraps(load, assigned=())  # its signature says which options there are
 def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
     """Load the reference model that ships with this package; ``options`` are those of `load`."""
     from clinometer.models import reference

@@ -7,7 +7,7 @@ they give the one between images, and the others are missing with that reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import transformers
@@ -216,6 +216,7 @@ def load(
     return TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size)
 
 
+@wraps(load, assigned=())  # its signature says which options there are
 def load_reference(source: str = "", **options: Any) -> TransformersEncoder | TransformersImageEncoder:
     """Load the encoder that ships with this package; ``options`` are those of `load`."""
     from clinometer.models import reference
