@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clinometer import report
-from clinometer.errors import ModelError, SuiteError
+from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder, load_generator, reference
 from clinometer.models.folder import FolderSource, ManifestRow, has_manifest, read_manifest
@@ -122,10 +122,11 @@ def audit(
 
     Raises
     ------
-    SuiteError, ModelError, RunError
+    SuiteError, ModelError, RunError, InvalidInputError
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
     progress = progress or Silence()
+    _require_seed(seed)
     asked = _audited(suite).with_options(images=images, text_targets=text_targets)
     rounds = None
     if until is not None:
@@ -178,6 +179,7 @@ def import_images(
         The suite's study needs a model besides the images.
     """
     progress = progress or Silence()
+    _require_seed(seed)
     asked = _audited(suite)
     if STUDIES[asked.study].check is not None:
         raise SuiteError(
@@ -477,6 +479,12 @@ def _audited(suite: str | Path | Suite) -> Suite:
     if not asked.draws:
         raise SuiteError(f"suite {asked.name}: it asks for no images; give: clinometer test {asked.name}")
     return asked
+
+
+def _require_seed(seed: int) -> None:
+    """Refuse a seed here that the scoring would refuse, once every image is drawn."""
+    if seed < 0:
+        raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
 
 
 def _default_out(generator: Generator, suite: Suite) -> Path:

@@ -173,6 +173,8 @@ def test_what_cannot_be_tested_is_refused(tmp_path):
         run(encoder=Viewer(), images=tmp_path)
     with pytest.raises(ModelError, match="no such folder"):
         run(encoder=Viewer(), images=tmp_path / "nowhere")
+    with pytest.raises(InvalidInputError, match="seed: expected 0 or more, found -1"):
+        run(seed=-1)
     with pytest.raises(InvalidInputError, match="max_missing: expected a share"):
         run(max_missing=1.0)
     for name, number in (("permutations", 0), ("resamples", 0), ("ddof", -1), ("seed", -1)):

@@ -16,7 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
-from clinometer.errors import ModelError, RunCorruptError, RunMismatchError, RunNotFoundError, RunStorageError
+from clinometer.errors import (
+    InvalidInputError,
+    ModelError,
+    RunCorruptError,
+    RunMismatchError,
+    RunNotFoundError,
+    RunStorageError,
+)
 from clinometer.models.protocols import GenerationResult
 from tests.toys import Eye, Painter, paint, toy_suite
 
@@ -51,6 +58,14 @@ def test_scores_find_what_was_painted(finished):
     assert values["concept 0.20"] < 0 < values["concept 0.80"]
     assert (rows.low <= rows.value).all()
     assert (rows.value <= rows.high).all()
+
+
+def test_a_seed_that_scoring_would_refuse_costs_no_image(tmp_path):
+    with pytest.raises(InvalidInputError, match="seed: expected 0 or more, found -1"):
+        audit(tmp_path / "run", seed=-1)
+    with pytest.raises(InvalidInputError, match="seed: expected 0 or more, found -1"):
+        cm.import_images(tmp_path, tmp_path / "run", seed=-1)
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_opened_run_reads_the_same(finished):
