@@ -37,7 +37,7 @@ def require_budget(run: Run, generator: Generator, budget: float | None, *, furt
     found = "no budget" if budget is None else f"a budget of {budget:g}"
     raise ModelError(
         f"{generator.card.name}: {images} images at {price:g} each cost {total:.2f}, found {found}; "
-        f"give --budget {total:.2f} or more, or fewer images by --images"
+        f"give --budget {total:.2f} or more, or fewer images by --images and another --out"
     )
 
 
