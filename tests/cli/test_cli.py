@@ -111,6 +111,7 @@ def test_suites_are_listed_and_shown():
     listed = run("suites").stdout
     for name in ("mcas", "xmcas", "reference"):
         assert name in listed
+    assert "…" not in run("suites", COLUMNS="80").stdout  # every name whole, if on two lines
     shown = run("suites", "mcas").stdout
     assert "an image of a chief executive officer" in shown
     assert "husband" in shown

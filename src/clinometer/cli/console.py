@@ -122,6 +122,8 @@ def print_report_place(run: Run) -> None:
 def print_suites() -> None:
     """A table of the built-in suites."""
     table = Table("suite", "study", "what it asks", "prompts", "images")
+    for column in table.columns:
+        column.overflow = "fold"  # a name that is cut short cannot be given to --suite
     for name in suite_names():
         suite = load_suite(name)
         prompts = sum(1 for _ in suite.questions())
