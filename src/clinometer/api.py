@@ -284,7 +284,7 @@ def score_run(
 
 
 def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> list[Comparison]:
-    """Hold finished runs of one suite, of a leaning or an association study, against the first of them.
+    """Hold finished runs of one suite against the first of them.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     Raises
     ------
     RunMismatchError
-        The runs are of other suites or of a study that is not compared, or no encoder has seen both.
+        The runs are of other suites, were drawn until decided, or no encoder has seen both.
     """
     compared = first_against_rest([run if isinstance(run, store.Run) else Run(run) for run in runs])
     if out is not None:

@@ -212,7 +212,7 @@ def report(run: RunArgument) -> None:
 @app.command()
 def compare(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN RUN…", help="Two or more runs of one suite; leaning or association.")
+        list[str], typer.Argument(metavar="RUN RUN…", help="Two or more runs of one suite.")
     ],
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="A directory for comparison.html and comparison.csv.")
