@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from clinometer.errors import SuiteError
 from clinometer.suites import load_suite, suite_from_mapping, suite_names
+from clinometer.suites.schema import suite_from_text
 
 MINIMAL = {
     "name": "tone",
@@ -93,6 +94,32 @@ def test_a_key_written_twice_is_refused(tmp_path):
     path.write_text(yaml.safe_dump(MINIMAL) + "name: again\n")
     with pytest.raises(SuiteError, match=r"twice.yaml: line 1: key written twice: name"):
         load_suite(path)
+
+
+def test_a_misspelt_key_is_named_before_the_key_it_leaves_out():
+    suite = changed(["groups", "light", "prompt"], MINIMAL["groups"]["light"]["prompts"])
+    del suite["groups"]["light"]["prompts"]
+    with pytest.raises(
+        SuiteError, match=r"mine.yaml: groups.light.prompt: unknown key; did you mean prompts\? \(and 1 "
+    ):
+        suite_from_mapping(suite, source="mine.yaml")
+
+
+@pytest.mark.parametrize("word", ["no", "2024", "2024-05-01", "1.5"])
+def test_a_word_that_yaml_takes_for_something_else_is_to_be_quoted(word):
+    text = yaml.safe_dump(MINIMAL).replace("- light skin", f"- {word}")
+    with pytest.raises(SuiteError, match=r"mine.yaml: groups.light.words.0: .*; put it in quotes"):
+        suite_from_text(text, source="mine.yaml")
+    quoted = suite_from_text(text.replace(f"- {word}", f"- '{word}'"), source="mine.yaml")
+    assert quoted.groups["light"].words == (word,)
+
+
+def test_a_mapping_may_take_the_keys_of_another():
+    text = yaml.safe_dump(MINIMAL) + "images: &few {target: 3, attribute: 2}\n"
+    merged = text.replace("images: &few {target: 3, attribute: 2}", "images: {<<: &few {target: 3}, attribute: 2}")
+    assert suite_from_text(merged, source="mine.yaml") == suite_from_text(text, source="mine.yaml")
+    with pytest.raises(SuiteError, match="key written twice: target"):
+        suite_from_text(merged.replace("attribute: 2", "target: 2, target: 3"), source="mine.yaml")
 
 
 @pytest.mark.parametrize("text", ["- a list", "", "a: [1", "42", "name: !!python/object:os.system {}"])

@@ -211,9 +211,7 @@ def report(run: RunArgument) -> None:
 
 @app.command()
 def compare(
-    runs: Annotated[
-        list[str], typer.Argument(metavar="RUN RUN…", help="Two or more runs of one suite.")
-    ],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN…", help="Two or more runs of one suite.")],
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="A directory for comparison.html and comparison.csv.")
     ] = None,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
@@ -138,17 +140,22 @@ def refuse_duplicates(names: Iterable[str], complaint: str) -> None:
 
 
 def _explain(error: ValidationError, source: str) -> str:
-    """One line for the first problem, and how many more there are."""
+    """One line for the first problem, and how many more there are; a misspelt key before the key it leaves out."""
     problems = error.errors(include_url=False)
-    first = problems[0]
+    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        message = "unknown key"
+        place, key = first["loc"][:-1], str(first["loc"][-1])
+        missing = [str(p["loc"][-1]) for p in problems if p["type"] == "missing" and p["loc"][:-1] == place]
+        near = difflib.get_close_matches(key, missing, n=1)
+        message = f"unknown key; did you mean {near[0]}?" if near else "unknown key"
     elif first["type"] == "value_error":
         message = str(first["ctx"]["error"])
     else:
         message = first["msg"]
         if not isinstance(first["input"], dict | list | tuple):
             message += f", found {first['input']!r}"
+        if first["type"] == "string_type" and isinstance(first["input"], bool | int | float | date):
+            message += "; put it in quotes"  # YAML reads no, yes, 2024 and 2024-05-01 as something else than text
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{source}: {f'{field}: ' if field else ''}{message}{more}"

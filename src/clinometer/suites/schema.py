@@ -36,11 +36,16 @@ SHAPES: Final[dict[str, type[Suite]]] = {
 DEFAULT_STUDY: Final = "leaning"
 
 
+MERGE: Final = "tag:yaml.org,2002:merge"
+"""The tag of ``<<``, which takes the keys of another mapping; it is no key itself."""
+
+
 class _UniqueKeyLoader(yaml.SafeLoader):
     """YAML that refuses a key written twice: the plain loader keeps the last one and says nothing."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        own = (key for key, _ in node.value if key.tag != MERGE)
+        keys = [self.construct_object(key, deep=True) for key in own]
         doubled = [str(key) for key, count in Counter(map(str, keys)).items() if count > 1]
         if doubled:
             raise SuiteError(f"line {node.start_mark.line + 1}: key written twice: {', '.join(doubled)}")
