@@ -184,7 +184,7 @@ def import_images(
     if STUDIES[asked.study].check is not None:
         raise SuiteError(
             f"suite {asked.name}: a model must work on the images, so an import is not enough; give: clinometer audit "
-            f"--suite {asked.name} --portraits {folder}"
+            f"--suite {asked.name if isinstance(suite, Suite) else suite} --portraits {folder}"
         )
     rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name)
     plan = build_plan(
@@ -477,7 +477,8 @@ def _audited(suite: str | Path | Suite) -> Suite:
     """A suite that asks for images."""
     asked = load_suite(suite)
     if not asked.draws:
-        raise SuiteError(f"suite {asked.name}: it asks for no images; give: clinometer test {asked.name}")
+        given = asked.name if isinstance(suite, Suite) else suite
+        raise SuiteError(f"suite {asked.name}: it asks for no images; give: clinometer test {given}")
     return asked
 
 

@@ -124,6 +124,9 @@ def test_no_manifest_no_folder_and_no_utf8(folder):
         read_manifest(folder / "gone")
     with pytest.raises(ImportManifestError, match=r"looked for .*mine\.csv"):
         read_manifest(folder, "mine.csv")
+    (folder / "mine.csv").touch()
+    with pytest.raises(ImportManifestError, match=rf"looked for mine\.csv; did you mean {folder / 'mine.csv'}\?"):
+        read_manifest(folder, "mine.csv")
     (folder / "manifest.csv").write_bytes("file,concept\na.png,Köchin".encode("latin-1"))
     with pytest.raises(ImportManifestError, match="not UTF-8"):
         read_manifest(folder)

@@ -4,6 +4,7 @@ from math import comb
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 
 import clinometer as cm
@@ -165,6 +166,10 @@ def test_what_cannot_be_tested_is_refused(tmp_path):
         run(toy_suite())
     with pytest.raises(SuiteError, match=r"weat/6: it asks for no images; give: clinometer test weat/6"):
         cm.audit("reference", "weat/6", tmp_path / "run")
+    file = tmp_path / "mine.yaml"  # a suite of one's own is known by its file, not by its name
+    file.write_text(yaml.safe_dump(toy_suite().model_dump(mode="json", exclude_none=True)))
+    with pytest.raises(SuiteError, match=rf"give: clinometer audit --suite {file}"):
+        run(file)
     with pytest.raises(SuiteError, match=r"no suite named .waet/6.*did you mean"):
         run("waet/6")
     with pytest.raises(ModelError, match="it embeds texts only; name one of images"):

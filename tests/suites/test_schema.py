@@ -147,9 +147,10 @@ def test_an_option_that_the_study_does_not_have_is_refused():
         load_suite("mcas").with_options(strengths=3)
 
 
-def test_an_unknown_name_suggests_a_known_one():
+@pytest.mark.parametrize("name", ["mcsa", "MCAS"])
+def test_an_unknown_name_suggests_a_known_one(name):
     with pytest.raises(SuiteError, match="did you mean mcas"):
-        load_suite("mcsa")
+        load_suite(name)
 
 
 def test_a_directory_and_a_binary_file_are_refused(tmp_path):

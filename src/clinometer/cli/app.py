@@ -276,9 +276,10 @@ def classify(
 ) -> None:
     """Classify images by how well a diffusion model denoises them under each label."""
     from clinometer import api
-    from clinometer.cli.classify import print_choices
+    from clinometer.cli.classify import check_place, print_choices
     from clinometer.cli.console import LiveProgress
 
+    check_place(out)
     with LiveProgress() as progress:
         choices = api.classify_images(
             images,

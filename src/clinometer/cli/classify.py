@@ -10,10 +10,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from clinometer.errors import RunStorageError
+from clinometer.errors import InvalidInputError, RunStorageError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def check_place(out: Path | None) -> None:
+    """Refuse a file that cannot be one, before anything is computed."""
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        found = "a folder" if out.is_dir() else f"no folder {out.parent}"
+        raise InvalidInputError(f"--out {out}: found {found}, expected a file to write")
 
 
 def print_choices(choices: pd.DataFrame, out: Path | None) -> None:

@@ -168,9 +168,12 @@ def _find(folder: Path, manifest: Path | str | None) -> Path:
     for path in candidates:
         if path.is_file():
             return path
-    found = ", ".join(NAMES) if manifest is None else str(manifest)
+    if manifest is not None:
+        inside = folder / manifest
+        hint = f"did you mean {inside}?" if inside.is_file() else "give a CSV or JSON-lines file"
+        raise ImportManifestError(f"no manifest: looked for {manifest}; {hint}")
     raise ImportManifestError(
-        f"no manifest in {folder}: looked for {found}; write a CSV with the columns {', '.join(COLUMNS)}"
+        f"no manifest in {folder}: looked for {', '.join(NAMES)}; write a CSV with the columns {', '.join(COLUMNS)}"
     )
 
 

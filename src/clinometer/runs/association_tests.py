@@ -192,7 +192,7 @@ def _asked(test: str | Path | Suite, sentences: bool) -> Iterator[_Asked]:
         if not isinstance(suite, WeatSuite):
             raise SuiteError(
                 f"suite {suite.name}: its study is {suite.study!r}, which asks a model for images; "
-                f"give: clinometer audit --suite {suite.name}"
+                f"give: clinometer audit --suite {suite.name if isinstance(each, Suite) else each}"
             )
         yield _Asked(suite, sentences)
 

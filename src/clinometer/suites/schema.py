@@ -92,7 +92,7 @@ def load_suite(suite: str | Path | Suite) -> Suite:
 
 
 def _no_such_suite(name: str) -> str:
-    near = difflib.get_close_matches(name, suite_names())
+    near = difflib.get_close_matches(name.lower(), suite_names())
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     return f'no suite named {name!r}: it is neither a file nor built in; {hint}"clinometer suites" lists them'
 
