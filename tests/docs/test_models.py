@@ -4,9 +4,11 @@ import inspect
 import re
 import tomllib
 
+import pytest
 from PIL import Image
 
 import clinometer as cm
+from clinometer.errors import ModelError
 from clinometer.models.folder import COLUMNS, NAMES, read_manifest
 from clinometer.models.registry import load_generator, registered
 from tests.docs.pages import blocks, page, table_rows
@@ -40,6 +42,9 @@ def test_the_plug_in_is_a_whole_package(tmp_path, monkeypatch):
     (command,) = (line for block in blocks(PAGE, "sh") for line in block.splitlines() if "stripes" in line)
     spec = re.search(r"--model (\S+)", command).group(1)
     assert load_generator(spec).card.settings == {"width": 4}
+    with pytest.raises(ModelError, match=r"'steps'; it takes none"):  # an option without effect would go unnoticed
+        load_generator(spec, steps=3)
+    assert load_generator(spec, steps=None, device="auto").card.settings == {"width": 4}
     run = cm.audit(spec, toy_suite(target=3, attribute=3, concepts=2), tmp_path / "run", encoder=Eye())
     assert set(run.samples.status) == {"ok"}
 

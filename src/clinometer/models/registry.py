@@ -163,7 +163,7 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
     try:
         inspect.signature(factory).bind(source, **options)
     except TypeError as error:
-        known = ", ".join(list(inspect.signature(factory).parameters)[1:])
+        known = ", ".join(list(inspect.signature(factory).parameters)[1:]) or "none"
         raise ModelError(f"model {point.name!r}: {error}; it takes {known}") from error
     try:
         return factory(source, **options)
