@@ -42,6 +42,12 @@ def minimal():
     return suite_from_mapping(copy.deepcopy(MINIMAL), source="mine.yaml")
 
 
+def test_no_concept_is_called_what_stands_for_all_of_them():
+    concepts = MINIMAL["concepts"] | {"all": {**MINIMAL["concepts"]["dogs"], "stimuli": ["poodle"]}}
+    with pytest.raises(SuiteError, match=r"concepts\.all: 'all' stands for the whole suite in the scores"):
+        suite_from_mapping(MINIMAL | {"concepts": concepts}, source="mine.yaml")
+
+
 def test_a_suite_asks_each_stimulus_as_it_is_and_with_every_word_in_turn():
     asked = [(q.prompt, q.role, q.concept, q.category, q.group, q.images) for q in minimal().questions()]
     assert asked == [

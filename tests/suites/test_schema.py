@@ -57,6 +57,8 @@ MISTAKES = [
     (["groups", "dark", "words"], ["dark", "dark"], "groups.dark.words: word used twice: dark"),
     (["groups", "dark", "words"], ["  "], "groups.dark.words"),
     (["categories"], {}, "categories"),
+    (["categories", "all"], MINIMAL["categories"]["work"], "categories.all: 'all' stands for the whole suite"),
+    (["groups", "all"], MINIMAL["groups"]["dark"], "groups.all: 'all' stands for the whole suite"),
     (["categories", "work", "targets"], [], "categories.work.targets"),
     (
         ["categories", "more"],

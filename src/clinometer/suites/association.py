@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_all, refuse_duplicates
 
 
 class AttributeWords(Strict):
@@ -99,6 +99,7 @@ class AssociationSuite(Suite):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
+        refuse_all(self.concepts, "concepts")
         for role in ("a", "b"):
             group = getattr(self.axis, role)
             if group not in self.groups:

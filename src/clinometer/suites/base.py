@@ -139,6 +139,12 @@ def refuse_duplicates(names: Iterable[str], complaint: str) -> None:
         raise ValueError(f"{complaint}: {', '.join(doubled)}")
 
 
+def refuse_all(names: Iterable[str], field: str) -> None:
+    """Raise ValueError where a name is what the rows of scores call the whole suite."""
+    if "all" in names:
+        raise ValueError(f"{field}.all: 'all' stands for the whole suite in the scores; give another name")
+
+
 def _explain(error: ValidationError, source: str) -> str:
     """One line for the first problem, and how many more there are; a misspelt key before the key it leaves out."""
     problems = error.errors(include_url=False)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_all, refuse_duplicates
 
 BLANK_PROMPT: Final = ""
 """What an image is held against to see whether it shows anything of its own prompt."""
@@ -78,6 +78,8 @@ class LeaningSuite(Suite):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
+        refuse_all(self.groups, "groups")
+        refuse_all(self.categories, "categories")
         for role in ("a", "b", "third"):
             group = getattr(self.axis, role)
             if group is not None and group not in self.groups:
