@@ -108,9 +108,12 @@ def print_summary(run: Run) -> None:
     for row in summary.rows:
         table.add_row(*map(escape, row))
     console.print(table)
-    refused = (run.samples.status != "ok").sum()
-    if refused:
-        console.print(f"[bold]{refused}[/] of {len(run.plan)} images could not be made; the report says which.")
+    lost = run.samples[run.samples.status != "ok"]
+    if len(lost):
+        console.print(
+            f"[bold]{len(lost)}[/] of {len(run.plan)} images could not be made; the report says which. "
+            f"The first: {escape(str(lost.reason.iloc[0]))}"
+        )
     print_report_place(run)
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import logging
+import warnings
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,14 @@ MOVED = {
 
 IMAGES = ("images", "image")
 """What the field of a pipeline's output may be called that holds its images; Kandinsky 5 gives the second."""
+
+OWN_DOING = {
+    "diffusers.models.modeling_utils": "There are modules in",
+    "diffusers.pipelines.pipeline_utils": "Pipelines loaded with `dtype=torch.float16` cannot run with `cpu`",
+}
+"""What diffusers warns of, by logger, where it is its own doing: at every batch of SDXL in float16, whose VAE it casts
+back and forth; and that the CPU has no float16, which it has.
+"""
 
 CONNECTED = ("prior",)
 """Keys of a repository's README under which it names the repositories that it is incomplete without."""
@@ -58,6 +68,15 @@ def model_index(found: Source) -> dict[str, Any]:
             "as DiffusionPipeline.save_pretrained writes it"
         ) from error
     return index
+
+
+def _is_told(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(OWN_DOING[record.name])
+
+
+for _logger in OWN_DOING:
+    logging.getLogger(_logger).addFilter(_is_told)
+warnings.filterwarnings("ignore", r"`upcast_vae` is deprecated", FutureWarning)  # it is diffusers that calls it
 
 
 def component_folders(found: Source) -> list[Path]:

@@ -30,21 +30,69 @@ WORKERS = max(1, min(16, available_cores() - 1))
 AT_ONCE = 8
 """Images that a thread decodes in one go, at most."""
 
+HOPELESS: Final = (32, 3)
+"""A model is stopped that fails so many images in a row, of so many prompts: one prompt may be at fault itself."""
+
 NO_VECTORS: Final = np.zeros((0, 1), np.float32)
 """Parquet has no vectors of no length."""
 
 
 def generate(run: Run, generator: Generator, progress: Progress) -> None:
     """Draw the parts that are missing, of all samples that are drawn from a prompt alone."""
+    failures = Failures(run)
 
     def draw(samples: Sequence[Sample]) -> Iterator[GenerationResult]:
         held = generator.batch_size
-        yield from generator.generate(requests_of(samples))
+        yield from failures.watch(samples, generator.generate(requests_of(samples)))
         if generator.batch_size < held:
             run.record_batch_size(generator.batch_size)
             progress.note(f"memory ran out: batches of {generator.batch_size} from here on; nothing is lost")
 
-    draw_parts(run, None, draw, progress, "drawing")
+    with failures.forgotten():
+        draw_parts(run, None, draw, progress, "drawing")
+
+
+class Failures:
+    """Stops a model that fails image after image, such as on a device that is lost or with weights that overflow.
+
+    One image that fails is a gap in the scores. A model that fails them all would leave nothing else.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._in_a_row: list[Sample] = []
+
+    def watch(self, samples: Sequence[Sample], results: Iterable[GenerationResult]) -> Iterator[GenerationResult]:
+        """Pass results on.
+
+        Raises
+        ------
+        ModelError
+            As many in a row have failed as `HOPELESS` says.
+        """
+        by_id = {sample.id: sample for sample in samples}
+        images, prompts = HOPELESS
+        for result in results:
+            if result.status != "failed":
+                self._in_a_row.clear()
+            elif result.id in by_id:
+                self._in_a_row.append(by_id[result.id])
+                asked = {sample.prompt for sample in self._in_a_row}
+                if len(self._in_a_row) >= images and len(asked) >= prompts:
+                    raise ModelError(
+                        f"{self._run.model_card['name']}: {len(self._in_a_row)} images in a row failed, of "
+                        f"{len(asked)} prompts: {result.reason}; mend it and give the same command again"
+                    )
+            yield result
+
+    @contextmanager
+    def forgotten(self) -> Iterator[None]:
+        """Where the model is stopped in here, keep no part that holds nothing but failures: it is drawn anew."""
+        try:
+            yield
+        except ModelError:
+            self._run.forget_failed_parts({sample.part for sample in self._in_a_row})
+            raise
 
 
 def draw_parts(

@@ -178,6 +178,15 @@ class Run:
             self._to_redraw.setdefault(self._part_of[identifier], set()).add(identifier)
         return len(failed)
 
+    def forget_failed_parts(self, parts: Iterable[int]) -> None:
+        """Remove those of some parts in which every image failed."""
+        for part in parts:
+            if self.directory.exists(samples_name(part)):
+                statuses = self.directory.read_table(samples_name(part), ["status"])["status"].to_pylist()
+                if set(statuses) == {"failed"}:
+                    self._forget_made_of(part)
+                    self.directory.remove(samples_name(part))
+
     @property
     def samples(self) -> pd.DataFrame:
         """Every finished sample without its pixels, in plan order."""

@@ -22,7 +22,7 @@ from clinometer.models.images import decode_image
 from clinometer.models.protocols import EditRequest, GenerationResult, Generator
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Progress
-from clinometer.runs.stages import draw_parts
+from clinometer.runs.stages import Failures, draw_parts
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, planted_of, scores_table, suite_of
 from clinometer.runs.studies.faces import UNALIGNED, align, average_faces, read_faces
@@ -71,7 +71,9 @@ def require_editor(generator: Generator, suite: Suite) -> None:
 
 def edit(run: Run, generator: Generator, progress: Progress) -> None:
     """Draw the edits that are missing. A portrait that is not there makes its edits fail, with its reason."""
-    draw_parts(run, EDIT, partial(_edit_part, run, _editor(generator)), progress, "editing")
+    failures = Failures(run)
+    with failures.forgotten():
+        draw_parts(run, EDIT, partial(_edit_part, run, _editor(generator), failures), progress, "editing")
 
 
 def _editor(generator: Generator) -> Any:
@@ -81,7 +83,7 @@ def _editor(generator: Generator) -> Any:
     return make()
 
 
-def _edit_part(run: Run, editor: Any, samples: Sequence[Sample]) -> Iterator[GenerationResult]:
+def _edit_part(run: Run, editor: Any, failures: Failures, samples: Sequence[Sample]) -> Iterator[GenerationResult]:
     sources = dict(run.images({sample.source for sample in samples}))
     requests = []
     for sample in samples:
@@ -93,7 +95,7 @@ def _edit_part(run: Run, editor: Any, samples: Sequence[Sample]) -> Iterator[Gen
         requests.append(
             EditRequest(id=sample.id, prompt=sample.prompt, seed=sample.seed, image=image, strength=sample.strength)
         )
-    yield from editor.edit(requests)
+    yield from failures.watch(samples, editor.edit(requests))
 
 
 def score_editing(run: Run, resamples: int) -> Scored:
