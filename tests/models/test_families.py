@@ -1,6 +1,7 @@
 """Every family of text-to-image models behind one adapter: tiny, with random weights, saved, loaded, drawn, resumed."""
 
 import json
+import logging
 import shutil
 
 import diffusers
@@ -130,6 +131,20 @@ def test_the_same_noise_for_every_precision(families):
     images = draw(opened(families, "sdxl"))
     other = draw(opened(families, "sdxl"), [GenerationRequest("o", PROMPTS[0], 999)])
     assert np.abs(near[0] - images[0]).mean() < np.abs(other[0] - images[0]).mean() / 2
+
+
+def test_nothing_is_heard_of_what_diffusers_does_by_itself(families):
+    """SDXL's VAE is cast at every batch, and diffusers warned of it at every module."""
+    heard = []
+    listener = logging.Handler()
+    listener.emit = heard.append
+    logger = logging.getLogger("diffusers")
+    logger.addHandler(listener)
+    try:
+        draw(opened(families, "sdxl", dtype="float16", device="cpu"))
+        assert [record.getMessage() for record in heard] == []
+    finally:
+        logger.removeHandler(listener)
 
 
 def test_guidance_that_needs_a_negative_prompt_gets_an_empty_one(families):

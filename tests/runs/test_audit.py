@@ -422,11 +422,47 @@ class Failing(Painter):
 
 
 def test_a_run_without_a_single_image_says_so_everywhere(tmp_path):
-    run = audit(tmp_path / "run", model=Failing())
+    run = audit(tmp_path / "run", model=Failing(), suite=toy_suite(target=4, attribute=2))  # too few to stop at
     rows = run.scores[(run.scores.metric == "mcas") & (run.scores.component == "mcas")]
     assert rows.value.isna().all()
     assert (rows.reason != "").all()
     assert b"<b>device</b>" not in run.directory.read_bytes("report.html")
+
+
+class Dying(Painter):
+    """Its device is lost after some images; as on a real one, all that follow fail."""
+
+    def __init__(self, lives):
+        super().__init__()
+        self.lives = lives
+
+    def generate(self, requests):
+        for result in super().generate(requests):
+            alive = self.drawn <= self.lives
+            yield result if alive else GenerationResult(result.id, "failed", None, "CUDA error: an illegal address")
+
+
+@pytest.mark.parametrize(("lives", "parts"), [(0, 0), (16, 2), (20, 3)])
+def test_a_model_that_fails_image_after_image_is_stopped_and_its_run_goes_on(tmp_path, finished, lives, parts):
+    out = tmp_path / "run"
+    with pytest.raises(ModelError, match=r"painter: 32 images in a row failed, of \d+ prompts: CUDA error: an illegal"):
+        audit(out, model=Dying(lives))
+    kept = cm.open_run(out).samples
+    assert len(kept) == 8 * parts
+    assert (kept.status == "ok").sum() == lives
+    assert table_bytes(audit(out, retry_failed=lives % 8 > 0)) == table_bytes(finished)
+
+
+class Stubborn(Painter):
+    def generate(self, requests):
+        for result, request in zip(super().generate(requests := list(requests)), requests, strict=True):
+            stuck = request.prompt in ("young men", "old men")
+            yield GenerationResult(result.id, "failed", None, "too long") if stuck else result
+
+
+def test_a_prompt_that_fails_stops_no_run(tmp_path):
+    run = audit(tmp_path / "run", model=Stubborn(), suite=toy_suite(attribute=40))
+    assert (run.samples.status == "failed").sum() == 80
 
 
 class Unlucky(Painter):
