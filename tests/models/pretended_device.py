@@ -80,9 +80,9 @@ def _run(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return each.held if isinstance(each, Pretended) else each
 
     def outer(each: Any) -> Any:
-        if not isinstance(each, torch.Tensor):
-            return each
-        return given.get(id(each)) or (Pretended(each) if stays else each)
+        if id(each) in given:
+            return given[id(each)]
+        return Pretended(each) if stays and isinstance(each, torch.Tensor) else each
 
     return tree_map(outer, function(*tree_map(inner, args), **tree_map(inner, kwargs)))
 

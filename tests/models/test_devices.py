@@ -1,0 +1,112 @@
+"""Models on a device of their own: every tensor is where it is needed, and the numbers are the CPU's."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from clinometer._torch import torch
+from clinometer.models import GenerationRequest
+from clinometer.models.diffusers_pipeline import load
+from clinometer.models.diffusion_classifier import DiffusionClassifier
+from clinometer.models.own_text import own_text_encoders
+from clinometer.models.protocols import EditRequest
+from clinometer.models.transformers_clip import load as load_encoder
+from tests.models.families import save_family
+from tests.models.test_encoders import DUAL, PICTURES, TEXTS, _dino
+
+ROOT = Path(__file__).parents[2]
+
+FAMILIES = ("sd-1", "sdxl", "sd3", "flux", "sana", "qwen-image", "kandinsky-2.2", "unclip")
+CLASSIFYING = ("sd-1", "flux", "sana")
+ENCODERS = {**DUAL, "dino": _dino}
+
+PROMPTS = ("a cook", "an image of a very old firefighter", "a man")
+REQUESTS = [GenerationRequest(str(index), prompt, 100 + index) for index, prompt in enumerate(PROMPTS)]
+PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8))
+EDITS = [EditRequest(each.id, each.prompt, each.seed, PICTURE, 0.6) for each in REQUESTS]
+
+FOUND = "differences.json"
+MIXED = "a tensor of the device and one of the CPU met"
+
+
+@pytest.mark.slow
+def test_nothing_is_left_on_the_wrong_device(tmp_path):
+    """A process of its own measures all on the CPU and on a device that refuses to mix: the largest differences."""
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.models.test_devices", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    differences = json.loads((tmp_path / FOUND).read_text())
+    assert differences.pop(MIXED) is True  # what else would be an error below
+    assert {name.split()[0] for name in differences} == {*FAMILIES, *ENCODERS}
+    in_levels = {name: value for name, value in differences.items() if name.endswith(("images", "edits"))}
+    assert {name: value for name, value in in_levels.items() if value > 1} == {}
+    assert {name: value for name, value in differences.items() if name not in in_levels and value > 1e-4} == {}
+
+
+def main(folder: Path) -> None:
+    """Write down the largest difference of everything that is measured."""
+    from tests.models.pretended_device import pretended
+
+    found: dict[str, object] = {}
+    with pretended() as device:
+        try:
+            torch.ones(2, device=device) + torch.ones(2)
+        except RuntimeError as error:
+            found[MIXED] = "two devices" in str(error)
+    for name in FAMILIES:
+        path = save_family(name, folder)
+        expected = drawn(path, name, "cpu")
+        with pretended() as device:
+            found |= differences(name, drawn(path, name, device), expected)
+    for name, make in ENCODERS.items():
+        torch.manual_seed(0)
+        make(folder / name)
+        expected = embedded(folder / name, "cpu")
+        with pretended() as device:
+            found |= differences(name, embedded(folder / name, device), expected)
+    (folder / FOUND).write_text(json.dumps(found))
+
+
+def differences(name, found, expected):
+    return {f"{name} {what}": float(np.abs(found[what] - expected[what]).max()) for what in expected}
+
+
+def drawn(path, name, device):
+    """What a family gives: images, edits, denoising errors, vectors of its own text encoders."""
+    sizes = {} if name == "unclip" else {"height": 32, "width": 32}
+    priors = {"prior_steps": 2} if name in ("unclip", "kandinsky-2.2") else {}
+    generator = load(str(path), steps=2, batch_size=2, device=device, dtype="float32", **sizes, **priors)
+    found = {"images": pixels(generator.generate(REQUESTS))}
+    if name == "sd-1":
+        found["edits"] = pixels(generator.editor().edit(EDITS))
+    if name in CLASSIFYING:
+        found["errors"] = DiffusionClassifier(generator.denoiser(), PROMPTS, trials=2).errors([PICTURE]).errors
+    return found | {each.card.name: each.encode_texts(PROMPTS) for each in own_text_encoders(generator)}
+
+
+def pixels(results):
+    results = list(results)
+    lost = [each.reason for each in results if each.status != "ok"]
+    assert not lost, lost[0]
+    return np.stack([np.asarray(each.image, float) for each in results])
+
+
+def embedded(path, device):
+    encoder = load_encoder(str(path), device=device, batch_size=2)
+    found = {"vectors": encoder.encode_images(PICTURES)}
+    return found | ({"texts": encoder.encode_texts(TEXTS)} if hasattr(encoder, "encode_texts") else {})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
