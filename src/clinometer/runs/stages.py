@@ -49,13 +49,14 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
             progress.note(f"memory ran out: batches of {generator.batch_size} from here on; nothing is lost")
 
     with failures.forgotten():
-        draw_parts(run, None, draw, progress, "drawing")
+        draw_parts(run, None, draw, progress, "drawing" if run.record["origin"] == "generated" else "reading")
 
 
 class Failures:
     """Stops a model that fails image after image, such as on a device that is lost or with weights that overflow.
 
-    One image that fails is a gap in the scores. A model that fails them all would leave nothing else.
+    One image that fails is a gap in the scores. A model that fails them all would leave nothing else. Images that are
+    read from files fail each by itself.
     """
 
     def __init__(self, run: Run) -> None:
@@ -75,7 +76,7 @@ class Failures:
         for result in results:
             if result.status != "failed":
                 self._in_a_row.clear()
-            elif result.id in by_id:
+            elif result.id in by_id and not by_id[result.id].file:
                 self._in_a_row.append(by_id[result.id])
                 asked = {sample.prompt for sample in self._in_a_row}
                 if len(self._in_a_row) >= images and len(asked) >= prompts:

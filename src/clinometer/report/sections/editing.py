@@ -114,7 +114,8 @@ def flipped(view: EditingView) -> dict[str, Any]:
 
 def _abstains(view: EditingView, encoder: str) -> str:
     rows = [row.value for row in view.class_rows("uncertain_rate", encoder) if row.defined]
-    return f"{wording.percent(min(rows))} to {wording.percent(max(rows))}" if rows else ""
+    shares = list(dict.fromkeys(wording.percent(share) for share in (min(rows), max(rows)))) if rows else []
+    return " to ".join(shares)
 
 
 def _identity(view: EditingView) -> list[dict[str, Any]]:
@@ -138,7 +139,7 @@ def skin(view: EditingView) -> dict[str, Any] | None:
     unknown = [row for row in view.pixel_rows("unknown_tone") if not row.concept and row.defined and row.value > 0]
     return {
         "figures": figures,
-        "unknown": len(unknown),
+        "unknown": wording.count(len(unknown), "cell") if unknown else "",
         "faces": average_faces(view),
         "columns": view.columns,
         "alignment": _alignment(view),
