@@ -10,14 +10,13 @@ import pytest
 from PIL import Image
 
 from clinometer._torch import torch
-from clinometer.models import GenerationRequest
-from clinometer.models.diffusers_pipeline import load
 from clinometer.models.diffusion_classifier import DiffusionClassifier
 from clinometer.models.own_text import own_text_encoders
 from clinometer.models.protocols import EditRequest
 from clinometer.models.transformers_clip import load as load_encoder
 from tests.models.families import save_family
 from tests.models.test_encoders import DUAL, PICTURES, TEXTS, _dino
+from tests.models.test_families import PROMPTS, REQUESTS, draw, opened
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,8 +24,6 @@ FAMILIES = ("sd-1", "sdxl", "sd3", "flux", "sana", "qwen-image", "kandinsky-2.2"
 CLASSIFYING = ("sd-1", "flux", "sana")
 ENCODERS = {**DUAL, "dino": _dino}
 
-PROMPTS = ("a cook", "an image of a very old firefighter", "a man")
-REQUESTS = [GenerationRequest(str(index), prompt, 100 + index) for index, prompt in enumerate(PROMPTS)]
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8))
 EDITS = [EditRequest(each.id, each.prompt, each.seed, PICTURE, 0.6) for each in REQUESTS]
 
@@ -79,27 +76,21 @@ def main(folder: Path) -> None:
 
 
 def differences(name, found, expected):
-    return {f"{name} {what}": float(np.abs(found[what] - expected[what]).max()) for what in expected}
+    return {
+        f"{name} {what}": float(max(np.abs(a - b).max() for a, b in zip(found[what], expected[what], strict=True)))
+        for what in expected
+    }
 
 
 def drawn(path, name, device):
     """What a family gives: images, edits, denoising errors, vectors of its own text encoders."""
-    sizes = {} if name == "unclip" else {"height": 32, "width": 32}
-    priors = {"prior_steps": 2} if name in ("unclip", "kandinsky-2.2") else {}
-    generator = load(str(path), steps=2, batch_size=2, device=device, dtype="float32", **sizes, **priors)
-    found = {"images": pixels(generator.generate(REQUESTS))}
+    generator = opened(lambda _: path, name, batch_size=2, device=device, dtype="float32")
+    found = {"images": draw(generator)}
     if name == "sd-1":
-        found["edits"] = pixels(generator.editor().edit(EDITS))
+        found["edits"] = draw(generator.editor(), EDITS)
     if name in CLASSIFYING:
         found["errors"] = DiffusionClassifier(generator.denoiser(), PROMPTS, trials=2).errors([PICTURE]).errors
     return found | {each.card.name: each.encode_texts(PROMPTS) for each in own_text_encoders(generator)}
-
-
-def pixels(results):
-    results = list(results)
-    lost = [each.reason for each in results if each.status != "ok"]
-    assert not lost, lost[0]
-    return np.stack([np.asarray(each.image, float) for each in results])
 
 
 def embedded(path, device):
