@@ -23,7 +23,15 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from clinometer.metrics import Design, EncoderEmbeddings, TargetDesign, differential_association, mcas_study
+from clinometer.metrics import (
+    Design,
+    EncoderEmbeddings,
+    TargetDesign,
+    association_scores,
+    differential_association,
+    mcas_study,
+    stimulus_weat,
+)
 from clinometer.stats.agreement import kendall_tau_b, krippendorff_alpha
 from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu_weights, studentised_interval
 from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
@@ -211,22 +219,54 @@ def mcas_intervals(n: int, images: int, attribute_images: int, lean: float) -> l
 
 
 def t2iat_intervals(n: int, prompts: int, lean: float) -> list[Found]:
-    """S over prompts, against the S of 20,000 prompts."""
+    """S and d over prompts, against those of 20,000 prompts."""
     shift = lean * _AXIS
     many = _t2iat_sets(np.random.default_rng(10), 20_000, 1, 0.4, shift)
-    truth = _differential(many)
-    rng, ends = np.random.default_rng([11, prompts]), []
+    s_x, s_y = (_associations(many[name], many[f"{name}_a"], many[f"{name}_b"]) for name in "xy")
+    truth = float(s_x.mean() - s_y.mean())
+    rng, ends, ends_d = np.random.default_rng([11, prompts]), [], []
     for _ in range(n):
         sets = _t2iat_sets(rng, prompts, 6, 0.4, shift)
         found = differential_association(**sets, method="sampled", permutations=1, resamples=999, rng=rng)
         ends.append((found.stimulus_low, found.stimulus_high))
+        ends_d.append((found.effect_size_stimulus_low, found.effect_size_stimulus_high))
     setting = f"{prompts} + {prompts} prompts of 6 images, {'at parity' if lean == 0 else 'away from it'}"
-    return [covered("T2IAT's S, over prompts", setting, *np.transpose(ends), truth)]
+    return [
+        covered("T2IAT's S, over prompts", setting, *np.transpose(ends), truth),
+        covered("T2IAT's d, over prompts", setting, *np.transpose(ends_d), truth / sqrt((s_x.var() + s_y.var()) / 2)),
+    ]
 
 
-def _differential(sets: dict[str, list[np.ndarray]]) -> float:
-    means = {name: _mean_unit(np.concatenate(items)) for name, items in sets.items()}
-    return float(means["x"] @ (means["x_a"] - means["x_b"]) - means["y"] @ (means["y_a"] - means["y_b"]))
+def _associations(items: list[np.ndarray], a: list[np.ndarray], b: list[np.ndarray]) -> np.ndarray:
+    return association_scores(*(np.concatenate(each) for each in (items, a, b)))
+
+
+def weat_intervals(n: int, targets: int, attributes: int, lean: float) -> list[Found]:
+    """WEAT's statistic and effect size, against those of 200,000 words of each kind."""
+
+    def draw(rng: np.random.Generator, n_targets: int, n_attributes: int) -> list[np.ndarray]:
+        towards = ((lean, n_targets), (-lean, n_targets), (1, n_attributes), (-1, n_attributes))
+        return [_WORD + shift * _TIE + 0.3 * rng.normal(size=(size, len(_WORD))) for shift, size in towards]
+
+    x, y, a, b = draw(np.random.default_rng(12), 200_000, 200_000)
+    s_x, s_y = association_scores(x, a, b), association_scores(y, a, b)
+    statistic = float(s_x.mean() - s_y.mean())
+    truth = (statistic, statistic / float(np.concatenate([s_x, s_y]).std()))
+    rng, found = np.random.default_rng([13, targets, attributes]), []
+    for _ in range(n):
+        sets = [[word[None] for word in each] for each in draw(rng, targets, attributes)]
+        found.append(stimulus_weat(*sets, method="sampled", permutations=1, resamples=999, rng=rng))
+    sizes = f"{targets} + {targets} targets, {attributes} + {attributes} attributes"
+    setting = f"{sizes}, d = {round(truth[1], 1) + 0.0:.1f}"  # no -0.0
+    of_statistic = np.transpose([(weat.statistic_low, weat.statistic_high) for weat in found])
+    of_effect = np.transpose([(weat.effect_size_low, weat.effect_size_high) for weat in found])
+    return [
+        covered("WEAT's statistic", setting, *of_statistic, truth[0]),
+        covered("WEAT's d", setting, *of_effect, truth[1]),
+    ]
+
+
+_WORD, _TIE = np.random.default_rng(1).normal(size=(2, 50)) * [[1.0], [0.2]]
 
 
 def wilson(_: int, size: int, share: float) -> list[Found]:
@@ -376,6 +416,8 @@ def experiments() -> list[Experiment]:
         *((mcas_intervals, 2_500, {"images": i, "attribute_images": k, "lean": lean})
           for i, k in ((10, 8), (20, 16)) for lean in (0.0, 0.7)),
         *((t2iat_intervals, 1_500, {"prompts": prompts, "lean": lean}) for prompts in (5, 8) for lean in (0.0, 1.5)),
+        *((weat_intervals, 2_000, {"targets": targets, "attributes": attributes, "lean": lean})
+          for targets, attributes in ((5, 25), (8, 8), (25, 25)) for lean in (0.0, 0.1, 0.3)),
         *((wilson, 1, {"size": size, "share": share}) for size in (8, 20, 100) for share in (0.5, 0.75, 0.9)),
         *((share_difference, 1, {"size": size, "shares": shares})
           for size in (20, 50) for shares in ((0.5, 0.5), (0.9, 0.7))),

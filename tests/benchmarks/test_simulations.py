@@ -71,6 +71,7 @@ def test_plain_percentiles_are_short_and_those_as_wide_as_t_are_not():
     [
         (sim.mcas_intervals, 150, {"images": 10, "attribute_images": 8, "lean": 0.7}),
         (sim.t2iat_intervals, 100, {"prompts": 5, "lean": 0.0}),
+        (sim.weat_intervals, 200, {"targets": 5, "attributes": 25, "lean": 0.3}),
         (sim.fieller, 1000, {"sharpness": 1.0}),
         (sim.effect_sizes, 300, {"size": 8, "d": 0.8, "method": "noncentral-t"}),
         (sim.rank_correlations, 400, {"rho": 0.7, "ties": True, "method": "jackknife"}),
@@ -92,7 +93,8 @@ def test_experiments_run_from_their_list_and_the_page_tells_all():
             assert all(0 <= found.rate <= 1 for found in sim.run(experiment, 0.01))
     measured = {what.split(",")[0] for heading in ("test", "interval", "what") for what, *_ in told(heading)}
     assert measured == {
-        "linear", "matched pairs", "quadratic form", "T2IAT", "equivalence", "mean", "MCAS", "T2IAT's S", "share",
+        "linear", "matched pairs", "quadratic form", "T2IAT", "equivalence", "mean", "MCAS", "T2IAT's S", "T2IAT's d",
+        "WEAT's statistic", "WEAT's d", "share",
         "share difference", "ratio", "Cohen's d", "Kendall's τ-b", "Krippendorff's α", "a leaning is found",
         "balance is shown", "stopping",
     }  # fmt: skip
@@ -134,5 +136,9 @@ def test_the_coverages_of_the_page_are_what_it_says_of_them():
     for what, data, _, rate, error in told("interval"):
         if what.startswith(vouched):
             assert 0.94 - 2 * error <= rate <= 0.96 + 2 * error, (what, data)
+        if what.startswith("T2IAT's d"):
+            assert abs(rate - 0.94) <= 3 * error, (what, data)
+        if what.startswith("WEAT"):
+            assert 0.95 - 2 * error <= rate <= 0.97 + 2 * error, (what, data)
     fisher = [rate for what, data, _, rate, _ in told("interval") if "fisher" in what and "ties" in data]
     assert min(fisher) < 0.93

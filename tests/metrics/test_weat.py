@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -206,19 +208,54 @@ def test_intervals_hold_the_estimate_and_mirror_when_x_and_y_swap(spread):
     assert again == result
 
 
-def test_replicates_are_weat_of_resampled_stimuli(monkeypatch):
-    """With weights of one draw each, a replicate is the WEAT of what was drawn, by the slow way."""
-    x, y, a, b = sets(9, n_x=4, n_y=4)
+@pytest.mark.parametrize("options", [{"spread": "union", "ddof": 1}, {"spread": "pooled", "ddof": 1}])
+def test_replicates_are_weat_of_resampled_stimuli(options):
+    """With weights of as many draws as stimuli, a replicate is the WEAT of what was drawn, by the slow way."""
+    drawn = sets(9, n_x=4, n_y=4)
     counts = [np.array([[2, 1, 1, 0]]), np.array([[0, 3, 1, 0]]), np.array([[1, 1, 1, 1]]), np.array([[2, 0, 1]])]
-    drawn = iter([c / c.sum() for c in counts])
-    monkeypatch.setattr(module, "rao_wu_weights", lambda sizes, n, rng: next(drawn))
-    statistic, effect = module._resampled(
-        *(unit_vectors(each) for each in (x, y, a, b)), 1, np.random.default_rng(0), 1, "union"
+    statistic, effect = module._statistic_and_effect(
+        [unit_vectors(each) for each in drawn], [c / c.sum() for c in counts], **options
     )
-    taken = [np.repeat(each, c[0], axis=0) for each, c in zip((x, y, a, b), counts, strict=True)]
-    slow = weat(*taken)
+    slow = weat(*(np.repeat(each, c[0], axis=0) for each, c in zip(drawn, counts, strict=True)), **options)
     assert statistic[0] == pytest.approx(slow.statistic)
     assert effect[0] == pytest.approx(slow.effect_size)
+
+
+def test_the_spread_of_replicates_is_that_of_the_targets():
+    """Resamples of n − 1 targets scatter too little about their own mean; the mean of what they say is put right."""
+    held = [unit_vectors(each) for each in sets(9, n_x=4, n_y=5)]
+    even = [np.full((1, len(u)), 1 / len(u)) for u in held]
+    every = [np.array(list(itertools.product(range(n), repeat=n - 1))) for n in (4, 5)]  # all resamples there are
+    w_x, w_y = ((drawn[:, :, None] == np.arange(n)).mean(axis=1) for n, drawn in zip((4, 5), every, strict=True))
+    weights = [np.repeat(w_x, len(w_y), axis=0), np.tile(w_y, (len(w_x), 1)), *even[2:]]
+    formula = partial(module._statistic_and_effect, held, ddof=1, spread="pooled")
+    value, d = (float(each[0]) for each in formula(even))
+    for resampled in (True, False):
+        statistic, effect = formula(weights, resampled=resampled)
+        squares = np.where(np.isnan(effect), 0.0, statistic / effect) ** 2  # 0: one target over and over
+        assert (np.mean(squares) == pytest.approx((value / d) ** 2)) == resampled
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["union", "pooled"]))
+@settings(max_examples=20, deadline=None)
+def test_slopes_are_the_shares_of_the_error(seed, spread):
+    """They add to 0 in every set, and those of the statistic are its deviations from the mean, over n."""
+    held = [unit_vectors(each) for each in sets(seed)]
+    formula = partial(module._statistic_and_effect, held, ddof=1, spread=spread)
+    of_statistic, of_effect = zip(*module._slopes(formula, held), strict=True)
+    assert [part.sum() for part in (*of_statistic, *of_effect)] == pytest.approx([0.0] * 8, abs=1e-5)
+    x, y, a, b = held
+    s, gap = x @ (a.mean(axis=0) - b.mean(axis=0)), x.mean(axis=0) - y.mean(axis=0)
+    assert of_statistic[0] == pytest.approx((s - s.mean()) / len(x))
+    assert of_statistic[3] == pytest.approx(-(b @ gap - (b @ gap).mean()) / len(b))
+
+
+def test_two_targets_have_no_interval_of_the_effect_size():
+    x, y, a, b = as_stimuli(*sets(1))
+    result = stimulus_weat(x[:2], y, a, b, resamples=50)
+    assert result.reason == "no interval of the effect size: a set of targets has two stimuli"
+    assert np.isnan([result.effect_size_low, result.effect_size_high]).all()
+    assert result.statistic_low < result.statistic < result.statistic_high
 
 
 def test_the_pooled_spread_is_cohens():

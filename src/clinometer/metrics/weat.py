@@ -7,8 +7,9 @@ sentence and image embeddings.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import nan
 from typing import Literal, TypeAlias, get_args
 
@@ -16,11 +17,13 @@ import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.association import Array, association_scores, unit_vectors
-from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
+from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu_weights, welch_satterthwaite
 from clinometer.stats.fixed_values import Method, fixed_values_test
 from clinometer.stats.permutation import Alternative, PermutationMethod
 
 Spread: TypeAlias = Literal["union", "pooled"]
+
+_STEP = 1e-3  # of the slopes: their error is of its square
 
 TIED = "all targets associate alike: no spread to divide by"
 TOO_FEW = "effect size: too few targets for a standard deviation"
@@ -131,10 +134,12 @@ def stimulus_weat(
     sentences about one word say nearly the same, and counting them as independent would overstate the evidence. To
     count every item as a stimulus (May et al. 2019), hand each over in an array of its own.
 
-    The intervals resample the stimuli of all four sets, each within its set (Rao & Wu 1988), and take percentiles: they
-    answer whether other words of the same kind would have said the same, where p asks about these words alone: they
-    need not agree. A replicate in which all targets tie has no effect size and is left out. A set of one stimulus has
-    no spread, so both intervals are NaN with that reason.
+    The intervals resample the stimuli of all four sets, each within its set (Rao & Wu 1988): they answer whether other
+    words of the same kind would have said the same, where p asks about these words alone, so they need not agree. The
+    statistic's are percentiles, the effect size's bias-corrected ones (BCa), both as wide as Student's t with the
+    degrees of freedom of the four sets together. A replicate in which all targets tie has no effect size and is left
+    out. A set of one stimulus has no spread, so both intervals are NaN with that reason; the effect size's is so, too,
+    where X or Y has two, as every resample of two is one of them over and over.
 
     Raises
     ------
@@ -153,17 +158,27 @@ def stimulus_weat(
     if lonely:
         reason = f"no interval: set {' and '.join(lonely)} has one stimulus"
         return replace(result, reason=result.reason or reason)
-    statistics, effects = _resampled(u_x, u_y, u_a, u_b, resamples, bootstrap_rng, ddof, spread)
-    of_statistic = percentile_interval(statistics, confidence)
-    of_effect = percentile_interval(effects, confidence)
-    defined = not math.isnan(result.effect_size)
-    return replace(
-        result,
-        statistic_low=float(of_statistic.low),
-        statistic_high=float(of_statistic.high),
-        effect_size_low=float(of_effect.low) if defined else nan,
-        effect_size_high=float(of_effect.high) if defined else nan,
-    )
+    formula = partial(_statistic_and_effect, sets, ddof=ddof, spread=spread)
+    weights = [
+        rao_wu_weights([len(u)], resamples, child) for u, child in zip(sets, bootstrap_rng.spawn(4), strict=True)
+    ]
+    statistics, effects = formula(weights, resampled=True)
+    of_statistic, of_effect = zip(*_slopes(formula, sets), strict=True)
+    ends = percentile_interval(statistics, confidence, _freedom(of_statistic))
+    result = replace(result, statistic_low=float(ends.low), statistic_high=float(ends.high))
+    if min(len(u_x), len(u_y)) < 3:
+        reason = "no interval of the effect size: a set of targets has two stimuli"
+        return replace(result, reason=result.reason or reason)
+    known = effects[np.isfinite(effects)]
+    if math.isnan(result.effect_size) or not known.size:
+        return result
+    ends = bca_interval(result.effect_size, known, np.concatenate(of_effect), confidence, _freedom(of_effect))
+    return replace(result, effect_size_low=float(ends.low), effect_size_high=float(ends.high))
+
+
+def _freedom(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Degrees of freedom of a variance that is the sum of the squares of all parts' shares in the error."""
+    return welch_satterthwaite([(np.square(part).sum(), len(part) - 1) for part in parts])
 
 
 def _stimulus_means(name: str, stimuli: Sequence[np.ndarray]) -> np.ndarray:
@@ -176,35 +191,45 @@ def _stimulus_means(name: str, stimuli: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack(means)
 
 
-def _resampled(
-    u_x: np.ndarray,
-    u_y: np.ndarray,
-    u_a: np.ndarray,
-    u_b: np.ndarray,
-    resamples: int,
-    rng: np.random.Generator,
-    ddof: int,
-    spread: Spread,
+_Formula = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, np.ndarray]]
+
+
+def _statistic_and_effect(
+    sets: Sequence[np.ndarray], weights: Sequence[np.ndarray], *, ddof: int, spread: Spread, resampled: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Statistic and effect size of every replicate: all of it weights times cosines."""
-    w_x, w_y, w_a, w_b = (
-        rao_wu_weights([len(u)], resamples, child).astype(np.float64)
-        for u, child in zip((u_x, u_y, u_a, u_b), rng.spawn(4), strict=True)
-    )
-    s_x, s_y = (w_a @ (u @ u_a.T).T - w_b @ (u @ u_b.T).T for u in (u_x, u_y))  # (resamples × targets)
-    mean_x, mean_y = np.vecdot(w_x, s_x), np.vecdot(w_y, s_y)
-    statistic = mean_x - mean_y
-    v_x, v_y = np.vecdot(w_x, s_x**2) - mean_x**2, np.vecdot(w_y, s_y**2) - mean_y**2
+    """Statistic and effect size under each row of weights of the four sets' stimuli: weights times cosines.
+
+    A row may stand for all of another set. With ``resampled`` a row of n targets holds n − 1 draws, whose squared
+    deviations about their own mean fall short of those of the targets by the factor (n − 2)/(n − 1); it is divided out.
+    """
+    (u_x, u_y, u_a, u_b), (w_x, w_y, w_a, w_b) = sets, (np.asarray(w, np.float64) for w in weights)
+    s_x, s_y = (w_a @ (u @ u_a.T).T - w_b @ (u @ u_b.T).T for u in (u_x, u_y))  # (rows × targets)
+    statistic = np.vecdot(w_x, s_x) - np.vecdot(w_y, s_y)
     n_x, n_y = len(u_x), len(u_y)
+    n = n_x + n_y
     with np.errstate(divide="ignore", invalid="ignore"):
+        squares = np.zeros_like(statistic)
+        for w, s, size in ((w_x, s_x, n_x), (w_y, s_y, n_y)):
+            short = np.float64(size - 2) / (size - 1) if resampled else 1.0
+            squares = squares + size / short * (np.vecdot(w, s**2) - np.vecdot(w, s) ** 2)
         if spread == "pooled":
-            scale = np.sqrt(np.maximum(n_x * v_x + n_y * v_y, 0) / (n_x + n_y - 2))
+            scale = np.sqrt(np.maximum(squares, 0) / (n - 2))
         else:
-            n = n_x + n_y
-            between = n_x * n_y / n**2 * statistic**2
-            scale = np.sqrt(np.maximum((n_x * v_x + n_y * v_y) / n + between, 0) * n / (n - ddof))
-        effect = np.where(scale > 0, statistic / scale, nan)
-    return statistic, effect[np.isfinite(effect)] if np.isfinite(effect).any() else effect
+            scale = np.sqrt((np.maximum(squares, 0) + n_x * n_y / n * statistic**2) / (n - ddof))
+        return statistic, np.where(scale > 0, statistic / scale, nan)
+
+
+def _slopes(formula: _Formula, sets: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For each set: what each of its stimuli adds to the error of the statistic and of the effect size.
+
+    The infinitesimal jackknife (Jaeckel 1972): the slope of the formula towards all weight on that stimulus, over n.
+    """
+    even = [np.full((1, len(u)), 1 / len(u)) for u in sets]
+    for k, u in enumerate(sets):
+        towards = _STEP * (np.eye(len(u)) - even[k])
+        ahead, behind = (formula([*even[:k], even[k] + step, *even[k + 1 :]]) for step in (towards, -towards))
+        statistic, effect = ((a - b) / (2 * _STEP * len(u)) for a, b in zip(ahead, behind, strict=True))
+        yield statistic, effect
 
 
 def _of_scores(

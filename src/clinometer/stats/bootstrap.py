@@ -114,6 +114,22 @@ def bca_interval(
     return Interval(low, high)
 
 
+def welch_satterthwaite(parts: Sequence[tuple[ArrayLike, ArrayLike]]) -> np.ndarray:
+    """Degrees of freedom of the sum of independent parts, each a pair (variance, degrees of freedom).
+
+    ::
+
+        ν = (Σ v)² / Σ (v² / ν_part)
+
+    Welch (1947), Satterthwaite (1946). At least 1; infinite where nothing varies or a variance is not finite.
+    """
+    total = np.sum([np.asarray(v) for v, _ in parts], axis=0)
+    below = np.sum([np.square(v) / np.maximum(f, 1) for v, f in parts], axis=0)
+    usable = np.isfinite(total) & (total > 0) & (below > 0)
+    ratio = np.divide(np.square(total), below, out=np.full(np.shape(total), np.inf), where=usable)
+    return np.asarray(np.maximum(ratio, 1.0))
+
+
 def studentised_interval(
     value: ArrayLike,
     standard_error: ArrayLike,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_interval
+from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_interval, welch_satterthwaite
 
 Formula = Callable[[np.ndarray], np.ndarray]
 """From tensors of mean cosines (… × T × 4 × groups) to numbers (… × anything)."""
@@ -92,12 +92,9 @@ def _degrees_of_freedom(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Degrees of freedom of the variance of a target's replicates, over images and over stimuli.
 
-    ::
-
-        ν = (Σ v)² / Σ (v² / ν_part)        parts: target images, attribute images; words (and encoders)
-
-    Welch (1947), Satterthwaite (1946). The parts' variances come from the replicates: of the target images alone, what
-    the attribute images add to that, what the stimuli add to both. Infinite where the number is not one of each target.
+    The parts are the target images, the attribute images and the words (and encoders). Their variances come from the
+    replicates: of the target images alone, what the attribute images add to that, what the stimuli add to both.
+    Infinite where the number is not one of each target.
     """
     known = replicates.freedoms
     if known is None or replicates.target_images is None or images.shape[1:] != known.targets.shape:
@@ -125,15 +122,6 @@ def added_variance(more: np.ndarray, fewer: np.ndarray) -> np.ndarray:
 def variance(draws: np.ndarray) -> np.ndarray:
     """Variance of replicates, in float64."""
     return np.asarray(np.var(np.asarray(draws, np.float64), axis=0))
-
-
-def welch_satterthwaite(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Degrees of freedom of a sum of parts; at least 1, infinite where nothing varies or a variance is not finite."""
-    total = np.sum([v for v, _ in parts], axis=0)
-    below = np.sum([np.square(v) / np.maximum(f, 1) for v, f in parts], axis=0)
-    usable = np.isfinite(total) & (total > 0) & (below > 0)
-    ratio = np.divide(np.square(total), below, out=np.full(total.shape, np.inf), where=usable)
-    return np.asarray(np.maximum(ratio, 1.0))
 
 
 def estimate_norm(

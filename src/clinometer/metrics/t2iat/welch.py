@@ -9,6 +9,8 @@ from math import nan
 import numpy as np
 from scipy import stats
 
+from clinometer.stats.bootstrap import welch_satterthwaite
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -48,9 +50,8 @@ class Estimate:
 
     @property
     def degrees_of_freedom(self) -> float:
-        """Welch–Satterthwaite: ``(Σ v)² / Σ (v²/ν)``."""
-        parts = [(v, f) for v, f in zip(self.variances, self.freedoms, strict=True) if v > 0]
-        return sum(v for v, _ in parts) ** 2 / sum(v * v / f for v, f in parts) if parts else nan
+        """Welch and Satterthwaite's, of the parts together; infinite for a value held fixed."""
+        return float(welch_satterthwaite(list(zip(self.variances, self.freedoms, strict=True))))
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """The t interval; NaN where there is no error to tell."""
