@@ -143,20 +143,36 @@ def test_the_test_keeps_its_level_and_the_interval_its_cover():
     assert covered >= 0.89 * n
 
 
-def test_intervals_of_few_images_are_those_of_t():
-    """ITA rests on the target's images alone: a mean, whose t interval is known for pairs and for two samples."""
+@pytest.fixture(scope="module")
+def means_of_five():
+    """ITA rests on a target's five images alone, a mean: rows, with the t tests of pairs and of two samples."""
     runs = embeddings(images=5), embeddings(images=5, seed=5)
     runs = runs[0], replace(runs[1], group_words=runs[0].group_words)
     layout = layout_of(runs[:1], design())
     words = [target_cosines(run, layout).image_word[2] for run in runs]
     first, second = (c @ np.repeat([1 / 4, -1 / 5, 0], (4, 5, 3)) for c in words)
-    expected = {
-        True: stats.ttest_rel(second, first).confidence_interval(),
-        False: stats.ttest_ind(second, first, equal_var=False).confidence_interval(),
+    tests = {True: stats.ttest_rel(second, first), False: stats.ttest_ind(second, first, equal_var=False)}
+    rows = {
+        paired: one(compare(*runs, paired=paired, n_resamples=20_000), "comparison", "ita", concept="target 2")
+        for paired in tests
     }
-    for paired, (low, high) in expected.items():
-        row = one(compare(*runs, paired=paired, n_resamples=20_000), "comparison", "ita", concept="target 2")
+    return [(rows[paired], tests[paired]) for paired in tests]
+
+
+def test_intervals_of_few_images_are_those_of_t(means_of_five):
+    for row, test in means_of_five:
+        low, high = test.confidence_interval()
         assert row.high - row.low == pytest.approx(high - low, rel=0.1)  # 4 draws of 5: a coarse distribution
+
+
+def test_p_of_few_images_is_that_of_the_t_test(means_of_five):
+    for row, test in means_of_five:
+        assert row.p == pytest.approx(test.pvalue, rel=0.05)
+
+
+def test_a_run_beside_itself_has_no_difference_and_p_is_1():
+    rows = compare(embeddings(), embeddings())
+    assert {(row.value, row.p) for row in rows if row.component == "mcas"} == {(0.0, 1.0)}
 
 
 def test_words_are_the_same_in_two_runs_that_share_no_noise():

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import isfinite
+from math import inf, isfinite
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude
@@ -21,17 +23,16 @@ from clinometer.metrics.study.estimates import (
     added_variance,
     image_parts,
     variance,
-    welch_satterthwaite,
 )
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.views import replicates_of
-from clinometer.stats.bootstrap import percentile_interval
+from clinometer.stats.bootstrap import percentile_interval, welch_satterthwaite
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 
 COMPONENTS = ("ii", "itp", "ita", "mcas")
 """TT rests on no image: it is the same in both."""
 
-TEST = "{} bootstrap of the difference, two-sided"
+TEST = "{} t of the difference, bootstrapped standard error, two-sided"
 
 
 def compare_leanings(
@@ -50,7 +51,7 @@ def compare_leanings(
 
         Δ_t = s_t(second) − s_t(first)                  in [−4, 4] for mcas, [−2, 2] for its parts
         Δ   = mean_t |mcas_t(second)| − mean_t |mcas_t(first)|                    ``magnitude``
-        p   = (1 + #{|Δ* − Δ̂| ≥ |Δ̂|}) / (1 + n_resamples)          (Hall & Wilson 1991: centred at the estimate)
+        p   = 2 P(T_ν ≥ |Δ_t| / se*)                   se* of the replicates over images, ν Welch and Satterthwaite's
 
     Positive: the second run leans more to group a. ``paired``: the i-th image of a prompt starts from the same noise in
     both runs, so both are resampled by the same weights and what they have in common cancels; then every prompt must
@@ -157,14 +158,14 @@ def _family(
     inner, outer = (
         percentile_interval(draws, confidence, own) for draws, own in zip((images, stimulus), freedoms, strict=True)
     )
-    p = bootstrap_p_value(images, value)
+    p = p_value_of_no_difference(images, value, freedoms[0])
     q, p_holm = benjamini_hochberg(p), holm(p)
     rows = [
         Score(
             metric=METRIC, component=component, concept=target.name, category=target.category, encoder=encoder,
             value=float(value[t]), low=float(inner.low[t]), high=float(inner.high[t]),
             stimulus_low=float(outer.low[t]), stimulus_high=float(outer.high[t]),
-            p=float(p[t]), q=float(q[t]), p_holm=float(p_holm[t]), n_splits=len(images) if isfinite(p[t]) else 0,
+            p=float(p[t]), q=float(q[t]), p_holm=float(p_holm[t]),
             test=_test(paired) if isfinite(p[t]) else "", family=f"{METRIC}: {component} over {len(value)} targets",
             n_target=min(layout.target_sizes[t] for layout in layouts), reason=_reason(float(value[t]), float(p[t])),
         )
@@ -208,21 +209,27 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
 
     value, images = difference("point"), difference("images")
     inner, outer = percentile_interval(images, confidence), percentile_interval(difference("stimulus"), confidence)
-    p = float(bootstrap_p_value(images, value))
+    p = float(p_value_of_no_difference(images, value))
     row = Score(
         metric=METRIC, component="magnitude", category="all", value=float(value), low=float(inner.low),
         high=float(inner.high), stimulus_low=float(outer.low), stimulus_high=float(outer.high), p=p, q=p, p_holm=p,
-        test=_test(paired) if isfinite(p) else "", n_splits=len(images), family=f"{METRIC}: magnitude",
+        test=_test(paired) if isfinite(p) else "", family=f"{METRIC}: magnitude",
         n_target=int(known.sum()), reason=_reason(float(value), p),
     )  # fmt: skip
     return judge_magnitude(row)
 
 
-def bootstrap_p_value(replicates: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Two-sided p of "no difference" from replicates (R × …) of a difference, centred at its estimate; never 0."""
-    extreme = np.abs(replicates - value) >= np.abs(value)
-    p = (1 + extreme.sum(axis=0)) / (1 + len(replicates))
-    return np.where(np.isfinite(value) & np.isfinite(replicates).all(axis=0), p, np.nan)
+def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom: ArrayLike = inf) -> np.ndarray:
+    """Two-sided p of "no difference" by Student's t, with the standard error of the replicates (R × …).
+
+    ::
+
+        p = 2 P(T_ν ≥ |Δ̂| / se*)            1 where neither the difference nor a replicate is other than 0
+    """
+    error = np.sqrt(variance(replicates))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
+    return np.where(np.isfinite(value) & np.isfinite(error), 2 * student.sf(size, freedom), np.nan)
 
 
 def _test(paired: bool) -> str:
