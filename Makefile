@@ -11,8 +11,9 @@ BIN := .venv/bin
 audit: .venv/installed
 	$(BIN)/clinometer audit
 
+# A file's tests share what they set up, so a file stays in one process; those with slow tests begin.
 test: .venv/installed-dev browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check

@@ -1,0 +1,18 @@
+"""The order of the tests, and the cores that each of several processes takes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from clinometer._cores import available_cores
+
+PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+if PROCESSES > 1:  # before torch is imported: processes that each take all cores slow each other down
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // PROCESSES)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first, so that in the end no process waits for another; each kind in its own order."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
