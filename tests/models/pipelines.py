@@ -110,8 +110,8 @@ def tiny_sd3(*, second_width: int = 32, layers: int = 1, t5_width: int = 0) -> A
     return pipeline
 
 
-def tiny_flux() -> Any:
-    """FLUX: packed latents, position ids, an embedded guidance, timesteps divided by 1000."""
+def tiny_flux(*, guidance: bool = True) -> Any:
+    """FLUX: packed latents, position ids, an embedded guidance (schnell has none), timesteps divided by 1000."""
     import diffusers
     from transformers import CLIPTextConfig, CLIPTextModel
 
@@ -129,7 +129,7 @@ def tiny_flux() -> Any:
             joint_attention_dim=32,
             pooled_projection_dim=32,
             axes_dims_rope=(4, 4, 8),
-            guidance_embeds=True,
+            guidance_embeds=guidance,
         )
         pipeline = diffusers.FluxPipeline(
             transformer=transformer,

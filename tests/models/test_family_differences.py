@@ -100,6 +100,26 @@ def test_a_negative_prompt_that_is_left_out_is_refused(families):
         opened(families, "qwen-image", negative_prompt="ugly", guidance_scale=1.0)
 
 
+def test_a_guidance_that_is_no_input_of_the_network_is_refused(families, tmp_path):
+    """FLUX takes guidance as an input; schnell's network has none. FLUX.2 klein has none either, and guides itself."""
+    schnell = str(tmp_path / "schnell")
+    tiny_flux(guidance=False).save_pretrained(schnell)
+    with pytest.raises(ModelError, match="guidance_scale: this model was distilled without guidance and ignores it"):
+        load(schnell, guidance_scale=3.5)
+    plain, none = load(schnell), load(schnell, guidance_scale=0.0)  # as its authors call it
+    assert "guidance_scale" not in plain.card.settings
+    assert plain.card.fingerprint == none.card.fingerprint
+    assert opened(families, "flux").card.settings["guidance_scale"] == 3.5
+    low, high = (draw(opened(families, "flux2-klein", guidance_scale=scale)) for scale in (1.0, 6.0))
+    assert furthest(low, high) > 1
+
+
+@pytest.mark.parametrize("scale", [-1.0, float("inf"), float("nan")])
+def test_a_guidance_that_is_no_number_is_refused(families, scale):
+    with pytest.raises(ModelError, match=r"guidance_scale: found .*, expected a number from 0 up"):
+        opened(families, "sd-1", guidance_scale=scale)
+
+
 def test_a_sprint_takes_any_number_of_steps(families):
     two, four = (draw(opened(families, "sana-sprint", steps=steps)) for steps in (2, 4))
     assert furthest(two, four) > 1

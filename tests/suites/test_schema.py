@@ -71,6 +71,7 @@ MISTAKES = [
     (["images"], {"target": 0}, "images.target"),
     (["images"], {"target": "many"}, "'many'"),
     (["margin"], -1, "margin"),
+    (["margin"], float("inf"), "margin"),
     (["name"], "a\nb", "name"),
 ]
 

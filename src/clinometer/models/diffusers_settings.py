@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from inspect import Parameter
+from math import inf
 from typing import Any
 
 import diffusers
@@ -82,6 +83,10 @@ def call_settings(pipeline: Any, **asked: float | None) -> CallSettings:
             if value is not None:
                 raise ModelError(f"{key}: a {type(pipeline).__name__} has no such setting; leave it out")
             continue
+        if key == "guidance_scale" and _ignores_guidance(pipeline, name, parameters):
+            if value:
+                raise ModelError(f"{key}: this model was distilled without guidance and ignores it; leave it out")
+            continue
         chosen = value if value is not None else _default(name, parameters, sides)
         if chosen is not None:
             recorded[key] = call[name] = chosen
@@ -127,6 +132,13 @@ def _default(name: str, parameters: dict[str, Parameter], sides: dict[str, int])
     return sides.get(name, default) if default is None or "use_resolution_binning" in parameters else default
 
 
+def _ignores_guidance(pipeline: Any, name: str, parameters: dict[str, Parameter]) -> bool:
+    """Whether guidance is an input of the network (FLUX), and this network (schnell) has no such input."""
+    config = getattr(getattr(pipeline, "transformer", None), "config", None)
+    embedded = name != TRUE_GUIDANCE and TRUE_GUIDANCE in parameters
+    return embedded and getattr(config, "guidance_embeds", None) is False
+
+
 def _name_of(key: str, parameters: dict[str, Parameter]) -> str | None:
     names = [name for name in CALL_NAMES[key] if name in parameters]
     return next((name for name in names if parameters[name].default is not None), names[0] if names else None)
@@ -136,6 +148,9 @@ def _check(pipeline: Any, settings: dict[str, Any]) -> None:
     for key in ("steps", "prior_steps"):
         if settings.get(key, 1) < 1:
             raise ModelError(f"{key}: found {settings[key]}, expected 1 or more")
+    for key in ("guidance_scale", "prior_guidance_scale"):
+        if not 0 <= settings.get(key, 0) < inf:
+            raise ModelError(f"{key}: found {settings[key]:g}, expected a number from 0 up")
     scale = getattr(pipeline, "vae_scale_factor", 8)
     multiple = max(8, scale if isinstance(scale, int) else 8)
     for key in {"height", "width"} & set(settings):

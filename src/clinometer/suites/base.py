@@ -23,7 +23,7 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 class Strict(BaseModel):
     """A part of a suite: fixed once read, and no key that it does not know."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
