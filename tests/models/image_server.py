@@ -21,11 +21,14 @@ Answer = tuple[int, dict[str, Any] | bytes, dict[str, str]]
 class ImageServer:
     """Answers every request by ``behaviour(number, asked)``: a status, a body and headers, or None to hang up.
 
-    ``asked`` is what each request brought along: its body, and the key under "key".
+    ``asked`` is what each request brought along: its body, and the key under "key". What lies at an address is fetched
+    by GET, and answered by ``lying(number)``.
     """
 
     def __init__(self, behaviour: Callable[[int, dict[str, Any]], Answer | None] | None = None) -> None:
         self.behaviour = behaviour or (lambda number, asked: drawn(asked))
+        self.lying: Callable[[int], Answer | None] = lambda number: (200, png("by address", 1), {})
+        self.fetched = 0
         self.asked: list[dict[str, Any]] = []
         self.at_once = self.most_at_once = 0
         lock = threading.Lock()
@@ -64,7 +67,8 @@ class ImageServer:
                 self.wfile.write(content)
 
             def do_GET(self) -> None:
-                self._answer((200, png("by address", 1), {"Content-Type": "image/png"}))
+                server.fetched += 1
+                self._answer(server.lying(server.fetched))
 
             def log_message(self, *arguments: Any) -> None:
                 pass

@@ -199,11 +199,33 @@ def test_a_malformed_answer_fails_alone(body):
     assert all(result.reason and result.image is None for result in results.values())
 
 
-def test_an_image_may_come_by_address():
+def by_address(lying, **options):
+    """The one image of a server that tells where it lies; and how often it was fetched."""
     with ImageServer() as server:
+        server.lying = lying
         server.behaviour = lambda number, asked: (200, {"created": 1, "data": [{"url": f"{server.root}/a.png"}]}, {})
-        (result,) = connect(server).generate(REQUESTS[:1])
+        (result,) = connect(server, **options).generate(REQUESTS[:1])
+        assert len(server.asked) == 1  # asked once, however often it is fetched: each answer is paid for
+    return result, server.fetched
+
+
+def test_an_image_may_come_by_address():
+    result, fetched = by_address(lambda number: (200, png("by address", 1), {}))
     assert np.array_equal(np.asarray(result.image), np.asarray(paint("by address", 1)))
+    assert fetched == 1
+
+
+@pytest.mark.parametrize("bad", [(503, {}, {}), (429, {}, {}), None])
+def test_an_image_that_is_paid_for_is_fetched_again(bad):
+    result, fetched = by_address(lambda number: bad if number < 3 else (200, png("by address", 1), {}), retries=2)
+    assert (result.status, fetched) == ("ok", 3)
+
+
+@pytest.mark.parametrize(("bad", "times"), [((503, {}, {}), 2), ((404, {}, {}), 1)])
+def test_an_image_that_cannot_be_fetched_fails_with_its_reason(bad, times):
+    result, fetched = by_address(lambda number: bad, retries=1)
+    assert (result.status, fetched) == ("failed", times)
+    assert f"HTTP Error {bad[0]}" in result.reason
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import http.client
 import json
 import os
 import re
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -171,7 +173,7 @@ class OpenAIImages:
         data = getattr(answer, "data", None)
         if not data:
             return GenerationResult(request.id, "failed", None, "malformed answer: it holds no image")
-        decoded = decode_image(_bytes_of(data[0]))
+        decoded = decode_image(_bytes_of(data[0], self._client.max_retries))
         revised = getattr(data[0], "revised_prompt", None)
         reason = decoded.reason or (f"the server drew: {revised}" if revised and revised != request.prompt else None)
         return GenerationResult(request.id, decoded.status, decoded.image, reason)
@@ -282,8 +284,11 @@ def load(
 def _client(base_url: str | None, retries: int, timeout: float) -> tuple[Any, str]:
     try:
         import openai
+        import tenacity  # noqa: F401  (else missed only where the first image comes by address)
     except ImportError as error:
-        raise ModelError("the package openai is not installed; install it with `pip install openai`") from error
+        raise ModelError(
+            f"the package {error.name} is not installed; install it with `pip install 'clinometer[openai]'`"
+        ) from error
     own_server = base_url or os.environ.get("OPENAI_BASE_URL")
     key = os.environ.get(KEY, "")
     if not key and not own_server:
@@ -318,7 +323,7 @@ def _letters(text: str) -> str:
     return re.sub("[^a-z]", "", text.lower())
 
 
-def _bytes_of(image: Any) -> bytes:
+def _bytes_of(image: Any, retries: int) -> bytes:
     """The file of an image that came as base64, in lines or in a ``data:`` URL too, or as the address where it lies."""
     coded = image.b64_json or (image.url if str(image.url).startswith("data:") else "")
     if coded:
@@ -328,8 +333,32 @@ def _bytes_of(image: Any) -> bytes:
             raise ValueError(f"malformed answer: {error}") from error
     if urlsplit(image.url or "").scheme not in ("http", "https"):
         raise ValueError("malformed answer: neither an image nor its address")
-    with urllib.request.urlopen(image.url, timeout=60) as answer:
+    return _downloaded(image.url, retries)
+
+
+def _downloaded(url: str, retries: int) -> bytes:
+    """What lies at an address. The image is paid for by now, so it is fetched as often as the model is asked."""
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+    attempts = Retrying(
+        stop=stop_after_attempt(retries + 1),
+        wait=wait_random_exponential(multiplier=0.5, max=8),
+        retry=retry_if_exception(_may_pass),
+        reraise=True,
+    )
+    return attempts(_fetched, url)
+
+
+def _fetched(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return bytes(answer.read(MOST_BYTES))
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether asking again may help: a busy server, or a connection that failed or broke off."""
+    if isinstance(error, urllib.error.HTTPError):
+        return error.code in (408, 429) or error.code >= 500
+    return isinstance(error, OSError | http.client.HTTPException)
 
 
 def _results(done: Iterable[Future[GenerationResult]]) -> Iterator[GenerationResult]:

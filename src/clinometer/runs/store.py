@@ -75,7 +75,9 @@ class Run:
         self.directory = Directory(url)
         self._to_redraw: dict[int, set[str]] = {}
         if not self.directory.exists("run.json"):
-            raise RunNotFoundError(f"{self.directory.url}: not a run directory (it has no run.json)")
+            raise RunNotFoundError(
+                f"{self.directory.url}: not a run directory, it has no run.json; give the --out of an audit"
+            )
 
     @property
     def url(self) -> str:
