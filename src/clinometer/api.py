@@ -525,14 +525,16 @@ def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> 
                 f"encoder {each.card.name}: it embeds texts only, and a run holds images; name a dual encoder, such as "  # type: ignore[union-attr]
                 "ViT-B-32/openai (clinometer test takes any encoder)"
             )
-    _require_places(encoders)  # type: ignore[arg-type]
+    _require_names(encoders)  # type: ignore[arg-type]
     return encoders  # type: ignore[return-value]
 
 
-def _require_places(encoders: Sequence[Encoder]) -> None:
-    """Refuse two encoders whose embeddings would lie in one place: the second would be given the first one's."""
+def _require_names(encoders: Sequence[Encoder]) -> None:
+    """Refuse the name that scores keep for themselves, and two encoders whose embeddings would lie in one place."""
     held: dict[str, Encoder] = {}
     for each in encoders:
+        if each.card.name == "mean":
+            raise ModelError("encoder 'mean': in the scores that name is the mean over encoders; rename its directory")
         place = store.embeddings_name(each.card.name)
         other = held.setdefault(place, each)
         if other.card.fingerprint != each.card.fingerprint:

@@ -188,6 +188,7 @@ def test_a_decoder_without_its_prior_is_refused(tmp_path):
         ("unclip", {"vae_tiling": True}, "vae_tiling: the NoneType of a UnCLIPPipeline cannot"),
         ("sd-1", {"trust_remote_code": "other"}, "trust_remote_code: found 'other', expected .* 'sd-1'"),
         ("unclip", {"lora": "./x"}, "lora: a UnCLIPPipeline takes none"),
+        ("sd-1", {"lora_scale": 0.5}, "lora_scale: found 0.5, but there is no lora to scale"),
     ],
 )
 def test_options_that_do_not_fit(families, name, option, message):

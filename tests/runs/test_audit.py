@@ -234,6 +234,13 @@ def test_no_encoder_is_given_the_embeddings_of_another(tmp_path, first, second):
         cm.score_run(tmp_path / "run", encoder=Mirrored(second))
 
 
+def test_no_encoder_takes_the_name_of_the_mean_over_encoders(tmp_path):
+    painter = Painter()
+    with pytest.raises(ModelError, match="encoder 'mean': in the scores that name is the mean over encoders"):
+        audit(tmp_path / "run", model=painter, encoder=Eye("mean"))
+    assert painter.drawn == 0
+
+
 def test_another_encoder_under_the_same_name_is_refused(tmp_path):
     run = audit(tmp_path / "run")
     with pytest.raises(RunMismatchError, match=r"another encoder named 'eye'.*size None → 9"):

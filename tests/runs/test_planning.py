@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan
+from math import ceil, isnan
 
 import pytest
 from typer.testing import CliRunner
@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.models import load_generator
+from tests.models.image_server import ImageServer
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -46,6 +48,26 @@ def test_the_command_prints_the_table(pilot):
     assert "to show balance within ±0.4" in shown.output
     shown = CliRunner().invoke(app, ["plan"], env={"COLUMNS": "140"})
     assert "clinometer plan --pilot RUN" in shown.output
+
+
+def test_the_neediest_concept_is_named_beside_what_most_need(pilot):
+    plan = cm.plan(pilot=pilot.url)
+    each = plan.images_each
+    assert each.iloc[-1] == plan.table.to_detect.max()
+    assert plan.images_needed == ceil(each.iloc[-1] / plan.table.images.max() * plan.images)
+    assert (each <= plan.images_for(0.5)).mean() >= 0.5
+    assert plan.images_for(0.5) in set(each)
+    shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url], env={"COLUMNS": "300"})
+    assert f"{each.index[-1]} needs {each.iloc[-1]:,.0f}." in shown.output
+
+
+def test_images_of_a_server_are_not_timed_as_if_it_drew_one_after_another(tmp_path):
+    with ImageServer() as server:
+        model = load_generator("openai:gpt-image-1", price=0.0, base_url=server.url)
+        pilot = cm.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
+    assert cm.plan(pilot=pilot.url).by_server
+    shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url], env={"COLUMNS": "300"})
+    assert "s an image one after another" in shown.output
 
 
 def test_a_price_makes_a_cost_and_the_budget_that_is_needed(pilot):

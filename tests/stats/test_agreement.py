@@ -73,8 +73,17 @@ def test_alpha_knows_no_names_and_no_order():
 def test_alpha_of_chance_is_about_zero_and_of_agreement_one():
     rng = np.random.default_rng(0)
     assert krippendorff_alpha(rng.integers(0, 3, (3, 4000)), n_resamples=200).value == pytest.approx(0, abs=0.02)
-    same = krippendorff_alpha(np.tile(rng.integers(0, 3, 30), (3, 1)), n_resamples=200)
-    assert (same.value, same.low, same.high) == (1, 1, 1)
+    assert krippendorff_alpha(np.tile(rng.integers(0, 3, 30), (3, 1)), n_resamples=200).value == 1
+
+
+def test_full_agreement_is_not_certain():
+    """Of 30 units none disagrees; one in nine may (Clopper and Pearson's 0 of 30), and half of all pairs would."""
+    most = stats.beta.ppf(0.975, 1, 30)
+    found = krippendorff_alpha(np.tile(np.repeat([0, 1], 15), (2, 1)))
+    assert (found.value, found.high) == (1, 1)
+    assert found.low == pytest.approx(1 - most / (30 * 30 / (60 * 59 / 2)))
+    more = krippendorff_alpha(np.tile(np.repeat([0, 1], 150), (2, 1)))
+    assert found.low < more.low < 1
 
 
 @pytest.mark.parametrize(

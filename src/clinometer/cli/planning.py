@@ -26,9 +26,16 @@ def print_plan(plan: Plan) -> None:
         )
         return
     if isfinite(plan.images_needed):
+        neediest, most = list(plan.images_each.items())[-1]
+        console.print(
+            f"Half of the concepts need at most {_count(plan.images_for(0.5))} images each, nine in ten at most "
+            f"{_count(plan.images_for(0.9))}; {escape(str(neediest))} needs {_count(most)}."
+        )
         console.print(
             f"To decide every concept that can be decided: about {plan.images_needed:,.0f} images, "
-            f"{_hours(plan.hours)} at the pilot's {plan.seconds_per_image:.2g} s an image, {plan.gigabytes:.2g} GB"
+            f"{_hours(plan.hours)} at the pilot's {plan.seconds_per_image:.2g} s an image"
+            + (" one after another" if plan.by_server else "")
+            + f", {plan.gigabytes:.2g} GB"
             + (f"; at {plan.price:g} each, --budget {cost(plan.images_needed, plan.price):.2f}." if plan.price else ".")
         )
 

@@ -62,7 +62,7 @@ def load(
     negative_prompt: str | None = None,
     scheduler: str | None = None,
     lora: str | None = None,
-    lora_scale: float = 1.0,
+    lora_scale: float | None = None,
     safety_checker: str = "keep",
     batch_size: int | None = None,
     device: str | None = None,
@@ -89,7 +89,7 @@ def load(
     scheduler : the name of a diffusers scheduler class that replaces the pipeline's, with the same
         configuration.
     lora : a low-rank adaptation to merge: a safetensors file, a directory or a hub id.
-    lora_scale : how strongly.
+    lora_scale : how strongly; None is 1.
     safety_checker : keep, or off: what the pipeline's own checker flags is refused, or nothing is.
     batch_size : images a call; None leaves it to `DiffusersGenerator.fit_batch_size`. It changes an image by
         floating-point noise at most.
@@ -113,6 +113,8 @@ def load(
     _require_known("safety_checker", safety_checker, SAFETY_CHECKERS)
     if batch_size is not None and batch_size < 1:
         raise ModelError(f"batch_size: found {batch_size}, expected 1 or more")
+    if lora is None:
+        _require_absent({"lora_scale": lora_scale}, "there is no lora to scale; name one, or leave it out")
     chosen_device = resolve_device(device)
     precision = resolve_dtype(dtype, chosen_device)
     if is_single_file(source):
@@ -147,7 +149,7 @@ def load(
     negative_prompt = negative_prompt_of(pipeline, settings, negative_prompt)
     further: dict[str, Any] = placement.settings_of(compiled=compile, vae_tiling=vae_tiling)
     if lora is not None:
-        further["lora"] = apply_lora(pipeline, lora, lora_scale, offline=offline)
+        further["lora"] = apply_lora(pipeline, lora, 1.0 if lora_scale is None else lora_scale, offline=offline)
     placement.place(
         pipeline, chosen_device, device_map=device_map, offload=offload, compiled=compile, vae_tiling=vae_tiling
     )

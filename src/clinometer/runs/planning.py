@@ -35,6 +35,8 @@ class Plan:
         attribute images grown alike; NaN without a pilot.
     seconds_per_image, bytes_per_image : as the pilot measured; NaN without one.
     price : what an image costs, of a model that has a price.
+    by_server : the pilot's images came from a server, which draws several at once: ``seconds_per_image`` is what each
+        of them took.
     pilot : the pilot's place, or empty.
     """
 
@@ -48,12 +50,26 @@ class Plan:
     seconds_per_image: float = nan
     bytes_per_image: float = nan
     price: float = 0.0
+    by_server: bool = False
     pilot: str = ""
 
     @property
     def hours(self) -> float:
-        """Drawing time of ``images_needed`` at the pilot's rate."""
+        """Drawing time of ``images_needed`` at the pilot's rate, one after another."""
         return self.images_needed * self.seconds_per_image / 3600
+
+    @property
+    def images_each(self) -> pd.Series:
+        """Images that decide each concept, one way or the other, by its name, ascending; only of those that any would.
+
+        One concept whose leaning in the pilot is next to none may need more than all others together.
+        """
+        decide = self.table.set_index("concept")[["to_detect", "to_show_balance"]].min(axis=1)
+        return decide.dropna().sort_values(kind="stable")
+
+    def images_for(self, share: float) -> float:
+        """Images a concept with which this share of the concepts that can be decided are decided."""
+        return float(self.images_each.quantile(share, "higher"))
 
     @property
     def cost(self) -> float:
@@ -135,6 +151,7 @@ def plan_audit(
         images_needed=float(np.ceil(factor * len(drawn))) if isfinite(factor) else nan,
         seconds_per_image=float(drawn.seconds[drawn.status == "ok"].mean()),
         bytes_per_image=_bytes(pilot) / len(drawn),
+        by_server="price_per_image" in pilot.record["model"].get("notes", {}),
         pilot=pilot.url,
         **settings,  # type: ignore[arg-type]
     )

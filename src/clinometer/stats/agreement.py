@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import kendalltau, norm
+from scipy.stats import binomtest, kendalltau, norm
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu_weights
@@ -102,7 +102,8 @@ def krippendorff_alpha(
 
     Krippendorff (2011), *Computing Krippendorff's Alpha-Reliability*; m_u ratings of unit u, units with fewer than two
     are left out. 1: full agreement; 0: as by chance; negative: less than that. The coincidences o add up over units, so
-    a replicate is one row of weights times them.
+    a replicate is one row of weights times them. Where all agree, every resample does: the lower end is then α with as
+    many units in full disagreement as n without one leave possible, ``1 − p / D_e``, ``p`` by Clopper and Pearson.
 
     Parameters
     ----------
@@ -130,6 +131,9 @@ def krippendorff_alpha(
         return Agreement(nan, nan, nan, n, reason="all ratings are the same: nothing could have disagreed")
     if n < 3:
         return Agreement(value, nan, nan, n, reason="no interval from fewer than three units")
+    if value > 1 - 1e-12:
+        most = float(binomtest(0, n).proportion_ci(confidence).high)
+        return Agreement(value, 1 - most / _expected_disagreement(coincidences.sum(axis=0)), 1.0, n)
     weights = rao_wu_weights([n], n_resamples, np.random.default_rng(rng)).astype(np.float64) * n
     draws = _alpha(np.tensordot(weights, coincidences, axes=1))
     draws = draws[np.isfinite(draws)]
@@ -158,6 +162,13 @@ def _alpha(coincidences: np.ndarray) -> np.ndarray:
     known = expected > 1e-9 * n * n
     ratio = np.divide((n - 1) * observed, expected, out=np.full(n.shape, np.nan), where=known)
     return np.asarray(1 - ratio)
+
+
+def _expected_disagreement(coincidences: np.ndarray) -> float:
+    """D_e: the share of pairs that differ where all ratings are paired with all others."""
+    totals = coincidences.sum(axis=0)
+    n = totals.sum()
+    return float((n * n - np.square(totals).sum()) / (n * (n - 1)))
 
 
 def _known_pairs(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
