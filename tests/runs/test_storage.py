@@ -68,7 +68,7 @@ class Watched:
 
 
 def test_a_table_is_read_in_the_thread_that_asks_for_it(tmp_path, monkeypatch):
-    """Of those that end abruptly while a thread of Arrow's holds a Python file, one in ten aborts."""
+    """A thread of Arrow's that still holds the file when the interpreter ends would abort the process."""
     directory, readers = Directory(tmp_path), set()
     table = pa.table({name: np.arange(1_000) for name in "abc"})
     directory.write_table("t.parquet", table)

@@ -156,8 +156,8 @@ class Directory:
         """
         try:
             with self.fs.open(self.path(name), "rb") as file:
-                # In this thread alone. A thread of Arrow's that lets go of a Python file while the interpreter ends
-                # aborts the process, after all its work is done (apache/arrow#34314).
+                # In this thread alone: one of Arrow's that lets go of a Python file as the interpreter ends aborts the
+                # process, after all its work is done (apache/arrow#34314).
                 return pq.ParquetFile(file, pre_buffer=False).read(columns, use_threads=False)
         except FileNotFoundError as error:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
