@@ -38,6 +38,7 @@ def test_a_table_is_shown_and_written(vectors, tmp_path, monkeypatch, suffix):
     assert "weat/6: without Donna" in shown.output
     assert "every split counted in 1 of 1" in shown.output
     assert "(ddof 1)" in shown.output
+    assert "has its reason" not in shown.output
     readers = {
         ".csv": pd.read_csv,
         ".json": lambda p: pd.DataFrame(json.loads(p.read_text())),
@@ -53,6 +54,8 @@ def test_an_undone_test_has_its_reason(vectors, monkeypatch):
     shown = run("weat/1", "weat/6", "-e", vectors, "--spread", "pooled")
     assert "weat/1: flowers: 25 of 25 are missing (aster, clover, hyacinth, …); at most 20% may be" in shown.output
     assert "the two sets' pooled standard deviation" in shown.output
+    assert "What is – has its reason above." in " ".join(shown.output.split())
+    assert "– to –" not in shown.output
 
 
 def test_a_wrong_place_is_refused_before_anything_is_computed(tmp_path):

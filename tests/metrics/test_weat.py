@@ -253,7 +253,7 @@ def test_slopes_are_the_shares_of_the_error(seed, spread):
 def test_two_targets_have_no_interval_of_the_effect_size():
     x, y, a, b = as_stimuli(*sets(1))
     result = stimulus_weat(x[:2], y, a, b, resamples=50)
-    assert result.reason == "no interval of the effect size: a set of targets has two stimuli"
+    assert result.reason == "no interval of the effect size: a set of targets has two stimuli; it takes three"
     assert np.isnan([result.effect_size_low, result.effect_size_high]).all()
     assert result.statistic_low < result.statistic < result.statistic_high
 

@@ -57,7 +57,7 @@ def print_tests(table: pd.DataFrame) -> None:
             f"{row.n_x}+{row.n_y}, {row.n_a}+{row.n_b}",
             _number(row.statistic, ".4f"),
             _number(row.effect_size, ".3f"),
-            f"{_number(row.effect_size_low, '.2f')} to {_number(row.effect_size_high, '.2f')}",
+            _interval(row.effect_size_low, row.effect_size_high),
             _number(row.p, ".3g"),
             _number(row.q, ".3g"),
         )
@@ -89,10 +89,15 @@ def _conventions(table: pd.DataFrame) -> str:
     sides = ", ".join(sorted(set(table.alternative)))
     divisor = "the two sets' pooled" if first.spread == "pooled" else "the targets'"
     ddof = "" if first.spread == "pooled" else f" (ddof {first.ddof})"
+    lacking = " What is – has its reason above." if (table.reason != "").any() else ""
     return (
         f"p: {sides}; {methods or 'none'}. q: Benjamini–Hochberg, {first.family}. "
-        f"d divides by {divisor} standard deviation{ddof}; intervals resample the stimuli. NaN has its reason above."
+        f"d divides by {divisor} standard deviation{ddof}; intervals, of d, resample the stimuli.{lacking}"
     )
+
+
+def _interval(low: float, high: float) -> str:
+    return f"{low:.2f} to {high:.2f}" if isfinite(low) and isfinite(high) else "–"
 
 
 def _number(value: float, form: str) -> str:

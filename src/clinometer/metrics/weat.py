@@ -167,7 +167,7 @@ def stimulus_weat(
     ends = percentile_interval(statistics, confidence, _freedom(of_statistic))
     result = replace(result, statistic_low=float(ends.low), statistic_high=float(ends.high))
     if min(len(u_x), len(u_y)) < 3:
-        reason = "no interval of the effect size: a set of targets has two stimuli"
+        reason = "no interval of the effect size: a set of targets has two stimuli; it takes three"
         return replace(result, reason=result.reason or reason)
     known = effects[np.isfinite(effects)]
     if math.isnan(result.effect_size) or not known.size:
