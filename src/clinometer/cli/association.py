@@ -42,6 +42,8 @@ def write_tests(table: pd.DataFrame, out: Path | None) -> None:
 
 def print_tests(table: pd.DataFrame) -> None:
     """A line a test, then what it went without and what the columns mean."""
+    from clinometer.report import wording
+
     console = Console()
     first = table.iloc[0]
     shown = Table(title=escape(f"Association tests on {first.encoder}"))
@@ -55,11 +57,10 @@ def print_tests(table: pd.DataFrame) -> None:
             f"{row.x}, {row.y}",
             f"{row.a}, {row.b}",
             f"{row.n_x}+{row.n_y}, {row.n_a}+{row.n_b}",
-            _number(row.statistic, ".4f"),
-            _number(row.effect_size, ".3f"),
-            _interval(row.effect_size_low, row.effect_size_high),
-            _number(row.p, ".3g"),
-            _number(row.q, ".3g"),
+            wording.number(row.statistic, 4),
+            wording.number(row.effect_size, 3),
+            wording.interval(row.effect_size_low, row.effect_size_high) or wording.MISSING,
+            *(f"{each:.3g}" if isfinite(each) else wording.MISSING for each in (row.p, row.q)),
         )
         shown.add_row(*map(escape, cells))
     console.print(shown)
@@ -89,16 +90,8 @@ def _conventions(table: pd.DataFrame) -> str:
     sides = ", ".join(sorted(set(table.alternative)))
     divisor = "the two sets' pooled" if first.spread == "pooled" else "the targets'"
     ddof = "" if first.spread == "pooled" else f" (ddof {first.ddof})"
-    lacking = " What is – has its reason above." if (table.reason != "").any() else ""
+    lacking = " What is — has its reason above." if (table.reason != "").any() else ""
     return (
         f"p: {sides}; {methods or 'none'}. q: Benjamini–Hochberg, {first.family}. "
         f"d divides by {divisor} standard deviation{ddof}; intervals, of d, resample the stimuli.{lacking}"
     )
-
-
-def _interval(low: float, high: float) -> str:
-    return f"{low:.2f} to {high:.2f}" if isfinite(low) and isfinite(high) else "–"
-
-
-def _number(value: float, form: str) -> str:
-    return format(value, form) if isfinite(value) else "–"

@@ -64,8 +64,7 @@ class Plan:
 
         One concept whose leaning in the pilot is next to none may need more than all others together.
         """
-        decide = self.table.set_index("concept")[["to_detect", "to_show_balance"]].min(axis=1)
-        return decide.dropna().sort_values(kind="stable")
+        return _to_decide(self.table.set_index("concept")).dropna().sort_values(kind="stable")
 
     def images_for(self, share: float) -> float:
         """Images a concept with which this share of the concepts that can be decided are decided."""
@@ -143,7 +142,7 @@ def plan_audit(
             "contributes; give a pilot without --until"
         )
     table = _concepts(pilot, effect, margin, power, alpha)
-    needed = table[["to_detect", "to_show_balance"]].min(axis=1)
+    needed = _to_decide(table)
     factor = float((needed / table.images).max()) if needed.notna().any() else nan
     drawn = pilot.samples
     return Plan(
@@ -155,6 +154,11 @@ def plan_audit(
         pilot=pilot.url,
         **settings,  # type: ignore[arg-type]
     )
+
+
+def _to_decide(table: pd.DataFrame) -> pd.Series:
+    """Images that decide each concept, by whichever of the two takes fewer; NaN where no number does."""
+    return table[["to_detect", "to_show_balance"]].min(axis=1)
 
 
 def _concepts(pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
