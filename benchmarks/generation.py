@@ -1,12 +1,17 @@
 """How fast an audit draws, beside the bare denoising loop and beside the usual script.
 
     python benchmarks/generation.py [--model reference|sd-2.1|sdxl|DIRECTORY] [--images N] [--batch N] [--repeats N]
+    python benchmarks/generation.py --model sd-2.1 --size 512 --waits 0.006 --steps 50 --images 40
 
 The *audit* is its stage: prompts, noise, drawing, judging, PNG, Parquet. The *bare loop* is UNet, scheduler step and
 VAE at the same batches, precision, steps and guidance, over embeddings and noise that lie on the device already; its
 images are thrown away. The *usual script* calls the pipeline once a prompt for ten images and saves them as PNG.
 They take turns in each repeat, and the ratios are of one repeat; the median is shown. ``sd-2.1`` and ``sdxl`` have
 random weights, full-size on CUDA and small elsewhere.
+
+With ``--waits`` the networks are stood in for by a wait, as an accelerator makes its host wait: so many seconds for
+each image that the UNet sees in a step (two with guidance), and three times that for each that the VAE decodes to
+noise, the slowest to compress. What is left of the ratio is the host's own work, which a device would wait for.
 """
 
 import argparse
@@ -19,6 +24,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clinometer._torch import torch
+
+# isort: split
+from diffusers.models.autoencoders.vae import DecoderOutput
+from diffusers.models.unets.unet_2d_condition import UNet2DConditionOutput
+
 from clinometer.models import load_generator
 from clinometer.runs import Silence, create_run, generate, store
 from clinometer.runs.plan import build_plan
@@ -34,14 +44,23 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=120, help="a multiple of ten")
     parser.add_argument("--batch", type=int, help="images a call; by default what the audit finds")
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--size", type=int, help="height and width in pixels")
+    parser.add_argument("--waits", type=float, help="seconds of an accelerator that is only waited for")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         generator = load_generator(
-            model_of(options.model, folder, device), batch_size=options.batch, steps=options.steps, device=device
+            model_of(options.model, folder, device),
+            batch_size=options.batch,
+            steps=options.steps,
+            height=options.size,
+            width=options.size,
+            device=device,
         )
+        if options.waits is not None:
+            stand_in(generator, options.waits)
         suite = load_suite("reference").with_options(images=AT_ONCE)
         prompts = list(dict.fromkeys(question.prompt for question in suite.questions()))[: options.images // AT_ONCE]
         generator.fit_batch_size(max(prompts, key=len))
@@ -66,6 +85,23 @@ def model_of(name: str, folder: Path, device: str) -> str:
     import pipelines
 
     return str(pipelines.save(name, folder, full=device == "cuda", device=device))
+
+
+def stand_in(generator, seconds: float) -> None:
+    """Let the pipeline wait where a device would work: Python's lock and both cores are free meanwhile."""
+    unet, vae, settings = generator.pipeline.unet, generator.pipeline.vae, generator.card.settings
+    noise = torch.rand(3, settings["height"], settings["width"], generator=torch.Generator().manual_seed(0)) * 2 - 1
+
+    def predict(sample, *_, return_dict=True, **__):
+        time.sleep(seconds * len(sample))
+        return UNet2DConditionOutput(sample) if return_dict else (sample,)
+
+    def decode(latents, *_, return_dict=True, **__):
+        time.sleep(3 * seconds * len(latents))
+        pixels = noise.expand(len(latents), -1, -1, -1)
+        return DecoderOutput(pixels) if return_dict else (pixels,)
+
+    unet.forward, vae.decode = predict, decode
 
 
 class Turn(NamedTuple):

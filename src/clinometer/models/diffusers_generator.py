@@ -8,6 +8,7 @@ where there is no image.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from clinometer._cores import available_cores
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import BatchBounds, Batches, largest_batch
@@ -188,11 +190,9 @@ class DiffusersGenerator:
         """Judge each image of a call's output; ``started`` is when the call began."""
         seconds = (perf_counter() - started) / len(batch)
         flags = _flags(output, len(batch))
-        values = torch.from_numpy(np.asarray(images_of(output)))  # torch takes all cores; the device waits for this
-        finite = values.isfinite().flatten(1).all(dim=1).tolist()
-        pixels = (values * 255).round().to(torch.uint8).numpy()
-        drawn = zip(batch, pixels, finite, flags, strict=True)
-        return [replace(_outcome(*each), seconds=seconds) for each in drawn]
+        drawn = zip(batch, np.asarray(images_of(output)), flags, strict=True)
+        with ThreadPoolExecutor(available_cores()) as threads:  # the device waits for this
+            return list(threads.map(lambda each: replace(_outcome(*each), seconds=seconds), drawn))
 
 
 @contextmanager
@@ -229,12 +229,12 @@ def _failed(request: GenerationRequest, reason: str, seconds: float) -> Generati
     return GenerationResult(request.id, "failed", None, reason, seconds)
 
 
-def _outcome(request: GenerationRequest, pixels: np.ndarray, finite: bool, flagged: bool) -> GenerationResult:
-    """Judge one drawn image: pixels (height, width, 3) uint8."""
+def _outcome(request: GenerationRequest, values: np.ndarray, flagged: bool) -> GenerationResult:
+    """Judge one drawn image: values (height, width, 3) in [0, 1]. By image, for a batch does not fit a core's cache."""
     if flagged:
         return GenerationResult(request.id, "refused", None, REFUSED)
-    if not finite:
+    if not np.isfinite(values).all():
         return GenerationResult(request.id, "failed", None, NOT_FINITE)
-    image = Image.fromarray(pixels)
+    image = Image.fromarray((values * 255).round().astype(np.uint8))
     reason = blank_reason(image)
     return GenerationResult(request.id, "blank" if reason else "ok", image, reason)
