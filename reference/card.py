@@ -10,6 +10,7 @@ import numpy as np
 import yaml
 from safetensors import safe_open
 
+from clinometer.models import load_generator
 from reference import art, calibration, export
 from reference.paths import CARD, CLIP, PACKAGE, PIPELINE, ROOT
 from reference.sampling import Recipe
@@ -111,6 +112,7 @@ def build(measured: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
             "defaults": {"steps": recipe.steps, "guidance": recipe.guidance, "size": art.SIZE},
             "evaluation seed": recipe.seed,
             "size bytes": {"pipeline": export.size_of(PIPELINE), "clip": export.size_of(CLIP)},
+            "weights_sha256": load_generator("reference").card.weights_sha256,
             "parameters": parameters(),
             "training": yaml.safe_load(training.read_text(encoding="utf-8")),
             "bars": [bar.row(measured) for bar in BARS],

@@ -43,8 +43,9 @@ _TORCHVISION_SCHEMAS = {
 }
 
 
-KEPT = 128 * 2**20
-"""Bytes: blocks up to this size come from the heap, which keeps as much when they are freed."""
+KEPT = (128 * 2**20, 32 * 2**20)
+"""Bytes: blocks up to this size come from the heap, which keeps as much when they are freed. Older glibc takes no more
+than the second."""
 _MALLOC_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
@@ -54,9 +55,11 @@ def _keep_freed_memory() -> None:
     if sys.platform != "linux" or any(name in os.environ for name in _MALLOC_SETTINGS):
         return
     library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):  # musl, for one, has none
-        library.mallopt(_M_TRIM_THRESHOLD, KEPT)
-        library.mallopt(_M_MMAP_THRESHOLD, KEPT)
+    if not hasattr(library, "mallopt"):  # musl, for one, has none
+        return
+    # The trim threshold only where the other was taken: either ends glibc's own way of finding both.
+    if taken := next((size for size in KEPT if library.mallopt(_M_MMAP_THRESHOLD, size)), None):
+        library.mallopt(_M_TRIM_THRESHOLD, taken)
 
 
 def _declare_missing_torchvision_operators() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -126,7 +127,7 @@ def audit(
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
     progress = progress or Silence()
-    _require_seed(seed)
+    seed = _plain_seed(seed)
     asked = _audited(suite).with_options(images=images, text_targets=text_targets)
     rounds = None
     if until is not None:
@@ -179,7 +180,7 @@ def import_images(
         The suite's study needs a model besides the images.
     """
     progress = progress or Silence()
-    _require_seed(seed)
+    seed = _plain_seed(seed)
     asked = _audited(suite)
     if STUDIES[asked.study].check is not None:
         raise SuiteError(
@@ -407,6 +408,8 @@ def _execute(
 ) -> Run:
     # every encoder is loaded before anything is drawn: a misspelt one must not cost an hour of images
     encoders = _encoders(encoder, device) if STUDIES[suite.study].encoders_needed else []
+    if STUDIES[suite.study].encoders_needed and not encoders:
+        raise ModelError("encoder: found none, expected one at least, such as reference")
     if STUDIES[suite.study].texts_needed or rounds is not None:
         _require_texts(encoders, suite)
     if generator.card.name != "reference" and any(each.card.name == "reference" for each in encoders):
@@ -482,10 +485,15 @@ def _audited(suite: str | Path | Suite) -> Suite:
     return asked
 
 
-def _require_seed(seed: int) -> None:
-    """Refuse a seed here that the scoring would refuse, once every image is drawn."""
-    if seed < 0:
-        raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
+def _plain_seed(seed: int) -> int:
+    """A seed as Python's own number; one is refused here that the scoring would refuse, once every image is drawn."""
+    try:
+        plain = operator.index(seed)
+    except TypeError:
+        plain = -1
+    if plain < 0:
+        raise InvalidInputError(f"seed: expected a whole number, 0 or more, found {seed!r}")
+    return plain
 
 
 def _default_out(generator: Generator, suite: Suite) -> Path:

@@ -60,9 +60,11 @@ def test_an_undone_test_has_its_reason(vectors, monkeypatch):
 
 
 def test_a_wrong_place_is_refused_before_anything_is_computed(tmp_path):
+    (tmp_path / "t.csv").mkdir()
     for out, message in (
         (tmp_path / "t.xlsx", "expected a file of .csv, .json, .parquet"),
         (tmp_path / "no" / "t.csv", "no folder"),
+        (tmp_path / "t.csv", "found a folder"),
     ):
         result = run("weat/6", "-o", out, "-e", "nowhere")
         assert isinstance(result.exception, ClinometerError)

@@ -69,11 +69,13 @@ def test_what_cannot_be_classified(pipeline, pictures, images, labels, message):
         api.classify_images(places, labels, model=str(pipeline))
 
 
-@pytest.mark.parametrize(("out", "found"), [("nowhere/choices.csv", "no folder"), (".", "a folder")])
+@pytest.mark.parametrize(
+    ("out", "found"), [("nowhere/choices.csv", "no folder"), (".", "found a folder"), ("t.txt", "of .csv")]
+)
 def test_a_wrong_place_is_refused_before_anything_is_computed(tmp_path, out, found):
     shown = invoke("classify", "no-such-image", "--labels", "cook, pilot", "--out", tmp_path / out)
     assert isinstance(shown.exception, InvalidInputError)
-    assert f"found {found}" in str(shown.exception)
+    assert found in str(shown.exception)
 
 
 def test_a_folder_without_images(pipeline, tmp_path):

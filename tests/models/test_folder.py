@@ -102,6 +102,7 @@ def test_what_a_csv_may_not_say(folder, text, message):
         ("[1]", "line 1: found list, expected an object"),
         ('{"file": 3, "concept": "cook"}', "line 1, file: found 3, expected text"),
         ('{"concept": "cook"}', "line 1, file: nothing found"),
+        ('{"file": "a.png", "concept": "cook", "prompt": "a cook \\ud83d"}', "line 1, prompt: .* half a character"),
     ],
 )
 def test_what_json_lines_may_not_say(folder, text, message):

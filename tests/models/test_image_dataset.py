@@ -8,6 +8,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import ImportManifestError
+from clinometer.models.image_dataset import ImageDataset
 from tests.toys import Eye, paint, toy_suite
 
 SUITE = toy_suite(target=2, attribute=1, concepts=2)
@@ -55,6 +56,25 @@ def test_a_directory_of_datasets_is_the_same(parquet, tmp_path):
     table = datasets.Dataset.from_list(list(records())).cast_column("image", datasets.Image())
     table.save_to_disk(tmp_path / "saved")
     assert values(imported(tmp_path / "saved", tmp_path / "arrow")) == whole
+
+
+def test_row_groups_are_read_one_at_a_time(parquet, tmp_path, monkeypatch):
+    whole = values(imported(parquet, tmp_path / "whole"))
+    cut = tmp_path / "cut" / "images.parquet"
+    cut.parent.mkdir()
+    pq.write_table(pq.read_table(parquet), cut, row_group_size=7)
+    held = []
+    read = ImageDataset._read_images
+    monkeypatch.setattr(ImageDataset, "_read_images", lambda *asked: held.append(read(*asked)) or held[-1])
+    assert values(imported(cut, tmp_path / "groups")) == whole
+    assert {len(images) for images in held} <= {7, len(list(records())) % 7}
+
+
+def test_a_directory_is_named_as_it_is(parquet, tmp_path):
+    place = tmp_path / "images.v1"
+    place.mkdir()
+    assert ImageDataset(parquet).card.name == "images"
+    assert ImageDataset(parquet.rename(place / "train.parquet").parent).card.name == "images.v1"
 
 
 def test_a_row_without_bytes_fails_alone(tmp_path):

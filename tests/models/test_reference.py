@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from clinometer.models import reference
+from clinometer.models import load_generator, reference
 
 TONES = ("yellow", "light", "medium-light", "medium", "medium-dark", "dark")
 
@@ -47,6 +47,10 @@ def test_card_states_every_bar_and_whether_it_is_met():
     home = reference.pipeline_path().parent
     assert "CC-BY 4.0" in (home / "MODEL_CARD.md").read_text(encoding="utf-8")
     assert (home / "licenses" / "NOTICE.md").exists()
+
+
+def test_card_knows_the_weights_that_ship():
+    assert load_generator("reference").card.weights_sha256 == reference.card()["weights_sha256"]
 
 
 def test_importing_it_imports_nothing_heavy():

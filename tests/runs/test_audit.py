@@ -60,11 +60,25 @@ def test_scores_find_what_was_painted(finished):
     assert (rows.value <= rows.high).all()
 
 
-def test_a_seed_that_scoring_would_refuse_costs_no_image(tmp_path):
-    with pytest.raises(InvalidInputError, match="seed: expected 0 or more, found -1"):
-        audit(tmp_path / "run", seed=-1)
-    with pytest.raises(InvalidInputError, match="seed: expected 0 or more, found -1"):
-        cm.import_images(tmp_path, tmp_path / "run", seed=-1)
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", None])
+def test_a_seed_that_scoring_would_refuse_costs_no_image(tmp_path, seed):
+    for begin in (
+        lambda: audit(tmp_path / "run", seed=seed),
+        lambda: cm.import_images(tmp_path, tmp_path / "run", seed=seed),
+    ):
+        with pytest.raises(InvalidInputError, match=f"seed: expected a whole number, 0 or more, found {seed!r}"):
+            begin()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_seed_of_numpy_is_a_seed(tmp_path, finished):
+    assert table_bytes(audit(tmp_path / "run", seed=np.int64(0))) == table_bytes(finished)
+
+
+def test_no_encoder_at_all_costs_no_image(tmp_path):
+    with pytest.raises(ModelError, match="encoder: found none, expected one at least"):
+        audit(tmp_path / "run", encoder=[])
+    assert not (tmp_path / "run").exists()
     assert not (tmp_path / "run").exists()
 
 

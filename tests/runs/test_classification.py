@@ -1,12 +1,14 @@
 """A classification audit from end to end, stopped and continued, with images that fail."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
-from clinometer.errors import ImportManifestError, ModelError, RunNotFoundError, SuiteError
+from clinometer.errors import ImportManifestError, ModelError, RunCorruptError, RunNotFoundError, SuiteError
 from clinometer.models.protocols import GenerationResult
 from clinometer.runs import Silence, create_run, generate, store
 from clinometer.runs.plan import build_plan
@@ -226,6 +228,15 @@ def test_a_model_that_only_draws_classifies_no_given_portraits(given, tmp_path):
     with pytest.raises(ModelError, match="painter: it gives no access to its denoiser, so it cannot classify"):
         cm.audit(Painter(), toy_classification(), tmp_path / "run", portraits=given)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_damaged_portrait_is_named_and_not_left_out(audited, tmp_path):
+    run = cm.open_run(shutil.copytree(audited.url, tmp_path / "run"))
+    rows = run.directory.read_table("samples/part-00000.parquet").to_pylist()
+    rows[2]["image"]["bytes"] = rows[2]["image"]["bytes"][:60]
+    run.write_samples(0, rows)
+    with pytest.raises(RunCorruptError, match=rf"part-00000.parquet: image {rows[2]['id']} is damaged"):
+        cm.audit(ClassifyingPainter(), toy_classification(), run.url)
 
 
 def test_a_run_without_its_classifications_says_what_to_do(tmp_path):

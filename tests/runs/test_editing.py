@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
 
 import clinometer as cm
-from clinometer.errors import ModelError, SuiteError
+from clinometer.errors import ModelError, RunCorruptError, SuiteError
 from clinometer.models import load_generator, reference
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 from clinometer.report.studies import PAGES
+from clinometer.runs.store import SAMPLE_SCHEMA
 from clinometer.suites import EditingSuite, suite_from_mapping
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.families import save_family
@@ -198,6 +200,20 @@ def test_a_portrait_that_is_no_picture_costs_its_own_edits(tmp_path: Path) -> No
     assert rows(run, "flip_rate", group="women", category="high-paid", setting="strength 1").n_target.eq(1).all()
 
 
+def test_a_damaged_portrait_is_named_and_not_left_out(tmp_path: Path) -> None:
+    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    rows = run.directory.read_table("samples/part-00000.parquet").to_pylist()
+    rows[2]["image"]["bytes"] = rows[2]["image"]["bytes"][:60]
+    run.directory.write_table("samples/part-00000.parquet", pa.Table.from_pylist(rows, schema=SAMPLE_SCHEMA))
+    with pytest.raises(RunCorruptError, match=rf"image {rows[2]['id']} is damaged.*Delete the file"):
+        cm.score_run(run.url)
+    for part in run.parts:  # those with edits are drawn anew from their portraits
+        if run.parts[part][0].source:
+            run.directory.remove(f"samples/part-{part:05d}.parquet")
+    with pytest.raises(RunCorruptError, match=rf"image {rows[2]['id']} is damaged.*Delete the file"):
+        cm.audit(Recolourer(), toy_suite(), run.url, encoder=Reader())
+
+
 def test_a_model_that_cannot_edit_given_portraits_is_refused(tmp_path: Path) -> None:
     for code in ("WF", "WM"):
         Image.new("RGB", (16, 16), "white").save(tmp_path / f"CFD-{code}-001-001-N.png")
@@ -286,7 +302,7 @@ class Planted(Recolourer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.card = Card("generator", "reference", "toy", weights_sha256="planted")
+        self.card = Card("generator", "reference", "toy", weights_sha256=reference.card()["weights_sha256"])
 
     def edit(self, requests: list[EditRequest]):
         for request in requests:

@@ -96,6 +96,17 @@ def test_damaged_json_is_named(tmp_path):
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(RunCorruptError, match=r"run.json: not JSON"):
         Directory(tmp_path).read_json("run.json")
+    for content, found in (("null", "NoneType"), ("[[1, 2]]", "list")):
+        (tmp_path / "run.json").write_text(content)
+        with pytest.raises(RunCorruptError, match=f"run.json: found {found}, expected a mapping"):
+            Directory(tmp_path).read_json("run.json")
+
+
+def test_names_are_in_the_order_of_their_numbers(tmp_path):
+    for number in (99_999, 100_000, 7):
+        Directory(tmp_path).write_bytes(f"samples/part-{number:05d}.parquet", b"")
+    numbers = [name[13:-8] for name in Directory(tmp_path).names("samples", ".parquet")]
+    assert numbers == ["00007", "99999", "100000"]
 
 
 def test_a_missing_file_is_named(tmp_path):

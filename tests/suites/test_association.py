@@ -91,6 +91,8 @@ def test_the_number_of_images_changes_both_kinds_and_nothing_else():
     assert (more.images.neutral, more.images.attribute) == (7, 7)
     assert more.image_count == 3 * 3 * 7
     assert suite.with_options().fingerprint == suite.fingerprint
+    with pytest.raises(SuiteError, match=r"images.neutral: .*greater than"):
+        suite.with_options(images=0)
     with pytest.raises(SuiteError, match="text_targets does not apply to the study 'association'"):
         suite.with_options(text_targets="keyword")
 

@@ -92,6 +92,15 @@ def test_pairs_must_match_between_the_two_groups():
         suite_from_mapping(suite, source="mine.yaml")
 
 
+def test_a_group_is_not_half_paired():
+    suite = copy.deepcopy(MINIMAL)
+    for name in ("light", "dark"):
+        prompts = [{"prompt": f"a {name} {what}", "pair": pair} for what, pair in (("child", "child"), ("one", None))]
+        suite["groups"][name]["prompts"] = prompts
+    with pytest.raises(SuiteError, match=r"not matched: \(no pair\)"):
+        suite_from_mapping(suite, source="mine.yaml")
+
+
 def test_a_key_written_twice_is_refused(tmp_path):
     path = tmp_path / "twice.yaml"
     path.write_text(yaml.safe_dump(MINIMAL) + "name: again\n")
@@ -125,7 +134,9 @@ def test_a_mapping_may_take_the_keys_of_another():
         suite_from_text(merged.replace("attribute: 2", "target: 2, target: 3"), source="mine.yaml")
 
 
-@pytest.mark.parametrize("text", ["- a list", "", "a: [1", "42", "name: !!python/object:os.system {}"])
+@pytest.mark.parametrize(
+    "text", ["- a list", "", "a: [1", "42", "name: 2024-02-30", "name: !!python/object:os.system {}"]
+)
 def test_what_is_not_a_suite_is_refused(tmp_path, text):
     path = tmp_path / "odd.yaml"
     path.write_text(text)

@@ -268,7 +268,9 @@ def classify(
     all_trials: Annotated[
         bool, typer.Option("--all-trials", help="Take them all, even where a class is beaten already.")
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file to write, beside what is shown.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write the table: .csv, .json, .parquet.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Timesteps and noise follow from it, and from the image.")] = 0,
     batch_size: BatchSizeOption = None,
     device: DeviceOption = "auto",
@@ -276,8 +278,9 @@ def classify(
 ) -> None:
     """Classify images by how well a diffusion model denoises them under each label."""
     from clinometer import api
-    from clinometer.cli.classify import check_place, print_choices
+    from clinometer.cli.classify import print_choices
     from clinometer.cli.console import LiveProgress
+    from clinometer.cli.tables import check_place, write_table
 
     check_place(out)
     with LiveProgress() as progress:
@@ -294,7 +297,8 @@ def classify(
             dtype=dtype,
             progress=progress,
         )
-    print_choices(choices, out)
+    print_choices(choices)
+    write_table(choices, out)
 
 
 @app.command("test")
@@ -325,7 +329,8 @@ def association_test(
 ) -> None:
     """Run association tests (WEAT, SEAT, iEAT) on words, pictures or vectors of your own. Draws nothing."""
     from clinometer import api
-    from clinometer.cli.association import check_place, print_tests, write_tests
+    from clinometer.cli.association import print_tests
+    from clinometer.cli.tables import check_place, write_table
 
     check_place(out)
     table = api.association_test(
@@ -343,7 +348,7 @@ def association_test(
         device=device,
     )
     print_tests(table)
-    write_tests(table, out)
+    write_table(table, out)
 
 
 @app.command()

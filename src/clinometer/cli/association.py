@@ -1,43 +1,17 @@
-"""What ``clinometer test`` prints and writes."""
+"""What ``clinometer test`` prints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from clinometer.errors import InvalidInputError
-
 if TYPE_CHECKING:
     import pandas as pd
-
-WRITERS: Final[dict[str, Callable[[pd.DataFrame, Path], Any]]] = {
-    ".csv": lambda table, path: table.to_csv(path, index=False),
-    ".json": lambda table, path: table.to_json(
-        path, orient="records", indent=2, force_ascii=False, double_precision=15
-    ),
-    ".parquet": lambda table, path: table.to_parquet(path, index=False),
-}
-
-
-def check_place(out: Path | None) -> None:
-    """Refuse a file of a kind that is not written, before anything is computed."""
-    if out is not None and out.suffix.lower() not in WRITERS:
-        raise InvalidInputError(f"--out {out}: expected a file of {', '.join(WRITERS)}")
-    if out is not None and not out.parent.is_dir():
-        raise InvalidInputError(f"--out {out}: no folder {out.parent}")
-
-
-def write_tests(table: pd.DataFrame, out: Path | None) -> None:
-    """Write the whole table, every column of it."""
-    if out is not None:
-        WRITERS[out.suffix.lower()](table, out)
-        Console(soft_wrap=True).print(f"Table: [bold]{escape(str(out))}[/]")
 
 
 def print_tests(table: pd.DataFrame) -> None:

@@ -10,21 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from clinometer.errors import InvalidInputError, RunStorageError
-
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def check_place(out: Path | None) -> None:
-    """Refuse a file that cannot be one, before anything is computed."""
-    if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        found = "a folder" if out.is_dir() else f"no folder {out.parent}"
-        raise InvalidInputError(f"--out {out}: found {found}, expected a file to write")
-
-
-def print_choices(choices: pd.DataFrame, out: Path | None) -> None:
-    """A row an image; and the file, if one is wanted."""
+def print_choices(choices: pd.DataFrame) -> None:
+    """A row an image."""
     table = Table(
         title="margin to the runner-up relative to the error, 95 % over noise samples; rows: what the network was asked"
     )
@@ -38,12 +29,6 @@ def print_choices(choices: pd.DataFrame, out: Path | None) -> None:
         cells = (Path(row["file"]).name, row["label"], row["runner_up"], margin, ends, str(row["evaluations"]), note)
         table.add_row(*map(escape, cells))
     Console().print(table)
-    if out is not None:
-        try:
-            choices.to_csv(out, index=False)
-        except OSError as error:
-            raise RunStorageError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
-        Console(soft_wrap=True).print(f"Written: [bold]{escape(str(out))}[/]")
 
 
 def print_swatches(swatches: Iterable[Any]) -> None:

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from clinometer.runs.budget import cost
 from clinometer.runs.planning import Plan
 
 
@@ -18,7 +17,7 @@ def print_plan(plan: Plan) -> None:
     console = Console()
     tests = f"power {plan.power:g}, level {plan.alpha:g}"
     console.print(_shares(plan, tests) if not plan.pilot else _concepts(plan, tests))
-    costs = f" At {plan.price:g} each they cost {cost(plan.images, plan.price):,.2f}." if plan.price else ""
+    costs = f" At {plan.price:g} each they cost {plan.cost:,.2f}." if plan.price else ""
     console.print(f"The suite as it stands draws {plan.images:,} images.{costs}")
     if not plan.pilot:
         console.print(
@@ -36,7 +35,7 @@ def print_plan(plan: Plan) -> None:
             f"{_hours(plan.hours)} at the pilot's {plan.seconds_per_image:.2g} s an image"
             + (" one after another" if plan.by_server else "")
             + f", {plan.gigabytes:.2g} GB"
-            + (f"; at {plan.price:g} each, --budget {cost(plan.images_needed, plan.price):.2f}." if plan.price else ".")
+            + (f"; at {plan.price:g} each, --budget {plan.cost_needed:.2f}." if plan.price else ".")
         )
 
 

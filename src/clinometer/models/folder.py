@@ -230,6 +230,8 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
         value = record.get(key)
         if value is not None and not isinstance(value, str):
             raise ImportManifestError(f"{name}, line {line}, {key}: found {value!r}, expected text")
+        if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise ImportManifestError(f"{name}, line {line}, {key}: found {value!r}, half a character; expected text")
         values[key] = value.strip() or None if value is not None else None
     if values["file"] is None:
         raise ImportManifestError(f"{name}, line {line}, file: nothing found, expected a path within the folder")

@@ -8,8 +8,10 @@ its file's and its number, such as ``train.parquet#7``.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -62,12 +64,13 @@ class ImageDataset:
         self._rows = {row.file: row.file for row in self.rows}
         self.card = Card(
             kind="generator",
-            name=name or place.resolve().stem,
+            name=name or (place.stem if place.is_file() else place.resolve().name),
             family="dataset",
             weights_sha256=hash_files(files, self._root),
             settings={"max_pixels": MAX_PIXELS},
             notes={"images": len(self.rows)},
         )
+        self._starts = lru_cache(_row_group_starts)
         self._images = lru_cache(maxsize=1)(self._read_images)
 
     def assign(self, files: Mapping[str, str]) -> None:
@@ -79,7 +82,7 @@ class ImageDataset:
         for request in requests:
             started = perf_counter()
             file, _, number = self._rows[request.id].rpartition("#")
-            held = self._images(file)[int(number)].as_py()
+            held = self._held(file, int(number))
             content = held.get("bytes") if isinstance(held, dict) else held
             if not content:
                 reason = "the row holds no bytes; embed the images when you save the table"
@@ -95,8 +98,14 @@ class ImageDataset:
         for number, record in enumerate(table.to_pylist()):
             yield manifest_row(file, number + 1, _texts(record, labels) | {"file": f"{file}#{number}"})
 
-    def _read_images(self, file: str) -> pa.ChunkedArray:
-        return _table(self._root / file, file, [IMAGE]).column(IMAGE)
+    def _held(self, file: str, number: int) -> Any:
+        """The image column's value in a row. One row group is held at a time: a file may be larger than memory."""
+        starts = self._starts(self._root / file)
+        group = bisect_right(starts, number) - 1
+        return self._images(file, group)[number - starts[group]].as_py()
+
+    def _read_images(self, file: str, group: int) -> pa.ChunkedArray:
+        return _table(self._root / file, file, [IMAGE], group).column(IMAGE)
 
 
 def _texts(record: Mapping[str, Any], labels: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -114,13 +123,24 @@ def _class_labels(schema: pa.Schema) -> dict[str, list[str]]:
         return {}
 
 
-def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
-    """Read some columns of a table, those that it has."""
+def _row_group_starts(path: Path) -> list[int]:
+    """The first row of each row group of a Parquet file; an Arrow file is mapped, not read, and is one group."""
+    if path.suffix != ".parquet":
+        return [0]
+    metadata = pq.read_metadata(path)
+    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    return [0, *accumulate(sizes[:-1])]
+
+
+def _table(path: Path, file: str, columns: list[str], group: int | None = None) -> pa.Table:
+    """Read some columns of a table, those that it has; of a Parquet file one row group, or all."""
     try:
         if path.suffix == ".parquet":
-            schema = pq.read_schema(path)
-            known = schema.names
-            table = pq.read_table(path, columns=[name for name in columns if name in known])
+            with pq.ParquetFile(path) as opened:
+                schema = opened.schema_arrow
+                known = schema.names
+                names = [name for name in columns if name in known]
+                table = opened.read(names) if group is None else opened.read_row_group(group, names)
         else:
             with pa.memory_map(str(path)) as source:
                 whole = pa.ipc.open_stream(source).read_all()

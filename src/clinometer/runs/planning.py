@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.runs.budget import cost
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, samples_name
 from clinometer.stats.equivalence import standard_error_of
@@ -73,12 +74,12 @@ class Plan:
     @property
     def cost(self) -> float:
         """What the suite as it stands costs to draw."""
-        return self.images * self.price
+        return cost(self.images, self.price)
 
     @property
     def cost_needed(self) -> float:
         """What ``images_needed`` cost; what ``--budget`` then has to be."""
-        return self.images_needed * self.price
+        return cost(self.images_needed, self.price)
 
     @property
     def gigabytes(self) -> float:

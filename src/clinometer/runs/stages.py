@@ -8,21 +8,18 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 
 from clinometer._cores import available_cores
-from clinometer.errors import ClinometerError, ModelError, RunCorruptError, RunNotFoundError
-from clinometer.models.images import decode_own_png, encode_png, sha256
+from clinometer.errors import ClinometerError, ModelError, RunNotFoundError
+from clinometer.models.images import encode_png, sha256
 from clinometer.models.protocols import Encoder, GenerationRequest, GenerationResult, Generator, Status
 from clinometer.models.weights import describe
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
-from clinometer.runs.store import Run, embeddings_name, samples_name
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from clinometer.runs.store import Run, embeddings_name
 
 WORKERS = max(1, min(16, available_cores() - 1))
 """Threads that compress images, or decode them, while the model is at work, for which a core is left."""
@@ -280,19 +277,12 @@ def _read_images(
     """The images of a part that are there: ids and what an encoder's model takes of each."""
     rows = [row for row in run.read_images(part) if row["status"] == "ok"]
 
-    def decoded(row: dict[str, Any]) -> Image:
-        try:
-            return decode_own_png(row["image"]["bytes"])
-        except (OSError, SyntaxError, ValueError) as error:
-            raise RunCorruptError(
-                f"{run.directory.path(samples_name(part))}: image {row['id']} is damaged ({error}). Delete the file "
-                "and give the same command again: only this part is done anew"
-            ) from error
-
     # A few at a time: each call of an image processor, and each that waits for a thread, costs some of Python's time.
     size = min(AT_ONCE, max(1, len(rows) // (2 * WORKERS)))
     chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
-    prepared = decoders.map(lambda chunk: prepare([decoded(row) for row in chunk]), chunks)
+    prepared = decoders.map(
+        lambda chunk: prepare([run.decoded(row["id"], row["image"]["bytes"]) for row in chunk]), chunks
+    )
     return [row["id"] for row in rows], list(chain.from_iterable(prepared))
 
 

@@ -61,11 +61,13 @@ class Directory:
         return sorted(name for name in names if not name.startswith("."))
 
     def names(self, folder: str, suffix: str) -> list[str]:
-        """Names (``folder/file``) of the files with a suffix in a folder, sorted."""
+        """Names (``folder/file``) of the files with a suffix in a folder, sorted; shorter numbers before longer."""
         if not self.exists(folder):
             return []
         names = (entry.rsplit("/", 1)[-1] for entry in self.fs.ls(self.path(folder), detail=False))
-        return sorted(f"{folder}/{name}" for name in names if name.endswith(suffix))
+        return sorted(
+            (f"{folder}/{name}" for name in names if name.endswith(suffix)), key=lambda name: (len(name), name)
+        )
 
     def size(self, name: str) -> int:
         """Size of a file in bytes."""
@@ -136,9 +138,13 @@ class Directory:
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a mapping back."""
         try:
-            return dict(json.loads(self.read_bytes(name)))
+            content = json.loads(self.read_bytes(name))
+            if isinstance(content, dict):
+                return content
+            found = f"found {type(content).__name__}, expected a mapping"
         except ValueError as error:
-            raise RunCorruptError(f"{self.path(name)}: not JSON ({error}); restore it or start a new run") from error
+            found = f"not JSON ({error})"
+        raise RunCorruptError(f"{self.path(name)}: {found}; restore it or start a new run")
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a table as Parquet."""

@@ -25,17 +25,21 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
+from clinometer.models.images import decode_own_png
 from clinometer.models.protocols import Card
 from clinometer.runs.plan import PLAN_SCHEMA, Sample, parts_of, plan_to_table, table_to_plan
 from clinometer.runs.storage import Directory
 from clinometer.suites import Suite, suite_from_mapping
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 FORMAT = 1
 
@@ -213,6 +217,22 @@ class Run:
             for row in table.to_pylist():
                 if row["id"] in chosen:
                     yield row["id"], (row["image"] or {}).get("bytes")
+
+    def decoded(self, identifier: str, content: bytes) -> Image:
+        """Decode what is stored of a sample.
+
+        Raises
+        ------
+        RunCorruptError
+            It is damaged: the message names the part's file and the way out.
+        """
+        try:
+            return decode_own_png(content)
+        except (OSError, SyntaxError, ValueError) as error:
+            raise RunCorruptError(
+                f"{self.directory.path(samples_name(self._part_of[identifier]))}: image {identifier} is damaged "
+                f"({error}). Delete the file and give the same command again: only this part is done anew"
+            ) from error
 
     # --- embeddings --------------------------------------------------------------------------------------------
 

@@ -204,8 +204,8 @@ class AssociationSuite(Suite):
         return (*([Sheet("Tests", ("test", "X", "Y"), tests)] if tests else []), *held)
 
     def _changed(self, **options: Any) -> dict[str, Any]:
-        images = options.get("images")
-        return self.model_dump() | ({"images": {"neutral": images, "attribute": images}} if images else {})
+        given = {"images": dict.fromkeys(("neutral", "attribute"), options["images"])} if "images" in options else {}
+        return self.model_dump() | given
 
 
 def _first_hole(text: str, holes: dict[str, str]) -> tuple[str, str, str]:

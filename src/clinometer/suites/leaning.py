@@ -103,8 +103,8 @@ class LeaningSuite(Suite):
     def _check_pairs(self) -> None:
         """Either every prompt of A and B belongs to a pair that the other has too, or none does."""
         pairs = [{p.pair for p in self.groups[name].prompts} for name in (self.axis.a, self.axis.b)]
-        if pairs[0] != pairs[1]:
-            odd = sorted(str(pair or "(no pair)") for pair in pairs[0] ^ pairs[1])
+        unpaired = {None} & (pairs[0] | pairs[1]) if pairs[0] | pairs[1] != {None} else set()
+        if odd := sorted(str(pair or "(no pair)") for pair in (pairs[0] ^ pairs[1]) | unpaired):
             raise ValueError(
                 f"groups: the prompts of {self.axis.a} and {self.axis.b} are not matched: {', '.join(odd)}; "
                 "give each prompt a 'pair' that both groups have, or give none"

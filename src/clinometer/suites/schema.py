@@ -103,7 +103,7 @@ def suite_from_text(text: str, *, source: str) -> Suite:
         data = yaml.load(text, _UniqueKeyLoader)
     except SuiteError as error:
         raise SuiteError(f"{source}: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # the second of a value that looks like a date and is none
         raise SuiteError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(data, dict):
         raise SuiteError(

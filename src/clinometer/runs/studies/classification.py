@@ -21,7 +21,6 @@ from clinometer.metrics import ClassificationDesign, Contrast, association_curve
 from clinometer.metrics.classification_comparison import ClassifiedPortraits, compare_classifications
 from clinometer.metrics.classification_study import CurvePoint
 from clinometer.metrics.records import Score
-from clinometer.models.images import decode_image
 from clinometer.models.protocols import Denoiser, Generator
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run, classifications_name
@@ -112,10 +111,9 @@ def _pictures(run: Run, part: int) -> tuple[list[str], list[Image]]:
     """The portraits of a part that could be made."""
     ids, images = [], []
     for row in run.read_images(part):
-        image = decode_image(row["image"]["bytes"]).image if row["status"] == "ok" else None
-        if image is not None:
+        if row["status"] == "ok":
             ids.append(row["id"])
-            images.append(image)
+            images.append(run.decoded(row["id"], row["image"]["bytes"]))
     return ids, images
 
 

@@ -90,10 +90,11 @@ def embedded(run: Run, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, n
 def planted_of(run: Run) -> Mapping[str, Mapping[str, float]] | None:
     """What was planted in the run's model: concept → group → probability; None for a model nobody planted.
 
-    Only the weights that were planted have a planted truth: a name alone is not enough.
+    Only the weights that were planted have a planted truth, as they were: a name alone is not enough.
     """
     card = run.model_card
-    return reference.planted() if card["name"] == "reference" and card["weights_sha256"] else None
+    is_planted = card["weights_sha256"] == reference.card()["weights_sha256"] and not card["settings"].get("lora")
+    return reference.planted() if is_planted else None
 
 
 def scores_table(scores: Sequence[Score]) -> pd.DataFrame:

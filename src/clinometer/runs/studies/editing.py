@@ -18,7 +18,6 @@ from clinometer.metrics.editing import (
 from clinometer.metrics.editing_comparison import EditedPortraits, compare_edits
 from clinometer.metrics.planted_order import planted_order
 from clinometer.metrics.records import Score
-from clinometer.models.images import decode_image
 from clinometer.models.protocols import EditRequest, GenerationResult, Generator
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Progress
@@ -88,10 +87,10 @@ def _edit_part(run: Run, editor: Any, failures: Failures, samples: Sequence[Samp
     requests = []
     for sample in samples:
         content = sources[sample.source]
-        image = None if content is None else decode_image(content).image
-        if image is None:
+        if content is None:
             yield GenerationResult(sample.id, "failed", None, f"its portrait {sample.source} is missing")
             continue
+        image = run.decoded(sample.source, content)
         requests.append(
             EditRequest(id=sample.id, prompt=sample.prompt, seed=sample.seed, image=image, strength=sample.strength)
         )

@@ -13,7 +13,7 @@ from clinometer.metrics.editing import EditingDesign, Faces, average_face, setti
 from clinometer.metrics.face_warp import mean_shape, warp_face
 from clinometer.metrics.skin import skin_tone
 from clinometer.models.faces import EXTRA, load_landmarker
-from clinometer.models.images import decode_image, encode_png
+from clinometer.models.images import encode_png
 from clinometer.models.protocols import FaceLandmarker
 from clinometer.runs.plan import Sample
 from clinometer.runs.store import Run
@@ -55,8 +55,8 @@ def align(run: Run, portraits: Sequence[Sample]) -> Alignment:
     landmarker = load_landmarker()
     if landmarker is None:
         return Alignment(f"{UNALIGNED.words} (for that: {EXTRA})")
-    images = [decode_image(content).image for _, content in run.images([p.id for p in portraits]) if content]
-    found = [points for image in images if image is not None and (points := landmarker.landmarks(image)) is not None]
+    images = [run.decoded(key, content) for key, content in run.images([p.id for p in portraits]) if content]
+    found = [points for image in images if (points := landmarker.landmarks(image)) is not None]
     where = f"a face was found in {len(found)} of {len(images)} portraits"
     if not found or len(found) < ENOUGH * len(images):
         return Alignment(f"{UNALIGNED.words}: {where} ({landmarker.name})")
@@ -71,8 +71,8 @@ def read_faces(run: Run, portraits: Sequence[Sample], edits: np.ndarray, alignme
     angles: dict[str, float] = {}
     small: dict[str, np.ndarray] = {}
     for key, content in run.images([portrait.id for portrait in portraits] + [key for key in edits.ravel() if key]):
-        image = decode_image(content).image if content is not None else None
-        if image is not None:
+        if content is not None:
+            image = run.decoded(key, content)
             angles[key] = skin_tone(np.asarray(image)).angle
             face = alignment.small(image)
             if face is not None:

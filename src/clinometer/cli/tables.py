@@ -1,0 +1,45 @@
+"""Tables that a command writes beside what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.markup import escape
+
+from clinometer.errors import InvalidInputError, RunStorageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WRITERS: Final[dict[str, Callable[[pd.DataFrame, Path], Any]]] = {
+    ".csv": lambda table, path: table.to_csv(path, index=False),
+    ".json": lambda table, path: table.to_json(
+        path, orient="records", indent=2, force_ascii=False, double_precision=15
+    ),
+    ".parquet": lambda table, path: table.to_parquet(path, index=False),
+}
+
+
+def check_place(out: Path | None) -> None:
+    """Refuse a file that cannot be one, or is of a kind that is not written, before anything is computed."""
+    if out is None:
+        return
+    if out.suffix.lower() not in WRITERS or out.is_dir():
+        found = ", found a folder" if out.is_dir() else ""
+        raise InvalidInputError(f"--out {out}: expected a file of {', '.join(WRITERS)}{found}")
+    if not out.parent.is_dir():
+        raise InvalidInputError(f"--out {out}: no folder {out.parent}")
+
+
+def write_table(table: pd.DataFrame, out: Path | None) -> None:
+    """Write the whole table, every column of it."""
+    if out is None:
+        return
+    try:
+        WRITERS[out.suffix.lower()](table, out)
+    except OSError as error:
+        raise RunStorageError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
+    Console(soft_wrap=True).print(f"Table: [bold]{escape(str(out))}[/]")
