@@ -271,7 +271,7 @@ def test_another_encoder_is_refused_before_anything_is_drawn(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         audit(tmp_path / "run", model=Stopping(20))
     run = cm.open_run(tmp_path / "run")
-    run.add_encoder(Eye().card)
+    run.begin_encoder(Eye().card)
     run.write_texts("eye", ["he"], np.ones((1, 3)))
     painter = Painter()
     with pytest.raises(RunMismatchError, match="another encoder named 'eye'"):
@@ -424,6 +424,52 @@ def test_an_embedding_that_is_not_finite_ends_the_stage_and_loses_nothing(tmp_pa
     run = audit(out, model=painter)
     assert painter.drawn == 0
     assert table_bytes(run) == table_bytes(finished)
+
+
+class Slow(Eye):
+    """An encoder that the user stops after some images."""
+
+    def encode_images(self, images):
+        if self.seen > 8:
+            raise KeyboardInterrupt
+        return super().encode_images(images)
+
+
+@pytest.mark.parametrize("second", [Eye("second", poison="images"), Eye("second", poison="texts"), Slow("second")])
+def test_an_encoder_that_never_finished_keeps_no_run_from_being_scored(tmp_path, finished, second):
+    run = audit(tmp_path / "run")
+    with pytest.raises((ModelError, KeyboardInterrupt)):
+        cm.score_run(run.url, encoder=second)
+    assert list(cm.open_run(run.url).encoder_cards) == ["eye"]
+    cm.score_run(run.url)
+    assert table_bytes(run) == table_bytes(finished)
+    scores = cm.score_run(run.url, encoder=Eye("second"))
+    assert {"eye", "second", "mean"} <= set(scores.encoder)
+    Path(run.directory.path("embeddings/second/part-00002.parquet")).unlink()
+    with pytest.raises(RunNotFoundError, match="encoder second has not finished"):
+        cm.score_run(run.url)
+
+
+def test_a_run_whose_only_encoder_never_finished_names_it(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        audit(tmp_path / "run", encoder=Slow())
+    with pytest.raises(RunNotFoundError, match=r"no encoder has finished; give: .* --encoder eye"):
+        cm.score_run(tmp_path / "run")
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (list(record["encoders"]), list(record["begun_encoders"])) == ([], ["eye"])
+
+
+def test_embeddings_that_were_begun_do_not_outlive_their_images(tmp_path):
+    fickle = Fickle()
+    with pytest.raises(KeyboardInterrupt):
+        audit(tmp_path / "run", model=fickle, encoder=Slow())
+    run = cm.open_run(tmp_path / "run")
+    before = run.embeddings("eye")
+    run.directory.remove("samples/part-00000.parquet")
+    after = audit(tmp_path / "run", model=fickle).embeddings("eye")
+    redrawn = [sample.id for sample in run.parts[0] if sample.id in before and sample.id in after]
+    assert redrawn
+    assert all((before[key] != after[key]).any() for key in redrawn)
 
 
 class Forgetful(Painter):

@@ -19,11 +19,12 @@ def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> pd.Dat
     Raises
     ------
     RunNotFoundError
-        No encoder has embedded the run, or its embeddings are not complete.
+        No encoder has embedded the run, or the embeddings of one that had are not complete.
     """
     study = STUDIES[run.suite.study]
     if study.encoders_needed and not run.encoder_cards:
-        raise RunNotFoundError(f"{run.url}: no embeddings yet; give: clinometer score {run.url} --encoder reference")
+        name = next(iter(run.begun_encoder_cards), "reference")
+        raise RunNotFoundError(f"{run.url}: no encoder has finished; give: clinometer score {run.url} --encoder {name}")
     progress.start("scoring", 1, 0)
     scored = study.score(run, resamples)
     scores = with_refusals(run, scored.scores)

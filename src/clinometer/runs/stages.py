@@ -240,7 +240,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
             f"{run.url}: {undrawn} of {len(run.plan)} images are not drawn yet; give the command that began the run "
             f"again, and then: clinometer score {run.url} --encoder {name}"
         )
-    run.add_encoder(encoder.card)
+    run.begin_encoder(encoder.card)
     prepare, embed = _halves(encoder)
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
     progress.start(f"encoding with {name}", len(run.plan), done)
@@ -261,6 +261,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
                 width = vectors.shape[1]
             write(run.write_embeddings, name, part, ids, vectors)
             progress.advance(len(parts[part]))
+    run.finish_encoder(encoder.card)
     progress.finish()
 
 

@@ -111,8 +111,13 @@ class Run:
 
     @property
     def encoder_cards(self) -> dict[str, dict[str, Any]]:
-        """The cards of the encoders used so far, by name."""
+        """The cards of the encoders that have finished once, by name: those that scores are made of."""
         return dict(self.record["encoders"])
+
+    @property
+    def begun_encoder_cards(self) -> dict[str, dict[str, Any]]:
+        """The cards of encoders that may have left embeddings and have never finished, by name."""
+        return dict(self.record.get("begun_encoders", {}))
 
     @property
     def own_encoder_cards(self) -> dict[str, dict[str, Any]]:
@@ -164,7 +169,7 @@ class Run:
 
     def _forget_made_of(self, part: int) -> None:
         """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
-        for encoder in (*self.encoder_cards, *self.own_encoder_cards):
+        for encoder in self._all_encoder_cards():
             self.directory.remove(f"{embeddings_name(encoder)}/part-{part:05d}.parquet")
         self.directory.remove(classifications_name(part))
 
@@ -236,11 +241,24 @@ class Run:
 
     # --- embeddings --------------------------------------------------------------------------------------------
 
-    def add_encoder(self, card: Card) -> None:
-        """Record an encoder, or check that it is the one recorded under that name."""
+    def begin_encoder(self, card: Card) -> None:
+        """Record whose embeddings are about to be written, or check that it is the one recorded under that name.
+
+        It counts as an encoder of the run once it has finished: one that fails, or that nobody waits for, must not keep
+        the others from being scored.
+        """
         self.require_encoder(card)
         if self.encoder_cards.get(card.name, {}).get("fingerprint") != card.fingerprint:
-            self._update_record(encoders={**self.encoder_cards, card.name: card_record(card)})
+            finished = {name: held for name, held in self.encoder_cards.items() if name != card.name}
+            begun = self.begun_encoder_cards | {card.name: card_record(card)}
+            self._update_record(encoders=finished, begun_encoders=begun)
+
+    def finish_encoder(self, card: Card) -> None:
+        """Record that an encoder has embedded the whole run."""
+        begun = self.begun_encoder_cards
+        held = begun.pop(card.name, None)
+        if held is not None:
+            self._update_record(encoders=self.encoder_cards | {card.name: held}, begun_encoders=begun)
 
     def require_encoder(self, card: Card) -> None:
         """Refuse an encoder whose embeddings would mix with those of another: of its name, or in its folder.
@@ -250,19 +268,22 @@ class Run:
         RunMismatchError
             The message says what differs.
         """
-        known = self.encoder_cards.get(card.name)
+        known = (self.encoder_cards | self.begun_encoder_cards).get(card.name)
         is_used = bool(self.directory.names(embeddings_name(card.name), ".parquet"))
         if known is not None and known["fingerprint"] != card.fingerprint and is_used:
             raise RunMismatchError(
                 f"{self.url}: holds embeddings of another encoder named {card.name!r} "
                 f"({_difference(known, card_record(card))}); give another --out, or delete {embeddings_name(card.name)}"
             )
-        for name in (*self.encoder_cards, *self.own_encoder_cards):
+        for name in self._all_encoder_cards():
             if name != card.name and embeddings_name(name) == embeddings_name(card.name):
                 raise RunMismatchError(
                     f"{self.url}: encoder {card.name!r} would share {embeddings_name(name)} with encoder {name!r}; "
                     "rename its directory (letters A to Z, digits, '.', '_', '-'), or give another --out"
                 )
+
+    def _all_encoder_cards(self) -> dict[str, dict[str, Any]]:
+        return self.encoder_cards | self.begun_encoder_cards | self.own_encoder_cards
 
     def add_own_encoder(self, card: Card) -> None:
         """Record a text encoder or the prior of the model itself; the model's card already tells two of them apart."""
@@ -431,6 +452,7 @@ def new_record(
         "suite_fingerprint": suite.fingerprint,
         "model": card_record(card),
         "encoders": {},
+        "begun_encoders": {},
         "own_encoders": {},
         "versions": {"python": platform.python_version(), **_package_versions()},
         "machine": {"system": platform.system(), "processor": platform.machine()},
