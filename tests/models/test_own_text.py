@@ -1,5 +1,8 @@
 """The text encoders of a model itself, of every family, and their rows in a run."""
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ import clinometer as cm
 from clinometer._torch import torch
 from clinometer.models.diffusers_pipeline import load
 from clinometer.models.own_text import own_text_encoders
+from clinometer.runs import Silence
 from tests.models.families import save_family
 from tests.toys import Eye, Painter, toy_suite
 
@@ -76,6 +80,54 @@ def test_texts_are_embedded_once(tmp_path, stable_diffusion, monkeypatch):
     cm.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
     monkeypatch.setattr("clinometer.models.own_text.OwnTextEncoder.encode_texts", None)
     cm.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
+
+
+class Unknown:
+    """A text encoder of a kind that nobody knows: it asks for pictures, too."""
+
+    dtype = torch.float32
+
+    def forward(self, input_ids, attention_mask, pixel_values):
+        raise AssertionError
+
+    __call__ = forward
+
+
+class NotFinite(Unknown):
+    """One that overflows."""
+
+    def forward(self, input_ids, attention_mask):
+        return (torch.full((1, 4), float("nan")),)
+
+    __call__ = forward
+
+
+class Listener(Silence):
+    def __init__(self):
+        self.notes = []
+
+    def note(self, message):
+        self.notes.append(message)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "why"),
+    [(Unknown(), "it stopped with TypeError: .*pixel_values"), (NotFinite(), r"\d+ of \d+ embeddings are not finite")],
+)
+def test_an_encoder_that_gives_no_vectors_is_left_out_and_said(tmp_path, stable_diffusion, encoder, why):
+    model, listener = load(str(stable_diffusion), steps=1), Listener()
+    parts = model.pipeline.components
+    painter = Painter()
+    painter.pipeline = SimpleNamespace(
+        _execution_device="cpu",
+        components={"text_encoder": encoder, "tokenizer": parts["tokenizer"]}
+        | {f"{name}_2": parts[name] for name in ("text_encoder", "tokenizer")},
+    )
+    run = cm.audit(painter, toy_suite(), tmp_path / "run", encoder=Eye(), progress=listener)
+    assert list(run.own_encoder_cards) == ["own:text_encoder_2"]
+    assert set(run.scores.encoder[run.scores.metric == "own_text"]) == {"own:text_encoder_2"}
+    (note,) = [note for note in listener.notes if "own:text_encoder" in note]
+    assert re.search(f"left out, and nothing else depends on them: encoder own:text_encoder: {why}", note)
 
 
 def test_a_model_that_shows_no_encoder_has_no_such_rows(tmp_path):

@@ -139,6 +139,15 @@ def test_a_run_stopped_while_its_prior_draws_ends_the_same(families, whole, tmp_
     assert again.scores.equals(whole.scores)
 
 
+def test_a_prior_that_stops_is_named(families, tmp_path, monkeypatch):
+    def stop(prior, requests):
+        raise RuntimeError("no more\nsecond line")
+
+    monkeypatch.setattr(DiffusersPrior, "embed", stop)
+    with pytest.raises(ModelError, match=r"^prior own:prior: it stopped with RuntimeError: no more; what is finished"):
+        cm.audit(opened(families, "unclip"), SUITE, tmp_path / "run", encoder=Eye())
+
+
 def test_a_run_that_stops_early_has_the_estimate_alone(families, tmp_path):
     """Its number of embeddings follows from the images, which were drawn from them."""
     model = opened(families, "kandinsky-2.2", steps=1, prior_steps=2)

@@ -67,6 +67,24 @@ def test_scoring_anew_gives_the_same(audited):
     assert files(audited) == before
 
 
+def test_a_denoiser_that_stops_is_named_and_the_run_goes_on(tmp_path, audited):
+    painter = ClassifyingPainter()
+    measure, calls = painter.denoiser().errors, []
+
+    def stop(*arguments):
+        calls.append(1)
+        if len(calls) > 40:
+            raise RuntimeError("no more\nsecond line")
+        return measure(*arguments)
+
+    painter.denoiser().errors = stop
+    words = "denoiser of painter: it stopped with RuntimeError: no more; what is finished is kept$"
+    with pytest.raises(ModelError, match=f"^{words}"):
+        cm.audit(painter, toy_classification(), tmp_path / "run")
+    assert cm.open_run(tmp_path / "run").directory.names("classifications", ".parquet")
+    assert files(cm.audit(ClassifyingPainter(), toy_classification(), tmp_path / "run")) == files(audited)
+
+
 @pytest.mark.parametrize("elimination", [None, 0.95])
 @pytest.mark.parametrize("fail_after", [37, 600])
 def test_a_run_stopped_in_the_timestep_loop_ends_the_same(tmp_path, elimination, fail_after):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -31,14 +32,20 @@ class OwnTextEncoder:
         self._pipeline = pipeline
         self._encoder = pipeline.components[component]
         self._tokenizer = pipeline.components[tokenizer_of(component)]
+        self._model = model
+        self.name = f"{OWN}{component}"
+
+    @cached_property
+    def card(self) -> Card:
+        """What it is. A text is embedded to see which vector it gives: an encoder of an unknown kind may fail here."""
         kind, _ = self._embed("a person")
-        self.card = Card(
+        return Card(
             kind="encoder",
-            name=f"{OWN}{component}",
+            name=self.name,
             family=f"transformers/{type(self._encoder).__name__}",
-            revision=model.revision,
-            weights_sha256=model.weights_sha256,
-            settings={"model": model.name, "vector": kind, "dtype": dtype_name(self._encoder.dtype)},
+            revision=self._model.revision,
+            weights_sha256=self._model.weights_sha256,
+            settings={"model": self._model.name, "vector": kind, "dtype": dtype_name(self._encoder.dtype)},
         )
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:

@@ -130,7 +130,7 @@ def _results(
     draw: Callable[[Sequence[Sample]], Iterable[GenerationResult]], samples: Sequence[Sample], name: str
 ) -> Iterator[GenerationResult]:
     """What a generator gives, checked before it is stored: a plug-in may give anything."""
-    with _named("generator", name):
+    with named("generator", name):
         for result in draw(samples):
             if result.status not in get_args(Status) or (result.status == "ok" and result.image is None):
                 shown = "without an image" if result.image is None else "with an image"
@@ -179,7 +179,7 @@ def _compressed(result: GenerationResult) -> _Stored:
 
 
 def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]]) -> None:
-    with _named("generator", run.model_card["name"]):
+    with named("generator", run.model_card["name"]):
         by_id = {stored.result.id: stored for stored in (each.result() for each in results)}
     lost = [sample.id for sample in samples if sample.id not in by_id]
     if lost:
@@ -208,7 +208,7 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
 
 
 @contextmanager
-def _named(kind: str, name: str) -> Iterator[None]:
+def named(kind: str, name: str) -> Iterator[None]:
     """Whatever a model's own code raises, in one line with its name; what is finished is on disk."""
     try:
         yield
@@ -246,17 +246,17 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
     progress.start(f"encoding with {name}", len(run.plan), done)
     with ThreadPoolExecutor(WORKERS) as decoders, ThreadPoolExecutor(1) as reader, _one_behind() as write:
         ahead = deque(reader.submit(_read_images, run, part, prepare, decoders) for part in missing[:1])
-        with _named("encoder", name):
+        with named("encoder", name):
             _encode_texts(run, encoder)
         width = next((len(vector) for vector in run.texts(name).values()), None)
         for index, part in enumerate(missing):
-            with _named("encoder", name):
+            with named("encoder", name):
                 ids, images = ahead.popleft().result()
             if index + 1 < len(missing):
                 ahead.append(reader.submit(_read_images, run, missing[index + 1], prepare, decoders))
             vectors = NO_VECTORS
             if images:
-                with _named("encoder", name):
+                with named("encoder", name):
                     vectors = require_vectors(embed(images), name, ids, width)
                 width = vectors.shape[1]
             write(run.write_embeddings, name, part, ids, vectors)

@@ -23,6 +23,7 @@ from clinometer.metrics.classification_study import CurvePoint
 from clinometer.metrics.records import Score
 from clinometer.models.protocols import Denoiser, Generator
 from clinometer.runs.progress import Progress
+from clinometer.runs.stages import named
 from clinometer.runs.store import Run, classifications_name
 from clinometer.runs.studies.common import Scored, scores_table, suite_of
 from clinometer.stats.racing import Elimination
@@ -58,7 +59,8 @@ def denoiser_of(generator: Generator) -> Denoiser:
             f"{generator.card.name}: it gives no access to its denoiser, so it cannot classify; expected a diffusers "
             "pipeline (--model DIRECTORY or OWNER/NAME) or a plug-in with a method denoiser()"
         )
-    denoiser: Denoiser = generator.denoiser()
+    with named("denoiser of", generator.card.name):
+        denoiser: Denoiser = generator.denoiser()
     return denoiser
 
 
@@ -90,7 +92,8 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
         )
     for part in missing:
         ids, images = _pictures(run, part)
-        measured = classifier.errors(images, advance=progress.advance)
+        with named("denoiser of", generator.card.name):
+            measured = classifier.errors(images, advance=progress.advance)
         progress.advance((len(parts[part]) - len(images)) * each)
         table = pa.Table.from_pylist(_rows(ids, list(suite.classes), measured), schema=SCHEMA)
         run.directory.write_table(classifications_name(part), table)

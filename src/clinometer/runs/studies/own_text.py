@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 
+from clinometer.errors import ModelError
 from clinometer.metrics import EncoderEmbeddings
 from clinometer.models.protocols import Generator
 from clinometer.runs.progress import Progress
-from clinometer.runs.stages import require_vectors
+from clinometer.runs.stages import named, require_vectors
 from clinometer.runs.store import Run
 from clinometer.suites import LeaningSuite
 
 
 def embed_own_texts(run: Run, generator: Generator, progress: Progress) -> None:
-    """Embed the suite's texts with each text encoder of the model that is not done; nothing where it shows none."""
+    """Embed the suite's texts with each text encoder of the model that is not done; nothing where it shows none.
+
+    One that cannot be asked, or gives no vectors, is left out with a note: no other number depends on it.
+    """
     from clinometer.models.own_text import own_text_encoders
 
+    texts = [text for text in run.suite.texts() if text.strip()]  # an empty text may have no token at all
     for encoder in own_text_encoders(generator):
-        name = encoder.card.name
-        run.add_own_encoder(encoder.card)
-        if run.has_texts(name):
+        if run.has_texts(encoder.name):
             continue
-        texts = [text for text in run.suite.texts() if text.strip()]  # an empty text may have no token at all
-        progress.start(f"texts in {name}", len(texts), 0)
-        run.write_texts(name, texts, require_vectors(encoder.encode_texts(texts), name, texts))
+        progress.start(f"texts in {encoder.name}", len(texts), 0)
+        try:
+            with named("encoder", encoder.name):
+                card, vectors = encoder.card, require_vectors(encoder.encode_texts(texts), encoder.name, texts)
+        except ModelError as error:
+            progress.note(f"its rows are left out, and nothing else depends on them: {error}")
+        else:
+            run.add_own_encoder(card)
+            run.write_texts(encoder.name, texts, vectors)
         progress.advance(len(texts))
         progress.finish()
 

@@ -7,7 +7,7 @@ import numpy as np
 from clinometer.metrics import EncoderEmbeddings
 from clinometer.models.protocols import Generator
 from clinometer.runs.progress import Progress
-from clinometer.runs.stages import requests_of
+from clinometer.runs.stages import named, requests_of
 from clinometer.runs.store import Run
 from clinometer.runs.studies.stacks import stacked_images
 from clinometer.suites import LeaningSuite
@@ -31,7 +31,8 @@ def draw_prior_embeddings(run: Run, generator: Generator, progress: Progress) ->
     progress.start("the prior's embeddings", len(run.plan), len(run.plan) - sum(len(parts[part]) for part in missing))
     reasons: list[str | None] = []
     for part in missing:
-        drawn = list(prior.embed(requests_of(parts[part])))
+        with named("prior", name):
+            drawn = list(prior.embed(requests_of(parts[part])))
         made = {each.id: each.vector for each in drawn if each.vector is not None}
         vectors = np.stack(list(made.values())) if made else np.zeros((0, 1), np.float32)
         run.write_embeddings(name, part, list(made), vectors)
