@@ -136,6 +136,15 @@ def test_a_stopped_run_pays_for_the_edits_that_are_missing(tmp_path: Path):
         assert all(KEY.encode() not in Path(folder, file).read_bytes() for file in files)
 
 
+def test_a_model_that_draws_and_edits_none_ends_the_run_before_the_first_edit(tmp_path: Path):
+    def behaviour(number, asked):
+        return error(400, "invalid_value", "it edits no image") if asked["path"].endswith("edits") else drawn(asked)
+
+    with ImageServer(behaviour) as server, pytest.raises(ModelError, match="invalid_value: it edits no image"):
+        cm.audit(connect(server), SUITE, tmp_path / "run", encoder=Reader(), budget=9.0)
+    assert len([each for each in server.asked if each["path"].endswith("edits")]) == 4  # those under way at once
+
+
 def test_edits_of_given_portraits_need_a_budget_and_the_portraits_none(tmp_path: Path):
     rows = [f"{group}-{number}.png" for group in SUITE.groups for number in range(3)]
     for number, file in enumerate(rows):

@@ -155,6 +155,26 @@ def test_what_only_sounds_like_a_refusal_ends_the_run(message):
         draw(lambda number, asked: error(400, "invalid_value", message), REQUESTS[:1])
 
 
+def not_taken(prompt):
+    """A server that takes one prompt for malformed, at once, and draws the others after a while."""
+    return lambda number, asked: (
+        error(400, "string_above_max_length", "too long") if asked["prompt"] == prompt else slowly(0.05)(number, asked)
+    )
+
+
+@pytest.mark.parametrize(("bad", "concurrency"), [(1, 4), (2, 4), (5, 4), (6, 4), (2, 1), (6, 1)])
+def test_a_request_that_is_not_taken_fails_alone_once_another_was(bad, concurrency):
+    results, asked = draw(not_taken(f"lean 0.{bad}0"), concurrency=concurrency)
+    assert [results[each.id].status for each in REQUESTS].count("ok") == 5
+    assert (results[str(bad)].status, results[str(bad)].reason) == ("failed", "string_above_max_length: too long")
+    assert len(asked) == 6
+
+
+def test_a_first_request_that_is_not_taken_ends_the_run_and_names_its_prompt():
+    with pytest.raises(ModelError, match=r"too long; nothing is drawn yet, so a setting .*, or the prompt 'lean 0.10'"):
+        draw(not_taken("lean 0.10"), concurrency=1)
+
+
 def test_the_servers_own_words_are_told_whatever_their_shape():
     with pytest.raises(ModelError, match="size must be 512"):
         draw(lambda number, asked: (422, {"detail": [{"msg": "size must be 512"}]}, {}), REQUESTS[:1])
@@ -367,6 +387,15 @@ def test_a_stopped_run_pays_for_the_rest_only(tmp_path):
         assert len(server.asked) == 10
         whole = cm.audit(generator, suite, tmp_path / "whole", encoder=Eye(), budget=1.0)
     assert list(run.samples.sha256) == list(whole.samples.sha256)
+
+
+def test_a_prompt_that_the_server_does_not_take_keeps_no_run_from_its_end(tmp_path):
+    suite = toy_suite(target=4, attribute=1, concepts=2)
+    with ImageServer(not_taken("old others")) as server:
+        audit = {"suite": suite, "out": tmp_path / "run", "encoder": Eye(), "budget": 1.0}
+        cm.audit(connect(server), **audit)
+        run = cm.audit(connect(server), **audit, retry_failed=True)  # its first request, of a run with images
+    assert run.samples.status.value_counts().to_dict() == {"ok": 13, "failed": 1}
 
 
 def test_failed_images_alone_are_paid_for_again_and_only_within_the_budget(tmp_path):

@@ -18,8 +18,10 @@ import re
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from copy import copy
+from dataclasses import dataclass
 from itertools import islice
 from math import inf
 from time import monotonic, perf_counter
@@ -57,10 +59,18 @@ MOST_BYTES = 64_000_000
 R = TypeVar("R", bound=GenerationRequest)
 
 
+@dataclass(frozen=True)
+class _RejectedResult(GenerationResult):
+    """A request that the server does not take: its prompt is at fault, or a setting that all requests share."""
+
+    prompt: str = ""
+
+
 class OpenAIImages:
     """Draws and edits images by asking a server, one image a request.
 
-    ``names_strength`` is false: an edit of the API has no strength, so a suite may ask for one only.
+    ``names_strength`` is false: an edit of the API has no strength, so a suite may ask for one only. ``has_drawn`` says
+    that an image has come back, so that the settings are such as the server takes.
 
     Parameters
     ----------
@@ -91,6 +101,7 @@ class OpenAIImages:
         self.card = card
         self.batch_size = PART
         self.price_per_image = price_per_image
+        self.has_drawn = False
         self._client = client
         self._arguments = arguments
         self._concurrency = concurrency
@@ -102,36 +113,63 @@ class OpenAIImages:
         """Yield a result for each request, as they come; at most ``concurrency`` are under way.
 
         A refusal is an answer: its status is "refused", with the server's reason. What stays impossible after the
-        client's own attempts is "failed".
+        client's own attempts is "failed", and so is a request that the server does not take, once it has taken another.
 
         Raises
         ------
         ModelError
-            The server takes none of the requests: the key, the model's name, a setting, or the account's quota.
+            The server takes none of the requests: the key, the model's name, a setting, or the account's quota. What
+            was under way is waited for and given first: it is paid for.
         """
         return self._each(requests, self._ask_image)
 
     def editor(self) -> OpenAIImages:
-        """Return the same model as an editor of images; it keeps the same pace."""
-        return self
+        """Return the same model as an editor of images; it keeps the same pace. It has yet to show that it edits."""
+        editor = copy(self)
+        editor.has_drawn = False
+        return editor
 
     def edit(self, requests: Iterable[EditRequest]) -> Iterator[GenerationResult]:
         """Yield a result for each request, as `generate` does; the strength is not sent, for the API has none."""
         return self._each(requests, self._ask_edit)
 
     def _each(self, requests: Iterable[R], ask: Callable[[R], Any]) -> Iterator[GenerationResult]:
-        source = iter(requests)
-        stopped = threading.Event()
+        source, stopped = iter(requests), threading.Event()
         pool = ThreadPoolExecutor(self._concurrency)
+        under_way: set[Future[GenerationResult | None]] = set()
+        rejected: list[_RejectedResult] = []
         try:
-            under_way = {pool.submit(self._outcome, each, ask, stopped) for each in islice(source, self._concurrency)}
-            while under_way:
+            while True:
+                if not rejected:
+                    free = self._concurrency - len(under_way)
+                    under_way |= {pool.submit(self._outcome, each, ask, stopped) for each in islice(source, free)}
+                if not under_way:
+                    break
                 done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-                under_way |= {pool.submit(self._outcome, each, ask, stopped) for each in islice(source, len(done))}
-                yield from _results(done)
+                if any(future.exception() for future in done):
+                    stopped.set()
+                    done |= wait(under_way).done
+                for result in _results(done):
+                    self.has_drawn |= result.image is not None
+                    if isinstance(result, _RejectedResult) and not self.has_drawn:
+                        rejected.append(result)  # what is under way beside it may show that the settings are right
+                    else:
+                        yield result
+                if self.has_drawn or not under_way:
+                    yield from self._failed(rejected)
+                    rejected.clear()
         finally:
             stopped.set()  # those that wait for their moment must not ask for what nobody takes any more
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def _failed(self, rejected: Sequence[_RejectedResult]) -> Iterator[GenerationResult]:
+        """Requests that were not taken, as images that failed, unless none has ever been taken."""
+        if rejected and not self.has_drawn:
+            raise ModelError(
+                f"{self.card.name}: {rejected[0].reason}; nothing is drawn yet, so a setting is at fault, or the prompt "
+                f"{rejected[0].prompt!r}"
+            )
+        yield from rejected
 
     def _ask_image(self, request: GenerationRequest) -> Any:
         return self._client.images.generate(prompt=request.prompt, n=1, **self._arguments, **self._seed(request))
@@ -144,17 +182,18 @@ class OpenAIImages:
     def _seed(self, request: GenerationRequest) -> dict[str, Any]:
         return {"extra_body": {"seed": request.seed}} if self._send_seed else {}
 
-    def _outcome(self, request: R, ask: Callable[[R], Any], stopped: threading.Event) -> GenerationResult:
+    def _outcome(self, request: R, ask: Callable[[R], Any], stopped: threading.Event) -> GenerationResult | None:
+        """What became of a request; None where nobody takes its image any more, and it was not asked for."""
         import openai
 
         started = perf_counter()
         if self._pace.wait(stopped):
-            return GenerationResult(request.id, "failed", None, "the run was stopped")
+            return None
         try:
             result = self._received(request, ask(request))
         except (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError) as error:
             if not _is_refusal(error):
-                raise ModelError(f"{self.card.name}: {self._said(error)}") from None
+                return _RejectedResult(request.id, "failed", None, self._said(error), prompt=request.prompt)
             result = GenerationResult(request.id, "refused", None, self._said(error))
         except (openai.AuthenticationError, openai.NotFoundError) as error:
             raise ModelError(f"{self.card.name}: {self._said(error)}; check {KEY} and the model's name") from None
@@ -361,13 +400,13 @@ def _may_pass(error: BaseException) -> bool:
     return isinstance(error, OSError | http.client.HTTPException)
 
 
-def _results(done: Iterable[Future[GenerationResult]]) -> Iterator[GenerationResult]:
+def _results(done: Iterable[Future[GenerationResult | None]]) -> Iterator[GenerationResult]:
     """Results of finished requests; where one ended the run, those beside it are given first: they were paid for."""
     ended = None
     for future in done:
-        if future.exception() is None:
-            yield future.result()
-        else:
+        if future.exception() is not None:
             ended = future.exception()
+        elif (result := future.result()) is not None:
+            yield result
     if ended is not None:
         raise ended

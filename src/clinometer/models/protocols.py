@@ -83,7 +83,9 @@ class Generator(Protocol):
     """Draws images from prompts.
 
     One that can find how many it draws at once has ``fit_batch_size(prompt, known=None)``: it sets ``batch_size``, to
-    ``known`` where a run has found it before. One that runs out of memory lowers ``batch_size`` and goes on.
+    ``known`` where a run has found it before. One that runs out of memory lowers ``batch_size`` and goes on. One that
+    takes a bad answer for a wrong setting until it ``has_drawn`` an image has that flag: a run that holds images of it
+    sets it.
     """
 
     card: Card

@@ -37,6 +37,7 @@ NO_VECTORS: Final = np.zeros((0, 1), np.float32)
 def generate(run: Run, generator: Generator, progress: Progress) -> None:
     """Draw the parts that are missing, of all samples that are drawn from a prompt alone."""
     failures = Failures(run)
+    remind(generator, run, edits=False)
 
     def draw(samples: Sequence[Sample]) -> Iterator[GenerationResult]:
         held = generator.batch_size
@@ -47,6 +48,14 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
 
     with failures.forgotten():
         draw_parts(run, None, draw, progress, "drawing" if run.record["origin"] == "generated" else "reading")
+
+
+def remind(model: Any, run: Run, *, edits: bool) -> None:
+    """Tell a model that asks for it that the run holds images of its own: its settings are such as draw some."""
+    if getattr(model, "has_drawn", True):
+        return
+    samples = run.samples
+    model.has_drawn = bool(((samples.status == "ok") & (samples.source.ne("") == edits)).any())
 
 
 class Failures:

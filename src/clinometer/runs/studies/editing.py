@@ -21,7 +21,7 @@ from clinometer.metrics.records import Score
 from clinometer.models.protocols import EditRequest, GenerationResult, Generator
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Progress
-from clinometer.runs.stages import Failures, draw_parts
+from clinometer.runs.stages import Failures, draw_parts, remind
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, planted_of, scores_table, suite_of
 from clinometer.runs.studies.faces import UNALIGNED, align, average_faces, read_faces
@@ -70,9 +70,10 @@ def require_editor(generator: Generator, suite: Suite) -> None:
 
 def edit(run: Run, generator: Generator, progress: Progress) -> None:
     """Draw the edits that are missing. A portrait that is not there makes its edits fail, with its reason."""
-    failures = Failures(run)
+    failures, editor = Failures(run), _editor(generator)
+    remind(editor, run, edits=True)
     with failures.forgotten():
-        draw_parts(run, EDIT, partial(_edit_part, run, _editor(generator), failures), progress, "editing")
+        draw_parts(run, EDIT, partial(_edit_part, run, editor, failures), progress, "editing")
 
 
 def _editor(generator: Generator) -> Any:
