@@ -380,13 +380,48 @@ def test_a_stopped_run_pays_for_the_rest_only(tmp_path):
         with pytest.raises(ModelError, match="add credit and run it again"):
             cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=1.0)
         server.behaviour = lambda number, asked: drawn(asked)
-        with pytest.raises(ModelError, match=r"10 images .* cost 0\.40"):
+        with pytest.raises(ModelError, match=r"6 images .* cost 0\.24"):
             cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.1)
         server.asked.clear()
-        run = cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.4)
-        assert len(server.asked) == 10
+        run = cm.audit(generator, suite, tmp_path / "run", encoder=Eye(), budget=0.24)
+        assert len(server.asked) == 6
         whole = cm.audit(generator, suite, tmp_path / "whole", encoder=Eye(), budget=1.0)
     assert list(run.samples.sha256) == list(whole.samples.sha256)
+    assert not run.directory.names("unfinished", ".parquet")
+
+
+def test_little_credit_at_a_time_finishes_a_run(tmp_path):
+    credit = [5]
+
+    def until_dry(number, asked):
+        if not credit[0]:
+            return error(402, None, "no credit left")
+        credit[0] -= 1
+        return drawn(asked)
+
+    suite = toy_suite(target=4, attribute=1, concepts=2)  # 14 images, in parts of 8 and 6
+    with ImageServer(until_dry) as server:
+        audit = {"suite": suite, "out": tmp_path / "run", "encoder": Eye()}
+        for budget in (0.56, 0.36):
+            with pytest.raises(ModelError, match="no credit left; add credit"):
+                cm.audit(connect(server, concurrency=1), **audit, budget=budget)
+            credit[0] = 5
+        run = cm.audit(connect(server, concurrency=1), **audit, budget=0.16)
+    assert (run.samples.status == "ok").all()
+    assert list(run.samples.id) == [sample.id for sample in run.plan]
+
+
+def test_what_is_under_way_when_a_run_ends_is_waited_for_and_kept(tmp_path):
+    def behaviour(number, asked):
+        return error(402, None, "no credit left") if number == 4 else slowly(0.2)(number, asked)
+
+    suite = toy_suite(target=4, attribute=1, concepts=2)
+    with ImageServer(behaviour) as server:
+        with pytest.raises(ModelError, match="no credit left"):
+            cm.audit(connect(server), suite, tmp_path / "run", encoder=Eye(), budget=1.0)
+        assert len(server.asked) == 4
+        with pytest.raises(ModelError, match="11 images"):
+            cm.audit(connect(server), suite, tmp_path / "run", encoder=Eye())
 
 
 def test_a_prompt_that_the_server_does_not_take_keeps_no_run_from_its_end(tmp_path):
@@ -396,6 +431,19 @@ def test_a_prompt_that_the_server_does_not_take_keeps_no_run_from_its_end(tmp_pa
         cm.audit(connect(server), **audit)
         run = cm.audit(connect(server), **audit, retry_failed=True)  # its first request, of a run with images
     assert run.samples.status.value_counts().to_dict() == {"ok": 13, "failed": 1}
+
+
+def test_an_image_of_a_part_that_was_stopped_shows_that_the_settings_are_right(tmp_path):
+    suite = toy_suite(target=4, attribute=1, concepts=2)
+    with ImageServer(
+        lambda number, asked: drawn(asked) if number < 6 else error(402, None, "no credit left")
+    ) as server:
+        audit = {"suite": suite, "out": tmp_path / "run", "encoder": Eye(), "budget": 1.0}
+        with pytest.raises(ModelError, match="no credit left"):
+            cm.audit(connect(server, concurrency=1), **audit)
+        server.behaviour = not_taken("lean 0.80")  # what is missing of the first part
+        run = cm.audit(connect(server, concurrency=1), **audit)
+    assert run.samples.status.value_counts().to_dict() == {"ok": 11, "failed": 3}
 
 
 def test_failed_images_alone_are_paid_for_again_and_only_within_the_budget(tmp_path):

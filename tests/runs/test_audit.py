@@ -142,6 +142,33 @@ def test_a_stopped_run_goes_on_and_ends_the_same(tmp_path, finished, after):
     assert table_bytes(run) == table_bytes(finished)
 
 
+@pytest.mark.parametrize("after", [0, 1, 13, 53])
+def test_what_is_paid_for_is_kept_when_the_user_stops_the_run(tmp_path, finished, after):
+    stopping, painter = Stopping(after), Painter()
+    stopping.price_per_image = painter.price_per_image = 0.01
+    with pytest.raises(KeyboardInterrupt):
+        audit(tmp_path / "run", model=stopping, budget=1.0)
+    run = cm.open_run(tmp_path / "run")
+    assert sum(len(run.undrawn(part)) for part in run.parts) == len(run.plan) - after
+    assert len(run.samples) == after // 8 * 8  # a part that exists is whole
+    with pytest.raises(RunNotFoundError, match=f"{len(run.plan) - after} of 54 images are not drawn yet"):
+        cm.score_run(run.url, encoder=Eye())
+    run = audit(run.url, model=painter, budget=1.0)
+    assert painter.drawn == len(run.plan) - after
+    assert table_bytes(run) == table_bytes(finished)
+    assert not run.directory.names("unfinished", ".parquet")
+
+
+def test_a_retry_that_is_stopped_keeps_what_is_paid_for(tmp_path, finished):
+    audit(tmp_path / "run", model=Unlucky())
+    stopping = Stopping(2)
+    stopping.price_per_image = 0.01
+    with pytest.raises(KeyboardInterrupt):
+        audit(tmp_path / "run", model=stopping, retry_failed=True, budget=1.0)
+    assert (cm.open_run(tmp_path / "run").samples.status == "failed").sum() == 3
+    assert table_bytes(audit(tmp_path / "run", retry_failed=True)) == table_bytes(finished)
+
+
 SCRIPT = """
 import sys
 import clinometer as cm

@@ -52,7 +52,7 @@ ENDS_ALL = (402, 405, 410)
 """Statuses that no request gets past: an empty account, an address that draws nothing, a model that is gone."""
 
 PART = 8
-"""Images of a part: what is lost, at most, when a run is stopped between two parts."""
+"""Images of a part: what is drawn again, beside those under way, when the process is killed."""
 
 MOST_BYTES = 64_000_000
 

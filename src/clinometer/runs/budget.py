@@ -17,6 +17,11 @@ def remaining_images(run: Run) -> int:
     return sum(not sample.file for part in run.parts for sample in run.undrawn(part))
 
 
+def price_of(generator: Generator) -> float:
+    """What an image of a generator costs; 0 where it names no price."""
+    return float(getattr(generator, "price_per_image", 0.0))
+
+
 def require_budget(run: Run, generator: Generator, budget: float | None, *, further: int = 0) -> None:
     """Refuse to go on where the images that are missing cost more than ``budget``; a free model needs none.
 
@@ -29,7 +34,7 @@ def require_budget(run: Run, generator: Generator, budget: float | None, *, furt
     ModelError
         No budget was given for a model with a price, or it is too small; the message says the total.
     """
-    price = float(getattr(generator, "price_per_image", 0.0))
+    price = price_of(generator)
     images = remaining_images(run) + further
     total = cost(images, price)
     if total == 0 or (budget is not None and total <= budget):

@@ -17,6 +17,7 @@ from clinometer.errors import ClinometerError, ModelError, RunNotFoundError
 from clinometer.models.images import encode_png, sha256
 from clinometer.models.protocols import Encoder, GenerationRequest, GenerationResult, Generator, Status
 from clinometer.models.weights import describe
+from clinometer.runs.budget import price_of
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run, embeddings_name
@@ -47,15 +48,14 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
             progress.note(f"memory ran out: batches of {generator.batch_size} from here on; nothing is lost")
 
     with failures.forgotten():
-        draw_parts(run, None, draw, progress, "drawing" if run.record["origin"] == "generated" else "reading")
+        title = "drawing" if run.record["origin"] == "generated" else "reading"
+        draw_parts(run, None, draw, progress, title, paid=price_of(generator) > 0)
 
 
 def remind(model: Any, run: Run, *, edits: bool) -> None:
     """Tell a model that asks for it that the run holds images of its own: its settings are such as draw some."""
-    if getattr(model, "has_drawn", True):
-        return
-    samples = run.samples
-    model.has_drawn = bool(((samples.status == "ok") & (samples.source.ne("") == edits)).any())
+    if not getattr(model, "has_drawn", True):
+        model.has_drawn = run.has_image(edited=edits)
 
 
 class Failures:
@@ -108,10 +108,13 @@ def draw_parts(
     draw: Callable[[Sequence[Sample]], Iterable[GenerationResult]],
     progress: Progress,
     title: str,
+    *,
+    paid: bool,
 ) -> None:
     """Make the missing parts that hold samples of a role; without one, those of samples made from no other.
 
-    Batches never cross a part, so a run that was stopped draws the remaining parts exactly as it would have.
+    Batches never cross a part, so a run that was stopped draws the remaining parts exactly as it would have. What was
+    drawn of the part in hand is kept where it was paid for; else it is drawn anew, in the batches it would have had.
     Images are compressed as they come and a part is written beside the drawing of the next. No more than two parts are
     held: a disk that is slower than the model slows it down.
     """
@@ -127,10 +130,15 @@ def draw_parts(
         for part, samples in undrawn.items():
             if not samples:
                 continue
-            results = []
-            for result in _results(draw, samples, run.model_card["name"]):
-                results.append(compressors.submit(_compressed, result))
-                progress.advance(1)
+            results: list[Future[_Stored]] = []
+            try:
+                for result in _results(draw, samples, run.model_card["name"]):
+                    results.append(compressors.submit(_compressed, result))
+                    progress.advance(1)
+            except BaseException:  # the user stops it, too
+                if paid:
+                    _keep_drawn(run, part, samples, results)
+                raise
             write(_write_part, run, part, samples, results)
     progress.finish()
 
@@ -194,6 +202,13 @@ def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequenc
     if lost:
         raise ModelError(f"the generator gave no result for {len(lost)} of {len(samples)} requests, first {lost[0]}")
     run.write_samples(part, [_row(sample, by_id[sample.id]) for sample in samples])
+
+
+def _keep_drawn(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]]) -> None:
+    """Keep what is drawn of a part that ends in its midst; what failed is drawn with the rest, when it is gone on."""
+    drawn = (each.result() for each in results if each.exception() is None)
+    by_id = {stored.result.id: stored for stored in drawn if stored.result.status != "failed"}
+    run.keep_samples(part, [_row(sample, by_id[sample.id]) for sample in samples if sample.id in by_id])
 
 
 def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:

@@ -5,6 +5,7 @@
     RUN/run.json                              what was asked and by what
     RUN/plan.parquet                          a row a sample
     RUN/samples/part-00000.parquet            the images, as the Hugging Face Image struct, and what became of each
+    RUN/unfinished/part-00000.parquet         the same of a part that was stopped in its midst, of a model with a price
     RUN/embeddings/<encoder>/part-00000.parquet   id, vector: one file for each part of samples
     RUN/embeddings/<encoder>/texts.parquet    text, vector
     RUN/scores.parquet, scores.csv            every number
@@ -153,25 +154,54 @@ class Run:
         """The samples of a part that are still to be drawn."""
         if self.has_samples(part):
             return []
-        wanted = self._to_redraw.get(part)
-        return [sample for sample in self.parts[part] if wanted is None or sample.id in wanted]
+        if part in self._to_redraw:
+            return [sample for sample in self.parts[part] if sample.id in self._to_redraw[part]]
+        kept = {row["id"] for row in self._kept(part, ["id"])}
+        return [sample for sample in self.parts[part] if sample.id not in kept]
 
     def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
-        redrawn = self._to_redraw.get(part)
-        if redrawn is not None:
-            there = self.directory.read_table(samples_name(part)).to_pylist()
-            by_id = {row["id"]: row for row in (*there, *rows)}
-            rows = [by_id[sample.id] for sample in self.parts[part]]
+        if part in self._to_redraw:
+            kept = self.directory.read_table(samples_name(part)).to_pylist()
+        else:
+            kept = self._kept(part)
+        by_id = {row["id"]: row for row in (*kept, *rows)}
         self._forget_made_of(part)
-        self.directory.write_table(samples_name(part), pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
+        self._write_rows(samples_name(part), [by_id[sample.id] for sample in self.parts[part]])
         self._to_redraw.pop(part, None)
+        if kept:
+            self.directory.remove(unfinished_name(part))
+
+    def keep_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep rows of a part's undrawn samples until the others are drawn too; a part that exists stays whole."""
+        if not rows:
+            return
+        if part in self._to_redraw or len(rows) == len(self.undrawn(part)):
+            self.write_samples(part, rows)
+        else:
+            self._write_rows(unfinished_name(part), [*self._kept(part), *rows])
+
+    def _kept(self, part: int, columns: list[str] | None = None) -> list[dict[str, Any]]:
+        """The rows of a part that was stopped in its midst."""
+        kept: list[dict[str, Any]] = []
+        if self.directory.exists(unfinished_name(part)):
+            kept = self.directory.read_table(unfinished_name(part), columns).to_pylist()
+        return kept
+
+    def _write_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.directory.write_table(name, pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
 
     def _forget_made_of(self, part: int) -> None:
         """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
         for encoder in self._all_encoder_cards():
             self.directory.remove(f"{embeddings_name(encoder)}/part-{part:05d}.parquet")
         self.directory.remove(classifications_name(part))
+
+    def has_image(self, *, edited: bool) -> bool:
+        """Whether a single image is there that was drawn, or edited; one of a part that was stopped counts, too."""
+        names = (*self.directory.names("samples", ".parquet"), *self.directory.names("unfinished", ".parquet"))
+        tables = (self.directory.read_table(name, ["status", "source"]).to_pylist() for name in names)
+        return any(row["status"] == "ok" and bool(row["source"]) == edited for rows in tables for row in rows)
 
     def read_images(self, part: int) -> list[dict[str, Any]]:
         """A part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
@@ -411,6 +441,11 @@ def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 def samples_name(part: int) -> str:
     """Where a part's samples lie."""
     return f"samples/part-{part:05d}.parquet"
+
+
+def unfinished_name(part: int) -> str:
+    """Where those of a part's samples lie that were drawn before it was stopped."""
+    return f"unfinished/part-{part:05d}.parquet"
 
 
 def classifications_name(part: int) -> str:

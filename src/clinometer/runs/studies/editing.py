@@ -19,6 +19,7 @@ from clinometer.metrics.editing_comparison import EditedPortraits, compare_edits
 from clinometer.metrics.planted_order import planted_order
 from clinometer.metrics.records import Score
 from clinometer.models.protocols import EditRequest, GenerationResult, Generator
+from clinometer.runs.budget import price_of
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Progress
 from clinometer.runs.stages import Failures, draw_parts, remind
@@ -73,7 +74,8 @@ def edit(run: Run, generator: Generator, progress: Progress) -> None:
     failures, editor = Failures(run), _editor(generator)
     remind(editor, run, edits=True)
     with failures.forgotten():
-        draw_parts(run, EDIT, partial(_edit_part, run, editor, failures), progress, "editing")
+        draw = partial(_edit_part, run, editor, failures)
+        draw_parts(run, EDIT, draw, progress, "editing", paid=price_of(generator) > 0)
 
 
 def _editor(generator: Generator) -> Any:
