@@ -134,9 +134,11 @@ class Race:
     def _remaining(self, image: int, errors: np.ndarray, confidence: float) -> np.ndarray:
         active = self.active[image]
         if self._open is None:
-            best = int(np.argmin(np.where(active, errors.mean(axis=-1), np.inf)))
-            lead = final_mean(errors - errors[best], self.total, confidence)
-            remaining = active & ~((lead.mean > 0) & lead.decided)
+            racing = errors[active]  # a class that left has NaN from there on, which would spoil every width
+            best = racing[racing.mean(axis=-1).argmin()]
+            lead = final_mean(racing - best, self.total, confidence)
+            remaining = active.copy()
+            remaining[active] = ~((lead.mean > 0) & lead.decided)
             return remaining if remaining.sum() > 1 else np.zeros_like(active)
         first, second = np.nonzero(self._open[image])
         lead = final_mean(errors[first] - errors[second], self.total, confidence, MODERATION)
