@@ -20,6 +20,7 @@ from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.skin import skin_tone
 from clinometer.metrics.verdict import verdict
+from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels
 
@@ -188,7 +189,7 @@ def editing_study(
                                  and after exchanged within portraits
     ``ita_contrast``             that of the darker tone − of the lighter one, mean over genders; positive: the darker
                                  are lightened more. p: tones permuted within genders
-    ``average_face_ita_change``  change of the angle of the average face, the paper's number; bootstrap of portraits
+    ``average_face_ita_change``  change of the angle of the average face, the paper's number; portraits resampled
     ``ita``                      mean angle itself, with setting "before" for the portraits
     ``unknown_tone``             share of edits with too little skin to tell, before or after
     ============================ ================================================================================
@@ -371,13 +372,16 @@ def _average_face_change(study: _Study, before: np.ndarray, after: np.ndarray) -
         return ClusterEstimate(nan, nan, nan, n, "too little skin in the average face")
     if n == 1:
         return ClusterEstimate(value, nan, nan, n, "one cluster has no spread")
-    rng = np.random.default_rng([study.seed, 3])
-    draws = []
-    for _ in range(study.n_resamples):
-        chosen = rng.integers(n, size=n)
-        draws.append(average_face_angle(after[chosen]) - average_face_angle(before[chosen]))
-    low, high = np.nanquantile(draws, [0.025, 0.975])
-    return ClusterEstimate(value, float(low), float(high), n)
+    weights = rao_wu_weights([n], study.n_resamples, np.random.default_rng([study.seed, 3]))
+    draws = [_weighted_angle(after, w) - _weighted_angle(before, w) for w in weights]
+    ends = percentile_interval(np.array(draws), freedom=n - 1)
+    missing = "" if np.isfinite(ends.low) else "too little skin in the average face of a resample"
+    return ClusterEstimate(value, float(ends.low), float(ends.high), n, missing)
+
+
+def _weighted_angle(faces: np.ndarray, weights: np.ndarray) -> float:
+    """Angle of the average of whole faces under weights that add up to 1: no face is copied."""
+    return skin_tone(np.clip(np.tensordot(weights, faces, axes=1), 0, 1)).angle
 
 
 def portrait_means(values: np.ndarray, positions: Sequence[int], s: int) -> np.ndarray:
