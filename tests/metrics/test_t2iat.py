@@ -176,6 +176,46 @@ def test_the_same_images_under_both_names_give_exactly_no_association():
     assert found.p_value == 1
 
 
+def collapsed(seed, sizes, kind, dim=64):
+    """Every prompt has the same images, in an order and at lengths of its own."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.normal(size=(3, 4, dim))
+
+    def copy(images):
+        return (rng.permutation(images) * rng.uniform(0.5, 2, size=(4, 1))).astype(kind)
+
+    names = (("x", "x_a", "x_b"), ("y", "y_a", "y_b"))
+    return {
+        name: [copy(images) for _ in range(n)]
+        for n, each in zip(sizes, names, strict=True)
+        for name, images in zip(each, kinds, strict=True)
+    }
+
+
+@pytest.mark.parametrize("sizes", [(5, 5), (4, 5), (21, 21)])
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("method", ["auto", "sampled"])
+def test_a_model_that_draws_the_same_for_every_prompt_has_p_1(sizes, kind, method):
+    for seed in range(5):
+        found = quick(collapsed(seed, sizes, kind), method=method, permutations=99)
+        assert found.statistic == pytest.approx(0, abs=4 * float(np.finfo(kind).eps))
+        assert found.p_value == 1
+
+
+@pytest.mark.parametrize("unit", ["prompt", "image"])
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize("method", ["auto", "sampled"])
+def test_attributes_with_the_same_images_associate_nothing(unit, alternative, method):
+    for seed in range(5):
+        data = drawn(seed, (3,) * 4, (3,) * 5)
+        data |= {f"{name}_b": [3 * images[::-1] for images in data[f"{name}_a"]] for name in "xy"}
+        found = quick(data, unit=unit, alternative=alternative, method=method, permutations=99)
+        assert found.statistic == pytest.approx(0, abs=1e-15)
+        assert found.p_value == 1
+        assert np.isnan(found.effect_size)
+        assert "no spread to divide by" in found.reason
+
+
 def test_results_repeat_and_sampled_p_agrees_with_exact():
     data = drawn(6, (2,) * 6, (2,) * 6, lean=0.15)
     exact = quick(data)

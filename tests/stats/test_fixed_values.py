@@ -25,6 +25,17 @@ def test_the_method_follows_the_number_of_splits(n, size, method):
     assert test.p_low[0] <= test.p_value[0] <= test.p_high[0]
 
 
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+@pytest.mark.parametrize("n", [12, 60, 1200])
+@pytest.mark.parametrize("method", ["auto", "sampled"])
+def test_values_that_differ_by_rounding_are_one_value(n, alternative, method):
+    values = 1e-16 * np.random.default_rng(1).normal(size=n)
+    test = fixed_values_test(
+        values, np.arange(n) < n // 2, alternative=alternative, method=method, permutations=99, rounding=1e-12
+    )
+    assert test.p_value[0] == 1
+
+
 def test_refused():
     with pytest.raises(InvalidInputError, match="too many splits"):
         fixed_values_test(np.zeros(60), np.arange(60) < 30, method="exact")

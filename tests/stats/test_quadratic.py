@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -109,6 +110,24 @@ def test_sampled_agrees_with_scipy() -> None:
 
 def test_all_equal_prompts_tie() -> None:
     assert quadratic_permutation_test(np.ones((60, 60)), (20, 40), permutations=999).p_value[0] == 1.0
+
+
+@pytest.mark.parametrize("sizes", [(5, 5), (4, 6), (25, 25)])
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize("method", ["auto", "sampled"])
+def test_rounding_is_not_permuted(
+    sizes: tuple[int, int], alternative: Alternative, method: Literal["auto", "sampled"]
+) -> None:
+    """S is 0 in every split: of equal numbers, of differences that cancel, of an antisymmetric gram, of equal rows."""
+    noise = 1e-16 * gram_of(sum(sizes), seed=7)
+    grams = [(0.3 + noise, 0.0), (noise, 1e-12), (gram_of(sum(sizes)) - gram_of(sum(sizes)).T + noise, 0.0)]
+    if sizes[0] == sizes[1]:
+        grams.append((np.roll(np.eye(sum(sizes)), 1, axis=0) + noise, 0.0))
+    for gram, rounding in grams:
+        found = quadratic_permutation_test(
+            gram, sizes, alternative=alternative, method=method, permutations=99, rounding=rounding
+        )
+        assert found.p_value[0] == 1
 
 
 def test_p_values_are_uniform_without_a_difference() -> None:

@@ -5,6 +5,8 @@ Notation: ``x̂ = x / ‖x‖``. Embeddings are rows. A mean of unit vectors is 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
@@ -107,6 +109,20 @@ def unit_vectors(x: Array, *, name: str = "x") -> Array:
     _check_lengths(name, largest[:, 0])
     scaled = x / largest
     return scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
+
+
+def rounding_of(sets: Iterable[np.ndarray]) -> float:
+    """By how much cosines of these embeddings (n, dim), relative to the largest, may differ and be the same.
+
+    ::
+
+        max(1e-12, 4 ε / √dim)        ε the precision of the coarsest set
+
+    A copy of a vector at another length has coordinates rounded anew, each by up to ε/2 of itself at random, so its
+    cosines are off by some ε/√dim; 1e-12 is far above what sums of float64 lose.
+    """
+    precisions = [float(np.finfo(x.dtype).eps) / math.sqrt(x.shape[1]) for x in sets if x.dtype.kind == "f"]
+    return 4 * max([2.5e-13, *precisions])
 
 
 def project_rows(x: np.ndarray, direction: np.ndarray, *, name: str = "x", threads: int | None = None) -> np.ndarray:

@@ -28,6 +28,7 @@ def fixed_values_test(
     alternative: Alternative = "two-sided",
     method: Method = "auto",
     permutations: int = 9_999,
+    rounding: float = 0.0,
     rng: np.random.Generator | None = None,
     items: str = "items",
 ) -> PermutationTest:
@@ -35,7 +36,8 @@ def fixed_values_test(
 
     ``method="auto"`` counts every split up to 40 items, or up to 200,000 splits; beyond, it brackets p with proof
     where :func:`clinometer.stats.certified.is_certifiable` says that the grid is fine enough, and else draws
-    ``permutations`` splits. ``items`` names them in errors.
+    ``permutations`` splits. ``items`` names them in errors. Values that differ by ``rounding`` at most are the same, so
+    that every split is as extreme and p is 1: what is left of differences that cancel has no sign to permute.
 
     Raises
     ------
@@ -44,6 +46,7 @@ def fixed_values_test(
     """
     if method not in ("auto", "exact", "sampled"):
         raise InvalidInputError(f"method: expected auto, exact or sampled, found {method!r}")
+    values = np.zeros_like(values) if np.ptp(values) <= rounding else values
     n, size = len(values), int(np.sum(labels))
     countable = math.comb(n, size) <= EXACT_LIMIT
     if method != "sampled" and n <= MEET_IN_THE_MIDDLE_LIMIT:

@@ -42,6 +42,7 @@ from clinometer.stats.permutation import (
 EXACT_SPLITS = 1_000_000
 """Splits of sets of unequal size that are enumerated."""
 
+_ROUNDING = 1e-12  # of the largest number of a gram
 _BLOCK = 16_384
 _AT_ONCE = 8
 """Blocks that are counted side by side, at most: each holds its splits in memory."""
@@ -69,6 +70,7 @@ def quadratic_permutation_test(
     alternative: Alternative = "two-sided",
     method: Literal["auto", "exact", "sampled"] = "auto",
     permutations: int = 99_999,
+    rounding: float = 0.0,
     rng: np.random.Generator | int | None = 0,
 ) -> PermutationTest:
     """Test whether the split of P prompts in X (the first ``sizes[0]``) and Y (the others) matters.
@@ -80,6 +82,8 @@ def quadratic_permutation_test(
     method : ``"auto"`` counts every split where it can: sets of equal size of up to 40 prompts together by meeting in
         the middle, others up to a million splits; it brackets p for larger sets of equal size (``certified``), and
         else samples ``permutations`` random splits.
+    rounding : by how much numbers of ``gram`` may differ and be the same, at least 1e-12 of the largest. Where they are
+        all the same, S is 0 in every split and p is 1; their rounding is no difference to permute.
 
     Returns
     -------
@@ -98,15 +102,16 @@ def quadratic_permutation_test(
     if not np.isfinite(gram).all():
         nothing = np.array([np.nan])
         return PermutationTest(nothing, nothing, False, 0, nothing, alternative, "a value is NaN", nothing, nothing)
-    gram = gram - gram.mean()  # changes no S, and leaves less to cancel
+    rounding = max(rounding, _ROUNDING * float(np.abs(gram).max()))
+    gram = _centred(gram, rounding)
     observed = quadratic_statistic(gram, observed_split[None])
     if method != "sampled" and x == y and x + y <= MEET_IN_THE_MIDDLE_LIMIT:
         # S(m) = (2/x²) r·m − const is a difference of means of r / x: mean_X r − mean_Y r = (2 r·m − Σr) / x
-        rows = (gram + gram.T).sum(axis=1) / 2
+        rows = _unless_rounding(gram.sum(axis=1), len(gram) * rounding)
         test = split_test(rows[None] / x, observed_split, alternative=alternative)
         return replace(test, statistic=observed)
     if method == "auto" and x == y and math.comb(x + y, x) > EXACT_SPLITS:
-        rows = (gram + gram.T).sum(axis=1) / 2
+        rows = _unless_rounding(gram.sum(axis=1), len(gram) * rounding)
         if is_certifiable(rows / x, x):
             test = certified_split_test(rows[None] / x, observed_split, alternative=alternative)
             return replace(test, statistic=observed)
@@ -127,6 +132,17 @@ def quadratic_permutation_test(
         return PermutationTest(observed, p, True, n_splits, error, alternative, "", p, p)
     p_value, error, low, high = sampled_p_value(np.array([extreme]), permutations)
     return PermutationTest(observed, p_value, False, permutations, error, alternative, "", low, high)
+
+
+def _centred(gram: np.ndarray, rounding: float) -> np.ndarray:
+    """The symmetric part of gram less its mean, which changes no S and leaves less to cancel."""
+    symmetric = (gram + gram.T) / 2
+    return _unless_rounding(symmetric - symmetric.mean(), rounding)
+
+
+def _unless_rounding(centred: np.ndarray, rounding: float) -> np.ndarray:
+    """The same numbers, or zeros where all of them are rounding."""
+    return centred if float(np.abs(centred).max()) > rounding else np.zeros_like(centred)
 
 
 def _count_extreme(

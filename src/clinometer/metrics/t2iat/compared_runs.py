@@ -135,7 +135,7 @@ def pair_swaps(pair: ComparedPair, test: DesignedTest, asked: Asked) -> PairSwap
 def effect_size_of(x: PromptSet, y: PromptSet) -> float:
     """Cohen's d of one run; NaN where there is no spread."""
     spread = pooled_deviation(x.image_associations, y.image_associations)
-    return (x.association - y.association) / spread if spread > 1e-12 else nan
+    return (x.association - y.association) / spread if spread > max(x.rounding, y.rounding) else nan
 
 
 def statistic_and_effect(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> tuple[np.ndarray, np.ndarray]:

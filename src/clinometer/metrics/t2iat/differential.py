@@ -194,7 +194,7 @@ def _estimate(found: DifferentialAssociation, pair: SetPair) -> DifferentialAsso
     x, y = pair.x.association, pair.y.association
     statistic = x - y
     spread = pooled_deviation(pair.x.image_associations, pair.y.image_associations)
-    tied = not spread > 1e-12
+    tied = not spread > pair.rounding
     return replace(
         found,
         statistic=statistic,
@@ -229,6 +229,7 @@ def _permutation(
         alternative=found.alternative,
         method=method,
         permutations=permutations,
+        rounding=pair.rounding,
         rng=rng,
     )
     return replace(
@@ -257,6 +258,7 @@ def _image_permutation(
         alternative=found.alternative,
         method=method,
         permutations=permutations,
+        rounding=pair.rounding,
         rng=rng,
         items="images",
     )

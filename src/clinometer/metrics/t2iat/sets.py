@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.association import unit_vectors
+from clinometer.stats.association import rounding_of, unit_vectors
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class PromptSet:
     cosines_a, cosines_b : (neutral × A), (neutral × B) cosines within the set.
     means, directions : (P × dim) ``u_p`` and ``a_p − b_p``; means of unit vectors, not normalised again.
     left_out : prompts without neutral images, or without those of an attribute.
+    rounding : by how much two differences of cosines may differ and be the same.
     reason : why the set cannot be used; empty when it can.
     """
 
@@ -35,6 +36,7 @@ class PromptSet:
     means: np.ndarray
     directions: np.ndarray
     left_out: int = 0
+    rounding: float = 0.0
     reason: str = ""
 
     @property
@@ -75,6 +77,11 @@ class SetPair:
     gram: np.ndarray
     reason: str = ""
 
+    @property
+    def rounding(self) -> float:
+        """By how much two differences of cosines may differ and be the same."""
+        return max(self.x.rounding, self.y.rounding)
+
 
 def equal_weights(sizes: Sequence[int]) -> np.ndarray:
     """Weights of images in prompts that weigh equally: 1 / (P · n_p), in order of the prompts."""
@@ -106,20 +113,23 @@ def prompt_set(
     reason = reason or _unusable(whole, name)
     if reason:
         nothing = np.zeros((0, 0))
-        return PromptSet((), (), (), nothing, nothing, nothing, nothing, len(parts) - len(whole), reason)
+        return PromptSet((), (), (), nothing, nothing, nothing, nothing, len(parts) - len(whole), reason=reason)
     units = [[unit_vectors(images) for images in prompt] for prompt in whole]
     sizes = [tuple(len(prompt[role]) for prompt in units) for role in range(3)]
     stacked = [np.concatenate([prompt[role] for prompt in units]) for role in range(3)]
     means = [np.stack([prompt[role].mean(axis=0) for prompt in units]) for role in range(3)]
+    cosines_a, cosines_b = (stacked[0] @ stacked[role].T for role in (1, 2))
     return PromptSet(
         sizes=sizes[0],
         sizes_a=sizes[1],
         sizes_b=sizes[2],
-        cosines_a=stacked[0] @ stacked[1].T,
-        cosines_b=stacked[0] @ stacked[2].T,
+        cosines_a=cosines_a,
+        cosines_b=cosines_b,
         means=means[0],
         directions=means[1] - means[2],
         left_out=len(parts) - len(whole),
+        rounding=rounding_of([images for prompt in whole for images in prompt])
+        * max(float(np.abs(cosines).max()) for cosines in (cosines_a, cosines_b)),
     )
 
 
@@ -155,6 +165,7 @@ def average_sets(sets: Sequence[PromptSet]) -> PromptSet:
         cosines_b=np.mean([each.cosines_b for each in sets], axis=0),
         means=nothing,
         directions=nothing,
+        rounding=max(each.rounding for each in sets),
     )
 
 
