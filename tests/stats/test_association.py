@@ -11,7 +11,14 @@ from scipy.spatial.distance import cdist
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats import association
-from clinometer.stats.association import association_direction, association_scores, project_rows, unit_vectors
+from clinometer.stats.association import (
+    as_numpy,
+    association_direction,
+    association_scores,
+    project_rows,
+    rounding_of,
+    unit_vectors,
+)
 
 DIM = 5
 
@@ -133,6 +140,66 @@ def test_torch_half_precision_and_refusals():
         association_scores(w, w * float("nan"), w)
 
 
+@pytest.mark.parametrize("kinds", [("float32", "float64"), ("float16", "bfloat16"), ("int64", "float32")])
+def test_torch_promotes_what_numpy_promotes(kinds):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    w, a, b = (np.round(9 * rng.normal(size=(n, 6))) for n in (5, 3, 4))
+    first, second = (getattr(torch, kind) for kind in kinds)
+    found = [
+        association_scores(*(torch.tensor(x).to(kind) for x, kind in zip((w, a, b), each, strict=True)))
+        for each in ((first, second, second), (second, first, second))
+    ]
+    for scores in found:
+        np.testing.assert_allclose(scores.double().numpy(), association_scores(w, a, b), atol=0.05)
+
+
+def test_arrays_of_two_libraries_are_refused():
+    torch = pytest.importorskip("torch")
+    x = np.ones((2, 3))
+    for arguments in ((x, torch.ones(2, 3), torch.ones(2, 3)), (torch.ones(2, 3), x, torch.ones(2, 3))):
+        with pytest.raises(InvalidInputError, match="of one library on one device, found numpy on cpu, torch on cpu"):
+            association_scores(*arguments)
+    with pytest.raises(InvalidInputError, match="torch on cpu, torch on meta"):
+        association_scores(*[torch.ones(2, 3)] * 2, torch.ones(2, 3, device="meta"))
+
+
+@pytest.mark.parametrize("kind", ["complex64", "bool"])
+def test_torch_takes_real_numbers_only_as_numpy_does(kind):
+    torch = pytest.importorskip("torch")
+    for make in (torch.ones, np.ones):
+        library = torch if make is torch.ones else np
+        with pytest.raises(InvalidInputError, match="targets: expected real numbers, found dtype"):
+            association_scores(make((2, 3), dtype=getattr(library, kind)), *[make((2, 3))] * 2)
+
+
+def test_nested_lists_and_data_frames_are_read_as_arrays():
+    rng = np.random.default_rng(0)
+    w, a, b = (rng.normal(size=(n, 6)) for n in (5, 3, 4))
+    expected = association_scores(w, a, b)
+    np.testing.assert_array_equal(association_scores(w.tolist(), a.tolist(), b), expected)
+    pandas = pytest.importorskip("pandas")
+    np.testing.assert_array_equal(association_scores(*map(pandas.DataFrame, (w, a, b))), expected)
+    with pytest.raises(InvalidInputError, match="targets: expected real numbers, found dtype object"):
+        association_scores(pandas.DataFrame({"word": ["cook"], "x": [1.0]}), a, b)
+
+
+def test_embeddings_leave_their_library_without_gradient_or_lost_precision():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([[1.0, 0.5]])
+    for tensor in (x.requires_grad_(), x.to(torch.bfloat16), x.half()):
+        np.testing.assert_array_equal(as_numpy(tensor), [[1.0, 0.5]])
+    assert as_numpy(x.half()).dtype == np.float16
+
+
+def test_what_counts_as_the_same_follows_the_coarsest_embeddings():
+    torch = pytest.importorskip("torch")
+    wide, whole = np.ones((2, 100)), np.ones((2, 100), int)
+    assert rounding_of([wide, whole]) == 1e-12
+    assert rounding_of([wide, wide.astype(np.float32)]) == pytest.approx(0.4 * 2.0**-23)
+    assert rounding_of([torch.ones(2, 100, dtype=torch.bfloat16)]) == pytest.approx(0.4 * 2.0**-7)
+
+
 GOOD = np.ones((2, 3))
 
 
@@ -145,7 +212,9 @@ GOOD = np.ones((2, 3))
         (np.array([[0.0, 0, 0], [1, 2, 3]]), "row 0 holds a zero vector"),
         (np.ones(3), "expected a 2-dimensional array"),
         (np.ones((1, 2, 3)), "expected a 2-dimensional array"),
-        ([[1.0, 2.0, 3.0]], "found list"),
+        ([[1.0, 2.0, 3.0], [1.0, 2.0]], "found list"),
+        ("three", "found str"),
+        (None, "found NoneType"),
         (np.ones((0, 3)), "expected at least one vector"),
         (np.ones((2, 0)), "expected at least one vector"),
         (np.ones((2, 3), complex), "expected real numbers"),

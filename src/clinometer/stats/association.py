@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device, is_array_api_obj, is_torch_array
 
 from clinometer._cores import available_cores
 from clinometer.errors import InvalidInputError
@@ -42,18 +42,19 @@ def association_scores(targets: Array, a: Array, b: Array) -> Array:
     ----------
     targets : (n, dim)
     a, b : (|A|, dim), (|B|, dim)
-        Any arrays of the Array API standard, of one library; a torch tensor keeps its gradient and its
-        device.
+        Any arrays of the Array API standard, of one library and on one device; a torch tensor keeps its gradient
+        and its device. Nested lists and data frames are read as numpy arrays.
 
     Returns
     -------
     (n,) array of the same library. For numpy: in the precision of ``targets`` (at least float32), and the
-    same bits whatever the number of threads.
+    same bits whatever the number of threads. For others: in the precision that the three are promoted to.
 
     Raises
     ------
     InvalidInputError
-        Not two-dimensional, no rows, dimensions that differ, a zero vector, NaN or infinity.
+        Not two-dimensional, no rows, no real numbers, dimensions that differ, a zero vector, NaN or infinity, arrays
+        of several libraries or devices.
 
     Examples
     --------
@@ -61,7 +62,7 @@ def association_scores(targets: Array, a: Array, b: Array) -> Array:
     >>> association_scores(np.array([[2.0, 0.0], [3.0, 3.0]]), np.array([[1.0, 0.0]]), np.array([[0.0, 5.0]]))
     array([1., 0.])
     """
-    _check_shape("targets", targets)
+    targets, a, b = _together(targets=targets, a=a, b=b)
     direction = association_direction(a, b)
     if targets.shape[1] != direction.shape[0]:
         raise InvalidInputError(
@@ -69,7 +70,10 @@ def association_scores(targets: Array, a: Array, b: Array) -> Array:
         )
     if isinstance(targets, np.ndarray) and isinstance(direction, np.ndarray):
         return project_rows(targets, direction, name="targets")
-    return unit_vectors(targets, name="targets") @ direction
+    units = unit_vectors(targets, name="targets")
+    xp = array_namespace(units)
+    kind = xp.result_type(units, direction)
+    return xp.astype(units, kind, copy=False) @ xp.astype(direction, kind, copy=False)
 
 
 def association_direction(a: Array, b: Array) -> Array:
@@ -77,6 +81,7 @@ def association_direction(a: Array, b: Array) -> Array:
 
     Neither the two means nor ``d`` is normalised: the length of ``d`` says how far the two sets lie apart.
     """
+    a, b = _together(a=a, b=b)
     mean_a, mean_b = _mean_unit_vector(a, "a"), _mean_unit_vector(b, "b")
     if a.shape[1] != b.shape[1]:
         raise InvalidInputError(f"b: {b.shape[1]} dimensions, but a has {a.shape[1]}; use one encoder for both")
@@ -85,7 +90,7 @@ def association_direction(a: Array, b: Array) -> Array:
 
 def _mean_unit_vector(x: Array, name: str) -> Array:
     """``mean(x̂) = Σ_i x_i / (n ‖x_i‖)``: for numpy one weighted sum of rows, without the unit vectors themselves."""
-    _check_shape(name, x)
+    x = as_vectors(name, x)
     if isinstance(x, np.ndarray):
         rows = x.astype(np.float64, copy=False)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -101,7 +106,7 @@ def unit_vectors(x: Array, *, name: str = "x") -> Array:
 
     Each row is first divided by its largest magnitude, so no length overflows or underflows.
     """
-    _check_shape(name, x)
+    x = as_vectors(name, x)
     xp = array_namespace(x)
     if isinstance(x, np.ndarray):
         x = x.astype(np.float64, copy=False)
@@ -111,18 +116,22 @@ def unit_vectors(x: Array, *, name: str = "x") -> Array:
     return scaled / xp.sqrt(xp.sum(scaled * scaled, axis=1, keepdims=True))
 
 
-def rounding_of(sets: Iterable[np.ndarray]) -> float:
-    """By how much cosines of these embeddings (n, dim), relative to the largest, may differ and be the same.
+def rounding_of(sets: Iterable[Array]) -> float:
+    """By how much mean cosines of these embeddings (n, dim), or their differences, may differ and be the same.
 
     ::
 
         max(1e-12, 4 ε / √dim)        ε the precision of the coarsest set
 
     A copy of a vector at another length has coordinates rounded anew, each by up to ε/2 of itself at random, so its
-    cosines are off by some ε/√dim; 1e-12 is far above what sums of float64 lose.
+    cosines are off by less than ε/√dim; 1e-12 is far above what sums of float64 lose.
     """
-    precisions = [float(np.finfo(x.dtype).eps) / math.sqrt(x.shape[1]) for x in sets if x.dtype.kind == "f"]
-    return 4 * max([2.5e-13, *precisions])
+    found = 1e-12
+    for x in sets:
+        xp = array_namespace(x)
+        if xp.isdtype(x.dtype, "real floating"):
+            found = max(found, 4 * float(xp.finfo(x.dtype).eps) / math.sqrt(x.shape[1]))
+    return found
 
 
 def project_rows(x: np.ndarray, direction: np.ndarray, *, name: str = "x", threads: int | None = None) -> np.ndarray:
@@ -172,15 +181,40 @@ def _squares_are_safe(squares: np.ndarray) -> np.ndarray:
     return np.asarray((squares > limits.tiny * 2**40) & (squares < limits.max))
 
 
-def _check_shape(name: str, x: Array) -> None:
-    shape = getattr(x, "shape", None)
-    if shape is None or len(shape) != 2:
-        found = type(x).__name__ if shape is None else f"{len(shape)} dimensions"
+def as_vectors(name: str, x: Array) -> Array:
+    """Embeddings as they are, or what is no array as numpy's: (vectors × dim) of real numbers."""
+    held = x
+    if not is_array_api_obj(x):
+        try:
+            held = np.asarray(x)
+        except (TypeError, ValueError):
+            held = np.zeros(())  # rows of different lengths
+    if len(held.shape) != 2:
+        found = f"{len(held.shape)} dimensions" if held.shape else type(x).__name__
         raise InvalidInputError(f"{name}: expected a 2-dimensional array (vectors × dim), found {found}")
-    if 0 in shape:
-        raise InvalidInputError(f"{name}: expected at least one vector, found an array of shape {tuple(shape)}")
-    if isinstance(x, np.ndarray) and x.dtype.kind not in "fiu":
-        raise InvalidInputError(f"{name}: expected real numbers, found dtype {x.dtype}")
+    if 0 in held.shape:
+        raise InvalidInputError(f"{name}: expected at least one vector, found an array of shape {tuple(held.shape)}")
+    if not array_namespace(held).isdtype(held.dtype, ("real floating", "integral")):
+        raise InvalidInputError(f"{name}: expected real numbers, found dtype {held.dtype}")
+    return held
+
+
+def as_numpy(x: Array) -> np.ndarray:
+    """Embeddings as numpy's: off their device, without their gradient; bfloat16, which numpy lacks, as float32."""
+    if is_torch_array(x):
+        x = x.detach().cpu()
+        x = x.float() if x.dtype == array_namespace(x).bfloat16 else x
+    return np.asarray(x)
+
+
+def _together(**sets: Array) -> list[Array]:
+    """The sets, of one library and on one device."""
+    held = [as_vectors(name, x) for name, x in sets.items()]
+    places = {f"{array_namespace(x).__name__.removeprefix('array_api_compat.')} on {device(x)}" for x in held}
+    if len(places) > 1:
+        found = ", ".join(sorted(places))
+        raise InvalidInputError(f"{', '.join(sets)}: expected arrays of one library on one device, found {found}")
+    return held
 
 
 def _check_lengths(name: str, largest: Array, rows: np.ndarray | None = None) -> None:

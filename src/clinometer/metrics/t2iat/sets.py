@@ -118,18 +118,16 @@ def prompt_set(
     sizes = [tuple(len(prompt[role]) for prompt in units) for role in range(3)]
     stacked = [np.concatenate([prompt[role] for prompt in units]) for role in range(3)]
     means = [np.stack([prompt[role].mean(axis=0) for prompt in units]) for role in range(3)]
-    cosines_a, cosines_b = (stacked[0] @ stacked[role].T for role in (1, 2))
     return PromptSet(
         sizes=sizes[0],
         sizes_a=sizes[1],
         sizes_b=sizes[2],
-        cosines_a=cosines_a,
-        cosines_b=cosines_b,
+        cosines_a=stacked[0] @ stacked[1].T,
+        cosines_b=stacked[0] @ stacked[2].T,
         means=means[0],
         directions=means[1] - means[2],
         left_out=len(parts) - len(whole),
-        rounding=rounding_of([images for prompt in whole for images in prompt])
-        * max(float(np.abs(cosines).max()) for cosines in (cosines_a, cosines_b)),
+        rounding=rounding_of(images for prompt in whole for images in prompt),
     )
 
 
