@@ -130,6 +130,54 @@ def test_no_spread_no_effect_size():
     assert "no spread" in result.reason
 
 
+def same(kind, seed, x, y, a):
+    """Attributes that are one set in another order and at other lengths; targets that are one vector at many."""
+    lengths = np.random.default_rng(seed).uniform(0.5, 2, size=(len(x) + len(y) + len(a), 1))
+    b = (a[::-1] * lengths[: len(a)]).astype(kind)
+    yield x.astype(kind), y.astype(kind), a.astype(kind), b
+    targets = (x[:1] * lengths[len(a) :]).astype(kind)
+    yield targets[: len(x)], targets[len(x) :], a.astype(kind), -b
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("n", [5, 30])
+@pytest.mark.parametrize("alternative", ["greater", "two-sided"])
+def test_rounding_is_neither_an_effect_nor_a_finding(kind, n, alternative):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        for arguments in same(kind, seed, *(rng.normal(size=(size, 64)) for size in (n, n, 6))):
+            one_by_one = [[row[None] for row in each] for each in arguments]
+            results = [
+                weat(*arguments, alternative=alternative),
+                weat(*arguments, alternative=alternative, method="sampled", permutations=99, spread="pooled"),
+                stimulus_weat(*one_by_one, alternative=alternative, resamples=20),
+            ]
+            for result in results:
+                assert result.statistic == pytest.approx(0, abs=4 * float(np.finfo(kind).eps))
+                assert result.p_value == 1
+                assert math.isnan(result.effect_size)
+                assert result.reason == "all targets associate alike: no spread to divide by"
+
+
+def test_any_library_and_precision_will_do():
+    torch = pytest.importorskip("torch")
+    expected = weat(*sets(0))
+    tensors = [torch.tensor(each) for each in sets(0)]
+    for tensor_sets in (
+        [each.clone().requires_grad_() for each in tensors],
+        [tensors[0].float(), *tensors[1:]],
+        [*tensors[:2], *sets(0)[2:]],
+        [each.tolist() for each in sets(0)],
+    ):
+        assert weat(*tensor_sets).effect_size == pytest.approx(expected.effect_size, abs=1e-6)
+    coarse = weat(*(each.to(torch.bfloat16) for each in tensors))
+    assert coarse.effect_size == pytest.approx(expected.effect_size, abs=0.05)
+    stimuli = [[row[None] for row in each.clone().requires_grad_()] for each in tensors]
+    assert stimulus_weat(*stimuli, resamples=20).statistic == pytest.approx(expected.statistic)
+    with pytest.raises(InvalidInputError, match="expected real numbers"):
+        weat(*(each.to(torch.complex64) for each in tensors))
+
+
 @pytest.mark.parametrize("options", [{"spread": "pooled"}, {"ddof": 2}])
 def test_too_few_targets_are_not_said_to_associate_alike(options):
     result = weat(*sets(0, 1, 1), **options)

@@ -16,7 +16,14 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.association import Array, association_scores, unit_vectors
+from clinometer.stats.association import (
+    Array,
+    as_numpy,
+    as_vectors,
+    association_scores,
+    rounding_of,
+    unit_vectors,
+)
 from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu_weights, welch_satterthwaite
 from clinometer.stats.fixed_values import Method, fixed_values_test
 from clinometer.stats.permutation import Alternative, PermutationMethod
@@ -90,7 +97,10 @@ def weat(
     the paper's: one-sided, ``"greater"``. ``method="auto"`` counts every split while there are at most 40
     targets (or 200,000 splits). Beyond, p is the upper end of a proven bracket, however small (see
     :mod:`clinometer.stats.certified`); where the bracket would be wide, as for many hundreds of targets, it samples
-    ``permutations`` splits: ``p = (1 + #) / (1 + N)``, never 0.
+    ``permutations`` splits: ``p = (1 + #) / (1 + N)``, never 0. Targets that associate alike but for rounding (A and B
+    the same vectors, in another order or at other lengths) have no effect size, and p is 1.
+
+    The sets may come from different libraries and in different precisions; all is computed by numpy in float64.
 
     Raises
     ------
@@ -104,16 +114,18 @@ def weat(
     >>> result.p_value, result.exact, result.n_splits     # the observed split is the most extreme of C(4, 2)
     (0.16666666666666666, True, 6)
     """
-    s_x = np.asarray(association_scores(x, a, b), np.float64)
-    s_y = np.asarray(association_scores(y, a, b), np.float64)
-    return _of_scores(s_x, s_y, alternative, method, permutations, np.random.default_rng(rng), ddof, spread)
+    given = [as_vectors(name, each) for name, each in (("x", x), ("y", y), ("a", a), ("b", b))]
+    x, y, a, b = (as_numpy(each).astype(np.float64, copy=False) for each in given)
+    s_x, s_y = (association_scores(each, a, b) for each in (x, y))
+    rng = np.random.default_rng(rng)
+    return _of_scores(s_x, s_y, alternative, method, permutations, rng, ddof, spread, rounding_of(given))
 
 
 def stimulus_weat(
-    x: Sequence[np.ndarray],
-    y: Sequence[np.ndarray],
-    a: Sequence[np.ndarray],
-    b: Sequence[np.ndarray],
+    x: Sequence[Array],
+    y: Sequence[Array],
+    a: Sequence[Array],
+    b: Sequence[Array],
     *,
     alternative: Alternative = "greater",
     method: Method = "auto",
@@ -147,13 +159,17 @@ def stimulus_weat(
         As :func:`weat`; an empty set or an empty stimulus; ``resamples`` below 1.
     """
     rng = np.random.default_rng(rng)
-    sets = [_stimulus_means(name, each) for name, each in (("x", x), ("y", y), ("a", a), ("b", b))]
+    given = [_stimuli(name, each) for name, each in (("x", x), ("y", y), ("a", a), ("b", b))]
+    rounding = rounding_of(items for stimuli in given for items in stimuli)
+    sets = [_stimulus_means(name, stimuli) for name, stimuli in zip("xyab", given, strict=True)]
     u_x, u_y, u_a, u_b = sets
     if len({each.shape[1] for each in sets}) > 1:
         raise InvalidInputError("x, y, a, b: embeddings of different dimensions; use one encoder for all")
     direction = u_a.mean(axis=0) - u_b.mean(axis=0)
     test_rng, bootstrap_rng = rng.spawn(2)
-    result = _of_scores(u_x @ direction, u_y @ direction, alternative, method, permutations, test_rng, ddof, spread)
+    result = _of_scores(
+        u_x @ direction, u_y @ direction, alternative, method, permutations, test_rng, ddof, spread, rounding
+    )
     lonely = [name for name, each in zip("XYAB", sets, strict=True) if len(each) < 2]
     if lonely:
         reason = f"no interval: set {' and '.join(lonely)} has one stimulus"
@@ -181,14 +197,21 @@ def _freedom(parts: Sequence[np.ndarray]) -> np.ndarray:
     return welch_satterthwaite([(np.square(part).sum(), len(part) - 1) for part in parts])
 
 
-def _stimulus_means(name: str, stimuli: Sequence[np.ndarray]) -> np.ndarray:
-    """Mean unit vector of each stimulus: (stimuli × dim)."""
+def _stimuli(name: str, stimuli: Sequence[Array]) -> list[Array]:
+    """The embeddings of each stimulus of a set, (items × dim), of one width."""
     if not len(stimuli):
         raise InvalidInputError(f"{name}: expected at least one stimulus")
-    means = [unit_vectors(np.asarray(items), name=f"{name}[{i}]").mean(axis=0) for i, items in enumerate(stimuli)]
-    if len({len(mean) for mean in means}) > 1:
+    held = [as_vectors(f"{name}[{i}]", items) for i, items in enumerate(stimuli)]
+    if len({items.shape[1] for items in held}) > 1:
         raise InvalidInputError(f"{name}: embeddings of different dimensions; use one encoder for all")
-    return np.stack(means)
+    return held
+
+
+def _stimulus_means(name: str, stimuli: Sequence[Array]) -> np.ndarray:
+    """Mean unit vector of each stimulus: (stimuli × dim)."""
+    return np.stack(
+        [unit_vectors(as_numpy(items), name=f"{name}[{i}]").mean(axis=0) for i, items in enumerate(stimuli)]
+    )
 
 
 _Formula = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, np.ndarray]]
@@ -241,15 +264,23 @@ def _of_scores(
     rng: np.random.Generator,
     ddof: int,
     spread: Spread,
+    rounding: float,
 ) -> Weat:
-    """The test of fixed association scores."""
+    """The test of fixed association scores; those that differ by ``rounding`` at most are the same."""
     pool, in_x = np.concatenate([s_x, s_y]), np.arange(len(s_x) + len(s_y)) < len(s_x)
     test = fixed_values_test(
-        pool, in_x, alternative=alternative, method=method, permutations=permutations, rng=rng, items="targets"
+        pool,
+        in_x,
+        alternative=alternative,
+        method=method,
+        permutations=permutations,
+        rounding=rounding,
+        rng=rng,
+        items="targets",
     )
     statistic = float(s_x.mean() - s_y.mean())
     scale = _scale(s_x, s_y, ddof, spread)
-    reason = TOO_FEW if math.isnan(scale) else "" if scale > 1e-12 * float(np.abs(pool).max()) else TIED
+    reason = TOO_FEW if math.isnan(scale) else "" if scale > rounding else TIED
     return Weat(
         statistic=statistic,
         effect_size=nan if reason else statistic / scale,
