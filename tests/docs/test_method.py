@@ -9,10 +9,9 @@ import pytest
 
 import clinometer as cm
 from clinometer.metrics import UNBIASED_ANGLE, mcas_study, xmcas
-from clinometer.metrics.study.relabelling import _MOST_WORDS_COUNTED
 from clinometer.metrics.verdict import BALANCED, NOT_MEASURED, UNDECIDED, verdict
 from clinometer.runs.score import RESAMPLES
-from clinometer.stats.permutation import EXACT_LIMIT, HALF_LIMIT
+from clinometer.stats.permutation import EXACT_LIMIT, HALF_LIMIT, MEET_IN_THE_MIDDLE_LIMIT
 from clinometer.stats.proportion import parity_gap_null
 from tests.docs.pages import ROOT, blocks, page, table_rows
 from tests.toys import Eye, Painter, toy_suite
@@ -52,7 +51,7 @@ def test_constants_of_the_page_are_those_of_the_code():
     assert f"{RESAMPLES:,} resamples" in PROSE
     permutations = inspect.signature(mcas_study).parameters["n_permutations"].default
     assert f"{permutations:,} relabellings" in PROSE
-    assert f"words up to {_MOST_WORDS_COUNTED} in all, images up to {EXACT_LIMIT:,} splits" in PROSE
+    assert f"one pool of up to {MEET_IN_THE_MIDDLE_LIMIT} words or images, else up to {EXACT_LIMIT:,} splits" in PROSE
     assert f"two halves of {HALF_LIMIT:,} splits" in PROSE
     assert f"{UNBIASED_ANGLE:.4f} rad" in PROSE
     assert f"{parity_gap_null(8):.3f} for eight images" in PROSE

@@ -210,6 +210,17 @@ def test_words_are_counted_exactly_and_images_where_they_are_few(rows):
             assert ("images permuted within matched prompts" in row.test) is not of_words
 
 
+def test_one_pool_of_images_and_many_words_are_counted_too():
+    """Of 12 + 12 images C(24, 12) splits are beyond listing, as are C(32, 16) of the words; both are exact."""
+    two = design(2, pairs={}, groups=GROUPS[:2], third=None, prompts={})
+    drawn = embeddings(leanings=(0.2, 0.0), attribute_images=3, words=(16, 16), groups=GROUPS[:2])
+    rows, fewer = (study(drawn, of=two, n_permutations=n) for n in (99, 1))
+    for component, n_splits in (("ii", 2_704_156), ("itp", 2_704_156), ("ita", 601_080_390), ("tt", 601_080_390)):
+        row, other = (one(each, "mcas", component, concept="target 0") for each in (rows, fewer))
+        assert (row.p_method, row.n_splits) == ("exact", n_splits)
+        assert row.p == other.p  # nothing is drawn
+
+
 def test_every_permutation_p_lies_within_its_own_bounds(rows):
     tested = [row for row in [*rows, *study(embeddings(attribute_images=9))] if isfinite(row.p)]
     assert {row.p_method for row in tested} == {"exact", "sampled"}

@@ -108,6 +108,26 @@ def test_meet_in_the_middle_counts_what_enumeration_lists():
     np.testing.assert_array_equal(split_test(values, labels).p_value, permute_labels(values, labels).p_value)
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 12])
+def test_subset_sums_are_sorted_by_size(n):
+    y = np.random.default_rng(n).integers(-4, 5, n).astype(float)  # ties, and sums without rounding
+    found = permutation._sums_by_size(y)
+    assert len(found) == n + 1
+    for size, sums in enumerate(found):
+        assert sums.tolist() == sorted(sum(chosen) for chosen in combinations(y, size))
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+def test_sets_of_equal_size_are_counted_as_by_enumeration(alternative):
+    """Two-sided, one tail is counted and doubled, also where S is 0 and the tails overlap."""
+    rng = np.random.default_rng(5)
+    values = np.concatenate([rng.normal(size=(4, 12)), rng.integers(0, 3, size=(4, 12)), np.zeros((1, 12))])
+    values[4, 6:] = values[4, :6]
+    listed = permute_labels(values, np.arange(12) < 6, alternative=alternative)
+    met = split_test(values, np.arange(12) < 6, alternative=alternative)
+    np.testing.assert_array_equal(met.p_value, listed.p_value)
+
+
 def test_forty_items_are_counted_exactly():
     """Sum of ranks of 20 + 20 items: scipy knows its exact distribution by recursion."""
     rng = np.random.default_rng(3)

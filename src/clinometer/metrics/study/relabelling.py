@@ -13,9 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from clinometer.metrics.study.design import Design, Layout
-from clinometer.stats.permutation import PermutationTest, permute_labels, sample_memberships, split_test
-
-_MOST_WORDS_COUNTED = 30  # 2^15 subset sums a target: milliseconds
+from clinometer.stats.permutation import (
+    MEET_IN_THE_MIDDLE_LIMIT,
+    PermutationTest,
+    permute_labels,
+    sample_memberships,
+    split_test,
+)
 
 
 @dataclass(frozen=True)
@@ -107,20 +111,11 @@ def label_tests(
     image_rng, word_rng, joint_rng = rng.spawn(3)
     tests: dict[str, PermutationTest | None] = dict.fromkeys(("ii", "itp", "ita", "tt", "mcas"))
     if pools.images.complete:
-        test = permute_labels(
-            np.concatenate(image_values),
-            in_a_images,
-            strata=pools.images.strata,
-            n_permutations=n_permutations,
-            rng=image_rng,
-        )
+        test = _pool_test(np.concatenate(image_values), in_a_images, pools.images.strata, n_permutations, image_rng)
         tests["ii"], tests["itp"] = _halves(test)
     if pools.words.complete:
-        tests["ita"], tests["tt"] = _halves(
-            split_test(np.concatenate(word_values), in_a_words)
-            if len(in_a_words) <= _MOST_WORDS_COUNTED
-            else permute_labels(np.concatenate(word_values), in_a_words, n_permutations=n_permutations, rng=word_rng)
-        )
+        test = _pool_test(np.concatenate(word_values), in_a_words, pools.words.strata, n_permutations, word_rng)
+        tests["ita"], tests["tt"] = _halves(test)
     if pools.images.complete and pools.words.complete:
         tests["mcas"] = permute_labels(
             np.concatenate([image_values.sum(axis=0), word_values.sum(axis=0)], axis=1),
@@ -131,6 +126,15 @@ def label_tests(
             rng=joint_rng,
         )
     return tests
+
+
+def _pool_test(
+    values: np.ndarray, in_a: np.ndarray, strata: np.ndarray, n_permutations: int, rng: np.random.Generator
+) -> PermutationTest:
+    """Count the splits of one stratum by its two halves while it is small; else list, match or draw them."""
+    if len(in_a) <= MEET_IN_THE_MIDDLE_LIMIT and (strata == strata[0]).all():
+        return split_test(values, in_a)
+    return permute_labels(values, in_a, strata=strata, n_permutations=n_permutations, rng=rng)
 
 
 def _halves(test: PermutationTest) -> tuple[PermutationTest, PermutationTest]:
