@@ -225,6 +225,16 @@ def test_results_repeat_and_sampled_p_agrees_with_exact():
     assert sampled[2].p_value == pytest.approx(exact.p_value, abs=5 * sampled[2].p_error + 1e-4)
 
 
+def test_tensors_and_nested_lists_are_read_as_arrays():
+    torch = pytest.importorskip("torch")
+    data = drawn(6, lean=0.2)
+    expected = quick(data)
+    for read in (torch.tensor, lambda images: torch.tensor(images).requires_grad_(), np.ndarray.tolist):
+        assert quick({name: [read(images) for images in held] for name, held in data.items()}) == expected
+    coarse = quick({name: [torch.tensor(i).to(torch.bfloat16) for i in held] for name, held in data.items()})
+    assert coarse.statistic == pytest.approx(expected.statistic, abs=0.02)
+
+
 # --- intervals ---------------------------------------------------------------------------------------------------
 
 
@@ -339,6 +349,8 @@ def test_an_embedding_that_is_no_direction_is_nan_with_a_reason(value, words):
     assert np.isnan(found.p_value)
     assert "y, prompt 2" in found.reason
     assert words in found.reason
+    data["y"][0] = np.zeros((0, DIM))  # left out, but counted on the way to the second
+    assert "y, prompt 2" in quick(data).reason
 
 
 def test_images_that_all_associate_alike_have_no_effect_size():
@@ -355,6 +367,9 @@ def test_images_that_all_associate_alike_have_no_effect_size():
         ({"x_a": []}, "x, x_a, x_b: expected one array a prompt in each, found 3, 0 and 3"),
         ({"y": [np.zeros(4)] * 3}, "expected .images × dim. arrays"),
         ({"y": [np.ones((2, 4))] * 3}, "dimensions .4, 6."),
+        ({"y": [[[1.0, 2.0], [1.0]]] * 3}, "expected .images × dim. arrays"),
+        ({"y": [np.full((2, 6), 1j)] * 3}, "y, prompt 1: expected real numbers, found dtype complex128"),
+        ({"y": [np.full((2, 6), "a")] * 3}, "y, prompt 1: expected real numbers, found dtype <U1"),
         ({"unit": "pixel"}, "unit: expected 'prompt' or 'image'"),
         ({"alternative": "bigger"}, "alternative"),
         ({"method": "guess"}, "method"),

@@ -185,10 +185,7 @@ def as_vectors(name: str, x: Array) -> Array:
     """Embeddings as they are, or what is no array as numpy's: (vectors × dim) of real numbers."""
     held = x
     if not is_array_api_obj(x):
-        try:
-            held = np.asarray(x)
-        except (TypeError, ValueError):
-            held = np.zeros(())  # rows of different lengths
+        held = as_numpy(x)
     if len(held.shape) != 2:
         found = f"{len(held.shape)} dimensions" if held.shape else type(x).__name__
         raise InvalidInputError(f"{name}: expected a 2-dimensional array (vectors × dim), found {found}")
@@ -200,11 +197,17 @@ def as_vectors(name: str, x: Array) -> Array:
 
 
 def as_numpy(x: Array) -> np.ndarray:
-    """Embeddings as numpy's: off their device, without their gradient; bfloat16, which numpy lacks, as float32."""
+    """Embeddings as numpy's: off their device, without their gradient; bfloat16, which numpy lacks, as float32.
+
+    Rows of different lengths become a single object, which is no vector.
+    """
     if is_torch_array(x):
         x = x.detach().cpu()
         x = x.float() if x.dtype == array_namespace(x).bfloat16 else x
-    return np.asarray(x)
+    try:
+        return np.asarray(x)
+    except (TypeError, ValueError, RuntimeError):  # the last from tensors with gradients in a list
+        return np.array(None)
 
 
 def _together(**sets: Array) -> list[Array]:

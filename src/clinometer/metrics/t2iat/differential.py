@@ -16,6 +16,7 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.t2iat.draws import Draws, bootstrap_draws
 from clinometer.metrics.t2iat.sets import SetPair, pair_sets, prompt_set
+from clinometer.stats.association import Array, as_numpy
 from clinometer.stats.bootstrap import percentile_interval
 from clinometer.stats.fixed_values import fixed_values_test
 from clinometer.stats.permutation import Alternative, PermutationMethod
@@ -99,12 +100,12 @@ def effect_magnitude(d: float) -> Magnitude:
 
 def differential_association(
     *,
-    x: Sequence[np.ndarray],
-    x_a: Sequence[np.ndarray],
-    x_b: Sequence[np.ndarray],
-    y: Sequence[np.ndarray],
-    y_a: Sequence[np.ndarray],
-    y_b: Sequence[np.ndarray],
+    x: Sequence[Array],
+    x_a: Sequence[Array],
+    x_b: Sequence[Array],
+    y: Sequence[Array],
+    y_a: Sequence[Array],
+    y_b: Sequence[Array],
     unit: Unit = "prompt",
     alternative: Alternative = "two-sided",
     method: Literal["auto", "exact", "sampled"] = "auto",
@@ -132,7 +133,7 @@ def differential_association(
 
     Parameters
     ----------
-    x, y : for each prompt, an (images × dim) array of its neutral images.
+    x, y : for each prompt, an (images × dim) array of its neutral images; numpy's, another library's, or nested lists.
     x_a, x_b, y_a, y_b : for each prompt in the same order, its images with attribute A, and with B.
     alternative : ``"two-sided"`` compares |S|, as the paper does; ``"greater"`` asks for large S.
     method, permutations, rng : as in the permutation tests of ``clinometer.stats``.
@@ -151,6 +152,7 @@ def differential_association(
     """
     if unit not in ("prompt", "image"):
         raise InvalidInputError(f"unit: expected 'prompt' or 'image', found {unit!r}")
+    x, x_a, x_b, y, y_a, y_b = ([as_numpy(images) for images in each] for each in (x, x_a, x_b, y, y_a, y_b))
     _require_one_width([*x, *x_a, *x_b, *y, *y_a, *y_b])
     pair = pair_sets(prompt_set(x, x_a, x_b, name="x"), prompt_set(y, y_a, y_b, name="y"))
     return pair_association(
@@ -322,9 +324,9 @@ def _joined(*reasons: str) -> str:
 def _require_one_width(arrays: Sequence[np.ndarray]) -> None:
     widths = set()
     for array in arrays:
-        if np.ndim(array) != 2:
-            raise InvalidInputError(f"embeddings: expected (images × dim) arrays, found shape {np.shape(array)}")
+        if array.ndim != 2:
+            raise InvalidInputError(f"embeddings: expected (images × dim) arrays, found shape {array.shape}")
         if len(array):
-            widths.add(np.shape(array)[1])
+            widths.add(array.shape[1])
     if len(widths) > 1:
         raise InvalidInputError(f"embeddings: found dimensions {sorted(widths)}; use one encoder for all")

@@ -5,13 +5,13 @@ Everything after is a function of these, so several encoders are averaged here, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.association import rounding_of, unit_vectors
+from clinometer.stats.association import Array, as_numpy, rounding_of, unit_vectors
 
 
 @dataclass(frozen=True)
@@ -89,28 +89,29 @@ def equal_weights(sizes: Sequence[int]) -> np.ndarray:
 
 
 def prompt_set(
-    neutral: Sequence[np.ndarray],
-    with_a: Sequence[np.ndarray],
-    with_b: Sequence[np.ndarray],
+    neutral: Sequence[Array],
+    with_a: Sequence[Array],
+    with_b: Sequence[Array],
     *,
     name: str,
 ) -> PromptSet:
-    """Bring the embeddings of a concept's prompts into the form that the tests use.
+    """Bring the embeddings of a concept's prompts, arrays of any library or nested lists, into the form of the tests.
 
     Raises
     ------
     InvalidInputError
-        The three lists differ in length.
+        The three lists differ in length, or embeddings are no real numbers.
     """
     if not len(neutral) == len(with_a) == len(with_b):
         raise InvalidInputError(
             f"{name}, {name}_a, {name}_b: expected one array a prompt in each, found {len(neutral)}, {len(with_a)} and "
             f"{len(with_b)}"
         )
-    parts = list(zip(neutral, with_a, with_b, strict=True))
-    whole = [prompt for prompt in parts if all(len(images) for images in prompt)]
+    parts = [tuple(map(as_numpy, prompt)) for prompt in zip(neutral, with_a, with_b, strict=True)]
+    numbered = {order: prompt for order, prompt in enumerate(parts, 1) if all(len(images) for images in prompt)}
+    whole = list(numbered.values())
     reason = "" if whole else f"{name}: no prompt has neutral images and images with both attributes"
-    reason = reason or _unusable(whole, name)
+    reason = reason or _unusable(numbered, name)
     if reason:
         nothing = np.zeros((0, 0))
         return PromptSet((), (), (), nothing, nothing, nothing, nothing, len(parts) - len(whole), reason=reason)
@@ -131,14 +132,16 @@ def prompt_set(
     )
 
 
-def _unusable(prompts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], name: str) -> str:
-    for order, prompt in enumerate(prompts):
+def _unusable(prompts: Mapping[int, tuple[np.ndarray, ...]], name: str) -> str:
+    for order, prompt in prompts.items():
         for role, images in zip((name, f"{name}_a", f"{name}_b"), prompt, strict=True):
+            if images.dtype.kind not in "fiu":
+                raise InvalidInputError(f"{role}, prompt {order}: expected real numbers, found dtype {images.dtype}")
             bad = int((~np.isfinite(images).all(axis=1)).sum())
             if bad:
-                return f"{role}, prompt {order + 1}: {bad} of {len(images)} embeddings are not finite"
+                return f"{role}, prompt {order}: {bad} of {len(images)} embeddings are not finite"
             if not np.abs(images).max(axis=1).all():
-                return f"{role}, prompt {order + 1}: an embedding is zero and has no direction"
+                return f"{role}, prompt {order}: an embedding is zero and has no direction"
     return ""
 
 
