@@ -304,6 +304,15 @@ def test_one_image_in_a_prompt_leaves_the_number_and_loses_its_interval():
     assert "a prompt has one image only" in found.reason
 
 
+def test_a_resample_of_one_image_over_and_over_loses_the_interval_of_d_and_says_so():
+    """Of two images a resample is one: where a set has them alone, it has no spread."""
+    found = differential_association(**drawn(9, (2,), (2,), attribute=3), resamples=200)
+    assert np.isfinite([found.statistic, found.low, found.effect_size]).all()
+    assert np.isnan(found.effect_size_low)
+    assert "interval of d over images: a resample has no spread to divide by" in found.reason
+    assert "interval of d over prompts" not in found.reason  # that of S is missing, too, and said
+
+
 # --- what cannot be told -----------------------------------------------------------------------------------------
 
 

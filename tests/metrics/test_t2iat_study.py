@@ -212,6 +212,13 @@ def test_no_row_is_undefined_without_a_reason():
             assert score.reason, score
 
 
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_no_row_lacks_its_intervals_without_a_reason(n):
+    for score in study([embeddings(n=n)]).scores:
+        if np.isnan([score.low, score.stimulus_low]).all():
+            assert score.reason, score
+
+
 def test_densities_integrate_to_one_and_a_flat_one_has_none():
     for density in FOUND.densities:
         assert np.trapezoid(density.y, density.x) == pytest.approx(1, abs=0.12)

@@ -287,6 +287,12 @@ def _intervals(
         "interval over images: a prompt has one image only" if isnan(within[0]) else "",
         "interval over prompts: a set has one prompt only" if isnan(across[0]) else "",
     ]
+    if isfinite(found.effect_size):  # else that is the reason
+        few += [
+            f"interval of d over {what}: a resample has no spread to divide by"
+            for what, ends in (("images", within), ("prompts", across))
+            if isfinite(ends[0]) and isnan(ends[2])
+        ]
     return replace(
         found,
         low=within[0],

@@ -142,8 +142,8 @@ def distribution_rows(stimulus: str, category: str, encoder: str, cosines: Stimu
         value = float(np.quantile(values, share))
         rows.append(Score(component=name, value=value, low=low, high=high, reason=reason, **about))
     low, high = whiskers(values)
-    rows.append(Score(component="lower_whisker", value=low, **about))
-    rows.append(Score(component="upper_whisker", value=high, **about))
+    for name, value in (("lower_whisker", low), ("upper_whisker", high)):
+        rows.append(Score(component=name, value=value, reason="descriptive: a whisker has no interval", **about))
     return rows
 
 
