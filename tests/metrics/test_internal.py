@@ -44,6 +44,9 @@ def test_no_amplification_when_text_image_leans_as_text():
 
 def test_zero_denominators_are_nan_among_numbers():
     np.testing.assert_array_equal(bias_amplification([1.0, 1.0], [1.0, 1.0], [0.0, 2.0]), [np.nan, 0.5])
+    near = [3e-17, -1e-13, 1e-320, 1e-11]
+    np.testing.assert_array_equal(np.isnan(bias_amplification(0.1, 0.1, near)), [True, True, True, False])
+    assert np.isnan(bias_amplification(0.1, 0.1, 1e-9, rounding=1e-8))
 
 
 def test_aligned_draws_reach_below_zero_and_keep_coverage_at_zero():

@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import mcas
 from clinometer.metrics.mcas import components, composite, group_similarity
+from clinometer.stats.association import unit_vectors
 from tests.metrics.studies import slow_mean_cosine
 
 SETS = ("target_images", "target_texts", "images_a", "images_b", "texts_a", "texts_b")
@@ -120,6 +121,33 @@ def test_amplification_is_undefined_at_tt_zero():
     assert isnan(result.signed_bias_amplification)
     assert "TT is 0" in result.reason
     assert not isnan(result.mcas)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_amplification_is_undefined_where_rounding_keeps_tt_from_zero(kind, library):
+    """A prompt halfway between two words, and words that are the same at other lengths: TT is 0 but for rounding."""
+    read = np.asarray if library == "numpy" else pytest.importorskip("torch").tensor
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        a, b = (unit_vectors(rng.normal(size=(1, 512))) for _ in range(2))
+        words = rng.normal(size=(4, 512))
+        x = {name: rng.normal(size=(4, 512)) for name in SETS}
+        for texts in (
+            {"target_texts": a + b, "texts_a": a, "texts_b": b},
+            {"texts_a": words, "texts_b": 3 * words[::-1]},
+        ):
+            result = mcas(**{name: read(each.astype(kind)) for name, each in (x | texts).items()})
+            assert result.tt == pytest.approx(0, abs=1e-3)
+            assert isnan(result.bias_amplification)
+            assert isnan(result.signed_bias_amplification)
+            assert result.reason == "TT is 0: bias amplification divides by it"
+            assert not isnan(result.mcas)
+
+
+def test_nested_lists_are_read_as_arrays():
+    x = sets(0)
+    assert mcas(**{name: each.tolist() for name, each in x.items()}) == mcas(**x)
 
 
 @pytest.mark.parametrize("name", SETS)

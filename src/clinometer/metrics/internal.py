@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike
 
 from clinometer.stats.smoothing import Curve, loess_curve
 
+ROUNDING = 1e-12
+"""By how much a difference of two mean cosines may miss 0 in float64 and be 0."""
+
 
 def signed_diffusion_bias(ii: ArrayLike, tt: ArrayLike) -> np.ndarray:
     """``|II| − |TT|``, in [−2, 2]; positive: images lean more than the text encoder. δ is its magnitude."""
@@ -23,20 +26,24 @@ def diffusion_bias(ii: ArrayLike, tt: ArrayLike) -> np.ndarray:
     return np.asarray(np.abs(signed_diffusion_bias(ii, tt)))
 
 
-def signed_bias_amplification(itp: ArrayLike, ita: ArrayLike, tt: ArrayLike) -> np.ndarray:
-    """``(ITP + ITA) / (2 TT)``; negative: text–image and text–text lean opposite ways; NaN at TT = 0."""
-    numerator, denominator = np.add(itp, ita), 2 * np.asarray(tt)
-    undefined = np.full(np.broadcast_shapes(numerator.shape, denominator.shape), np.nan)
-    with np.errstate(over="ignore"):
-        return np.asarray(np.divide(numerator, denominator, out=undefined, where=denominator != 0))
+def signed_bias_amplification(
+    itp: ArrayLike, ita: ArrayLike, tt: ArrayLike, *, rounding: float = ROUNDING
+) -> np.ndarray:
+    """``(ITP + ITA) / (2 TT)``; negative: text–image and text–text lean opposite ways; NaN at TT = 0.
+
+    ``rounding`` is how far from 0 a TT still is 0.
+    """
+    numerator, tt = np.add(itp, ita), np.asarray(tt)
+    undefined = np.full(np.broadcast_shapes(numerator.shape, tt.shape), np.nan)
+    return np.asarray(np.divide(numerator, 2 * tt, out=undefined, where=np.abs(tt) > rounding))
 
 
-def bias_amplification(itp: ArrayLike, ita: ArrayLike, tt: ArrayLike) -> np.ndarray:
+def bias_amplification(itp: ArrayLike, ita: ArrayLike, tt: ArrayLike, *, rounding: float = ROUNDING) -> np.ndarray:
     """Bias amplification ``α = |(ITP + ITA) / (2 TT)|`` (eq. 5), from 0 up; NaN at TT = 0.
 
-    Above 1, text-to-image leans more than text alone. It explodes near TT = 0.
+    Above 1, text-to-image leans more than text alone. It explodes near TT = 0. ``rounding`` as in the signed form.
     """
-    return np.asarray(np.abs(signed_bias_amplification(itp, ita, tt)))
+    return np.asarray(np.abs(signed_bias_amplification(itp, ita, tt, rounding=rounding)))
 
 
 def aligned_diffusion_bias(ii: np.ndarray, tt: np.ndarray, sign_ii: np.ndarray, sign_tt: np.ndarray) -> np.ndarray:

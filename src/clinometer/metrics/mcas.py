@@ -12,7 +12,7 @@ from math import isfinite, nan
 import numpy as np
 
 from clinometer.metrics.internal import bias_amplification, signed_bias_amplification, signed_diffusion_bias
-from clinometer.stats.association import Array, association_scores
+from clinometer.stats.association import Array, as_numpy, as_vectors, association_scores, rounding_of
 
 MODALITIES = ("ii", "itp", "ita", "tt")
 """Target–attribute pairs: image–image, prompt–image, image–word, prompt–word."""
@@ -59,7 +59,7 @@ def mcas(
         MCAS = II + ITP + ITA + TT
 
     An argument that is ``None`` leaves the components that need it NaN, and with them every number made of
-    them.
+    them. Bias amplification is NaN where TT is 0, or as near to it as the texts' precision can tell.
 
     Raises
     ------
@@ -80,14 +80,17 @@ def mcas(
     ii = _mean_association(target_images, images_a, images_b)
     itp = _mean_association(target_texts, images_a, images_b)
     ita = _mean_association(target_images, texts_a, texts_b)
-    tt = _mean_association(target_texts, texts_a, texts_b)
+    # in float64, whatever the texts are in: a ratio divides by it, and float16 sums miss 0 by more than its input does
+    tt = _mean_association(*(None if x is None else _exact(x) for x in (target_texts, texts_a, texts_b)))
     given = {
         "target_images": target_images, "target_texts": target_texts, "images_a": images_a,
         "images_b": images_b, "texts_a": texts_a, "texts_b": texts_b,
     }  # fmt: skip
     missing = [name for name, value in given.items() if value is None]
     reason = f"not given: {', '.join(missing)}" if missing else ""
-    if not reason and tt == 0:
+    texts = [as_vectors(name, value) for name, value in given.items() if "texts" in name and value is not None]
+    rounding = rounding_of(texts)
+    if not reason and abs(tt) <= rounding:
         reason = "TT is 0: bias amplification divides by it"
     return Mcas(
         ii=ii,
@@ -97,8 +100,8 @@ def mcas(
         mcas=ii + itp + ita + tt,
         diffusion_bias=abs(float(signed_diffusion_bias(ii, tt))),
         signed_diffusion_bias=float(signed_diffusion_bias(ii, tt)),
-        bias_amplification=float(bias_amplification(itp, ita, tt)),
-        signed_bias_amplification=float(signed_bias_amplification(itp, ita, tt)),
+        bias_amplification=float(bias_amplification(itp, ita, tt, rounding=rounding)),
+        signed_bias_amplification=float(signed_bias_amplification(itp, ita, tt, rounding=rounding)),
         reason=reason,
     )
 
@@ -108,6 +111,11 @@ def _mean_association(targets: Array | None, a: Array | None, b: Array | None) -
         return nan
     value = float(association_scores(targets, a, b).mean())
     return value if isfinite(value) else nan
+
+
+def _exact(texts: Array) -> np.ndarray:
+    found = as_numpy(texts)
+    return found.astype(np.float64) if found.dtype.kind == "f" else found
 
 
 def components(tensor: np.ndarray, a: int, b: int) -> np.ndarray:
