@@ -11,6 +11,8 @@ from PIL import Image
 import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import ModelError
+from clinometer.models import Card
+from clinometer.models._encoding import tried
 from clinometer.models.transformers_clip import load
 from tests.builders import VISION, _text_config, tiny_tokenizer
 from tests.toys import Eye, Painter, toy_suite
@@ -155,3 +157,56 @@ def test_an_encoder_of_images_alone(saved, tmp_path):
     assert rows[rows.component == "ii"].value.notna().all()
     assert rows[rows.component == "mcas"].value.isna().all()
     assert (rows[rows.component == "mcas"].reason == "the encoder reads no text").all()
+
+
+def _flava(path):
+    tokenizer = tiny_tokenizer()
+    config = transformers.FlavaConfig(
+        text_config=_text_config(tokenizer), image_config=VISION, hidden_size=32, projection_dim=16
+    )
+    transformers.FlavaModel(config).save_pretrained(path)
+    transformers.FlavaImageProcessorPil(
+        size={"height": 32, "width": 32}, crop_size={"height": 32, "width": 32}
+    ).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+
+
+def test_an_encoder_of_tokens_is_refused_when_it_is_loaded(tmp_path):
+    _flava(tmp_path)
+    with pytest.raises(ModelError, match=r"array of shape \(17, 16\) for one picture, expected a vector of 16"):
+        load(str(tmp_path))
+
+
+class Drawn:
+    """Gives what it is told to, one array a call."""
+
+    def __init__(self, *vectors, dtype="float32"):
+        self.card = Card(kind="encoder", name="drawn", family="toy", settings={"dimension": 4, "dtype": dtype})
+        self._vectors = iter(vectors)
+
+    def encode_texts(self, texts):
+        return np.asarray(next(self._vectors), np.float32)
+
+
+ONES = np.ones((1, 4))
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ((ONES, ONES * 1.01), "drawn: one text, embedded twice, gives vectors that are 0.01 of their length apart"),
+        ((ONES[None], ONES[None]), r"array of shape \(1, 4\) for one text, expected a vector of 4 numbers"),
+        ((ONES[:, :3], ONES[:, :3]), r"array of shape \(3,\) for one text"),
+        ((ONES * np.nan, ONES * np.nan), "its vector of a text is not finite: .*; name another encoder"),
+    ],
+)
+def test_an_encoder_is_tried(vectors, message):
+    with pytest.raises(ModelError, match=message):
+        tried(Drawn(*vectors))
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [("float32", 1e-5), ("float16", 1e-3), ("bfloat16", 1e-2)])
+def test_rounding_is_no_reason(dtype, rounding):
+    tried(Drawn(ONES, ONES * (1 + rounding), dtype=dtype))
+    with pytest.raises(ModelError, match="random in part"):
+        tried(Drawn(ONES, ONES * 1.2, dtype=dtype))

@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from PIL import Image
 
 from clinometer._torch import is_out_of_memory, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
     from clinometer.models.protocols import Card
 
 Item = TypeVar("Item")
+AnyEncoder = TypeVar("AnyEncoder")
 
 IMAGE_BATCH = 32
 TEXT_BATCH = 64
@@ -80,7 +80,7 @@ class ImageEncoderBase(ABC):
         self._image_batches = Batches(batch_size)
         self._dimension = int(card.settings["dimension"])
 
-    def encode_images(self, images: Sequence[Image]) -> np.ndarray:
+    def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
         """Embed images of any mode and size: (n, d) float32, not normalised."""
         return self._in_batches(images, lambda batch: self._embed_prepared(self.prepare_images(batch)))
 
@@ -92,7 +92,7 @@ class ImageEncoderBase(ABC):
         return encode_in_batches(items, embed, batches=self._image_batches, dimension=self._dimension)
 
     @abstractmethod
-    def prepare_images(self, images: Sequence[Image]) -> list[Any]:
+    def prepare_images(self, images: Sequence[Image.Image]) -> list[Any]:
         """Resize and crop images on the CPU: one item an image. It needs no model, so any thread may."""
 
     @abstractmethod
@@ -120,6 +120,50 @@ class DualEncoderBase(ImageEncoderBase):
     @abstractmethod
     def _embed_texts(self, texts: list[str]) -> torch.Tensor:
         """Embed one batch: (n, d)."""
+
+
+def tried(encoder: AnyEncoder) -> AnyEncoder:
+    """Give back an encoder of this package that embeds a picture and a text, as far as it embeds them at all.
+
+    A run loads its encoders before it draws. One that gives no vectors, or others every time, is met there and not
+    after hours of drawing, or never.
+
+    Raises
+    ------
+    ModelError
+        It gives no vector of its card's dimension, or not twice the same but for rounding.
+    """
+    for what, method, item in (("picture", "encode_images", probe_image()), ("text", "encode_texts", "a")):
+        if hasattr(encoder, method):
+            first, again = (getattr(encoder, method)([item]) for _ in range(2))
+            _require_vector(encoder.card, what, first, again)  # type: ignore[attr-defined]
+    return encoder
+
+
+def _require_vector(card: Card, what: str, found: np.ndarray, again: np.ndarray) -> None:
+    dimension = int(card.settings["dimension"])
+    if found.shape != (1, dimension):
+        raise ModelError(
+            f"{card.name}: found an array of shape {found.shape[1:]} for one {what}, expected a vector of {dimension} "
+            "numbers; name another encoder"
+        )
+    if not np.isfinite(found).all():
+        raise ModelError(
+            f"{card.name}: its vector of a {what} is not finite: its weights are damaged, or too large for "
+            f"{card.settings['dtype']}; name another encoder"
+        )
+    apart = float(np.linalg.norm(found - again) / max(np.linalg.norm(found), np.finfo(np.float32).tiny))
+    if apart > torch.finfo(getattr(torch, card.settings["dtype"])).eps ** 0.5:  # rounding stays far below
+        raise ModelError(
+            f"{card.name}: one {what}, embedded twice, gives vectors that are {apart:.2g} of their length apart: "
+            "they are random in part; name another encoder"
+        )
+
+
+def probe_image() -> Image.Image:
+    """A picture in which no two places look alike."""
+    upright = Image.linear_gradient("L")
+    return Image.merge("RGB", (upright, upright.rotate(90), Image.radial_gradient("L")))
 
 
 def resolve_options(

@@ -14,7 +14,7 @@ from PIL import Image
 
 from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models._encoding import DualEncoderBase, resolve_options
+from clinometer.models._encoding import DualEncoderBase, resolve_options, tried
 from clinometer.models._pixels import Normalisation
 from clinometer.models.protocols import Card
 from clinometer.models.weights import PICKLES, describe, hash_files, locate
@@ -129,12 +129,14 @@ def load(
     model = _open(architecture, found, chosen_device, PRECISIONS[precision])
     tokenizer = open_clip.get_tokenizer(architecture)
     preprocess = PreprocessCfg(**model.visual.preprocess_cfg)
-    return OpenClipEncoder(
-        model,
-        tokenizer,
-        image_transform_v2(preprocess, is_train=False),
-        _card(architecture, found, model, tokenizer, precision),
-        batch_size=size,
+    return tried(
+        OpenClipEncoder(
+            model,
+            tokenizer,
+            image_transform_v2(preprocess, is_train=False),
+            _card(architecture, found, model, tokenizer, precision),
+            batch_size=size,
+        )
     )
 
 

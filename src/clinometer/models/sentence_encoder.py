@@ -16,7 +16,7 @@ import transformers
 
 from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
-from clinometer.models._encoding import TEXT_BATCH, encode_in_batches, warn_of_truncation
+from clinometer.models._encoding import TEXT_BATCH, encode_in_batches, tried, warn_of_truncation
 from clinometer.models.batching import Batches
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
@@ -144,7 +144,7 @@ def load(
             "torch": torch.__version__,
         },
     )
-    return SentenceEncoder(model, tokenizer, card, batch_size=batch_size or TEXT_BATCH)
+    return tried(SentenceEncoder(model, tokenizer, card, batch_size=batch_size or TEXT_BATCH))
 
 
 def _download(repository: str, revision: str | None, offline: bool) -> str:

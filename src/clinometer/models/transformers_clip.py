@@ -15,7 +15,7 @@ from PIL import Image
 
 from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError
-from clinometer.models._encoding import DualEncoderBase, ImageEncoderBase, resolve_options
+from clinometer.models._encoding import DualEncoderBase, ImageEncoderBase, resolve_options, tried
 from clinometer.models._pixels import Normalisation, bytes_of, size_left_alone
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
@@ -208,12 +208,12 @@ def load(
     shown = name or found.name
     if not _is_dual(model):
         card = _image_card(shown, found, model, image_processor, pooling or "cls")
-        return TransformersImageEncoder(model, image_processor, card, batch_size=size)
+        return tried(TransformersImageEncoder(model, image_processor, card, batch_size=size))
     if pooling is not None:
         raise ModelError(f"{shown}: pooling applies to an encoder of images alone; leave it out")
     tokenizer = _part(found, transformers.AutoTokenizer)
     card = _card(shown, found, model, image_processor, tokenizer)
-    return TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size)
+    return tried(TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size))
 
 
 @wraps(load, assigned=())  # its signature says which options there are
