@@ -60,6 +60,37 @@ def _dino(path):
     ).save_pretrained(path)
 
 
+SQUARE = transformers.ViTImageProcessorPil(size={"height": 32, "width": 32})
+
+
+def _alone(model):
+    """Saves a tower of images alone."""
+
+    def save(path):
+        model().save_pretrained(path)
+        SQUARE.save_pretrained(path)
+
+    return save
+
+
+ALONE = {
+    "vit": _alone(lambda: transformers.ViTModel(transformers.ViTConfig(**VISION))),
+    "dinov3-convnext": _alone(
+        lambda: transformers.DINOv3ConvNextModel(
+            transformers.DINOv3ConvNextConfig(hidden_sizes=[8, 8, 8, 16], depths=[1, 1, 1, 1], image_size=32)
+        )
+    ),
+    "siglip-vision": _alone(lambda: transformers.SiglipVisionModel(transformers.SiglipVisionConfig(**VISION))),
+    "swin": _alone(
+        lambda: transformers.SwinModel(
+            transformers.SwinConfig(
+                image_size=32, patch_size=4, embed_dim=8, depths=[1, 1], num_heads=[2, 2], window_size=4
+            )
+        )
+    ),
+    "i-jepa": _alone(lambda: transformers.IJepaModel(transformers.IJepaConfig(**VISION))),
+    "mae": _alone(lambda: transformers.ViTMAEModel(transformers.ViTMAEConfig(**VISION))),
+}
 DUAL = {"siglip": _siglip, "siglip2": _siglip2, "clipseg": _clipseg}
 
 
@@ -67,14 +98,14 @@ DUAL = {"siglip": _siglip, "siglip2": _siglip2, "clipseg": _clipseg}
 def saved(tmp_path_factory):
     """The directory of each encoder, with random weights."""
     folder = tmp_path_factory.mktemp("encoders")
-    for name, make in {**DUAL, "dino": _dino}.items():
+    for name, make in {**DUAL, **ALONE, "dino": _dino}.items():
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             make(folder / name)
     return folder
 
 
-@pytest.mark.parametrize("name", [*DUAL, "dino"])
+@pytest.mark.parametrize("name", [*DUAL, *ALONE, "dino"])
 def test_a_vector_does_not_depend_on_its_batch(saved, name):
     encoder = load(str(saved / name), batch_size=2)
     whole = encoder.encode_images(PICTURES)
@@ -124,9 +155,47 @@ def test_dino_is_its_first_token_or_their_mean(saved):
 
 
 @pytest.mark.parametrize(
+    ("name", "pooling"),
+    [
+        ("dino", "cls"),
+        ("vit", "cls"),
+        ("mae", "cls"),
+        ("dinov3-convnext", "cls"),
+        ("siglip-vision", "pooled"),
+        ("swin", "pooled"),
+        ("i-jepa", "mean"),
+    ],
+)
+def test_every_part_of_an_image_counts(saved, name, pooling):
+    """Without a class token the first state is the top left patch's."""
+    encoder = load(str(saved / name))
+    inputs = transformers.AutoImageProcessor.from_pretrained(saved / name, backend="pil")(PICTURES, return_tensors="pt")
+    with torch.inference_mode():
+        output = encoder.model(**inputs)
+    expected = {
+        "cls": lambda: output.last_hidden_state[:, 0],
+        "pooled": lambda: output.pooler_output,
+        "mean": lambda: output.last_hidden_state.mean(dim=1),
+    }[pooling]()
+    assert encoder.card.settings["pooling"] == pooling
+    assert np.allclose(encoder.encode_images(PICTURES), expected.numpy(), atol=1e-5)
+    assert load(str(saved / name), pooling=pooling).card.fingerprint == encoder.card.fingerprint
+
+
+def test_a_masked_autoencoder_is_shown_the_whole_picture(saved):
+    encoder = load(str(saved / "mae"))
+    whole = encoder.encode_images(PICTURES)
+    assert np.abs(whole - encoder.encode_images(PICTURES)).max() < 1e-5 * np.abs(whole).max()
+    assert encoder.card.settings["mask_ratio"] == 0
+
+
+@pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("dino", {"pooling": "max"}, "pooling: found 'max', expected cls or mean"),
+        ("dino", {"pooling": "max"}, "pooling: found 'max', expected one of cls, mean, pooled"),
+        ("swin", {"pooling": "cls"}, "swin, pooling cls: a SwinModel has no class token; expected pooled or mean"),
+        ("i-jepa", {"pooling": "cls"}, "a IJepaModel has no class token; expected mean$"),
+        ("i-jepa", {"pooling": "pooled"}, "has no vector of its own for an image; expected mean$"),
         ("siglip", {"pooling": "cls"}, "pooling applies to an encoder of images alone"),
         ("siglip", {"batch_size": 0}, "batch_size: found 0"),
     ],

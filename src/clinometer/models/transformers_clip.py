@@ -15,7 +15,7 @@ from PIL import Image
 
 from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError
-from clinometer.models._encoding import DualEncoderBase, ImageEncoderBase, resolve_options, tried
+from clinometer.models._encoding import DualEncoderBase, ImageEncoderBase, probe_image, resolve_options, tried
 from clinometer.models._pixels import Normalisation, bytes_of, size_left_alone
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
@@ -28,7 +28,9 @@ from clinometer.models.weights import (
     weight_files,
 )
 
-POOLINGS = ("cls", "mean")
+POOLINGS = ("cls", "mean", "pooled")
+CLASS_TOKENS = {"cls_token", "class_token", "class_embedding", "cls_register_token"}
+"""What models call the token that stands before the patches and is learned to stand for the image."""
 
 PIXELS = "pixel_values"
 IN_BYTES = {"do_rescale": False, "do_normalize": False}
@@ -96,8 +98,8 @@ class TransformersImageEncoder(ImageEncoderBase):
     ----------
     model : returns ``last_hidden_state`` (n, tokens, d), and is on its device.
     image_processor : the model's own.
-    card : what it is; its setting ``pooling`` says what an image's vector is: the first token's state ("cls"), or the
-        mean over all tokens ("mean").
+    card : what it is; its setting ``pooling`` says what an image's vector is: the first token's state ("cls"), the
+        mean over all tokens ("mean"), or what the model itself makes of them ("pooled").
     batch_size : images a forward pass.
     """
 
@@ -111,8 +113,14 @@ class TransformersImageEncoder(ImageEncoderBase):
         return self._inputs.prepare(images)
 
     def _embed_prepared(self, prepared: list[Prepared]) -> torch.Tensor:
-        states = self.model(**self._inputs.batch(prepared, self.model)).last_hidden_state
-        return torch.as_tensor(states[:, 0] if self.card.settings["pooling"] == "cls" else states.mean(dim=1))
+        output = self.model(**self._inputs.batch(prepared, self.model))
+        match self.card.settings["pooling"]:
+            case "pooled":
+                return torch.as_tensor(output.pooler_output)
+            case "cls":
+                return torch.as_tensor(output.last_hidden_state[:, 0])
+            case _:
+                return torch.as_tensor(output.last_hidden_state.mean(dim=1))
 
 
 class ImageInputs:
@@ -190,7 +198,8 @@ def load(
     batch_size : images a forward pass (32); it changes a vector by floating-point noise at most.
     device : auto, cpu, cuda, cuda:N, mps.
     dtype : float32 (also for auto: an encoder is a measuring instrument), float16, bfloat16.
-    pooling : for an encoder of images alone: cls (also for None) or mean.
+    pooling : for an encoder of images alone: cls, mean or pooled. None takes the class token; of a model without one
+        what the model pools itself, or else the mean.
     offline : use the local cache only.
     name : the name in the card, where the directory's own says too little.
 
@@ -207,7 +216,7 @@ def load(
     image_processor = _part(found, transformers.AutoImageProcessor, backend="pil")
     shown = name or found.name
     if not _is_dual(model):
-        card = _image_card(shown, found, model, image_processor, pooling or "cls")
+        card = _image_card(shown, found, model, image_processor, pooling)
         return tried(TransformersImageEncoder(model, image_processor, card, batch_size=size))
     if pooling is not None:
         raise ModelError(f"{shown}: pooling applies to an encoder of images alone; leave it out")
@@ -248,6 +257,8 @@ def _open(found: Source, dtype: torch.dtype) -> Any:
             f"{found.name}: a {type(model).__name__} does not embed images and texts in one space, nor images alone; "
             "expected a dual encoder such as CLIP or SigLIP, or a vision transformer such as DINOv2"
         )
+    if hasattr(model.config, "mask_ratio"):
+        model.config.mask_ratio = 0.0  # ViTMAE hides three patches in four, others each time: that was its training
     return model
 
 
@@ -274,18 +285,46 @@ def _card(name: str, found: Source, model: Any, image_processor: Any, tokenizer:
     return _card_of(name, found, model, image_processor, settings)
 
 
-def _image_card(name: str, found: Source, model: Any, image_processor: Any, pooling: str) -> Card:
-    if pooling not in POOLINGS:
-        raise ModelError(f"pooling: found {pooling!r}, expected {' or '.join(POOLINGS)}")
-    grey = Image.new("RGB", (64, 64), "grey")
+def _image_card(name: str, found: Source, model: Any, image_processor: Any, pooling: str | None) -> Card:
+    if pooling not in (None, *POOLINGS):
+        raise ModelError(f"pooling: found {pooling!r}, expected one of {', '.join(POOLINGS)}")
     with torch.inference_mode():
         inputs = ImageInputs(image_processor)
-        states = model(**inputs.batch(inputs.prepare([grey]), model)).last_hidden_state
-    if states.ndim != 3:
+        output = model(**inputs.batch(inputs.prepare([probe_image()]), model))
+    states = getattr(output, "last_hidden_state", None)
+    if states is None or states.ndim != 3:
         raise ModelError(
             f"{name}: a {type(model).__name__} gives no state for each token; expected a vision transformer"
         )
-    return _card_of(name, found, model, image_processor, {"dimension": int(states.shape[-1]), "pooling": pooling})
+    possible = _poolings(model, output)
+    if pooling not in (None, *possible):
+        lacking = "class token" if pooling == "cls" else "vector of its own for an image"
+        raise ModelError(
+            f"{name}, pooling {pooling}: a {type(model).__name__} has no {lacking}; expected {' or '.join(possible)}"
+        )
+    chosen = pooling or possible[0]
+    vector = output.pooler_output if chosen == "pooled" else states
+    settings = {"dimension": int(vector.shape[-1]), "pooling": chosen}
+    if hasattr(model.config, "mask_ratio"):
+        settings["mask_ratio"] = model.config.mask_ratio
+    return _card_of(name, found, model, image_processor, settings)
+
+
+def _poolings(model: Any, output: Any) -> list[str]:
+    """What an image's vector can be; the first is the default.
+
+    Without a class token the first state is that of a patch, the top left of the image. DINOv3's ConvNeXt has no such
+    parameter, and puts what it pools before the patches.
+    """
+    pooled = getattr(output, "pooler_output", None)
+    if pooled is not None and pooled.ndim != 2:
+        pooled = None
+    names = (name.split(".") for name, _ in model.named_parameters())
+    has_class_token = any(name[-1] in CLASS_TOKENS and "head" not in name for name in names)
+    own = [] if pooled is None else ["pooled"]
+    if has_class_token or (pooled is not None and torch.equal(pooled, output.last_hidden_state[:, 0])):
+        return ["cls", "mean", *own]
+    return [*own, "mean"]
 
 
 def _card_of(name: str, found: Source, model: Any, image_processor: Any, settings: dict[str, Any]) -> Card:
