@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
@@ -48,20 +50,44 @@ def finding(view: EditingView) -> str:
 
 
 def skin_finding(view: EditingView) -> str:
-    """Word the largest change of skin tone that stands out."""
-    found = [row for row in view.pixel_rows("ita_change") if not row.concept]
-    rows = [row for row in found if row.verdict.startswith("leans")]
-    if not rows and all(wording.lean_of(row) == "unmeasured" for row in found):
-        return "No change of skin tone could be judged: too few images show skin."
-    if not rows:
-        return "No group's skin tone changes by more than chance would have it."
-    row = max(rows, key=lambda row: abs(row.value))
+    """Word the difference between the tones that stands out most, and the largest change of a group that does."""
+    contrast = _largest([row for row in view.pixel_rows("ita_contrast") if not row.concept])
+    changes = [row for row in view.pixel_rows("ita_change") if not row.concept]
+    said = [_contrast_words(view, contrast)] if contrast is not None else []
+    if (change := _largest(changes)) is not None:
+        said.append(f"The largest change of skin: {view.label(change.group)} become {_changed(change)}.")
+    elif any(wording.lean_of(row) != "unmeasured" for row in changes):
+        said.append(f"No change of a single group\u2019s skin tone could be shown{_too_few(changes)}.")
+    elif not said:
+        said.append("No change of skin tone could be judged: too few images show skin.")
+    return " ".join(said)
+
+
+def _largest(rows: Sequence[Row]) -> Row | None:
+    leaning = [row for row in rows if row.verdict.startswith("leans")]
+    return max(leaning, key=lambda row: abs(row.value)) if leaning else None
+
+
+def _contrast_words(view: EditingView, row: Row) -> str:
+    """The contrast is darker less lighter, whichever way either of them changes: it is told as relative."""
+    assert view.suite.tones is not None
+    lighter, darker = view.suite.tones
+    return f"Held against {lighter} skin, {darker} skin becomes {_changed(row)}."
+
+
+def _changed(row: Row) -> str:
     word = "lighter" if row.value > 0 else "darker"
     change = f"{wording.signed(row.value, 1)}\N{DEGREE SIGN} {wording.interval(row.low, row.high, 1)}"
-    return (
-        f"The largest change of skin: {view.label(row.group)} become {word} ({change}) "
-        f"when edited into \u201c{row.category}\u201d at {row.setting}."
-    )
+    return f"{word} ({change}) when edited into \u201c{row.category}\u201d at {row.setting}"
+
+
+def _too_few(rows: Sequence[Row]) -> str:
+    """Say so where no p can reach 0.05: of all exchanges of before and after, two are always as extreme as any."""
+    tested = [row for row in rows if isfinite(row.p)]
+    if not tested or not all(row.p_exact and row.n_splits for row in tested):
+        return ""
+    least = min(2 / row.n_splits for row in tested)
+    return f": with so few portraits of a group no p can fall below {least:.3g}" if least > 0.05 else ""
 
 
 def editing_verdicts(view: EditingView) -> dict[str, Any]:
