@@ -142,7 +142,7 @@ def _number(row: Row | None, component: str, digits: int) -> str:
     if row is None:
         return wording.MISSING
     shown = (wording.signed if component == "mcas" else wording.number)(row.value, digits)
-    return f"{shown} (unstable)" if row.unstable else shown
+    return wording.flagged(shown, unstable=row.unstable)
 
 
 def _planes(views: Mapping[str, LeaningView]) -> list[dict[str, Any]]:

@@ -74,6 +74,11 @@ def interval(low: float, high: float, digits: int = 2) -> str:
     return f"[{number(low, digits)}, {number(high, digits)}]"
 
 
+def flagged(text: str, *, unstable: bool) -> str:
+    """Mark what divides by nearly nothing."""
+    return f"{text} (unstable)" if unstable else text
+
+
 def percent(value: float) -> str:
     """Write a share as a whole percentage."""
     return f"{100 * value:.0f}\N{NARROW NO-BREAK SPACE}%" if isfinite(value) else MISSING

@@ -52,18 +52,20 @@ def summary(view: LeaningView) -> list[dict[str, Any]]:
     return [
         {
             "label": "All concepts" if group in ("", "all") else f"Tied to {view.label(group)}",
-            "delta": _four(held, group, "diffusion_bias", 3),
-            "alpha": _four(held, group, "bias_amplification", 2),
+            "delta": _in_words(held, group, "diffusion_bias", 3),
+            "alpha": _in_words(held, group, "bias_amplification", 2),
         }
         for group in groups
     ]
 
 
-def _four(held: dict[tuple[str, str], Row], group: str, score: str, digits: int) -> dict[str, str]:
+def _in_words(held: dict[tuple[str, str], Row], group: str, score: str, digits: int) -> dict[str, str]:
+    """Least and greatest, and the mean with its standard error; a target whose TT may be 0 makes all of them so."""
+    rows = {statistic: held.get((group, f"{score}_{statistic}"), Row()) for statistic in _STATISTICS}
+    least, greatest, mean, error = (wording.number(rows[statistic].value, digits) for statistic in _STATISTICS)
     return {
-        statistic: wording.number(row.value, digits) if row is not None else wording.MISSING
-        for statistic in _STATISTICS
-        for row in [held.get((group, f"{score}_{statistic}"))]
+        "ends": wording.flagged(f"{least}, {greatest}", unstable=rows["min"].unstable or rows["max"].unstable),
+        "mean": wording.flagged(f"{mean} \N{PLUS-MINUS SIGN} {error}", unstable=rows["mean"].unstable),
     }
 
 

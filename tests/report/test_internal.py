@@ -1,0 +1,30 @@
+"""Diffusion bias and amplification as the page words and draws them."""
+
+from dataclasses import replace
+
+from clinometer.report import render_html
+from clinometer.report.sections.internal import summary
+from clinometer.report.view import LeaningView
+from tests.report.page import Page
+from tests.report.synthetic import small_input
+
+
+def test_a_summary_that_rests_on_an_unstable_alpha_says_so():
+    whole = small_input()
+    alphas = whole.scores.component.str.startswith("bias_amplification_")
+    flags = whole.scores.flag.mask(alphas & (whole.scores.group == "man"), "unstable")
+    rows = {
+        row["label"]: row for row in summary(LeaningView.of(replace(whole, scores=whole.scores.assign(flag=flags))))
+    }
+    for label, row in rows.items():
+        unstable = label == "Tied to men"
+        assert row["alpha"]["mean"].endswith(" (unstable)") == unstable
+        assert row["alpha"]["ends"].endswith(" (unstable)") == unstable
+        assert "unstable" not in row["delta"]["mean"] + row["delta"]["ends"]
+
+
+def test_a_statistic_that_is_missing_has_a_dash():
+    whole = small_input()
+    kept = whole.scores[whole.scores.component != "diffusion_bias_standard_error"]
+    page = Page(render_html(replace(whole, scores=kept)))
+    assert any(cell.text.endswith(" ± —") for cell in page.find("td", class_="n"))
