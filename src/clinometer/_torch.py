@@ -132,10 +132,16 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+_OUT_OF_MEMORY = ("out of memory", "cublas_status_alloc_failed", "cudnn_status_alloc_failed")
+"""What libraries below torch say, whose errors are RuntimeErrors like all others."""
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether a smaller batch may succeed where this error arose (CUDA, MPS or CPU memory)."""
     from accelerate.utils.memory import should_reduce_batch_size  # type: ignore[import-untyped]
 
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    return isinstance(error, Exception) and bool(should_reduce_batch_size(error))
+    if not isinstance(error, Exception):
+        return False
+    return bool(should_reduce_batch_size(error)) or any(words in str(error).lower() for words in _OUT_OF_MEMORY)

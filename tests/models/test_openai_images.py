@@ -219,6 +219,80 @@ def test_a_malformed_answer_fails_alone(body):
     assert all(result.reason and result.image is None for result in results.values())
 
 
+MODERATED = {"code": "moderation_blocked", "message": "rejected by the safety system"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "words"),
+    [
+        ((200, {"error": MODERATED}, {}), "refused", "moderation_blocked: rejected by the safety system"),
+        ((200, {"error": {"message": "out of order"}}, {}), "failed", "out of order"),
+        ((200, {"error": "out of order"}, {}), "failed", "out of order"),
+        ((500, {"error": MODERATED}, AT_ONCE), "refused", "moderation_blocked"),
+        ((451, {"error": MODERATED}, {}), "refused", "moderation_blocked"),
+        ((200, b"<html>gateway</html>", {"Content-Type": "text/html"}), "failed", "gateway"),
+    ],
+)
+def test_what_the_model_says_is_heard_through_any_status(answer, status, words):
+    results, _ = draw(lambda number, asked: answer, REQUESTS[:1], retries=0)
+    assert results["1"].status == status
+    assert words in results["1"].reason
+
+
+def test_a_proxys_page_is_no_refusal_of_the_model():
+    page = b"<html>blocked by the content filter of this house</html>"
+    with pytest.raises(ModelError, match="content filter of this house"):
+        draw(lambda number, asked: (403, page, {"Content-Type": "text/html"}), retries=0)
+
+
+@pytest.mark.parametrize("place", ["revised", "error", "refusal"])
+def test_words_of_a_server_are_stored_without_the_key_and_without_halves_of_characters(tmp_path, place):
+    words = f"{KEY} \x1b[31m a \ud83d cut emoji"
+
+    def behaviour(number, asked):
+        if number % 2:
+            return drawn(asked)
+        if place == "revised":
+            status, body, headers = drawn(asked)
+            return status, {**body, "data": [{**body["data"][0], "revised_prompt": words}]}, headers
+        return error(400 if place == "refusal" else 500, "moderation_blocked" if place == "refusal" else None, words)
+
+    suite = toy_suite(target=2, attribute=1, concepts=2)
+    with ImageServer(behaviour) as server:
+        run = cm.audit(connect(server, retries=0), suite, tmp_path / "run", encoder=Eye(), budget=1.0)
+    reasons = run.samples.reason.dropna()
+    assert len(reasons)
+    for reason in reasons:
+        assert "cut emoji" in reason
+        assert KEY not in reason
+        assert reason.isprintable()
+
+
+def test_servers_of_one_host_are_not_one_model():
+    def fingerprint(url):
+        return load("model", price=0, base_url=url).card.fingerprint
+
+    places = ("http://localhost:1/v1", "http://localhost:2/v1", "http://localhost:1/other/v1")
+    assert len(set(map(fingerprint, places))) == 3
+    assert fingerprint("http://me:password@localhost:1/v1/") == fingerprint(places[0])
+
+
+def test_a_key_that_ends_with_a_line_is_taken_without_it_and_none_that_no_header_holds(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
+    with ImageServer() as server:
+        (result,) = connect(server).generate(REQUESTS[:1])
+        assert (result.status, server.asked[0]["key"]) == ("ok", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", "clé")
+    with pytest.raises(ModelError, match="OPENAI_API_KEY: it holds characters that no key has") as caught:
+        load("model", price=0)
+    assert "clé" not in str(caught.value)
+
+
+def test_a_part_holds_all_that_is_asked_for_at_once():
+    assert load("model", price=0).batch_size == 8
+    assert load("model", price=0, concurrency=32).batch_size == 64
+
+
 def by_address(lying, **options):
     """The one image of a server that tells where it lies; and how often it was fetched."""
     with ImageServer() as server:
@@ -457,15 +531,14 @@ def test_failed_images_alone_are_paid_for_again_and_only_within_the_budget(tmp_p
         audit = {"model": connect(server, retries=0), "suite": suite, "out": tmp_path / "run", "encoder": Eye()}
         before = cm.audit(**audit, budget=1.0).samples.set_index("id")
         assert before.status.value_counts().to_dict() == {"ok": 10, "failed": 2, "refused": 2}
-        server.behaviour = lambda number, asked: drawn(
-            asked | {"seed": number}
-        )  # other images than before: OpenAI takes no seed
+        # Other images than before: OpenAI takes no seed.
+        server.behaviour = lambda number, asked: drawn(asked | {"seed": number})
         server.asked.clear()
         with pytest.raises(ModelError, match=r"2 images at 0\.04 each cost 0\.08, found no budget"):
             cm.audit(**audit, retry_failed=True)
         assert cm.open_run(tmp_path / "run").samples.set_index("id").equals(before)
         run = cm.audit(**audit, retry_failed=True, budget=0.08)
-    assert [each["prompt"] for each in server.asked] == ["young others", "old others"]
+    assert sorted(each["prompt"] for each in server.asked) == ["old others", "young others"]  # two at once
     after = run.samples.set_index("id")
     assert after[before.status != "failed"].equals(before[before.status != "failed"])
     assert after.status.value_counts().to_dict() == {"ok": 12, "refused": 2}

@@ -99,5 +99,7 @@ def test_out_of_memory():
     assert is_out_of_memory(torch.OutOfMemoryError())
     assert is_out_of_memory(MemoryError())
     assert is_out_of_memory(RuntimeError("MPS backend out of memory (MPS allocated: 1 GB)"))
+    for words in ("CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"):
+        assert is_out_of_memory(RuntimeError(words))
     assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
     assert not is_out_of_memory(KeyboardInterrupt())

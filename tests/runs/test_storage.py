@@ -92,6 +92,17 @@ def test_a_damaged_table_is_named_with_the_way_out(tmp_path, damage):
         Directory(tmp_path).read_table("part.parquet")
 
 
+@pytest.mark.parametrize("place", [0.2, 0.5, 0.8])
+def test_a_byte_that_has_changed_is_noticed(tmp_path, place):
+    directory = Directory(tmp_path)
+    directory.write_table("part.parquet", pa.table({"vector": np.random.default_rng(0).standard_normal(1_000)}))
+    content = bytearray((tmp_path / "part.parquet").read_bytes())
+    content[int(place * len(content))] ^= 1
+    (tmp_path / "part.parquet").write_bytes(content)
+    with pytest.raises(RunCorruptError, match=r"part.parquet: cannot be read.*Delete the file"):
+        directory.read_table("part.parquet")
+
+
 def test_damaged_json_is_named(tmp_path):
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(RunCorruptError, match=r"run.json: not JSON"):

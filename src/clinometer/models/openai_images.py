@@ -30,8 +30,8 @@ from urllib.parse import urlsplit
 
 from clinometer.errors import ModelError
 from clinometer.models.images import decode_image, encode_png
-from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
-from clinometer.models.weights import describe
+from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult, Status
+from clinometer.models.weights import describe, in_one_line
 
 KEY = "OPENAI_API_KEY"
 REFUSAL_CODES = ("moderationblocked", "safety")
@@ -56,6 +56,8 @@ PART = 8
 
 MOST_BYTES = 64_000_000
 
+OPENAI = "api.openai.com"
+
 R = TypeVar("R", bound=GenerationRequest)
 
 
@@ -64,6 +66,15 @@ class _RejectedResult(GenerationResult):
     """A request that the server does not take: its prompt is at fault, or a setting that all requests share."""
 
     prompt: str = ""
+
+
+class _ErrorInAnswer(Exception):  # noqa: N818 - the answer's, in the shape of the client's own errors
+    """An error that came in an answer of status 200."""
+
+    def __init__(self, body: Any) -> None:
+        super().__init__("the answer holds an error")
+        self.body = body
+        self.code, self.type = (body.get(key) if isinstance(body, dict) else None for key in ("code", "type"))
 
 
 class OpenAIImages:
@@ -99,7 +110,7 @@ class OpenAIImages:
         secret: str = "",
     ) -> None:
         self.card = card
-        self.batch_size = PART
+        self.batch_size = max(PART, 2 * concurrency)  # a part is waited for as a whole
         self.price_per_image = price_per_image
         self.has_drawn = False
         self._client = client
@@ -166,8 +177,8 @@ class OpenAIImages:
         """Requests that were not taken, as images that failed, unless none has ever been taken."""
         if rejected and not self.has_drawn:
             raise ModelError(
-                f"{self.card.name}: {rejected[0].reason}; nothing is drawn yet, so a setting is at fault, or the prompt "
-                f"{rejected[0].prompt!r}"
+                f"{self.card.name}: {rejected[0].reason}; nothing is drawn yet, so a setting is at fault, or the "
+                f"prompt {rejected[0].prompt!r}"
             )
         yield from rejected
 
@@ -202,7 +213,9 @@ class OpenAIImages:
                 raise ModelError(f"{self.card.name}: {self._said(error)}; add credit and run it again") from None
             if error.status_code in ENDS_ALL:
                 raise ModelError(f"{self.card.name}: {self._said(error)}; check the server's address") from None
-            result = GenerationResult(request.id, "failed", None, self._said(error))
+            # A gateway's 500 may hold what the model said.
+            status: Status = "refused" if _is_refusal(error) else "failed"
+            result = GenerationResult(request.id, status, None, self._said(error))
         except Exception as error:  # a closed connection, a timeout, a malformed answer: many kinds
             result = GenerationResult(request.id, "failed", None, self._said(error))
         return GenerationResult(request.id, result.status, result.image, result.reason, perf_counter() - started)
@@ -211,11 +224,20 @@ class OpenAIImages:
         """Decode the one image of an answer; the prompt that the server drew instead, if it says so, is kept."""
         data = getattr(answer, "data", None)
         if not data:
-            return GenerationResult(request.id, "failed", None, "malformed answer: it holds no image")
+            return self._without_image(request, answer)
         decoded = decode_image(_bytes_of(data[0], self._client.max_retries))
         revised = getattr(data[0], "revised_prompt", None)
-        reason = decoded.reason or (f"the server drew: {revised}" if revised and revised != request.prompt else None)
-        return GenerationResult(request.id, decoded.status, decoded.image, reason)
+        drew = f"the server drew: {self._scrubbed(str(revised))}" if revised and revised != request.prompt else None
+        return GenerationResult(request.id, decoded.status, decoded.image, decoded.reason or drew)
+
+    def _without_image(self, request: GenerationRequest, answer: Any) -> GenerationResult:
+        """An answer that says it went well and holds no image: a gateway may put the model's own error into it."""
+        found = getattr(answer, "error", None)
+        if not found:
+            shown = f": {self._scrubbed(answer)[:100]}" if isinstance(answer, str) else ""
+            return GenerationResult(request.id, "failed", None, f"malformed answer: it holds no image{shown}")
+        error = _ErrorInAnswer(found)
+        return GenerationResult(request.id, "refused" if _is_refusal(error) else "failed", None, self._said(error))
 
     def _said(self, error: Exception) -> str:
         """An error in one line, without the key: in the server's words, whatever shape they have."""
@@ -226,8 +248,11 @@ class OpenAIImages:
             text = f"{code}: {message}" if code else str(message)
         else:
             text = f"{describe(error)}: {_text_of(body)}" if body else describe(error)
-        text = text.replace(self._secret, "…") if self._secret else text
-        return " ".join(text.split())[:300]
+        return in_one_line(self._scrubbed(text), 300)
+
+    def _scrubbed(self, text: str) -> str:
+        """What a server says, without the key."""
+        return text.replace(self._secret, "…") if self._secret else text
 
 
 class Pace:
@@ -305,7 +330,7 @@ def load(
         kind="generator",
         name=name or source,
         family="openai-images/1",
-        settings=arguments | {"server": urlsplit(str(client.base_url)).hostname, "seed_sent": send_seed},
+        settings=arguments | {"server": _server(str(client.base_url)), "seed_sent": send_seed},
         notes={"price_per_image": price},
     )
     return OpenAIImages(
@@ -329,7 +354,9 @@ def _client(base_url: str | None, retries: int, timeout: float) -> tuple[Any, st
             f"the package {error.name} is not installed; install it with `pip install 'clinometer[openai]'`"
         ) from error
     own_server = base_url or os.environ.get("OPENAI_BASE_URL")
-    key = os.environ.get(KEY, "")
+    key = os.environ.get(KEY, "").strip()  # a secret that is mounted as a file ends with a line's end
+    if not (key.isascii() and key.isprintable()):
+        raise ModelError(f"{KEY}: it holds characters that no key has; set it anew")
     if not key and not own_server:
         raise ModelError(f"no key: set {KEY} in the environment; it is read from nowhere else and written nowhere")
     _require_address(own_server)
@@ -348,7 +375,18 @@ def _require_address(url: str | None) -> None:
         raise ModelError("base_url: it is no web address; expected one such as http://localhost:8000/v1")
 
 
+def _server(url: str) -> str:
+    """What the card knows a server by: gateways tell models apart by port and path. Neither user nor password."""
+    found = urlsplit(url)
+    port = f":{found.port}" if found.port else ""
+    own = found.hostname == OPENAI
+    return str(found.hostname) if own else f"{found.hostname}{port}{found.path.rstrip('/')}"
+
+
 def _is_refusal(error: Any) -> bool:
+    """Whether it is the model that says no. A page of HTML is a proxy's, and says no to everything."""
+    if isinstance(error.body, str) and error.body.lstrip().startswith("<"):
+        return False
     code, said = _letters(f"{error.code} {error.type}"), _letters(_text_of(error.body))
     return any(word in code for word in REFUSAL_CODES) or any(word in said for word in REFUSALS)
 

@@ -100,7 +100,13 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def describe(error: BaseException) -> str:
     """Say an error in one line: its kind and the first line of its message."""
     text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
+    return f"{type(error).__name__}: {in_one_line(text[0], 300)}" if text else type(error).__name__
+
+
+def in_one_line(text: str, most: int) -> str:
+    """Somebody else's words as they can be stored and shown: without control characters and halves of characters."""
+    spaced = " ".join(text.split())[:most]
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in spaced)
 
 
 def pickle_message(name: str) -> str:

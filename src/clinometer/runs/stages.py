@@ -16,7 +16,7 @@ from clinometer._cores import available_cores
 from clinometer.errors import ClinometerError, ModelError, RunNotFoundError
 from clinometer.models.images import encode_png, sha256
 from clinometer.models.protocols import Encoder, GenerationRequest, GenerationResult, Generator, Status
-from clinometer.models.weights import describe
+from clinometer.models.weights import describe, in_one_line
 from clinometer.runs.budget import price_of
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
@@ -30,6 +30,9 @@ AT_ONCE = 8
 
 HOPELESS: Final = (32, 3)
 """A model is stopped that fails so many images in a row, of so many prompts: one prompt may be at fault itself."""
+
+LONGEST_REASON: Final = 4000
+"""Characters; the prompt that a server drew instead may be long."""
 
 NO_VECTORS: Final = np.zeros((0, 1), np.float32)
 """Parquet has no vectors of no length."""
@@ -213,6 +216,7 @@ def _keep_drawn(run: Run, part: int, samples: Sequence[Sample], results: Sequenc
 
 def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
     result, content = stored.result, stored.content
+    reason = None if result.reason is None else in_one_line(result.reason, LONGEST_REASON)
     return {
         "id": sample.id,
         "prompt": sample.prompt,
@@ -224,7 +228,7 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
         "source": sample.source,
         "strength": sample.strength,
         "status": result.status,
-        "reason": result.reason,
+        "reason": reason,
         "image": {"bytes": content, "path": f"{sample.id}.png"} if content else None,
         "sha256": sha256(content) if content else None,
         "seconds": result.seconds,

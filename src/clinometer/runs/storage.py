@@ -149,7 +149,7 @@ class Directory:
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a table as Parquet."""
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
+        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
         self.write_bytes(name, sink.getvalue().to_pybytes())
 
     def read_table(self, name: str, columns: list[str] | None = None, *, way_out: str = REDO) -> pa.Table:
@@ -164,7 +164,8 @@ class Directory:
             with self.fs.open(self.path(name), "rb") as file:
                 # In this thread alone: one of Arrow's that lets go of a Python file as the interpreter ends aborts the
                 # process, after all its work is done (apache/arrow#34314).
-                return pq.ParquetFile(file, pre_buffer=False).read(columns, use_threads=False)
+                opened = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+                return opened.read(columns, use_threads=False)
         except FileNotFoundError as error:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
         except (pa.ArrowException, OSError) as error:
