@@ -415,7 +415,7 @@ def experiments() -> list[Experiment]:
           for shape in ("normal", "exponential") for size in (5, 10, 20)),
         *((mcas_intervals, 2_500, {"images": i, "attribute_images": k, "lean": lean})
           for i, k in ((10, 8), (20, 16)) for lean in (0.0, 0.7)),
-        *((t2iat_intervals, 1_500, {"prompts": prompts, "lean": lean}) for prompts in (5, 8) for lean in (0.0, 1.5)),
+        *((t2iat_intervals, 1_500, {"prompts": prompts, "lean": lean}) for prompts in (3, 5, 8) for lean in (0.0, 1.5)),
         *((weat_intervals, 2_000, {"targets": targets, "attributes": attributes, "lean": lean})
           for targets, attributes in ((5, 25), (8, 8), (25, 25)) for lean in (0.0, 0.1, 0.3)),
         *((wilson, 1, {"size": size, "share": share}) for size in (8, 20, 100) for share in (0.5, 0.75, 0.9)),

@@ -9,6 +9,10 @@ from hypothesis import strategies as st
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import differential_association, effect_magnitude
+from clinometer.metrics.t2iat.draws import bootstrap_draws, freedom_of
+from clinometer.metrics.t2iat.sets import pair_sets, prompt_set
+from clinometer.metrics.t2iat.welch import bilinear_mean
+from clinometer.stats.bootstrap import percentile_interval, welch_satterthwaite
 
 DIM = 6
 
@@ -294,6 +298,56 @@ def test_the_prompt_interval_is_as_wide_as_new_prompts_scatter():
         found = differential_association(**sample(), resamples=400, method="sampled", permutations=1)
         widths.append(found.stimulus_high - found.stimulus_low)
     assert np.mean(widths) / (2 * 1.96 * scatter) == pytest.approx(1, abs=0.15)
+
+
+def sets_of(data):
+    return [prompt_set(data[name], data[f"{name}_a"], data[f"{name}_b"], name=name) for name in "xy"]
+
+
+@pytest.mark.parametrize("prompts", [False, True], ids=["images", "prompts"])
+def test_intervals_are_as_wide_as_students_t(prompts):
+    """Of S and of d, over images and over prompts: plain percentiles, moved outwards by the ratio of the quantiles."""
+    data = drawn(21, (3, 3, 3), (3, 3, 3), lean=0.2)
+    found, pair = differential_association(**data, resamples=400, rng=5), pair_sets(*sets_of(data))
+    rng = np.random.default_rng(5).spawn(2)[1].spawn(2)[prompts]
+    draws, freedom = bootstrap_draws(pair, 400, rng, prompts=prompts), freedom_of((pair.x, pair.y), prompts=prompts)
+    assert freedom < 40
+    kind = "stimulus_" if prompts else ""
+    for name, replicates, value in (
+        ("", draws.statistic, found.statistic),
+        ("effect_size_", draws.effect_size, found.effect_size),
+    ):
+        expected = percentile_interval(replicates - replicates.mean() + value, freedom=freedom)
+        ends = getattr(found, f"{name}{kind}low"), getattr(found, f"{name}{kind}high")
+        assert ends == pytest.approx((expected.low, expected.high))
+
+
+def test_the_freedom_over_prompts_is_welchs():
+    """A prompt moves the mean of G by its row and its column; sets of unlike size have little more than the smaller."""
+    sets = sets_of(drawn(22, (3,) * 3, (5,) * 12))
+    parts = []
+    for held in sets:
+        gram = held.means @ held.directions.T
+        parts.append((np.var(gram.mean(axis=0) + gram.mean(axis=1), ddof=1) / len(gram), len(gram) - 1))
+    assert freedom_of(sets, prompts=True) == pytest.approx(float(welch_satterthwaite(parts)))
+    assert freedom_of(sets[1:], prompts=True) == pytest.approx(11)
+
+
+def test_the_freedom_over_images_is_that_of_three_means():
+    (held, _) = sets_of(drawn(23, (5,), (3,), attribute=3))
+    whole = bilinear_mean(held.cosines_a, held.cosines_b, ("neutral", "A", "B"))
+    assert freedom_of([held], prompts=False) == pytest.approx(whole.degrees_of_freedom)
+    three = sets_of(drawn(23, (5, 4, 6), (3,)))[0]
+    assert 0 < freedom_of([three], prompts=False) <= 15 + 12 + 12 - 9
+
+
+@pytest.mark.parametrize("prompts", [False, True], ids=["images", "prompts"])
+def test_the_freedom_of_a_difference_is_that_of_partners(prompts):
+    first, second = (sets_of(drawn(seed)) for seed in (24, 25))
+    forth = freedom_of(second, prompts=prompts, minus=first)
+    assert forth == pytest.approx(freedom_of(first, prompts=prompts, minus=second))
+    assert forth <= (4 if prompts else 12 + 18 + 18)
+    assert freedom_of(first, prompts=prompts, minus=first) == np.inf  # nothing varies
 
 
 def test_one_image_in_a_prompt_leaves_the_number_and_loses_its_interval():

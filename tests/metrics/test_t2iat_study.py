@@ -7,7 +7,10 @@ import pytest
 from scipy import stats
 
 from clinometer.metrics import AssociationDesign, AssociationEmbeddings, DesignedTest, association_study
+from clinometer.metrics.t2iat.draws import set_draws
+from clinometer.metrics.t2iat.sets import prompt_set
 from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean
+from clinometer.stats.bootstrap import percentile_interval
 
 DIM = 5
 DESIGN = AssociationDesign(
@@ -74,6 +77,19 @@ def test_a_stimulus_is_the_mean_over_its_own_images():
 def test_a_concept_and_the_test_agree():
     parts = [row(FOUND, "association", "mean", concept="", category=name).value for name in ("red", "green")]
     assert row(FOUND, "t2iat", "differential_association").value == pytest.approx(parts[0] - parts[1], abs=1e-12)
+
+
+def test_the_interval_of_a_concept_over_its_prompts_is_as_wide_as_students_t():
+    held = embeddings()
+    kinds = [
+        held.neutral,
+        *({name: held.attribute[name, group] for name in held.neutral} for group in ("man", "woman")),
+    ]
+    red = prompt_set(*([kind[name] for name in DESIGN.concepts["red"]] for kind in kinds), name="red")
+    draws = set_draws(red, 200, np.random.default_rng([1, 0, 1]), prompts=True).association
+    expected = percentile_interval(draws - draws.mean() + red.association, freedom=2)
+    found = row(FOUND, "association", "mean", concept="", category="red")
+    assert (found.stimulus_low, found.stimulus_high) == pytest.approx((expected.low, expected.high))
 
 
 def test_amplification_is_the_change_in_the_texts_own_direction():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import isfinite, nan
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,9 @@ from clinometer.metrics.t2iat.compared_runs import (
     statistic_and_effect,
 )
 from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbeddings, DesignedTest
-from clinometer.metrics.t2iat.sets import PromptSet
+from clinometer.metrics.t2iat.draws import centred_interval, freedom_of
 from clinometer.metrics.t2iat.stimulus_differences import magnitude_of_stimuli, stimulus_difference_rows
 from clinometer.metrics.t2iat.swaps import magnitude_test
-from clinometer.stats.bootstrap import percentile_interval
 from clinometer.stats.permutation import PermutationTest
 from clinometer.stats.sign_flips import sign_flip_test
 
@@ -116,9 +115,12 @@ def _test_rows(pair: ComparedPair, test: DesignedTest, asked: Asked) -> tuple[Sc
     value = [x.association - y.association for x, y in sets]
     d = [effect_size_of(x, y) for x, y in sets]
     drawn = {kind: [statistic_and_effect(pair, test, kind, run) for run in (0, 1)] for kind in ("images", "prompts")}
+    freedom = {kind: _freedom(pair, (test.x, test.y), kind, asked) for kind in drawn}
     ends = [
         {
-            name: _ends(drawn[kind][1][part] - drawn[kind][0][part], difference, _freedom(sets[0], kind), asked)
+            name: centred_interval(
+                drawn[kind][1][part] - drawn[kind][0][part], difference, freedom[kind], asked.confidence
+            )
             for name, kind in (("image", "images"), ("stimulus", "prompts"))
         }
         for part, difference in enumerate((value[1] - value[0], d[1] - d[0]))
@@ -151,18 +153,12 @@ def _about(pair: ComparedPair, test: DesignedTest, asked: Asked) -> dict[str, An
     }
 
 
-def _freedom(sets: tuple[PromptSet, PromptSet], kind: str) -> float:
-    """Degrees of freedom of the spread that the draws show: of prompts, or of neutral images within them."""
-    prompts = sum(each.n_prompts for each in sets)
-    return prompts - 2 if kind == "prompts" else sum(each.n_images for each in sets) - prompts
-
-
-def _ends(draws: np.ndarray, value: float, freedom: float, asked: Asked) -> tuple[float, float]:
-    """Ends of an interval from replicates moved onto the estimate, as of every quadratic form here."""
-    if not (isfinite(value) and np.isfinite(draws).all() and freedom > 0):
-        return nan, nan
-    found = percentile_interval(draws - draws.mean() + value, asked.confidence, freedom)
-    return float(found.low), float(found.high)
+def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, asked: Asked) -> float:
+    """Degrees of freedom of a difference between the runs: of partners' differences, or of both runs' images."""
+    first, second = ([run.held[name] for name in concepts] for run in (pair.first, pair.second))
+    if kind == "prompts" or asked.paired:
+        return freedom_of(second, prompts=kind == "prompts", minus=first)
+    return freedom_of([*first, *second], prompts=False)
 
 
 def _interval(ends: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
@@ -216,8 +212,11 @@ def _magnitude(
     signs = [[float(np.sign(_value(run, test))) for test in tests] for run in (pair.first, pair.second)]
     values = [[abs(_value(run, test)) for test in tests] for run in (pair.first, pair.second)]
     value = float(np.mean(values[1]) - np.mean(values[0]))
+    concepts = sorted({name for test in tests for name in (test.x, test.y)})
     ends = {
-        name: _ends(_held(pair, tests, kind, signs), value, _freedom_of(pair, tests, kind), asked)
+        name: centred_interval(
+            _held(pair, tests, kind, signs), value, _freedom(pair, concepts, kind, asked), asked.confidence
+        )
         for name, kind in (("image", "images"), ("stimulus", "prompts"))
     }
     found = magnitude_test([pair_swaps(pair, test, asked) for test in tests], np.random.default_rng([asked.seed, 2]))
@@ -239,9 +238,3 @@ def _held(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, signs: S
         for run, of_run in enumerate(signs)
     ]
     return np.asarray(means[1] - means[0])
-
-
-def _freedom_of(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str) -> float:
-    held = {name: pair.first.held[name] for test in tests for name in (test.x, test.y)}
-    prompts = sum(each.n_prompts for each in held.values())
-    return prompts - len(held) if kind == "prompts" else sum(each.n_images for each in held.values()) - prompts

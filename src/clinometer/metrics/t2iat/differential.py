@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, isnan, nan
+from math import isnan, nan
 from typing import Literal
 
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.t2iat.draws import Draws, bootstrap_draws
+from clinometer.metrics.t2iat.draws import bootstrap_draws, centred_interval, freedom_of
 from clinometer.metrics.t2iat.sets import SetPair, pair_sets, prompt_set
 from clinometer.stats.association import Array, as_numpy
-from clinometer.stats.bootstrap import percentile_interval
 from clinometer.stats.fixed_values import fixed_values_test
 from clinometer.stats.permutation import Alternative, PermutationMethod
 from clinometer.stats.quadratic import quadratic_permutation_test
@@ -35,8 +34,8 @@ class DifferentialAssociation:
     Attributes
     ----------
     statistic : S(X, Y, A, B), see :func:`differential_association`.
-    low, high : 95 % interval of S; images resampled within their prompts, prompts fixed.
-    stimulus_low, stimulus_high : 95 % interval of S that resamples the prompts, with their images.
+    low, high : 95 % interval of S, as wide as Student's t; images resampled within their prompts, prompts fixed.
+    stimulus_low, stimulus_high : 95 % interval of S, as wide as t, that resamples the prompts, with their images.
     effect_size : Cohen's d, over the two-group pooled standard deviation of the images' associations.
     effect_size_low, effect_size_high, effect_size_stimulus_low, effect_size_stimulus_high : its two intervals.
     p_value, exact, n_splits, p_error : the permutation test; ``p_error`` is the Monte-Carlo error, 0 when exact.
@@ -281,8 +280,8 @@ def _intervals(
 ) -> DifferentialAssociation:
     """Both intervals of S and of d."""
     images, prompts = rng.spawn(2)
-    within = _centred_intervals(found, bootstrap_draws(pair, resamples, images, prompts=False))
-    across = _centred_intervals(found, bootstrap_draws(pair, resamples, prompts, prompts=True))
+    within = _ends(found, pair, resamples, images, prompts=False)
+    across = _ends(found, pair, resamples, prompts, prompts=True)
     few = [
         "interval over images: a prompt has one image only" if isnan(within[0]) else "",
         "interval over prompts: a set has one prompt only" if isnan(across[0]) else "",
@@ -307,20 +306,16 @@ def _intervals(
     )
 
 
-def _centred_intervals(found: DifferentialAssociation, draws: Draws) -> tuple[float, float, float, float]:
-    """Ends of the intervals of S and d.
-
-    The mean of the replicates of a quadratic form is off by its diagonal, ``Σ_p var(w_p)·G_pp``; the replicates are
-    therefore moved onto the estimate before their percentiles are taken.
-    """
-    ends: list[float] = []
-    for estimate, replicates in ((found.statistic, draws.statistic), (found.effect_size, draws.effect_size)):
-        if not isfinite(estimate) or not np.isfinite(replicates).all():
-            ends += [nan, nan]
-            continue
-        interval = percentile_interval(replicates - replicates.mean() + estimate)
-        ends += [float(interval.low), float(interval.high)]
-    return ends[0], ends[1], ends[2], ends[3]
+def _ends(
+    found: DifferentialAssociation, pair: SetPair, resamples: int, rng: np.random.Generator, *, prompts: bool
+) -> tuple[float, float, float, float]:
+    """Ends of the intervals of S and of d."""
+    draws = bootstrap_draws(pair, resamples, rng, prompts=prompts)
+    freedom = freedom_of((pair.x, pair.y), prompts=prompts)
+    return (
+        *centred_interval(draws.statistic, found.statistic, freedom),
+        *centred_interval(draws.effect_size, found.effect_size, freedom),
+    )
 
 
 def _joined(*reasons: str) -> str:

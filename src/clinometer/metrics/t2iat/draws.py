@@ -1,4 +1,4 @@
-"""Bootstrap replicates of S and d from the cosines alone: one row of weights is one replicate.
+"""Bootstrap replicates of S and d from the cosines alone, one row of weights a replicate, and intervals of them.
 
 ::
 
@@ -8,13 +8,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite, nan
 
 import numpy as np
 
-from clinometer.metrics.t2iat.sets import PromptSet, SetPair
-from clinometer.stats.bootstrap import rao_wu_weights
+from clinometer.metrics.t2iat.sets import PromptSet, SetPair, equal_weights
+from clinometer.metrics.t2iat.welch import mean_part
+from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights, welch_satterthwaite
 
 _CHUNK = 1000  # replicates at a time, so that a large set takes no more memory than a small one
 
@@ -62,6 +64,55 @@ def set_draws(held: PromptSet, resamples: int, rng: np.random.Generator, *, prom
         weights = [_image_weights(each, resamples, child) for each, child in zip(sizes, rng.spawn(3), strict=True)]
     found = [_chunk(held, *part) for part in zip(*map(_in_chunks, weights), strict=True)]
     return SetDraws(*(np.concatenate(part) for part in zip(*found, strict=True)))
+
+
+def centred_interval(draws: np.ndarray, value: float, freedom: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Ends of an interval as wide as Student's t; NaN where the value, or a replicate, is none.
+
+    The mean of the replicates of a quadratic form is off by its diagonal, ``Σ_p var(w_p)·G_pp``; the replicates are
+    therefore moved onto the estimate before their percentiles are taken.
+    """
+    if not (isfinite(value) and np.isfinite(draws).all()):
+        return nan, nan
+    found = percentile_interval(draws - draws.mean() + value, confidence, freedom)
+    return float(found.low), float(found.high)
+
+
+def freedom_of(sets: Iterable[PromptSet], *, prompts: bool, minus: Iterable[PromptSet] = ()) -> float:
+    """Degrees of freedom of replicates of a sum over the sets: Welch and Satterthwaite's, over what adds to its error.
+
+    To first order that is a mean over each set's prompts, or, of images within prompts, three means: over the neutral
+    ones, those with A and those with B. ``minus``: the same sets of another run, of whose prompts or images these are
+    the partners; the means are then of differences.
+    """
+    samples = [sample for held in sets for sample in _samples(held, prompts)]
+    others = [values for held in minus for values, _ in _samples(held, prompts)] or [np.zeros(1)] * len(samples)
+    parts = [_part(values - other, sizes) for (values, sizes), other in zip(samples, others, strict=True)]
+    return float(welch_satterthwaite(parts))
+
+
+def _samples(held: PromptSet, prompts: bool) -> list[tuple[np.ndarray, Sequence[int]]]:
+    """Values whose means' errors add up to that of the set's association, and how many are of one prompt."""
+    w = equal_weights(held.sizes)
+    kinds = [
+        (held.image_associations, held.sizes),
+        (w @ held.cosines_a, held.sizes_a),
+        (-(w @ held.cosines_b), held.sizes_b),
+    ]
+    if not prompts:
+        return list(kinds)
+    means = [[images.mean() for images in _by_prompt(*kind)] for kind in kinds]
+    return [(np.sum(means, axis=0), [held.n_prompts])]  # a prompt takes all three along
+
+
+def _part(values: np.ndarray, sizes: Sequence[int]) -> tuple[float, int]:
+    """Squared standard error of the mean of the means, and its degrees of freedom."""
+    parts = [mean_part(each) for each in _by_prompt(values, sizes)]
+    return sum(v for v, _ in parts) / len(sizes) ** 2, sum(f for _, f in parts)
+
+
+def _by_prompt(values: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
+    return np.split(values, np.cumsum(sizes)[:-1])
 
 
 def _image_weights(sizes: Sequence[int], resamples: int, rng: np.random.Generator) -> np.ndarray:

@@ -14,7 +14,7 @@ from clinometer.metrics.records import Score, storable
 from clinometer.metrics.t2iat.amplification import amplification_rows, overall_rows
 from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbeddings, DesignedTest
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
-from clinometer.metrics.t2iat.draws import set_draws
+from clinometer.metrics.t2iat.draws import centred_interval, freedom_of, set_draws
 from clinometer.metrics.t2iat.sets import PromptSet, average_pairs, average_sets, pair_sets, prompt_set
 from clinometer.metrics.t2iat.stimuli import (
     Density,
@@ -30,7 +30,6 @@ from clinometer.metrics.t2iat.stimuli import (
 )
 from clinometer.metrics.t2iat.welch import Estimate
 from clinometer.metrics.verdict import judge_family
-from clinometer.stats.bootstrap import percentile_interval
 
 PROMPT_TEST = "prompts permuted between X and Y with their images, two-sided"
 TEST_FAMILY = "differential associations of the suite"
@@ -204,8 +203,7 @@ def _interval_of_set(
     held: PromptSet, n_resamples: int, rng: np.random.Generator, *, prompts: bool
 ) -> tuple[float, float]:
     draws = set_draws(held, n_resamples, rng, prompts=prompts).association
-    interval = percentile_interval(draws - draws.mean() + held.association)
-    return float(interval.low), float(interval.high)
+    return centred_interval(draws, held.association, freedom_of([held], prompts=prompts))
 
 
 def _stimulus_rows(view: _View, design: AssociationDesign) -> list[Score]:
