@@ -111,7 +111,7 @@ def jaccard_hallucination(
     *,
     resamples: int = 9_999,
     confidence: float = 0.95,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | int | None = 0,
 ) -> DistributionScore:
     """Jaccard hallucination of Vice et al.: mean over images of ``1 − |asked ∩ seen| / |asked ∪ seen|``, in [0, 1].
 
@@ -152,7 +152,7 @@ def histogram_overlap(
     *,
     resamples: int = 9_999,
     confidence: float = 0.95,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | int | None = 0,
 ) -> DistributionScore:
     """TIBET's overlap of two histograms of concepts: ``Σ_i min(h_i, g_i) / Σ_i max(h_i, g_i)``, in [0, 1].
 

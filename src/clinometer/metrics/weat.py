@@ -77,7 +77,7 @@ def weat(
     alternative: Alternative = "greater",
     method: Method = "auto",
     permutations: int = 9_999,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | int | None = 0,
     ddof: int = 1,
     spread: Spread = "union",
 ) -> Weat:
@@ -132,7 +132,7 @@ def stimulus_weat(
     permutations: int = 9_999,
     resamples: int = 9_999,
     confidence: float = 0.95,
-    rng: np.random.Generator | int | None = None,
+    rng: np.random.Generator | int | None = 0,
     ddof: int = 1,
     spread: Spread = "union",
 ) -> Weat:

@@ -29,7 +29,7 @@ def fixed_values_test(
     method: Method = "auto",
     permutations: int = 9_999,
     rounding: float = 0.0,
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator | int | None = 0,
     items: str = "items",
 ) -> PermutationTest:
     """Test ``mean_A − mean_B`` of one row of values (n,) over the splits of their pool.

@@ -11,6 +11,9 @@ once x is centred: every relabelling of every row of values is one matrix produc
 
 p-values: exact where the splits can be counted, else sampled with the observed labelling included, so that
 they are never 0 (Phipson & Smyth 2010, *Permutation P-values should never be zero*).
+
+``rng``, here and wherever something is drawn, is a generator or a seed. The default is 0, so a call repeated gives the
+same numbers; None asks for new ones each time.
 """
 
 from __future__ import annotations
@@ -116,7 +119,7 @@ def permute_labels(
     alternative: Alternative = "two-sided",
     n_permutations: int = 19_999,
     exact_limit: int = EXACT_LIMIT,
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator | int | None = 0,
 ) -> PermutationTest:
     """Test whether the labels matter: p of ``Σ_blocks (mean_A − mean_B)`` under relabellings within strata.
 
@@ -162,7 +165,7 @@ def permute_statistic(
     tolerance: float,
     alternative: Alternative = "two-sided",
     n_permutations: int = 19_999,
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator | int | None = 0,
 ) -> PermutationTest:
     """Test whether the labels matter to any statistic of them, under relabellings within strata.
 
@@ -193,15 +196,14 @@ def _count_relabellings(
     alternative: Alternative,
     exact: bool,
     n_permutations: int,
-    rng: np.random.Generator | None,
+    rng: np.random.Generator | int | None,
 ) -> tuple[np.ndarray, int]:
     """Relabellings at least as extreme as observed, row by row, and how many there were: all of them, or drawn."""
     if exact:
         memberships = enumerate_memberships(labels, strata)
     else:
         require_permutations(n_permutations)
-        rng = np.random.default_rng(0) if rng is None else rng
-        memberships = sample_memberships(labels, strata, n_permutations, rng)
+        memberships = sample_memberships(labels, strata, n_permutations, np.random.default_rng(rng))
     extreme = np.zeros(len(observed), np.int64)
     for members in memberships:
         extreme += at_least_as_extreme(statistic(members), observed, tolerance, alternative).sum(axis=0)

@@ -14,7 +14,7 @@ def sign_flip_test(
     *,
     n_permutations: int = SAMPLED_FLIPS,
     exact_limit: int = EXACT_LIMIT,
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator | int | None = 0,
 ) -> PermutationTest:
     """Two-sided p of ``Σ_i x_i`` for m rows of values (m, n), had each ``x_i`` the sign + or − by chance.
 
