@@ -1,7 +1,9 @@
 """The walls between the rooms, and the names on the doors."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,18 @@ def test_the_walls_hold():
         check=False,
     )
     assert result.returncode == 0, result.stdout
+
+
+def test_no_module_takes_anothers_private_names():
+    taken = [
+        f"{path.name}: {alias.name}"
+        for path in Path(clinometer.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module != "clinometer"
+        for alias in node.names
+        if alias.name.startswith("_")
+    ]
+    assert taken == []
 
 
 HIDDEN = """

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.permutation import Alternative, PermutationTest, _validate, membership_statistic
+from clinometer.stats.permutation import Alternative, PermutationTest, membership_statistic, validated_labels
 
 CERTIFIED_LIMIT = 1_000
 """Items; C(1000, 500) = 2.7e299 is still a float64."""
@@ -58,7 +58,7 @@ def certified_split_test(
     InvalidInputError
         Shapes that do not match, no item of A or of B, more than 1000 items.
     """
-    values, labels = _validate(values, labels, None, alternative)
+    values, labels = validated_labels(values, labels, None, alternative)
     if len(labels) > CERTIFIED_LIMIT:
         raise InvalidInputError(f"labels: at most {CERTIFIED_LIMIT} items for a certified p, found {len(labels)}")
     statistic = membership_statistic(values, labels)

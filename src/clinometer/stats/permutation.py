@@ -139,7 +139,7 @@ def permute_labels(
     InvalidInputError
         Shapes that do not match, a block without an item of A or of B, or fewer than one relabelling to draw.
     """
-    values, labels = _validate(values, labels, blocks, alternative)
+    values, labels = validated_labels(values, labels, blocks, alternative)
     strata = np.zeros(len(labels), int) if strata is None else np.asarray(strata)
     statistic = membership_statistic(values, labels, blocks)
     n_splits = count_splits(labels, strata)
@@ -218,7 +218,7 @@ def split_test(values: np.ndarray, labels: np.ndarray, *, alternative: Alternati
     counted by one binary search per subset of the first half: 2^(n/2) searches stand for C(n, k) splits. Rows are
     counted side by side.
     """
-    values, labels = _validate(values, labels, None, alternative)
+    values, labels = validated_labels(values, labels, None, alternative)
     if len(labels) > MEET_IN_THE_MIDDLE_LIMIT:
         raise InvalidInputError(
             f"labels: at most {MEET_IN_THE_MIDDLE_LIMIT} items for an exact count, found {len(labels)}"
@@ -407,9 +407,10 @@ def require_permutations(n: int) -> None:
         raise InvalidInputError(f"permutations: expected at least 1, found {n}")
 
 
-def _validate(
+def validated_labels(
     values: np.ndarray, labels: np.ndarray, blocks: np.ndarray | None, alternative: str
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Values as (m, n) floats and labels as (n,) bool; refuses what no test of labels can take."""
     values, labels = np.atleast_2d(np.asarray(values, np.float64)), np.asarray(labels, bool)
     if alternative not in get_args(Alternative):
         raise InvalidInputError(
