@@ -2,10 +2,11 @@
 
 import re
 
+import numpy as np
 import pytest
 
 import clinometer as cm
-from clinometer.metrics.t2iat.amplification import FLIPS
+from clinometer.stats.sign_flips import sign_flip_test
 from tests.docs.pages import blocks, page, table_rows
 from tests.toys import Eye, Painter, toy_association_suite
 
@@ -35,5 +36,7 @@ def test_the_python_works():
 
 
 def test_sign_flips_are_counted_as_far_as_the_page_says():
-    assert 2**16 <= FLIPS < 2**17
-    assert "exact up to 16 stimuli" in PAGE
+    changes = np.arange(1.0, 36)
+    assert sign_flip_test(changes[:34]).exact
+    assert not sign_flip_test(changes).exact
+    assert "exact up to 34 stimuli" in PAGE

@@ -19,6 +19,7 @@ from clinometer.metrics.editing import (
     read_gender,
 )
 from clinometer.metrics.records import Score
+from clinometer.stats.sign_flips import sign_flip_test
 
 GROUPS = (
     PortraitGroup("light woman", "woman", "light"),
@@ -172,6 +173,13 @@ def test_a_resample_with_too_little_skin_takes_the_interval_and_says_so() -> Non
     assert np.isfinite(found.value)
     assert np.isnan(found.low)
     assert found.reason == "too little skin in the average face of a resample"
+
+
+def test_changes_are_tested_by_flipping_their_signs() -> None:
+    case = Case()
+    change = (case.faces.after - case.faces.before[:, None, None])[case.groups == 2][:, :2, 1].mean(axis=1)
+    found = row(case.scores(), "ita_change", group="dark woman", **HIGH)
+    assert (found.p, found.n_splits) == (float(sign_flip_test(change).p_value[0]), 2**12)
 
 
 def test_the_order_of_portraits_does_not_matter() -> None:

@@ -7,10 +7,12 @@ import pytest
 from scipy import stats
 
 from clinometer.metrics import AssociationDesign, AssociationEmbeddings, DesignedTest, association_study
+from clinometer.metrics.t2iat.amplification import overall_rows
 from clinometer.metrics.t2iat.draws import set_draws
 from clinometer.metrics.t2iat.sets import prompt_set
 from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean
 from clinometer.stats.bootstrap import percentile_interval
+from clinometer.stats.sign_flips import sign_flip_test
 
 DIM = 5
 DESIGN = AssociationDesign(
@@ -131,6 +133,17 @@ def test_the_overall_change_is_tested_by_flipping_every_sign():
         assert overall.p_exact
         interval = stats.ttest_1samp(values, 0).confidence_interval()
         assert (overall.stimulus_low, overall.stimulus_high) == pytest.approx((interval.low, interval.high))
+
+
+@pytest.mark.parametrize(("n", "exact"), [(20, True), (34, True), (35, False)])
+def test_the_flips_of_many_stimuli_are_counted_while_they_can_be(n, exact):
+    values = np.random.default_rng(3).normal(0.3, 1, n)
+    arrows = [(Estimate(float(value)), Estimate(0.0)) for value in values]
+    change, _ = overall_rows(arrows, np.random.default_rng(0))
+    found = sign_flip_test(values, rng=np.random.default_rng(0))
+    assert change.p_exact == exact
+    assert (change.p, change.p_low, change.p_high) == (found.p_value, found.p_low, found.p_high)
+    assert change.n_splits == (2**n if exact else 99_999)
 
 
 def test_q_values_are_within_a_family_and_a_view():

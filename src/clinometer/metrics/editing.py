@@ -23,6 +23,7 @@ from clinometer.metrics.verdict import verdict
 from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels
+from clinometer.stats.sign_flips import sign_flip_test
 
 METRIC = "editing"
 PIXELS = "pixels"
@@ -341,12 +342,7 @@ def _exchange_test(study: _Study, change: np.ndarray) -> PermutationTest | None:
     change = change[np.isfinite(change)]
     if not len(change):
         return None
-    pair = np.tile(np.arange(len(change)), 2)
-    values = np.concatenate([change, np.zeros(len(change))])
-    return permute_labels(
-        values[None], np.arange(2 * len(change)) < len(change), strata=pair,
-        n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 2]),
-    )  # fmt: skip
+    return sign_flip_test(change, n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 2]))
 
 
 def _average_face_rows(study: _Study, faces: Faces) -> list[Score]:

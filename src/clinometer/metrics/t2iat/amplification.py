@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.welch import Estimate
-from clinometer.stats.permutation import sampled_p_value
+from clinometer.stats.sign_flips import sign_flip_test
 
-FLIPS = 99_999
 FLIP_TEST = "sign flips of the change over stimuli, two-sided"
 CHANGE_TEST = "Welch t of the images' association against the text's, words fixed, two-sided"
 CHANGE_FAMILY = "change from text to images, over the suite's stimuli"
@@ -81,7 +81,7 @@ def overall_rows(stimuli: Sequence[tuple[Estimate, Estimate]], rng: np.random.Ge
     """Means over stimuli of change and amplification, given (head, tail) of each; with a sign-flip test.
 
     The interval over stimuli is the t interval of the mean. The test flips the signs of the changes: under the null of
-    no change each is as likely to be up as down. Every flip is counted while there are at most 16 stimuli.
+    no change each is as likely to be up as down. Every flip is counted while there are at most 34 stimuli.
     """
     heads = np.array([head.value for head, _ in stimuli])
     tails = np.array([tail.value for _, tail in stimuli])
@@ -107,12 +107,6 @@ def _overall(
         few = "fewer than two stimuli" if len(values) < 2 else "all stimuli change alike"
         value = float(values.mean()) if len(values) else nan
         return Score(value=value, reason="; ".join(filter(None, (few, left_out))), **held, **about)
-    test = stats.permutation_test(
-        (values,), lambda x, axis: np.mean(x, axis=axis), permutation_type="samples", n_resamples=FLIPS, rng=rng
-    )
-    exact = 2 ** len(values) <= FLIPS
-    p = float(test.pvalue)
-    low, high = (p, p) if exact else _sampled_bounds(p)
     error = np.std(values, ddof=1) / np.sqrt(len(values))
     reach = float(stats.t.ppf(0.975, len(values) - 1) * error)
     mean = float(values.mean())
@@ -120,22 +114,9 @@ def _overall(
         value=mean,
         stimulus_low=mean - reach,
         stimulus_high=mean + reach,
-        p=p,
         test=FLIP_TEST,
-        p_exact=exact,
-        p_error=0.0 if exact else float(np.sqrt(p * (1 - p) / (FLIPS + 1))),
-        n_splits=2 ** len(values) if exact else FLIPS,
-        p_method="exact" if exact else "sampled",
-        p_low=low,
-        p_high=high,
         reason=left_out,
+        **permuted(sign_flip_test(values, rng=rng)),
         **held,
         **about,
     )
-
-
-def _sampled_bounds(p: float) -> tuple[float, float]:
-    """95 % interval of the exact p, from scipy's sampled one: twice (1 + k) / (1 + N), k flips in the smaller tail."""
-    k = np.array(round(p / 2 * (FLIPS + 1)) - 1)
-    _, _, low, high = sampled_p_value(k, FLIPS)
-    return min(2 * float(low), 1.0), min(2 * float(high), 1.0)
