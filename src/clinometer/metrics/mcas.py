@@ -130,6 +130,11 @@ def composite(tensor: np.ndarray, a: int, b: int) -> np.ndarray:
     return total
 
 
+def component_of(tensor: np.ndarray, a: int, b: int, name: str) -> np.ndarray:
+    """One of the four components by its name, or ``"mcas"``, their sum."""
+    return composite(tensor, a, b) if name == "mcas" else components(tensor, a, b)[..., MODALITIES.index(name)]
+
+
 def group_similarity(tensor: np.ndarray) -> np.ndarray:
     """``c_g``: mean over the four modalities of the mean cosine of a target to group g; (… × target × group).
 

@@ -32,6 +32,22 @@ NOT_MEASURED = "not measured"
 LEVEL = 0.05
 """Largest q-value that counts."""
 
+Ends = Callable[[Score], tuple[float, float]]
+"""Chooses an interval of a row."""
+
+Words = Callable[[Score, tuple[float, float], float, str, str], str]
+"""What to say of a row, from its interval, the q of its equivalence test and the names of its two sides."""
+
+
+def image_ends(row: Score) -> tuple[float, float]:
+    """The interval over images."""
+    return row.low, row.high
+
+
+def stimulus_ends(row: Score) -> tuple[float, float]:
+    """The interval that resamples stimuli too."""
+    return row.stimulus_low, row.stimulus_high
+
 
 def verdict(
     *,
@@ -63,49 +79,67 @@ def verdict(
     return f"leans {'slightly ' if slightly else ''}to {a if value > 0 else b}"
 
 
+def judge_rows(
+    rows: Sequence[Score],
+    words: Words,
+    *,
+    a: str | Sequence[str],
+    b: str | Sequence[str],
+    margin: float | None,
+    ends: Ends,
+) -> list[Score]:
+    """Give every row of one family its equivalence test, its words and the images that would decide it.
+
+    The equivalence tests are a family of their own, with Benjamini–Hochberg q-values. ``ends`` chooses the 95 %
+    interval that is judged; its width stands for the standard error. ``a`` and ``b`` name the sides of all rows, or of
+    each. The images that would decide an undecided row are those for ``level_in_family``.
+    """
+    errors = [standard_error_of(*ends(row)) for row in rows]
+    p = np.full(len(rows), nan)
+    if margin is not None:
+        p = np.array([equivalence_p_value(row.value, e, margin) for row, e in zip(rows, errors, strict=True)])
+    sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
+    judged = []
+    for row, error, p_inside, q_inside, *of_row in zip(rows, errors, p, benjamini_hochberg(p), *sides, strict=True):
+        said, needed = words(row, ends(row), float(q_inside), *of_row), 0
+        if said == UNDECIDED:
+            needed = images_to_decide(row.n_target, row.value, error, margin, level_in_family(row))
+        judged.append(
+            replace(row, verdict=said, p_equivalence=float(p_inside), q_equivalence=float(q_inside), n_decide=needed)
+        )
+    return judged
+
+
 def judge_family(
     rows: Sequence[Score],
     *,
     a: str | Sequence[str],
     b: str | Sequence[str],
     margin: float | None = None,
-    ends: Callable[[Score], tuple[float, float]] = lambda row: (row.low, row.high),
+    ends: Ends = image_ends,
 ) -> list[Score]:
-    """Give every row of one family its verdict, its equivalence test and the images that would decide it.
+    """Give every row of one family its verdict, as :func:`judge_rows` says.
 
-    The equivalence tests are a family of their own, with Benjamini–Hochberg q-values. ``ends`` chooses the 95 %
-    interval that is judged; its width stands for the standard error. ``a`` and ``b`` name the sides of all rows, or of
-    each. The images that would decide are those for ``level_in_family``; 0 where the interval is narrow enough for it
-    already, and labels permuted by chance do as well all the same.
+    No images are named where the interval is narrow enough already, and labels permuted by chance do as well all the
+    same.
     """
-    errors = [standard_error_of(*ends(row)) for row in rows]
-    p_values = np.full(len(rows), nan)
-    if margin is not None:
-        p_values = np.array(
-            [equivalence_p_value(row.value, error, margin) for row, error in zip(rows, errors, strict=True)]
+
+    def words(row: Score, interval: tuple[float, float], q_inside: float, of_a: str, of_b: str) -> str:
+        low, high = interval
+        return verdict(
+            value=row.value, low=low, high=high, q=row.q, a=of_a, b=of_b, margin=margin, q_equivalence=q_inside
         )
-    q_values = benjamini_hochberg(p_values)
-    judged = []
-    sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
-    for row, error, p, q, of_a, of_b in zip(rows, errors, p_values, q_values, *sides, strict=True):
-        low, high = ends(row)
-        words = verdict(
-            value=row.value, low=low, high=high, q=row.q, a=of_a, b=of_b, margin=margin, q_equivalence=float(q)
-        )  # fmt: skip
-        needed = 0
-        if words == UNDECIDED and not _labels_hold_back(row, low, high, error):
-            needed = images_to_decide(row.n_target, row.value, error, margin, level_in_family(row))
-        judged.append(
-            replace(row, verdict=words, p_equivalence=float(p), q_equivalence=float(q), n_decide=needed)
-        )  # fmt: skip
-    return judged
+
+    judged = judge_rows(rows, words, a=a, b=b, margin=margin, ends=ends)
+    return [replace(row, n_decide=0) if _labels_hold_back(row, *ends(row)) else row for row in judged]
 
 
-def _labels_hold_back(row: Score, low: float, high: float, error: float) -> bool:
+def _labels_hold_back(row: Score, low: float, high: float) -> bool:
     """Whether the interval would do for the level that p must reach: then p lacks other labels, and not images.
 
     Where few words carry a leaning, relabelling them gives as much by chance, however many images there are.
     """
+    error = standard_error_of(low, high)
     return not low <= 0 <= high and factor_to_decide(row.value, error, None, level_in_family(row)) <= 1
 
 

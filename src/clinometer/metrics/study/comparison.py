@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude
-from clinometer.metrics.mcas import MODALITIES, components
+from clinometer.metrics.mcas import component_of
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Settings, Study
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, Layout, layout_of
@@ -135,8 +135,7 @@ def _study(design: Design, layout: Layout, settings: Settings) -> Study:
 
 
 def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
-    parts = components(tensor, design.index(design.a), design.index(design.b))
-    return np.asarray(parts.sum(axis=-1) if component == "mcas" else parts[..., MODALITIES.index(component)])
+    return component_of(tensor, design.index(design.a), design.index(design.b), component)
 
 
 def _family(

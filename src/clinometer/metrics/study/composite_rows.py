@@ -15,7 +15,7 @@ from clinometer.metrics.internal import (
     signed_bias_amplification,
     signed_diffusion_bias,
 )
-from clinometer.metrics.mcas import MODALITIES, components
+from clinometer.metrics.mcas import MODALITIES, component_of, components
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Study
 from clinometer.metrics.study.estimates import Estimate, estimate
@@ -35,7 +35,9 @@ def mcas_rows(study: Study, view: View) -> list[Score]:
     rows = []
     for component in (*MODALITIES, "mcas"):
         basis = Basis(MODALITIES if component == "mcas" else (component,), study.pair)
-        numbers = estimate(view.targets, partial(_component, study, name=component), study.settings.confidence)
+        numbers = estimate(
+            view.targets, partial(component_of, a=study.a, b=study.b, name=component), study.settings.confidence
+        )
         if component == "tt":
             nothing = np.full_like(numbers.low, np.nan)
             numbers = replace(numbers, low=nothing, high=nothing)
@@ -114,7 +116,7 @@ def bias_amplification_estimate(study: Study, view: View) -> Estimate:
 
 def unstable_targets(study: Study, view: View) -> np.ndarray:
     """Targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
-    numbers = estimate(view.targets, partial(_component, study, name="tt"), study.settings.confidence)
+    numbers = estimate(view.targets, partial(component_of, a=study.a, b=study.b, name="tt"), study.settings.confidence)
     return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
 
 
@@ -128,11 +130,6 @@ def null_of_alpha(study: Study, view: View) -> np.ndarray:
     """α under permuted labels, infinite where TT is 0: (draws × T)."""
     drawn = np.abs(signed_alpha(study, view.null_pair))
     return np.where(np.isnan(drawn), np.inf, drawn)
-
-
-def _component(study: Study, tensor: np.ndarray, *, name: str) -> np.ndarray:
-    parts = components(tensor, study.a, study.b)
-    return np.asarray(parts.sum(axis=-1) if name == "mcas" else parts[..., MODALITIES.index(name)])
 
 
 def _fieller(study: Study, view: View, t: int) -> RatioInterval:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 
 import numpy as np
 
+from clinometer.metrics.distribution import gender_gap
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Study
+from clinometer.metrics.study.estimates import Estimate
 from clinometer.metrics.study.rows import Basis, bare, target_row
 from clinometer.metrics.study.views import View
-from clinometer.stats.bootstrap import fold_interval
-from clinometer.stats.proportion import Proportion, parity_gap_null, wilson_interval
+from clinometer.stats.proportion import wilson_interval
 
 
 def share_rows(study: Study, view: View) -> list[Score]:
@@ -21,14 +23,13 @@ def share_rows(study: Study, view: View) -> list[Score]:
     The gap |share − ½| is HEIM's gender measure; under exact parity it is not 0 on average but its null,
     0.137 in 8 images. Words and encoder are fixed: no stimulus interval.
     """
-    shares = [_share(study, view, t) for t in study.target_numbers]
+    counts, confidence = [_count(study, view, t) for t in study.target_numbers], study.settings.confidence
     basis = Basis(("ita",), study.pair)
-    value, low, high = (np.array([getattr(s, name) for s in shares]) for name in ("value", "low", "high"))
-    gap = fold_interval(low - 0.5, high - 0.5)
-    null = np.array([parity_gap_null(s.n) for s in shares])
+    shares = [wilson_interval(*count, confidence) for count in counts]
+    gaps = [gender_gap(*count, confidence=confidence) for count in counts]
     numbers = {
-        "share": (bare(value, low, high), study.design.a),
-        "parity_gap": (bare(np.abs(value - 0.5), gap.low, gap.high, null), ""),
+        "share": (_columns(shares, "value", "low", "high"), study.design.a),
+        "parity_gap": (_columns(gaps, "value", "low", "high", "null"), ""),
     }
     return [
         _with_reason(target_row(study, view, t, basis, estimates, metric="share", component=component, group=group))
@@ -41,11 +42,15 @@ def _with_reason(row: Score) -> Score:
     return row if row.reason else replace(row, reason="no stimulus interval: words and encoder are fixed")
 
 
-def _share(study: Study, view: View, t: int) -> Proportion:
-    """Count the images whose association with a's words against b's is positive."""
+def _columns(found: Sequence[object], *names: str) -> Estimate:
+    return bare(*(np.array([getattr(each, name) for each in found]) for name in names))
+
+
+def _count(study: Study, view: View, t: int) -> tuple[int, int]:
+    """How many images have a positive association with a's words against b's, and of how many."""
     words = view.cosines.image_word[t]
     a, b = (study.layout.word_slices[g] for g in study.pair)
     if words[:, a].shape[1] == 0 or words[:, b].shape[1] == 0 or not isfinite(float(words.sum())):
-        return wilson_interval(0, 0)
+        return 0, 0
     association = words[:, a].mean(axis=1) - words[:, b].mean(axis=1)
-    return wilson_interval(int((association > 0).sum()), len(association), study.settings.confidence)
+    return int((association > 0).sum()), len(association)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, stimulus_ends
+from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.compared_runs import (
@@ -29,6 +29,7 @@ from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbedd
 from clinometer.metrics.t2iat.draws import centred_interval, freedom_of
 from clinometer.metrics.t2iat.stimulus_differences import magnitude_of_stimuli, stimulus_difference_rows
 from clinometer.metrics.t2iat.swaps import magnitude_test
+from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.permutation import PermutationTest
 from clinometer.stats.sign_flips import sign_flip_test
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -29,7 +29,7 @@ from clinometer.metrics.t2iat.stimuli import (
     text_estimate,
 )
 from clinometer.metrics.t2iat.welch import Estimate
-from clinometer.metrics.verdict import judge_family
+from clinometer.metrics.verdict import Ends, image_ends, judge_family, stimulus_ends
 
 PROMPT_TEST = "prompts permuted between X and Y with their images, two-sided"
 TEST_FAMILY = "differential associations of the suite"
@@ -279,9 +279,9 @@ def _corrected(rows: Sequence[Score]) -> list[Score]:
 
 def _judged(rows: Sequence[Score], design: AssociationDesign) -> list[Score]:
     """Rows with their verdicts: of tests by the interval over prompts, of stimuli by that over images."""
-    judge: dict[tuple[str, str], Callable[[Score], tuple[float, float]]] = {
-        ("t2iat", "differential_association"): lambda row: (row.stimulus_low, row.stimulus_high),
-        ("association", "mean"): lambda row: (row.low, row.high),
+    judge: dict[tuple[str, str], Ends] = {
+        ("t2iat", "differential_association"): stimulus_ends,
+        ("association", "mean"): image_ends,
     }
     found = list(rows)
     families = {(row.metric, row.component, row.encoder, row.family) for row in rows if row.family}
