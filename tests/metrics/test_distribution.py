@@ -114,6 +114,35 @@ def test_jaccard_by_hand():
     assert result.low <= result.value <= result.high
 
 
+def test_jaccard_of_one_image_has_no_interval():
+    for n, reason in ((1, "no interval from one image"), (3, "no interval from images that all have the same score")):
+        result = jaccard_hallucination([{"dog", "ball"}] * n, [{"dog"}] * n)
+        assert result.value == 0.5
+        assert np.isnan([result.low, result.high]).all()
+        assert result.reason == f"{reason}; no null: not a share"
+
+
+def test_jaccard_intervals_cover_for_few_images():
+    """Images that find k of three objects with a chance of ½ each: the mean of 1 − k/3 is ½."""
+    rng = np.random.default_rng(0)
+    hits = []
+    for _ in range(400):
+        seen = [set(np.array(list("abc"))[rng.random(3) < 0.5]) for _ in range(6)]
+        result = jaccard_hallucination([set("abc")] * 6, seen, resamples=400, rng=rng)
+        if np.isfinite(result.low):
+            assert 0 <= result.low <= result.high <= 1
+            hits.append(result.low - 1e-9 <= 0.5 <= result.high + 1e-9)
+    assert np.mean(hits) > 0.94  # 0.91 with n of n draws and without the quantiles of t
+
+
+def test_an_overlap_of_few_images_is_not_certain():
+    alike, apart = histogram_overlap([3, 0], [3, 0]), histogram_overlap([3, 0], [0, 3])
+    assert (alike.value, alike.high, apart.value, apart.low) == (1, 1, 0, 0)
+    assert alike.low < 0.5
+    assert apart.high > 0.3
+    assert histogram_overlap([300, 0], [300, 0]).low > 0.9
+
+
 def test_misses_are_counted_over_the_images_that_are_there():
     result = generative_miss_rate([0.3, 0.2, np.nan, 0.1], [0.2, 0.3, 0.5, 0.0])
     assert (result.value, result.n) == (pytest.approx(1 / 3), 3)

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import binomtest, chi2
 
-from clinometer.stats.simplex import range_over_shares
+from clinometer.stats.simplex import range_over_shares, range_over_two_shares
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 5), (1, 9), (7, 20), (20, 20)])
@@ -38,6 +38,47 @@ def test_the_ends_are_those_that_an_optimiser_finds(counts):
         ]
         best = min(each.fun for each in found if each.success)
         assert sign * end == pytest.approx(best, abs=0.01)
+
+
+def overlap(p, q):
+    distance = np.abs(p - q).sum(axis=-1) / 2
+    return (1 - distance) / (1 + distance)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [((4, 3, 2), (2, 3, 9)), ((9, 1, 0), (0, 4, 1)), ((3, 0), (3, 0)), ((30, 0), (0, 30))]
+)
+def test_two_samples_have_the_ends_that_an_optimiser_finds(first, second):
+    first, second = np.array(first), np.array(second)
+    k, (n, m) = len(first), (first.sum(), second.sum())
+    f, g = first / n, second / m
+    most = chi2.ppf(0.95, 2 * (k - 1))
+
+    def region(x):
+        x = np.maximum(x, 1e-12)
+        return most - n * ((f**2 / x[:k]).sum() - 1) - m * ((g**2 / x[k:]).sum() - 1)
+
+    sums = [{"type": "eq", "fun": lambda x, half=half: x[half].sum() - 1} for half in (slice(k), slice(k, None))]
+    rng = np.random.default_rng(0)
+    for sign, end in zip((1, -1), range_over_two_shares(overlap, first, second), strict=True):
+        found = [
+            minimize(
+                lambda x, sign=sign: sign * overlap(x[:k], x[k:]),
+                np.concatenate([0.8 * each + 0.2 * rng.dirichlet(np.ones(k)) for each in (f, g)]),
+                bounds=[(1e-9, 1)] * (2 * k),
+                constraints=[*sums, {"type": "ineq", "fun": region}],
+                method="SLSQP",
+            )
+            for _ in range(40)
+        ]
+        best = min(each.fun for each in found if each.success and region(each.x) > -1e-6)
+        assert sign * end == pytest.approx(best, abs=0.02)
+
+
+def test_two_samples_swap():
+    first, second = np.array([6, 3, 1]), np.array([1, 4, 2])
+    ends = range_over_two_shares(overlap, first, second)
+    assert ends == pytest.approx(range_over_two_shares(overlap, second, first), abs=0.01)
 
 
 def test_it_depends_on_the_order_of_the_shares_as_the_score_does():

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_interval
+from clinometer.stats.bootstrap import fold_interval, percentile_interval, rao_wu_weights
 from clinometer.stats.proportion import parity_gap_null, wilson_interval
-from clinometer.stats.simplex import range_over_shares
+from clinometer.stats.simplex import range_over_shares, range_over_two_shares
 
 MOST_LISTED = 100_000
 """Outcomes of a multinomial that are listed; beyond it, the null is the mean of as many draws."""
@@ -116,7 +116,8 @@ def jaccard_hallucination(
     """Jaccard hallucination of Vice et al.: mean over images of ``1 − |asked ∩ seen| / |asked ∪ seen|``, in [0, 1].
 
     ``asked``, ``seen``: per image the objects of its prompt and those found in it. 0: each shows just what was asked.
-    The interval resamples images. It is no measure of groups, so parity gives it no null.
+    It is no measure of groups, so parity gives it no null. The interval resamples images (Rao & Wu 1988) and is as wide
+    as Student's t; it is NaN where one image, or none that differs from another, leaves no spread to resample.
     """
     if len(asked) != len(seen):
         raise InvalidInputError(f"asked and seen: {len(asked)} and {len(seen)} images, expected as many")
@@ -124,12 +125,14 @@ def jaccard_hallucination(
     values = np.array([1 - len(a & s) / len(a | s) for a, s in pairs if a | s])
     if not len(values):
         return DistributionScore(nan, nan, nan, nan, 0, reason="no image with an object asked for or seen")
-    rng = np.random.default_rng(rng)
-    draws = values[rng.integers(len(values), size=(resamples, len(values)))].mean(axis=1)
-    interval = percentile_interval(draws, confidence)
-    return DistributionScore(
-        float(values.mean()), float(interval.low), float(interval.high), nan, len(values), reason="no null: not a share"
-    )
+    value, n = float(values.mean()), len(values)
+    if np.ptp(values) == 0:
+        alone = "one image" if n == 1 else "images that all have the same score"
+        return DistributionScore(value, nan, nan, nan, n, reason=f"no interval from {alone}; no null: not a share")
+    draws = rao_wu_weights([n], resamples, np.random.default_rng(rng)) @ values
+    interval = percentile_interval(draws, confidence, n - 1)
+    low, high = (float(np.clip(end, 0.0, 1.0)) for end in (interval.low, interval.high))
+    return DistributionScore(value, low, high, nan, n, reason="no null: not a share")
 
 
 def generative_miss_rate(own: ArrayLike, blank: ArrayLike, *, confidence: float = 0.95) -> DistributionScore:
@@ -159,10 +162,10 @@ def histogram_overlap(
     Chinchure et al. (2023), *TIBET*; 1: the same histogram. ``first`` and ``second`` are (K,) counts and are compared
     as shares, which is the same for equal numbers of images and does not mistake a smaller sample for a difference.
 
-    ``Σ min = 1 − D`` and ``Σ max = 1 + D`` with ``D = ½ Σ_i |h_i − g_i|``, so the score is ``(1 − D)/(1 + D)``. By the
-    triangle inequality D̂ misses D by at most ``½ ‖(ĥ − ĝ) − (h − g)‖₁``, whose bootstrap quantile is the interval's
-    radius. ``null`` is what two samples of these sizes from *one* distribution, their pooled one, overlap on average
-    (drawn): below 1, and lower the fewer the images.
+    ``Σ min = 1 − D`` and ``Σ max = 1 + D`` with ``D = ½ Σ_i |h_i − g_i|``, so the score is ``(1 − D)/(1 + D)``. The
+    interval is its range over the shares of both that Pearson's tests cannot refuse together. ``null`` is what two
+    samples of these sizes from *one* distribution, their pooled one, overlap on average (drawn): below 1, and lower the
+    fewer the images.
     """
     h, g = _counts("first", first), _counts("second", second)
     if h.shape != g.shape:
@@ -170,20 +173,13 @@ def histogram_overlap(
     n_h, n_g = int(h.sum()), int(g.sum())
     if not n_h or not n_g:
         return DistributionScore(nan, nan, nan, nan, n_h + n_g, reason="a histogram is empty")
-    rng = np.random.default_rng(rng)
-    difference, pooled = h / n_h - g / n_g, (h + g) / (n_h + n_g)
-
-    def drawn(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-        return np.asarray(rng.multinomial(n_h, p, resamples) / n_h - rng.multinomial(n_g, q, resamples) / n_g)
-
-    distance = _half_norm(difference)
-    radius = _half_norm(drawn(h / n_h, g / n_g) - difference)
-    ends = ball_interval(distance, radius, confidence)
-    same = _overlap(_half_norm(drawn(pooled, pooled)))
+    rng, pooled = np.random.default_rng(rng), (h + g) / (n_h + n_g)
+    same = _overlap(*(rng.multinomial(n, pooled, resamples) / n for n in (n_h, n_g)))
+    low, high = range_over_two_shares(_overlap, h, g, confidence)
     return DistributionScore(
-        value=float(_overlap(distance)),
-        low=float(_overlap(np.minimum(ends.high, 1.0))),
-        high=float(_overlap(ends.low)),
+        value=float(_overlap(h[None] / n_h, g[None] / n_g)[0]),
+        low=low,
+        high=high,
         null=float(same.mean()),
         n=n_h + n_g,
         null_error=float(same.std(ddof=1)) / resamples**0.5,
@@ -241,11 +237,8 @@ def _area(counts: np.ndarray) -> np.ndarray:
     return np.asarray(np.trapezoid(ordered, axis=1))
 
 
-def _half_norm(differences: np.ndarray) -> np.ndarray:
-    return np.asarray(np.abs(differences).sum(axis=-1) / 2)
-
-
-def _overlap(distance: np.ndarray) -> np.ndarray:
+def _overlap(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    distance = np.abs(first - second).sum(axis=-1) / 2
     return np.asarray((1 - distance) / (1 + distance))
 
 

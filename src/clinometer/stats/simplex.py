@@ -1,4 +1,4 @@
-"""A confidence region of several shares, and the range of a score over it."""
+"""A confidence region of several shares, in one sample or two, and the range of a score over it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,13 @@ def range_over_shares(
     uniform = np.full(len(f), 1 / len(f))
     directions = np.vstack([np.eye(len(f)), uniform[None]]) - f
     directions = np.vstack([directions, rng.standard_normal((_DIRECTIONS, len(f)))])
-    found = [f[None]] + ([uniform[None]] if _pearson(f, uniform[None])[0] <= level else [])
+
+    def inside(points: np.ndarray) -> np.ndarray:
+        return np.asarray(_pearson(f, points) <= level)
+
+    found = [f[None], uniform[None][inside(uniform[None])]]
     for _ in range(1 if len(f) == 2 else _ROUNDS):
-        found.append(_along_rays(f, _inward(directions, f), level))
+        found.append(_along_rays(f, _inward(directions, f), inside))
         points = np.concatenate(found)
         values = score(points)
         best = points[[int(values.argmin()), int(values.argmax())]]
@@ -50,26 +54,76 @@ def range_over_shares(
     return float(values.min()), float(values.max())
 
 
+def range_over_two_shares(
+    score: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    first: np.ndarray,
+    second: np.ndarray,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """Least and largest value of a score of two samples' shares, as :func:`range_over_shares` of one.
+
+    ::
+
+        { (p, q) : n Σ_i (f_i − p_i)² / p_i + m Σ_i (g_i − q_i)² / q_i ≤ χ²_{2(K−1)} }
+
+    Shares that are the same in both samples come nearest to them at ``p_i ∝ √(n f_i² + m g_i²)``; where the region
+    holds these, it holds a pair that does not differ.
+
+    Parameters
+    ----------
+    score : maps (rows × K) shares of each sample to (rows,).
+    first, second : (K,) whole numbers, not all 0.
+    """
+    n, m = float(first.sum()), float(second.sum())
+    f, g = first / n, second / m
+    k, most = len(f), float(chi2.ppf(confidence, 2 * (len(f) - 1)))
+
+    def inside(points: np.ndarray) -> np.ndarray:
+        distance = n * (_pearson(f, points[:, :k]) - 1) + m * (_pearson(g, points[:, k:]) - 1)
+        return np.asarray(distance <= most)
+
+    def values(points: np.ndarray) -> np.ndarray:
+        return score(points[:, :k], points[:, k:])
+
+    centre, rng = np.concatenate([f, g]), np.random.default_rng(0)
+    same = np.sqrt(n * f**2 + m * g**2)
+    alike = np.tile(same / same.sum(), 2)[None]
+    found = [centre[None], alike[inside(alike)]]
+    still = np.zeros((k, k))
+    corners = np.block([[np.eye(k) - f, still], [still, np.eye(k) - g]])
+    directions = np.vstack([corners, alike - centre, rng.standard_normal((_DIRECTIONS, 2 * k))])
+    for _ in range(_ROUNDS):
+        inward = np.hstack([_inward(directions[:, :k], f), _inward(directions[:, k:], g)])
+        found.append(_along_rays(centre, inward, inside))
+        points = np.concatenate(found)
+        best = points[[int(values(points).argmin()), int(values(points).argmax())]]
+        found = [best]
+        around = best[rng.integers(2, size=_DIRECTIONS)] - centre
+        directions = around + 0.2 * np.abs(around).max() * rng.standard_normal(around.shape)
+    reached = values(np.concatenate(found))
+    return float(reached.min()), float(reached.max())
+
+
 def _inward(directions: np.ndarray, f: np.ndarray) -> np.ndarray:
     """Directions that keep the sum and do not leave the simplex at once, where a share is 0."""
     seen = f > 0
     directions = np.where(seen, directions, np.abs(directions))
-    directions = directions - np.where(seen, directions.sum(axis=1, keepdims=True) / seen.sum(), 0.0)
+    return np.asarray(directions - np.where(seen, directions.sum(axis=1, keepdims=True) / seen.sum(), 0.0))
+
+
+def _along_rays(centre: np.ndarray, directions: np.ndarray, inside: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Points of the region along rays from its centre, the last at its border, which is found by halving."""
     lengths = np.abs(directions).sum(axis=1, keepdims=True)
     moves = lengths[:, 0] > 1e-12
-    return np.asarray(directions[moves] / lengths[moves])
-
-
-def _along_rays(f: np.ndarray, directions: np.ndarray, level: float) -> np.ndarray:
-    """Points of the region along rays from f, the last at its border, which is found by halving."""
+    directions = directions[moves] / lengths[moves]
     with np.errstate(divide="ignore"):
-        far = np.where(directions < 0, -f / np.where(directions < 0, directions, 1), np.inf).min(axis=1)
+        far = np.where(directions < 0, -centre / np.where(directions < 0, directions, 1), np.inf).min(axis=1)
     low, high = np.zeros(len(directions)), np.minimum(far, 2.0)
     for _ in range(40):
         middle = (low + high) / 2
-        inside = _pearson(f, f + middle[:, None] * directions) <= level
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    return np.concatenate([f + step * low[:, None] * directions for step in _STEPS])
+        held = inside(centre + middle[:, None] * directions)
+        low, high = np.where(held, middle, low), np.where(held, high, middle)
+    return np.concatenate([centre + step * low[:, None] * directions for step in _STEPS])
 
 
 def _pearson(f: np.ndarray, p: np.ndarray) -> np.ndarray:
