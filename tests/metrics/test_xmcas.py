@@ -69,7 +69,31 @@ def test_undefined_is_nan_with_a_reason():
     assert result.reason
 
 
-@pytest.mark.parametrize("centroid", [(1 / 3,), (0, 0, 0), (math.nan, 0)])
+def test_the_origin_lies_in_no_direction():
+    for m, k in ((1.0, 0.0), (-1.0, 0.0), (0.9, -0.1)):
+        result = xmcas(mcas=m, similarity=0.0, offset=k)
+        assert math.isnan(result.angle)
+        assert result.distance == pytest.approx(math.dist((0, m), CENTROID))
+        assert result.reason == "angle: similarity and 1 − |MCAS| + offset are both 0, which is no direction"
+    several = xmcas(mcas=[1.0, 0.5], similarity=[0.0, 0.0])
+    assert np.isnan(several.angle).tolist() == [True, False]
+    assert several.reason
+
+
+@pytest.mark.parametrize("name", ["mcas", "similarity", "offset"])
+def test_infinity_is_no_place(name):
+    result = xmcas(**({"mcas": 0.1, "similarity": 0.2, "offset": 0.0} | {name: math.inf}))
+    assert math.isnan(result.angle)
+    assert math.isnan(result.distance) == (name != "offset")
+    assert result.reason == "mcas, similarity or offset is not defined"
+
+
+def test_refuses_shapes_that_do_not_match():
+    with pytest.raises(InvalidInputError, match=r"expected shapes that match, found \(2,\), \(3,\) and \(\)"):
+        xmcas(mcas=[0.1, 0.2], similarity=[0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("centroid", [(1 / 3,), (0, 0, 0), (math.nan, 0), 3, None, ("a", "b")])
 def test_refuses_a_centroid_that_is_no_point(centroid):
     with pytest.raises(InvalidInputError, match="centroid"):
         xmcas(mcas=0, similarity=0, centroid=centroid)

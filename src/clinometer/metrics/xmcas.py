@@ -20,6 +20,11 @@ CENTROID = (1 / 3, 0.0)
 UNBIASED_ANGLE = float(np.arctan2(1 / 3, 1))
 """Angle of the centroid: atan2(1/3, 1) = 0.32175 rad = 18.43°. (The paper prints 0.17, which is wrong.)"""
 
+UNDEFINED = "mcas, similarity or offset is not defined"
+AT_ORIGIN = "angle: similarity and 1 − |MCAS| + offset are both 0, which is no direction"
+
+_ROUNDING = 1e-12
+
 Number: TypeAlias = "float | np.ndarray"
 
 
@@ -54,6 +59,13 @@ def xmcas(
     ``centroid=(0, 1/3)`` reproduces the column the paper prints: it was computed with the axes of the
     centroid swapped.
 
+    The angle is NaN where c and 1 − |MCAS| + k are both 0: the origin lies in no direction.
+
+    Raises
+    ------
+    InvalidInputError
+        What is no number, shapes that do not match, a centroid that is no point.
+
     Examples
     --------
     >>> unbiased = xmcas(mcas=0.0, similarity=1 / 3)
@@ -61,11 +73,19 @@ def xmcas(
     (0.32175, 0.0)
     """
     m, c, k = (_real(name, x) for name, x in (("mcas", mcas), ("similarity", similarity), ("offset", offset)))
-    if len(centroid) != 2 or not np.isfinite(centroid).all():
+    try:
+        np.broadcast_shapes(m.shape, c.shape, k.shape)
+    except ValueError:
+        found = f"{m.shape}, {c.shape} and {k.shape}"
+        raise InvalidInputError(f"mcas, similarity, offset: expected shapes that match, found {found}") from None
+    if np.shape(centroid) != (2,) or not np.isfinite(_real("centroid", centroid)).all():
         raise InvalidInputError(f"centroid: expected two finite numbers (similarity, MCAS), found {centroid!r}")
-    angle = np.arctan2(c, 1 - np.abs(m) + k)
+    rest = 1 - np.abs(m) + k
+    origin = (np.abs(c) <= _ROUNDING) & (np.abs(rest) <= _ROUNDING)
+    angle = np.where(origin, np.nan, np.arctan2(c, rest))
     distance = np.hypot(c - centroid[0], m - centroid[1])
-    reason = "" if np.isfinite(angle).all() else "mcas, similarity or offset is not defined"
+    reason = "" if np.isfinite(m + c + k).all() else UNDEFINED
+    reason = reason or (AT_ORIGIN if origin.any() else "")
     if angle.ndim == 0:
         return Xmcas(float(m), float(c), float(angle), float(distance), reason)
     return Xmcas(m, c, angle, distance, reason)
@@ -73,6 +93,7 @@ def xmcas(
 
 def _real(name: str, value: ArrayLike) -> np.ndarray:
     try:
-        return np.asarray(value, np.float64)
-    except (TypeError, ValueError) as error:
+        found = np.asarray(value, np.float64)
+        return np.where(np.isfinite(found), found, np.nan)
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInputError(f"{name}: expected a number or an array of numbers, found {value!r}") from error
