@@ -177,6 +177,30 @@ def test_what_is_no_count_is_refused(bad, score):
         score(bad)
 
 
+@pytest.mark.parametrize("confidence", [0, 1, 95, "high"])
+def test_a_confidence_is_between_0_and_1(confidence):
+    calls = [lambda c, score=score: score([3, 2], confidence=c) for score in OF_COUNTS]
+    calls += [
+        lambda c: gender_gap(3, 5, confidence=c),
+        lambda c: generative_miss_rate([0.1, 0.2], [0.2, 0.1], confidence=c),
+        lambda c: histogram_overlap([3, 2], [2, 3], confidence=c),
+        lambda c: jaccard_hallucination([{"a"}] * 2, [{"a"}, {"b"}], confidence=c),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidInputError, match="confidence: expected a number between 0 and 1"):
+            call(confidence)
+
+
+def test_options_that_are_no_numbers_of_their_kind_are_refused():
+    for options, words in (({"resamples": 0}, "resamples"), ({"rng": -1}, "rng"), ({"rng": "abc"}, "rng")):
+        with pytest.raises(InvalidInputError, match=f"{words}: expected"):
+            histogram_overlap([3, 2], [2, 3], **options)
+        with pytest.raises(InvalidInputError, match=f"{words}: expected"):
+            jaccard_hallucination([{"a"}] * 2, [{"a"}, {"b"}], **options)
+    with pytest.raises(InvalidInputError, match="count: expected 0 to n = 2, found 3"):
+        gender_gap(3, 2)
+
+
 @pytest.mark.parametrize("score", OF_COUNTS)
 def test_no_image_is_nan_with_a_reason(score):
     result = score([0, 0, 0])

@@ -436,11 +436,13 @@ def test_images_that_all_associate_alike_have_no_effect_size():
         ({"unit": "pixel"}, "unit: expected 'prompt' or 'image'"),
         ({"alternative": "bigger"}, "alternative"),
         ({"method": "guess"}, "method"),
+        ({"resamples": -1}, "resamples: expected at least 0, found -1"),
+        ({"rng": "abc"}, "rng: expected a seed"),
     ],
 )
 def test_what_no_formula_can_take_is_refused(change, words):
     with pytest.raises(InvalidInputError, match=words):
-        quick(drawn(15) | change)
+        differential_association(**({"resamples": 0} | drawn(15) | change))
 
 
 @pytest.mark.parametrize(

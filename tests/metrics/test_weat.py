@@ -178,9 +178,8 @@ def test_any_library_and_precision_will_do():
         weat(*(each.to(torch.complex64) for each in tensors))
 
 
-@pytest.mark.parametrize("options", [{"spread": "pooled"}, {"ddof": 2}])
-def test_too_few_targets_are_not_said_to_associate_alike(options):
-    result = weat(*sets(0, 1, 1), **options)
+def test_too_few_targets_are_not_said_to_associate_alike():
+    result = weat(*sets(0, 1, 1), spread="pooled")
     assert math.isnan(result.effect_size)
     assert result.reason == "effect size: too few targets for a standard deviation"
     assert math.isfinite(result.p_value)
@@ -198,12 +197,29 @@ def test_two_targets_have_an_effect_size_and_a_p():
         ({"method": "guess"}, "method: expected auto, exact or sampled"),
         ({"alternative": "bigger"}, "alternative: expected one of"),
         ({"method": "sampled", "permutations": 0}, "permutations: expected at least 1, found 0"),
+        ({"method": "sampled", "permutations": 2.5}, "permutations: expected a whole number, found 2.5"),
+        ({"rng": -1}, "rng: expected a seed .a whole number, at least 0., a numpy Generator or None, found -1"),
+        ({"rng": "abc"}, "found 'abc'"),
+        *[({"ddof": ddof}, "ddof: expected 0 or 1, found") for ddof in (-1, 2, 0.5, "a")],
         ({"method": "sampled", "permutations": -5}, "permutations: expected at least 1, found -5"),
     ],
 )
 def test_refuses_options(options, complaint):
     with pytest.raises(InvalidInputError, match=complaint):
         weat(*sets(0), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"resamples": 0}, "resamples"),
+        ({"resamples": 2.5}, "resamples"),
+        ({"confidence": 95}, "confidence: .* found 95"),
+    ],
+)
+def test_refuses_options_of_the_intervals(options, complaint):
+    with pytest.raises(InvalidInputError, match=complaint):
+        stimulus_weat(*as_stimuli(*sets(0)), **options)
 
 
 def test_refuses_exact_when_it_cannot_be():

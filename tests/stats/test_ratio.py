@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clinometer.errors import InvalidInputError
 from clinometer.stats.ratio import fieller_interval
 
 Z2 = 1.959963984540054**2
@@ -51,6 +52,12 @@ def test_fixed_denominator_is_a_plain_interval():
     result = fieller_interval(3, 2, variance_numerator=0.04, variance_denominator=0)
     half = math.sqrt(Z2) * 0.2 / 2
     assert (result.low, result.high) == (pytest.approx(1.5 - half), pytest.approx(1.5 + half))
+
+
+@pytest.mark.parametrize("name", ["variance_numerator", "variance_denominator"])
+def test_a_negative_variance_is_refused(name):
+    with pytest.raises(InvalidInputError, match=f"{name}: expected 0 or more, found -1"):
+        fieller_interval(1, 2, **({"variance_numerator": 1.0, "variance_denominator": 1.0} | {name: -1.0}))
 
 
 def test_undefined():

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from statsmodels.stats.multitest import multipletests
 
-from clinometer.stats.multiplicity import benjamini_hochberg, holm
+from clinometer.errors import InvalidInputError
+from clinometer.stats.multiplicity import benjamini_hochberg, e_benjamini_hochberg, holm
 from clinometer.stats.proportion import parity_gap_null, wilson_interval
 from clinometer.stats.smoothing import loess_curve
 
@@ -69,6 +70,35 @@ def test_wilson_by_its_formula(count, n):
         pytest.approx(centre - half, abs=1e-12),
         pytest.approx(centre + half, abs=1e-12),
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((3, 2), "count: expected 0 to n = 2, found 3"),
+        ((-1, 2), "count: expected at least 0, found -1"),
+        ((1, -2), "n: expected at least 0, found -2"),
+        ((1.5, 2), "count: expected a whole number, found 1.5"),
+        ((1, 2, 95), "confidence: expected a number between 0 and 1, found 95"),
+    ],
+)
+def test_what_is_no_share_is_refused(arguments, words):
+    with pytest.raises(InvalidInputError, match=words):
+        wilson_interval(*arguments)
+
+
+@pytest.mark.parametrize("correct", [benjamini_hochberg, holm, e_benjamini_hochberg])
+def test_what_is_no_family_is_refused(correct):
+    with pytest.raises(InvalidInputError, match=r"values: expected one dimension .m,., found shape .1, 2."):
+        correct(np.array([[0.1, 0.2]]))
+    with pytest.raises(InvalidInputError, match=r"values: expected numbers from 0 to (1|inf), found -0\.1"):
+        correct(np.array([0.5, -0.1, np.nan]))
+
+
+@pytest.mark.parametrize("correct", [benjamini_hochberg, holm])
+def test_a_p_value_is_at_most_1(correct):
+    with pytest.raises(InvalidInputError, match="p_values: expected numbers from 0 to 1, found 1"):
+        correct(np.array([1.5]))
 
 
 def test_no_image_no_share():

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import generator, require_count
 from clinometer.stats.bootstrap import fold_interval, percentile_interval, rao_wu_weights
 from clinometer.stats.proportion import parity_gap_null, wilson_interval
 from clinometer.stats.simplex import range_over_shares, range_over_two_shares
@@ -55,7 +56,6 @@ def gender_gap(count: int, n: int, *, confidence: float = 0.95) -> DistributionS
     >>> gender_gap(4, 8).value, round(gender_gap(4, 8).null, 3)
     (0.0, 0.137)
     """
-    _check_count(count, n)
     share = wilson_interval(count, n, confidence)
     folded = fold_interval(np.asarray(share.low - 0.5), np.asarray(share.high - 0.5))
     return DistributionScore(
@@ -129,7 +129,7 @@ def jaccard_hallucination(
     if np.ptp(values) == 0:
         alone = "one image" if n == 1 else "images that all have the same score"
         return DistributionScore(value, nan, nan, nan, n, reason=f"no interval from {alone}; no null: not a share")
-    draws = rao_wu_weights([n], resamples, np.random.default_rng(rng)) @ values
+    draws = rao_wu_weights([n], resamples, generator(rng)) @ values
     interval = percentile_interval(draws, confidence, n - 1)
     low, high = (float(np.clip(end, 0.0, 1.0)) for end in (interval.low, interval.high))
     return DistributionScore(value, low, high, nan, n, reason="no null: not a share")
@@ -173,7 +173,8 @@ def histogram_overlap(
     n_h, n_g = int(h.sum()), int(g.sum())
     if not n_h or not n_g:
         return DistributionScore(nan, nan, nan, nan, n_h + n_g, reason="a histogram is empty")
-    rng, pooled = np.random.default_rng(rng), (h + g) / (n_h + n_g)
+    rng, pooled = generator(rng), (h + g) / (n_h + n_g)
+    require_count("resamples", resamples)
     same = _overlap(*(rng.multinomial(n, pooled, resamples) / n for n in (n_h, n_g)))
     low, high = range_over_two_shares(_overlap, h, g, confidence)
     return DistributionScore(
@@ -258,8 +259,3 @@ def _counts(name: str, counts: ArrayLike) -> np.ndarray:
     if whole is None or (whole != array).any() or (whole < 0).any():
         raise InvalidInputError(f"{name}: expected whole numbers of images, 0 or more")
     return whole
-
-
-def _check_count(count: int, n: int) -> None:
-    if not 0 <= count <= n:
-        raise InvalidInputError(f"count: expected 0 to n = {n}, found {count}")

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import generator, require_count
 from clinometer.stats.association import (
     Array,
     as_numpy,
@@ -105,7 +106,8 @@ def weat(
     Raises
     ------
     InvalidInputError
-        Embeddings as in :func:`association_scores`; ``method="exact"`` with too many targets; an unknown ``spread``.
+        Embeddings as in :func:`association_scores`; ``method="exact"`` with too many targets; an unknown ``spread``;
+        another ``ddof``; options that are no numbers of their kind.
 
     Examples
     --------
@@ -117,7 +119,7 @@ def weat(
     given = [as_vectors(name, each) for name, each in (("x", x), ("y", y), ("a", a), ("b", b))]
     x, y, a, b = (as_numpy(each).astype(np.float64, copy=False) for each in given)
     s_x, s_y = (association_scores(each, a, b) for each in (x, y))
-    rng = np.random.default_rng(rng)
+    rng = generator(rng)
     return _of_scores(s_x, s_y, alternative, method, permutations, rng, ddof, spread, rounding_of(given))
 
 
@@ -158,7 +160,8 @@ def stimulus_weat(
     InvalidInputError
         As :func:`weat`; an empty set or an empty stimulus; ``resamples`` below 1.
     """
-    rng = np.random.default_rng(rng)
+    rng = generator(rng)
+    require_count("resamples", resamples)
     given = [_stimuli(name, each) for name, each in (("x", x), ("y", y), ("a", a), ("b", b))]
     rounding = rounding_of(items for stimuli in given for items in stimuli)
     sets = [_stimulus_means(name, stimuli) for name, stimuli in zip("xyab", given, strict=True)]
@@ -304,6 +307,8 @@ def _scale(s_x: np.ndarray, s_y: np.ndarray, ddof: int, spread: Spread) -> float
     """What the effect size divides by; NaN where too few targets leave no degree of freedom."""
     if spread not in get_args(Spread):
         raise InvalidInputError(f"spread: expected one of {', '.join(get_args(Spread))}, found {spread!r}")
+    if ddof not in (0, 1):
+        raise InvalidInputError(f"ddof: expected 0 or 1, found {ddof!r}")
     n = len(s_x) + len(s_y)
     if spread == "union":
         return float(np.concatenate([s_x, s_y]).std(ddof=ddof)) if n > ddof else nan

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import binomtest, kendalltau, norm
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import generator
 from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu_weights
 
 Method = Literal["jackknife", "fisher", "bootstrap"]
@@ -78,7 +79,7 @@ def kendall_tau_b(
             tau, nan, nan, n, p, "no interval: the two orders are the same, or one the reverse of the other"
         )
     if method == "bootstrap":
-        low, high = _tau_bootstrap(first, second, tau, confidence, n_resamples, np.random.default_rng(rng))
+        low, high = _tau_bootstrap(first, second, tau, confidence, n_resamples, generator(rng))
     else:
         error = sqrt(0.437 / (n - 4)) if method == "fisher" else _tau_jackknife_error(first, second) / (1 - tau * tau)
         reach = float(norm.ppf((1 + confidence) / 2)) * error
@@ -134,7 +135,7 @@ def krippendorff_alpha(
     if value > 1 - 1e-12:
         most = float(binomtest(0, n).proportion_ci(confidence).high)
         return Agreement(value, 1 - most / _expected_disagreement(coincidences.sum(axis=0)), 1.0, n)
-    weights = rao_wu_weights([n], n_resamples, np.random.default_rng(rng)).astype(np.float64) * n
+    weights = rao_wu_weights([n], n_resamples, generator(rng)).astype(np.float64) * n
     draws = _alpha(np.tensordot(weights, coincidences, axes=1))
     draws = draws[np.isfinite(draws)]
     without = _alpha(coincidences.sum(axis=0) - coincidences)

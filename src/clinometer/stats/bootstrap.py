@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm, t
 
-from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import require_confidence, require_count
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,7 @@ def rao_wu_weights(sizes: Sequence[int], n_resamples: int, rng: np.random.Genera
     is NaN too. Each stratum draws from its own child generator: its weights do not depend on the strata
     beside it.
     """
-    if n_resamples < 1:
-        raise InvalidInputError(f"n_resamples: expected at least 1, found {n_resamples}")
+    require_count("n_resamples", n_resamples)
     total = sum(sizes)
     weights = np.empty((n_resamples, total), np.float32)
     start = 0
@@ -73,7 +72,7 @@ def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: Ar
     draws : (R, …).
     freedom : degrees of freedom of the draws' variance, of the shape (…) or one for all.
     """
-    _validate_confidence(confidence)
+    require_confidence(confidence)
     draws, freedom = np.asarray(draws, np.float64), np.asarray(freedom, np.float64)
     low, middle, high = np.quantile(draws, [(1 - confidence) / 2, 0.5, (1 + confidence) / 2], axis=0)
     if np.isposinf(freedom).all():
@@ -102,7 +101,7 @@ def bca_interval(
         estimate minus the estimate without the item.
     freedom : degrees of freedom of the draws' variance, of the shape (…) or one for all.
     """
-    _validate_confidence(confidence)
+    require_confidence(confidence)
     value, draws = np.asarray(value, np.float64), np.asarray(draws, np.float64)
     influence = np.asarray(influence, np.float64)
     below = ((draws < value).sum(axis=0) + (draws == value).sum(axis=0) / 2) / len(draws)
@@ -152,7 +151,7 @@ def studentised_interval(
     draws, standard_errors : (R, …) replicates and the standard error computed anew in each; replicates with none (all
         items alike) are left out.
     """
-    _validate_confidence(confidence)
+    require_confidence(confidence)
     value, error = np.asarray(value, np.float64), np.asarray(standard_error, np.float64)
     draws, errors = np.asarray(draws, np.float64), np.asarray(standard_errors, np.float64)
     known = errors > 0
@@ -186,11 +185,6 @@ def ball_interval(value: np.ndarray, deviations: np.ndarray, confidence: float =
     """
     radius = np.quantile(np.asarray(deviations, np.float64), confidence, axis=0)
     return Interval(np.maximum(value - radius, 0.0), value + radius)
-
-
-def _validate_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
 
 
 def _quantiles(draws: np.ndarray, levels: Sequence[ArrayLike]) -> list[np.ndarray]:

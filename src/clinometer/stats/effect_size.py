@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import nct
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import generator, require_confidence
 from clinometer.stats.bootstrap import bca_interval, rao_wu_weights
 
 Method = Literal["noncentral-t", "bootstrap"]
@@ -67,7 +68,7 @@ def cohens_d(
         return noncentral_t_interval(d, *sizes, confidence)
     if min(sizes) < 3:
         return EffectSize(d, nan, nan, *sizes, "no bootstrap interval from fewer than three values in a group")
-    draws = _replicates(first, second, n_resamples, np.random.default_rng(rng))
+    draws = _replicates(first, second, n_resamples, generator(rng))
     interval = bca_interval(d, draws, _influence(first, second, d), confidence, freedom=sum(sizes) - 2)
     return EffectSize(d, float(interval.low), float(interval.high), *sizes)
 
@@ -83,6 +84,7 @@ def noncentral_t_interval(d: float, n_x: int, n_y: int, confidence: float = 0.95
     Each end is the δ under which the observed T, or one further out, has probability (1 − confidence)/2. Exact for
     normal values of equal variance.
     """
+    require_confidence(confidence)
     freedom = n_x + n_y - 2
     if freedom < 1 or not isfinite(d):
         return EffectSize(d, nan, nan, n_x, n_y, "no degree of freedom" if freedom < 1 else "d is not defined")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import false_discovery_control
 
+from clinometer.errors import InvalidInputError
+
 
 def benjamini_hochberg(p_values: np.ndarray) -> np.ndarray:
     """q-values of a family of tests (Benjamini & Hochberg 1995).
 
     Calling what has q ≤ α keeps the expected share of false calls among all calls at α or below.
     """
-    p_values = np.asarray(p_values, np.float64)
+    p_values = _family("p_values", p_values, most=1.0)
     q_values = np.full(p_values.shape, np.nan)
     tested = np.isfinite(p_values)
     if tested.any():
@@ -29,7 +31,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     Calling what has p̃ ≤ α keeps the chance of any false call at α or below, however the tests depend on each other;
     never smaller than the q-value.
     """
-    p_values = np.asarray(p_values, np.float64)
+    p_values = _family("p_values", p_values, most=1.0)
     adjusted = np.full(p_values.shape, np.nan)
     tested = np.flatnonzero(np.isfinite(p_values))
     order = tested[np.argsort(p_values[tested], kind="stable")]
@@ -53,7 +55,7 @@ def e_benjamini_hochberg(e_values: np.ndarray) -> np.ndarray:
     >>> [float(q) for q in e_benjamini_hochberg(np.array([80.0, 0.5, 40.0, np.nan]))]
     [0.0375, 1.0, 0.0375, nan]
     """
-    e_values = np.asarray(e_values, np.float64)
+    e_values = _family("e_values", e_values, most=np.inf)
     q_values = np.full(e_values.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(e_values))
     order = tested[np.argsort(-e_values[tested], kind="stable")]
@@ -61,3 +63,14 @@ def e_benjamini_hochberg(e_values: np.ndarray) -> np.ndarray:
         steps = len(order) / (np.arange(1, len(order) + 1) * e_values[order])
     q_values[order] = np.minimum(np.minimum.accumulate(steps[::-1])[::-1], 1.0)
     return q_values
+
+
+def _family(name: str, values: np.ndarray, most: float) -> np.ndarray:
+    """The numbers of a family of tests (m,), each from 0 to ``most`` or NaN."""
+    values = np.asarray(values, np.float64)
+    if values.ndim != 1:
+        raise InvalidInputError(f"{name}: expected one dimension (m,), found shape {values.shape}")
+    outside = values[(values < 0) | (values > most)]
+    if outside.size:
+        raise InvalidInputError(f"{name}: expected numbers from 0 to {most:g}, found {outside[0]:g}")
+    return values

@@ -30,6 +30,7 @@ from scipy.stats import beta
 
 from clinometer._cores import available_cores
 from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import require_count
 
 Alternative = Literal["two-sided", "greater", "less"]
 PermutationMethod = Literal["exact", "certified", "sampled", ""]
@@ -403,8 +404,7 @@ def sampled_p_value(extreme: np.ndarray, n_splits: int) -> tuple[np.ndarray, np.
 
 def require_permutations(n: int) -> None:
     """Refuse fewer than one random relabelling: p would be 1, or no probability at all."""
-    if n < 1:
-        raise InvalidInputError(f"permutations: expected at least 1, found {n}")
+    require_count("permutations", n)
 
 
 def validated_labels(

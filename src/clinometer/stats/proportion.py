@@ -8,6 +8,9 @@ from math import nan
 import numpy as np
 from scipy.stats import binom, binomtest
 
+from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import require_confidence, require_count
+
 
 @dataclass(frozen=True)
 class Proportion:
@@ -21,7 +24,18 @@ class Proportion:
 
 
 def wilson_interval(count: int, n: int, confidence: float = 0.95) -> Proportion:
-    """Share with its score interval (Wilson 1927), which keeps its coverage at 0 and 1."""
+    """Share with its score interval (Wilson 1927), which keeps its coverage at 0 and 1.
+
+    Raises
+    ------
+    InvalidInputError
+        Counts that are no whole numbers, more than n of n, or a confidence outside 0 to 1.
+    """
+    require_count("n", n, least=0)
+    require_count("count", count, least=0)
+    require_confidence(confidence)
+    if count > n:
+        raise InvalidInputError(f"count: expected 0 to n = {n}, found {count}")
     if n == 0:
         return Proportion(nan, nan, nan, 0, "no image")
     interval = binomtest(count, n).proportion_ci(confidence, method="wilson")

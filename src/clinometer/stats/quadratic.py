@@ -28,6 +28,7 @@ import numpy as np
 
 from clinometer._cores import available_cores
 from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import generator
 from clinometer.stats.certified import certified_split_test, is_certifiable
 from clinometer.stats.permutation import (
     MEET_IN_THE_MIDDLE_LIMIT,
@@ -125,7 +126,7 @@ def quadratic_permutation_test(
         require_permutations(permutations)
     # float32 decides all but the splits near the observed value, which are counted again in float64
     scale = float(np.abs(gram).max()) or 1.0
-    blocks = _all_splits(x + y, x) if exact else _random_splits(x + y, x, permutations, np.random.default_rng(rng))
+    blocks = _all_splits(x + y, x) if exact else _random_splits(x + y, x, permutations, generator(rng))
     extreme = _count_extreme(gram / scale, (x, y), float(observed[0] / scale), blocks, alternative)
     if exact:
         p, error = np.array([extreme / n_splits]), np.zeros(1)

@@ -8,6 +8,9 @@ from typing import Literal
 
 from scipy.stats import norm
 
+from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import require_confidence
+
 Shape = Literal["bounded", "excludes", "unbounded", "undefined"]
 
 
@@ -45,7 +48,16 @@ def fieller_interval(
     Fieller (1954), *Some problems in interval estimation*. The set solves a quadratic in ρ with leading
     coefficient ``y² − z² v_y``: bounded exactly when y differs from 0 at this confidence; otherwise it is the
     outside of an interval, or the whole line.
+
+    Raises
+    ------
+    InvalidInputError
+        A negative variance, or a confidence outside 0 to 1.
     """
+    require_confidence(confidence)
+    for name, variance in (("numerator", variance_numerator), ("denominator", variance_denominator)):
+        if variance < 0:
+            raise InvalidInputError(f"variance_{name}: expected 0 or more, found {variance}")
     x, y, z = numerator, denominator, float(norm.ppf((1 + confidence) / 2))
     if not all(map(isfinite, (x, y, variance_numerator, variance_denominator, covariance))):
         return RatioInterval(nan, nan, nan, "undefined", "an estimate or a variance is not defined")

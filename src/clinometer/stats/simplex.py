@@ -7,6 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import chi2
 
+from clinometer.stats.arguments import require_confidence
+
 _DIRECTIONS = 512
 _ROUNDS = 3
 _STEPS = np.linspace(0, 1, 9)[1:, None]  # along a ray: a score need not be extreme at its end
@@ -31,6 +33,7 @@ def range_over_shares(
     score : maps (rows × K) shares to (rows,).
     counts : (K,) whole numbers, not all 0.
     """
+    require_confidence(confidence)
     f = counts / counts.sum()
     level = 1 + float(chi2.ppf(confidence, len(f) - 1)) / float(counts.sum())
     rng = np.random.default_rng(0)
@@ -74,6 +77,7 @@ def range_over_two_shares(
     score : maps (rows × K) shares of each sample to (rows,).
     first, second : (K,) whole numbers, not all 0.
     """
+    require_confidence(confidence)
     n, m = float(first.sum()), float(second.sum())
     f, g = first / n, second / m
     k, most = len(f), float(chi2.ppf(confidence, 2 * (len(f) - 1)))

@@ -16,6 +16,7 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.t2iat.draws import bootstrap_draws, centred_interval, freedom_of
 from clinometer.metrics.t2iat.sets import SetPair, pair_sets, prompt_set
+from clinometer.stats.arguments import generator, require_count
 from clinometer.stats.association import Array, as_numpy
 from clinometer.stats.fixed_values import fixed_values_test
 from clinometer.stats.permutation import Alternative, PermutationMethod
@@ -151,6 +152,7 @@ def differential_association(
     """
     if unit not in ("prompt", "image"):
         raise InvalidInputError(f"unit: expected 'prompt' or 'image', found {unit!r}")
+    require_count("resamples", resamples, least=0)
     x, x_a, x_b, y, y_a, y_b = ([as_numpy(images) for images in each] for each in (x, x_a, x_b, y, y_a, y_b))
     _require_one_width([*x, *x_a, *x_b, *y, *y_a, *y_b])
     pair = pair_sets(prompt_set(x, x_a, x_b, name="x"), prompt_set(y, y_a, y_b, name="y"))
@@ -185,7 +187,7 @@ def pair_association(
     )
     if pair.reason:
         return counts
-    children = np.random.default_rng(rng).spawn(2)
+    children = generator(rng).spawn(2)
     found = _estimate(counts, pair)
     found = _permutation(found, pair, method, permutations, children[0])
     return _intervals(found, pair, resamples, children[1]) if resamples else found

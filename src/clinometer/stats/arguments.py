@@ -1,0 +1,34 @@
+"""Checks of arguments that many functions share, so that a mistake is named in one line."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError
+
+
+def require_count(name: str, n: Any, least: int = 1) -> None:
+    """Refuse what is no whole number of ``least`` or more."""
+    if not isinstance(n, Integral):
+        raise InvalidInputError(f"{name}: expected a whole number, found {n!r}")
+    if n < least:
+        raise InvalidInputError(f"{name}: expected at least {least}, found {n}")
+
+
+def require_confidence(confidence: Any) -> None:
+    """Refuse a confidence that is no number between 0 and 1, as 95 in the place of 0.95."""
+    if not isinstance(confidence, Real) or not 0 < float(confidence) < 1:
+        raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence!r}")
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """The random generator that a seed, a generator or None stands for."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"rng: expected a seed (a whole number, at least 0), a numpy Generator or None, found {rng!r}"
+        ) from None
