@@ -3,12 +3,16 @@
 import re
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from clinometer.report import figures
+from clinometer.report.figures.classification import CELL
 from clinometer.report.figures.leaning import lean_limits
-from clinometer.report.figures.marks import label_rows, place
-from clinometer.report.figures.svg import canvas
+from clinometer.report.figures.marks import draw_cell, folded, label_rows, place
+from clinometer.report.figures.svg import Ink, canvas, finish
+from clinometer.report.html import asset
 from clinometer.report.view import LeaningView
 from tests.report.synthetic import report_input
 
@@ -86,6 +90,52 @@ def test_names_that_differ_at_their_ends_stay_apart():
     assert labels[:4] == ["Planted towards women,\nstrength 0.6", "Planted towards women,\nstrength 0.8", "Cook", ""]
     assert max(map(len, labels[4].split("\n"))) <= 26
     assert labels[4].endswith("\N{HORIZONTAL ELLIPSIS}")
+
+
+def inks(css: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The style sheet's colours by name, in light and in dark."""
+    light, dark = css.split("prefers-color-scheme: dark", 1)
+    held = [dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6})", part.split("*,")[0])) for part in (light, dark)]
+    return held[0], held[1]
+
+
+def contrast(one: np.ndarray, other: np.ndarray) -> float:
+    """WCAG's contrast of two colours in [0, 1]."""
+    linear = [np.where(c <= 0.03928, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) for c in (one, other)]
+    low, high = sorted(float(c @ (0.2126, 0.7152, 0.0722)) for c in linear)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("colour", [Ink.A, Ink.B, Ink.ACCENT])
+def test_text_on_the_fullest_cell_of_a_matrix_can_be_read(colour, scheme):
+    with canvas(200, 100) as figure:
+        draw_cell(place(figure, 10, 10, 10, 10), 0, 0, colour, 1.0, "+1.00", "0.19 to 1.00")
+        root = ET.fromstring(finish(figure, name="cell", title="", description="").svg)
+    paint = inks(asset("style.css"))[scheme]
+    (fill,) = (e for e in root.iter(f"{SVG}use") if "fill-opacity" in e.attrib)
+    tinted, paper = (_rgb(paint[name]) for name in (_paint(fill), "paper"))
+    alpha = float(fill.attrib["fill-opacity"])
+    ground = alpha * tinted + (1 - alpha) * paper
+    written = [e for e in root.iter(f"{SVG}text") if e.text in ("+1.00", "0.19 to 1.00")]
+    assert len(written) == 2
+    assert min(contrast(_rgb(paint[_paint(e)]), ground) for e in written) >= 4.5
+
+
+def _rgb(text: str) -> np.ndarray:
+    return np.array([int(text[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+
+
+def _paint(element: ET.Element) -> str:
+    (name,) = re.findall(r"fill-([a-z]+)", element.attrib["class"])
+    return name
+
+
+def test_an_interval_fits_its_cell_and_a_name_its_column():
+    with canvas(400, 100) as figure:
+        text = figure.text(0, 0, "\N{MINUS SIGN}0.97 to \N{MINUS SIGN}0.19", fontsize=10.5)
+        assert text.get_window_extent(FigureCanvasAgg(figure).get_renderer()).width < 0.94 * CELL
+    assert folded("construction worker", 14, 2) == "construction\nworker"
 
 
 def test_a_drawing_leaves_no_trace_in_matplotlib():

@@ -8,11 +8,23 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.classification_view import ClassificationView
-from clinometer.report.figures.marks import MARKS, Mark, draw_intervals, draw_mark, drawable, label_rows, place, span
+from clinometer.report.figures.marks import (
+    MARKS,
+    Mark,
+    draw_cell,
+    draw_intervals,
+    draw_mark,
+    drawable,
+    folded,
+    label_rows,
+    place,
+    span,
+)
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
 
-CELL: Final = 74
+CELL: Final = 100
+CELL_HEIGHT: Final = 54
 LABEL: Final = 150
 LINES: Final = ("-", (0, (5, 2)), (0, (1, 1.6)), (0, (5, 2, 1, 2)))
 SHAPES: Final = ("o", "s", "^", "D", "v", "P")
@@ -115,8 +127,8 @@ def pair_figure(view: ClassificationView, contrast: str, number: int) -> Figure 
     if not cells:
         return None
     rows, columns = list(view.suite.a.classes), list(view.suite.b.classes)
-    with canvas(LABEL + CELL * len(columns) + 10, 50 + CELL * 0.72 * len(rows)) as figure:
-        axes = place(figure, LABEL, 8, 10, 42)
+    with canvas(LABEL + CELL * len(columns) + 10, 58 + CELL_HEIGHT * len(rows)) as figure:
+        axes = place(figure, LABEL, 8, 10, 50)
         for y, a in enumerate(rows):
             for x, b in enumerate(columns):
                 _cell(axes, x, y, cells.get((a, b)))
@@ -124,7 +136,7 @@ def pair_figure(view: ClassificationView, contrast: str, number: int) -> Figure 
         label_rows(axes, rows, 20)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.xaxis.tick_top()
-        axes.set_xticks(range(len(columns)), [drawable(name, 11) for name in columns])
+        axes.set_xticks(range(len(columns)), [folded(name, 14, 2) for name in columns])
         tidy(axes)
         axes.grid(visible=False)
         x_label, y_label = view.side_labels(contrast)
@@ -141,18 +153,9 @@ def _cell(axes: Any, x: int, y: int, row: Row | None) -> None:
     if row is None:
         axes.text(x, y, wording.MISSING, ha="center", va="center", color=Ink.MUTED)
         return
+    ends = f"{wording.number(row.low)} to {wording.number(row.high)}" if row.has_interval else ""
     colour = Ink.A if row.value > 0 else Ink.B
-    axes.fill_between(
-        [x - 0.47, x + 0.47], y - 0.45, y + 0.45, color=colour, alpha=0.04 + 0.6 * min(1.0, abs(row.value)), lw=0
-    )
-    certain = row.q <= 0.05
-    axes.text(
-        x, y - 0.02, wording.signed(row.value), ha="center", va="bottom", color=Ink.TEXT, fontsize=13,
-        fontweight="bold" if certain else "normal",
-    )  # fmt: skip
-    if row.has_interval:
-        ends = f"{wording.number(row.low)} to {wording.number(row.high)}"
-        axes.text(x, y + 0.07, ends, ha="center", va="top", color=Ink.MUTED, fontsize=9.5)
+    draw_cell(axes, x, y, colour, abs(row.value), wording.signed(row.value), ends, bold=row.q <= 0.05)
 
 
 def differential_figure(view: ClassificationView) -> Figure | None:

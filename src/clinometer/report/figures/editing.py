@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from clinometer.report import wording
-from clinometer.report.figures.marks import Mark, draw_mark, drawable, label_rows, place, span
+from clinometer.report.figures.marks import Mark, draw_cell, draw_mark, drawable, label_rows, place, span
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
 from clinometer.report.view import EditingView
@@ -54,11 +54,8 @@ def _cell(axes: Any, x: int, y: int, row: Row | None) -> None:
     if row is None:
         axes.text(x, y, wording.MISSING, ha="center", va="center", color=Ink.MUTED)
         return
-    axes.fill_between([x - 0.47, x + 0.47], y - 0.45, y + 0.45, color=Ink.ACCENT, alpha=0.06 + 0.6 * row.value, lw=0)
-    axes.text(x, y - 0.02, wording.percent(row.value), ha="center", va="bottom", color=Ink.TEXT, fontsize=13)
-    if row.has_interval:
-        ends = f"{100 * row.low:.0f}{wording.DASH}{100 * row.high:.0f}"
-        axes.text(x, y + 0.07, ends, ha="center", va="top", color=Ink.MUTED, fontsize=10)
+    ends = f"{100 * row.low:.0f}{wording.DASH}{100 * row.high:.0f}" if row.has_interval else ""
+    draw_cell(axes, x, y, Ink.ACCENT, row.value, wording.percent(row.value), ends)
 
 
 def skin_arrows(view: EditingView, kind: str, number: int) -> Figure | None:

@@ -59,12 +59,33 @@ def draw_intervals(axes: Any, row: Row, y: float, colour: str) -> None:
         axes.plot([row.low, row.high], [y, y], color=colour, linewidth=3.6, alpha=0.55, zorder=3)
 
 
+MOST_TINT: Final = 0.5
+"""Opacity of a matrix's fullest cell: the text on it keeps a contrast of 4.5 in light and dark."""
+
+
+def draw_cell(
+    axes: Any, x: int, y: int, colour: str, fullness: float, number: str, ends: str, *, bold: bool = False
+) -> None:
+    """Draw a matrix's cell, the fuller the more of its colour, with a number and its interval below."""
+    alpha = 0.04 + (MOST_TINT - 0.04) * min(1.0, fullness)
+    axes.fill_between([x - 0.47, x + 0.47], y - 0.45, y + 0.45, color=colour, alpha=alpha, lw=0)
+    inked = {"ha": "center", "color": Ink.TEXT}
+    axes.text(x, y - 0.02, number, va="bottom", fontsize=13, fontweight="bold" if bold else "normal", **inked)
+    axes.text(x, y + 0.07, ends, va="top", fontsize=10.5, **inked)
+
+
 def label_rows(axes: Any, names: Sequence[str], characters: int = LABEL_CHARACTERS, *, lines: int = 1) -> None:
     """Name the rows, first on top; in several lines where only the ends of names tell them apart."""
-    legal = [drawable(name, lines * characters) for name in names]
-    folded = [textwrap.wrap(name, characters, max_lines=lines, placeholder="\N{HORIZONTAL ELLIPSIS}") for name in legal]
-    axes.set_yticks(range(len(names)), ["\n".join(name) for name in folded])
+    axes.set_yticks(range(len(names)), [folded(name, characters, lines) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def folded(name: str, characters: int, lines: int) -> str:
+    """A label in lines of so many characters, cut after the last."""
+    wrapped = textwrap.wrap(
+        drawable(name, lines * characters), characters, max_lines=lines, placeholder="\N{HORIZONTAL ELLIPSIS}"
+    )
+    return "\n".join(wrapped)
 
 
 def drawable(text: str, characters: int = LABEL_CHARACTERS) -> str:
