@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 import clinometer as cm
+from clinometer.report import wording
 from clinometer.report.from_run import report_input
 from clinometer.report.html import render_html
-from clinometer.report.sections.classification import finding
+from clinometer.report.sections.classification import amplification_words, finding, noise
 from clinometer.report.studies import PAGES
 from tests.report.page import Page
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
@@ -75,6 +76,23 @@ def test_every_figure_is_told_in_words(page):
     for name in ("association", "differential", "noise-association", "noise-differential", "pairs0", "pairs1"):
         (description,) = re.findall(rf'<desc id="{name}-desc">(.+?)</desc>', page)
         assert len(description) > 20
+
+
+def test_lines_of_one_colour_are_told_by_shape_and_dashes(run, page):
+    keys = noise(view_of(run))
+    for key in (keys["groups"], keys["contrasts"]):
+        assert len({entry["dashes"] for entry in key}) == len(key)
+    assert f'stroke-dasharray="{keys["contrasts"][1]["dashes"]}"' in page
+
+
+def test_a_change_with_noise_samples_has_both_its_ends(run, page):
+    view = view_of(run)
+    said = amplification_words(view)
+    first, *_, last = (view.rows("differential", group="gender", setting=each)[0].value
+                       for each in view.suite.settings.values())  # fmt: skip
+    ends = f"ΔS from {wording.signed(first)} to {wording.signed(last)}, by "
+    assert f": {ends}" in said
+    assert f">{ends}<span" in page
 
 
 def test_the_matrix_holds_every_pair(run, page):

@@ -26,6 +26,7 @@ from clinometer.report.rows import Row
 CELL: Final = 100
 CELL_HEIGHT: Final = 54
 LABEL: Final = 150
+LINE_WIDTH: Final = 1.8
 LINES: Final = ("-", (0, (5, 2)), (0, (1, 1.6)), (0, (5, 2, 1, 2)))
 SHAPES: Final = ("o", "s", "^", "D", "v", "P")
 
@@ -79,8 +80,9 @@ def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
             mark = group_mark(view, name) if half else contrast_mark(order)
             x, y, low, high = zip(*held, strict=True)
             axes.fill_between(x, low, high, color=mark.colour, alpha=0.09, linewidth=0)
-            axes.plot(x, y, color=mark.colour, linewidth=1.8, linestyle=LINES[order % len(LINES)], zorder=3)
-            draw_mark(axes, x[-1], y[-1], mark, size=7)
+            axes.plot(x, y, color=mark.colour, linewidth=LINE_WIDTH, linestyle=line_style(order), zorder=3)
+            for at, value in zip(x, y, strict=True):
+                draw_mark(axes, at, value, mark, size=7 if at == x[-1] else 4)
         ticks = list(view.suite.noise_samples)
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.minorticks_off()
@@ -97,6 +99,11 @@ def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
                 for name, held in points.items()
             ),
         )
+
+
+def line_style(order: int) -> Any:
+    """Dashes of a line by its place."""
+    return LINES[order % len(LINES)]
 
 
 def contrast_mark(order: int) -> Mark:

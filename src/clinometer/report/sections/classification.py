@@ -7,13 +7,16 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.classification_view import ClassificationView
 from clinometer.report.figures.classification import (
+    LINE_WIDTH,
     association_figure,
     contrast_mark,
     differential_figure,
     group_mark,
+    line_style,
     noise_figure,
     pair_figure,
 )
+from clinometer.report.figures.marks import Mark
 from clinometer.report.figures.svg import Ink
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, counts_in_words, losses, sample_tile
@@ -71,7 +74,17 @@ def amplification_words(view: ClassificationView) -> str:
     shown = f"{wording.signed(row.value)} {wording.interval(row.low, row.high)}".strip()
     certain = row.has_interval and not row.low <= 0 <= row.high and row.q <= 0.05
     said = "changes with" if certain else "does not demonstrably change with"
-    return f"The difference by {row.group} {said} the number of noise samples: {shown} from {row.setting}."
+    ends = _ends_words(view, row)
+    return f"The difference by {row.group} {said} the number of noise samples: {ends}{shown}, over {row.setting}."
+
+
+def _ends_words(view: ClassificationView, row: Row) -> str:
+    """ΔS at the fewest and at the most noise samples: a change of +0.09 may widen a difference or narrow it."""
+    settings = [view.suite.settings[n] for n in (view.suite.noise_samples[0], view.suite.noise_samples[-1])]
+    held = [next(iter(view.rows("differential", group=row.group, setting=each)), Row()) for each in settings]
+    if not all(end.defined for end in held):
+        return ""
+    return f"ΔS from {' to '.join(wording.signed(end.value) for end in held)}, by "
 
 
 def classification_verdicts(view: ClassificationView) -> dict[str, Any]:
@@ -85,6 +98,7 @@ def classification_verdicts(view: ClassificationView) -> dict[str, Any]:
                 "value": wording.signed(row.value) if row.defined else "",
                 "interval": wording.interval(row.low, row.high),
                 "q": wording.probability(row.q, "q"),
+                "ends": _ends_words(view, row),
                 "setting": row.setting,
                 "reason": row.reason,
             }
@@ -122,8 +136,8 @@ def noise(view: ClassificationView) -> dict[str, Any] | None:
     return {
         "association": noise_figure(view, "association"),
         "differential": noise_figure(view, "differential"),
-        "groups": [_key(*each) for each in groups],
-        "contrasts": [_key(*each) for each in contrasts],
+        "groups": [_key(order, *each) for order, each in enumerate(groups)],
+        "contrasts": [_key(order, *each) for order, each in enumerate(contrasts)],
         "table": [
             {"label": label, "cells": [_with_interval(rows.get(n)) for n in view.suite.noise_samples]}
             for label, rows in _by_noise(view)
@@ -132,9 +146,12 @@ def noise(view: ClassificationView) -> dict[str, Any] | None:
     }
 
 
-def _key(mark: Any, label: str) -> dict[str, str]:
+def _key(order: int, mark: Mark, label: str) -> dict[str, str]:
+    """A line's shape, colour and dashes: two of the colours are greys."""
     ink = next(name for name, value in vars(Ink).items() if value == mark.colour)
-    return {"glyph": _GLYPHS[mark.shape], "ink": _INKS[ink], "label": label}
+    style = line_style(order)
+    dashes = "" if style == "-" else " ".join(f"{LINE_WIDTH * length:g}" for length in style[1])
+    return {"glyph": _GLYPHS[mark.shape], "ink": _INKS[ink], "dashes": dashes, "label": label}
 
 
 def _by_noise(view: ClassificationView) -> list[tuple[str, dict[int, Row]]]:
