@@ -160,7 +160,24 @@ def test_a_group_that_is_refused_more_often_is_told(tmp_path):
     suite = toy_suite(target=2, attribute=2, concepts=2)
     run = cm.audit(Painter(refuse=" men"), suite, tmp_path / "run", encoder=Eye())
     page = Page(run.directory.read_bytes("report.html").decode())
-    assert "missing (refused or of one colour) more often by +1.00" in section(page, "gallery")
+    assert "missing (refused or of one colour) for man and for woman differ by +1.00" in section(page, "gallery")
+
+
+def test_rates_that_may_be_alike_are_not_called_more(report):
+    lost = {"metric": "refusal", "component": "difference", "encoder": "", "value": -0.1, "low": -0.6, "high": 0.4,
+            "p": 0.5, "test": "rates permuted"}  # fmt: skip
+    for row, said in (
+        (lost, "for women and for men differ by +0.10 [−0.40, 0.60], p = 0.500 (rates permuted)."),
+        (lost | {"value": 0.0}, "for men and for women differ by 0.00 [−0.60, 0.40]"),
+        (
+            lost | {"high": -0.05},
+            "Pictures of women, against those of men, are missing (refused or of one colour) more",
+        ),
+    ):
+        scores = pd.concat([report.scores, pd.DataFrame([row])])
+        words = section(Page(render_html(small_input(scores=scores))), "gallery")
+        assert said in words
+        assert ("more often" in words) == ("Pictures of" in said)
 
 
 def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
@@ -175,7 +192,10 @@ def test_the_group_that_lost_more_is_named_whichever_it_is(tmp_path):
         html = run.directory.read_bytes("report.html").decode()
         words = section(Page(html), "gallery")
         a, b = (suite.label_of(group) for group in (suite.axis.a, suite.axis.b))
-        said = f"Pictures of {b}, against those of {a}, are missing (refused or of one colour) more often by +1.00 ["
+        said = {  # four prompts show it, two do not
+            "leaning": f"missing (refused or of one colour) for {b} and for {a} differ by +1.00 [",
+            "association": f"{b}, against those of {a}, are missing (refused or of one colour) more often by +1.00 [",
+        }[name]
         assert said in words
         if name == "leaning":
             assert f"Drawn for {b} the images that stand for this group 0 images, 4 refused" in words

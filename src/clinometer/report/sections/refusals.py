@@ -13,7 +13,7 @@ from clinometer.report.view import LeaningView
 def refusal_words(view: LeaningView | AssociationView) -> dict[str, Any] | None:
     """The difference between the rates of the suite's two groups, the one that lost more named first.
 
-    None where no picture was refused.
+    ``certain`` says whether the interval leaves out 0. None where no picture was refused.
     """
     if not len(view.report.scores):
         return None
@@ -29,6 +29,7 @@ def refusal_words(view: LeaningView | AssociationView) -> dict[str, Any] | None:
         "other": names[1],
         "difference": wording.signed(abs(row.value)),
         "interval": wording.interval(*ends, 2),
+        "certain": row.has_interval and not row.low <= 0 <= row.high,
         "p": wording.probability(row.p, "p"),
         "test": row.test,
         "reason": row.reason,
