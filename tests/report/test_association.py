@@ -164,13 +164,22 @@ def test_a_suite_without_tests_speaks_of_prompts():
     assert "Given 6 prompts that name neither" in page.elements[0].text
 
 
-def test_more_prompts_are_asked_for_where_prompts_are_what_is_tested():
-    for tests in (True, False):
-        suite = toy_association_suite(tests=tests)
-        rows = pd.DataFrame(list(score_rows(suite))).assign(verdict="undecided")
-        said = Page(render_html(report_input(suite, scores=rows))).elements[0].text
-        assert ("More of them, or more prompts, would." in said) == tests
-        assert ("The images do not tell. More of them would." in said) == (not tests)
+@pytest.mark.parametrize("tests", [True, False])
+def test_an_undecided_test_or_prompt_says_what_would_decide_it(tests):
+    suite = toy_association_suite(tests=tests)
+    rows = pd.DataFrame(list(score_rows(suite))).assign(verdict="undecided")
+    judged = ["value", "low", "high", "stimulus_low", "stimulus_high"]
+
+    def said(ends, n_decide):
+        scores = rows.assign(n_decide=n_decide, **dict(zip(judged, (0.1, *ends, *ends), strict=True)))
+        return Page(render_html(report_input(suite, scores=scores))).by_id("verdicts").text
+
+    needed = said((-0.1, 0.3), 213)
+    assert "Where more of them would, it says how many." in needed
+    more = ", with as many more prompts," if tests else ""
+    assert f"about 220 neutral images{more} would decide, if the estimate stands" in needed
+    assert "would decide, if" not in said((-0.1, 0.3), 0)  # planted at parity, no number of images would
+    assert ("prompts permuted by chance do as well" in said((0.05, 0.15), 0)) == tests
 
 
 def test_a_page_without_numbers_or_images_still_stands():

@@ -99,20 +99,22 @@ def magnitude(row: Row) -> str:
 
 
 def _interval(view: AssociationView, row: Row) -> str:
+    return wording.interval(*_judged_ends(view, row), view.digits)
+
+
+def _judged_ends(view: AssociationView, row: Row) -> tuple[float, float]:
     """The interval that a verdict rests on: over prompts for tests, over images for stimuli."""
-    low, high = (row.stimulus_low, row.stimulus_high) if view.suite.tests else (row.low, row.high)
-    return wording.interval(low, high, view.digits)
+    return (row.stimulus_low, row.stimulus_high) if view.suite.tests else (row.low, row.high)
 
 
 def association_verdicts(view: AssociationView) -> dict[str, Any]:
     """Sort tests, or stimuli, in five heaps, each by strength."""
     margin = view.suite.margin
-    more = "More of them, or more prompts, would." if view.suite.tests else "More of them would."
     headings = {
         "a": (f"Leans to {view.label_a}", ""),
         "b": (f"Leans to {view.label_b}", ""),
         "balanced": ("Shown balanced", f"Tests show it to be within ±{margin:g}." if margin else ""),
-        "undecided": ("Undecided", f"The images do not tell. {more}"),
+        "undecided": ("Undecided", "The images do not tell. Where more of them would, it says how many."),
         "unmeasured": ("Not measured", ""),
     }
     heaps = [
@@ -148,8 +150,19 @@ def _item(view: AssociationView, name: str, row: Row) -> dict[str, str]:
         "value": wording.signed(row.value, view.digits),
         "interval": _interval(view, row),
         "more": ", ".join(part for part in (_effect_words(effect), wording.probability(row.q, "q")) if part),
-        "reason": row.reason,
+        "reason": row.reason or _needed(view, row),
     }
+
+
+def _needed(view: AssociationView, row: Row) -> str:
+    """How many images would decide, with as many more prompts where these are permuted; or that none would."""
+    many = wording.about(row.n_decide)
+    if many:
+        more = ", with as many more prompts," if view.suite.tests else ""
+        return f"about {many} neutral images{more} would decide, if the estimate stands"
+    low, high = _judged_ends(view, row)
+    held_back = view.suite.tests and row.verdict == "undecided" and (low > 0 or high < 0)
+    return "prompts permuted by chance do as well: more images alone would not decide" if held_back else ""
 
 
 def _effect_words(effect: Row | None) -> str:
