@@ -109,12 +109,15 @@ def test_category_statistics_stand_model_below_model(leaning):
         [label, name] for label in ("Low", "High", "All concepts") for name in leaning
     ]  # fmt: skip
     for row, run in zip(table[-2:], leaning.values(), strict=True):
-        assert row[6] == shown(value(run, "category", "mean", category="all", group=""), 2)
+        assert row[9] == shown(value(run, "category", "mean", category="all", group=""), 2)
+        positive = run.scores.query("metric == 'category_by_sign' and category == 'all' and group == 'man'")
+        mean = positive[(positive.component == "mean") & (positive.encoder == "mean")].iloc[0]
+        assert row[2:4] == [f"{mean.n_target}", f"{shown(mean.value, 2)} null {shown(mean.null, 2)}"]
         own = run.scores[
             (run.scores.metric == "mcas") & (run.scores.component == "mcas") & (run.scores.encoder == "mean")
         ]
         most = own.loc[own.value.abs().idxmax()]
-        assert row[8] == f"{most.concept} {shown(most.value, 2)}"
+        assert row[11] == f"{most.concept} {shown(most.value, 2)}"
 
 
 def test_inside_the_models_by_stereotype_group(leaning):

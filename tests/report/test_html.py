@@ -116,6 +116,17 @@ def test_every_concept_has_a_verdict_with_its_interval(page: Page, report):
     assert [text for text in said if not sentence.match(text)] == []
 
 
+def test_what_is_picked_by_its_sign_is_not_said_to_lean(page: Page):
+    (caption,) = (e for e in page.find("caption") if e.text.startswith("Mean and standard deviation of MCAS"))
+    heads = [e.text for e in page.find("th", scope="colgroup") if e.parent.parent.parent is caption.parent]
+    assert heads == ["measured positive, to men", "measured negative, to women", "all"]
+    assert "undecided ones too" in page.by_id("categories").text
+
+
+def test_the_bars_of_stages_are_told(page: Page):
+    assert "95 % over images; in TT, which has none, over words and encoders" in page.by_id("stages").text
+
+
 def test_the_full_table_has_every_row(page: Page, report):
     rows = [e for e in page.find("tr") if e.inside("tbody") and _table_of(e) == "scores"]
     assert len(rows) == len(report.scores)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 from clinometer.report import wording
 from clinometer.report.figures import category_figure, component_figure, encoder_figure
 from clinometer.report.figures.leaning import lean_limits
 from clinometer.report.figures.marks import ENCODER_SHAPES
+from clinometer.report.rows import Row
 from clinometer.report.view import LeaningView
 
 SHAPE_CHARACTERS = {
@@ -43,27 +46,37 @@ def categories(view: LeaningView) -> dict[str, Any]:
 
 
 def category_statistics(view: LeaningView) -> list[dict[str, Any]]:
-    """Mean and standard deviation of MCAS by category: of the concepts leaning to A, to B, and of all."""
+    """How many concepts, and mean and standard deviation of MCAS, by category: measured positive, negative, and all."""
     names = [*view.suite.categories, "all"]
     table = []
     for category in names:
-        cells = [
-            (_statistic(view, category, group, "mean"), _statistic(view, category, group, "std"))
+        held = [
+            [_statistic(view, category, group, component) for component in ("mean", "std")]
             for group in (view.group_a, view.group_b, "all")
         ]
-        if any(mean != wording.MISSING for mean, _ in cells):
+        if any(row.defined for rows in held for row in rows):
+            cells = [cell for rows in held for cell in _statistic_cells(view, rows)]
             table.append({"label": view.category_label(category), "cells": cells})
     return table
 
 
-def _statistic(view: LeaningView, category: str, group: str, component: str) -> str:
+def _statistic(view: LeaningView, category: str, group: str, component: str) -> Row:
     metric = "category" if group == "all" else "category_by_sign"
     rows = view.scores.select(metric, component, category=category)
     wanted = ("", "all") if group == "all" else (group,)
-    row = next((row for row in rows if row.group in wanted), None)
-    if row is None:
-        return wording.MISSING
-    return (wording.signed if component == "mean" else wording.number)(row.value, view.digits)
+    return next((row for row in rows if row.group in wanted), Row())
+
+
+def _statistic_cells(view: LeaningView, rows: Sequence[Row]) -> list[dict[str, str]]:
+    """How many concepts, their mean and standard deviation, each with what chance alone would give."""
+    counted = next((f"{row.n_target:,}" for row in rows if row.n_target), wording.MISSING)
+    return [{"value": counted, "null": ""}] + [
+        {
+            "value": written(row.value, view.digits),
+            "null": written(row.null, view.digits) if isfinite(row.null) else "",
+        }
+        for row, written in zip(rows, (wording.signed, wording.number), strict=True)
+    ]
 
 
 def stages(view: LeaningView) -> dict[str, Any] | None:
