@@ -135,6 +135,18 @@ def test_inside_the_models_by_stereotype_group(leaning):
         assert row[3].startswith(shown(mean, sign=False))
 
 
+def test_the_margin_is_in_the_key_of_figures_that_draw_it(leaning, associations, monkeypatch):
+    monkeypatch.setattr(
+        "clinometer.report.comparison.side_by_side", lambda *of: side_by_side(*of) | {"margin": 0.1}
+    )  # as a suite would have it
+    for runs, drawn in (
+        (list(leaning.values()), [True, False, False]),
+        ([associations[name] for name in ("one", "another")], [False, True]),
+    ):
+        keys = Page(comparison_html(cm.compare(*runs))).find("ul", class_="key")
+        assert ["counts as no leaning" in key.text for key in keys] == drawn
+
+
 def test_the_plane_has_each_groups_place_in_each_model(leaning):
     page = Page(comparison_html(cm.compare(*leaning.values())))
     tips = " ".join(element.text for element in page.find("title"))
