@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from clinometer.report import render_html
+from clinometer.report.figures import internal_bias_figure
 from clinometer.report.sections.internal import summary
 from clinometer.report.view import LeaningView
 from tests.report.page import Page
@@ -28,3 +29,8 @@ def test_a_statistic_that_is_missing_has_a_dash():
     kept = whole.scores[whole.scores.component != "diffusion_bias_standard_error"]
     page = Page(render_html(replace(whole, scores=kept)))
     assert any(cell.text.endswith(" ± —") for cell in page.find("td", class_="n"))
+
+
+def test_the_line_where_nothing_is_amplified_lies_over_the_band(report):
+    drawing = internal_bias_figure(LeaningView.of(report)).svg
+    assert drawing.index("fill-shade") < drawing.index("stroke-dasharray")

@@ -95,7 +95,8 @@ def _draw_curve(axes: Any, curve: Curve, logarithmic: bool) -> None:
         return
     floor = axes.get_ylim()[0] if logarithmic else float("-inf")
     x, y, low, high = zip(*steps, strict=True)
-    axes.fill_between(x, [max(v, floor) for v in low], [max(v, floor) for v in high], color=Ink.SHADE, linewidth=0)
+    low, high = ([max(v, floor) for v in ends] for ends in (low, high))
+    axes.fill_between(x, low, high, color=Ink.SHADE, linewidth=0, zorder=0)  # below the line at α = 1
     shown = [(a, b) for a, b in zip(x, y, strict=True) if b > floor]
     if shown:
         axes.plot(*zip(*shown, strict=True), color=Ink.ACCENT, linewidth=2.2)
