@@ -113,6 +113,18 @@ def _image_processor() -> Any:
     return CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
 
 
+def without_weights(path: Path, part: str) -> Path:
+    """Take the weights with ``part`` in their names out of a saved model."""
+    from safetensors.torch import load_file, save_file
+
+    file = path / "model.safetensors"
+    weights = load_file(file)
+    kept = {name: weight for name, weight in weights.items() if part not in name}
+    assert 0 < len(kept) < len(weights)
+    save_file(kept, file, metadata={"format": "pt"})
+    return path
+
+
 def tiny_clip(path: Path, *, seed: int = 0, **save_options: Any) -> Path:
     """Save a CLIP with a shared space of 16 dimensions, 32 x 32 pixels and 77 tokens, with random weights."""
     from transformers import CLIPConfig, CLIPModel

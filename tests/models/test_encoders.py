@@ -14,7 +14,7 @@ from clinometer.errors import ModelError
 from clinometer.models import Card
 from clinometer.models._encoding import tried
 from clinometer.models.transformers_clip import load
-from tests.builders import VISION, _text_config, tiny_tokenizer
+from tests.builders import VISION, _text_config, tiny_clip, tiny_tokenizer, without_weights
 from tests.toys import Eye, Painter, toy_suite
 
 RNG = np.random.default_rng(0)
@@ -279,3 +279,14 @@ def test_rounding_is_no_reason(dtype, rounding):
     tried(Drawn(ONES, ONES * (1 + rounding), dtype=dtype))
     with pytest.raises(ModelError, match="random in part"):
         tried(Drawn(ONES, ONES * 1.2, dtype=dtype))
+
+
+def test_weights_that_a_file_lacks_are_not_drawn_at_random(tmp_path):
+    with pytest.raises(ModelError, match=r"a text is not finite: its files lack the weights text_model\..* and \d+ m"):
+        load(str(without_weights(tiny_clip(tmp_path / "clip"), "text_model")))
+    ALONE["vit"](tmp_path / "vit")
+    whole = load(str(tmp_path / "vit")).encode_images(PICTURES)
+    without_weights(tmp_path / "vit", "pooler")  # as most files of classifiers are
+    assert np.array_equal(load(str(tmp_path / "vit")).encode_images(PICTURES), whole)
+    ALONE["siglip-vision"](tmp_path / "siglip")
+    assert load(str(without_weights(tmp_path / "siglip", "head."))).card.settings["pooling"] == "mean"

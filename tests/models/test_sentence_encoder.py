@@ -13,6 +13,7 @@ import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models import load_encoder
+from tests.builders import without_weights
 from tests.toys import Painter, toy_suite
 
 TEXTS = ["a nurse", "she", "a nurse is here and there", "he"]
@@ -91,6 +92,14 @@ def test_an_audit_refuses_it_before_anything_is_drawn(tmp_path):
     with pytest.raises(ModelError, match="it embeds texts only"):
         cm.audit(painter, toy_suite(), tmp_path / "run", encoder=encoder)
     assert painter.drawn == 0
+
+
+def test_weights_that_a_file_lacks_are_not_drawn_at_random(tmp_path):
+    tiny_bert(tmp_path, {"pooling_mode": "mean"})
+    whole = load_encoder(str(tmp_path)).encode_texts(TEXTS)
+    assert np.array_equal(load_encoder(str(without_weights(tmp_path, "pooler"))).encode_texts(TEXTS), whole)
+    with pytest.raises(ModelError, match=r"its files lack the weights encoder\.layer\.0\."):
+        load_encoder(str(without_weights(tmp_path, "attention")))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -122,25 +122,38 @@ class DualEncoderBase(ImageEncoderBase):
         """Embed one batch: (n, d)."""
 
 
-def tried(encoder: AnyEncoder) -> AnyEncoder:
+def tried(encoder: AnyEncoder, lacking: Collection[str] = ()) -> AnyEncoder:
     """Give back an encoder of this package that embeds a picture and a text, as far as it embeds them at all.
 
     A run loads its encoders before it draws. One that gives no vectors, or others every time, is met there and not
-    after hours of drawing, or never.
+    after hours of drawing, or never. ``lacking`` names what `mark_lacking` marked.
 
     Raises
     ------
     ModelError
-        It gives no vector of its card's dimension, or not twice the same but for rounding.
+        It gives no vector of its card's dimension, one of weights that its files lack, or not twice the same but for
+        rounding.
     """
     for what, method, item in (("picture", "encode_images", probe_image()), ("text", "encode_texts", "a")):
         if hasattr(encoder, method):
             first, again = (getattr(encoder, method)([item]) for _ in range(2))
-            _require_vector(encoder.card, what, first, again)  # type: ignore[attr-defined]
+            _require_vector(encoder.card, what, first, again, sorted(lacking))  # type: ignore[attr-defined]
     return encoder
 
 
-def _require_vector(card: Card, what: str, found: np.ndarray, again: np.ndarray) -> None:
+def mark_lacking(model: torch.nn.Module, lacking: Collection[str]) -> None:
+    """Put NaN where a model's files lack a weight and its library drew one at random.
+
+    A vector that depends on it is then NaN, and is refused. Many files leave out what no vector needs, such as a
+    pooler.
+    """
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name in lacking:
+                weight.fill_(float("nan"))
+
+
+def _require_vector(card: Card, what: str, found: np.ndarray, again: np.ndarray, lacking: Sequence[str]) -> None:
     dimension = int(card.settings["dimension"])
     if found.shape != (1, dimension):
         raise ModelError(
@@ -148,10 +161,11 @@ def _require_vector(card: Card, what: str, found: np.ndarray, again: np.ndarray)
             "numbers; name another encoder"
         )
     if not np.isfinite(found).all():
-        raise ModelError(
-            f"{card.name}: its vector of a {what} is not finite: its weights are damaged, or too large for "
-            f"{card.settings['dtype']}; name another encoder"
-        )
+        why = f"its weights are damaged, or too large for {card.settings['dtype']}"
+        if lacking:
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            why = f"its files lack the weights {lacking[0]}{more}"
+        raise ModelError(f"{card.name}: its vector of a {what} is not finite: {why}; name another encoder")
     apart = float(np.linalg.norm(found - again) / max(np.linalg.norm(found), np.finfo(np.float32).tiny))
     if apart > torch.finfo(getattr(torch, card.settings["dtype"])).eps ** 0.5:  # rounding stays far below
         raise ModelError(

@@ -7,7 +7,7 @@ averaged, which is what most such models were trained for.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import transformers
 
 from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
-from clinometer.models._encoding import TEXT_BATCH, encode_in_batches, tried, warn_of_truncation
+from clinometer.models._encoding import TEXT_BATCH, encode_in_batches, mark_lacking, tried, warn_of_truncation
 from clinometer.models.batching import Batches
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
@@ -113,7 +113,8 @@ def load(
     weights = weight_files(found.name, [found.path])
     steps = _steps(found)
     chosen_device = resolve_device(device)
-    model, tokenizer = _open(found, resolve_dtype("float32" if dtype in (None, "auto") else dtype, chosen_device))
+    chosen_dtype = resolve_dtype("float32" if dtype in (None, "auto") else dtype, chosen_device)
+    model, tokenizer, lacking = _open(found, chosen_dtype)
     model.to(chosen_device).eval()
     sentence = _json(found.path / "sentence_bert_config.json")
     positions = int(getattr(model.config, "max_position_embeddings", tokenizer.model_max_length))
@@ -144,7 +145,7 @@ def load(
             "torch": torch.__version__,
         },
     )
-    return tried(SentenceEncoder(model, tokenizer, card, batch_size=batch_size or TEXT_BATCH))
+    return tried(SentenceEncoder(model, tokenizer, card, batch_size=batch_size or TEXT_BATCH), lacking)
 
 
 def _download(repository: str, revision: str | None, offline: bool) -> str:
@@ -160,12 +161,16 @@ def _download(repository: str, revision: str | None, offline: bool) -> str:
     return path
 
 
-def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Any]:
+def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Any, Collection[str]]:
+    """Read the transformer, its tokenizer, and the names of weights that its files lack."""
     local = {"local_files_only": True, "trust_remote_code": False}
     try:
         with quiet_loading():
-            model = transformers.AutoModel.from_pretrained(found.path, dtype=dtype, use_safetensors=True, **local)
-        return model, transformers.AutoTokenizer.from_pretrained(found.path, **local)
+            model, loading = transformers.AutoModel.from_pretrained(
+                found.path, dtype=dtype, use_safetensors=True, output_loading_info=True, **local
+            )
+        mark_lacking(model, loading["missing_keys"])
+        return model, transformers.AutoTokenizer.from_pretrained(found.path, **local), loading["missing_keys"]
     except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
         raise ModelError(f"{found.name}: transformers cannot load it: {describe(error)}") from error
 

@@ -6,7 +6,7 @@ they give the one between images, and the others are missing with that reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial, wraps
 from typing import Any
 
@@ -15,7 +15,14 @@ from PIL import Image
 
 from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError
-from clinometer.models._encoding import DualEncoderBase, ImageEncoderBase, probe_image, resolve_options, tried
+from clinometer.models._encoding import (
+    DualEncoderBase,
+    ImageEncoderBase,
+    mark_lacking,
+    probe_image,
+    resolve_options,
+    tried,
+)
 from clinometer.models._pixels import Normalisation, bytes_of, size_left_alone
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
@@ -212,17 +219,18 @@ def load(
     # Read for its error alone: it names a pickle, where transformers would say that a file is missing.
     weight_files(found.name, [found.path])
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
-    model = _open(found, chosen_dtype).to(chosen_device).eval()
+    model, lacking = _open(found, chosen_dtype)
+    model.to(chosen_device).eval()
     image_processor = _part(found, transformers.AutoImageProcessor, backend="pil")
     shown = name or found.name
     if not _is_dual(model):
         card = _image_card(shown, found, model, image_processor, pooling)
-        return tried(TransformersImageEncoder(model, image_processor, card, batch_size=size))
+        return tried(TransformersImageEncoder(model, image_processor, card, batch_size=size), lacking)
     if pooling is not None:
         raise ModelError(f"{shown}: pooling applies to an encoder of images alone; leave it out")
     tokenizer = _part(found, transformers.AutoTokenizer)
     card = _card(shown, found, model, image_processor, tokenizer)
-    return tried(TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size))
+    return tried(TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size), lacking)
 
 
 @wraps(load, assigned=())  # its signature says which options there are
@@ -248,10 +256,12 @@ def _download(repository: str, revision: str | None, offline: bool) -> str:
     return path
 
 
-def _open(found: Source, dtype: torch.dtype) -> Any:
-    """Read the model, and check that it embeds images."""
+def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]:
+    """Read the model and the names of weights that its files lack, and check that it embeds images."""
     with quiet_loading():
-        model = _part(found, transformers.AutoModel, dtype=dtype, use_safetensors=True)
+        model, loading = _part(
+            found, transformers.AutoModel, dtype=dtype, use_safetensors=True, output_loading_info=True
+        )
     if not (_is_dual(model) or model.main_input_name == "pixel_values"):
         raise ModelError(
             f"{found.name}: a {type(model).__name__} does not embed images and texts in one space, nor images alone; "
@@ -259,7 +269,8 @@ def _open(found: Source, dtype: torch.dtype) -> Any:
         )
     if hasattr(model.config, "mask_ratio"):
         model.config.mask_ratio = 0.0  # ViTMAE hides three patches in four, others each time: that was its training
-    return model
+    mark_lacking(model, loading["missing_keys"])
+    return model, loading["missing_keys"]
 
 
 def _part(found: Source, kind: Any, **options: Any) -> Any:
@@ -317,7 +328,7 @@ def _poolings(model: Any, output: Any) -> list[str]:
     parameter, and puts what it pools before the patches.
     """
     pooled = getattr(output, "pooler_output", None)
-    if pooled is not None and pooled.ndim != 2:
+    if pooled is not None and (pooled.ndim != 2 or not pooled.isfinite().all()):  # NaN: see `mark_lacking`
         pooled = None
     names = (name.split(".") for name, _ in model.named_parameters())
     has_class_token = any(name[-1] in CLASS_TOKENS and "head" not in name for name in names)
