@@ -1,6 +1,7 @@
 """Finished images in a table: Parquet, and what `datasets` saves."""
 
 import io
+import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -135,3 +136,19 @@ def test_a_file_that_is_no_table(tmp_path):
     (tmp_path / "images.txt").write_text("nonsense")
     with pytest.raises(ImportManifestError, match="found no Parquet or Arrow file"):
         imported(tmp_path / "images.txt", tmp_path)
+
+
+def test_a_table_without_rows_is_refused(parquet, tmp_path):
+    pq.write_table(pq.read_table(parquet).slice(0, 0), tmp_path / "empty.parquet")
+    with pytest.raises(ImportManifestError, match=r"empty\.parquet: its tables hold no rows; expected one an image"):
+        imported(tmp_path / "empty.parquet", tmp_path)
+
+
+def test_hidden_files_are_no_tables(parquet, tmp_path):
+    place = tmp_path / ".data" / "set"  # hidden itself, and asked for by name
+    (place / ".cache" / "huggingface").mkdir(parents=True)
+    for name in ("images.parquet", ".cache/huggingface/images.parquet"):
+        shutil.copy(parquet, place / name)
+    (place / "._images.parquet").write_bytes(b"\x00\x05\x16\x07")
+    (place / "._data.arrow").write_bytes(b"\x00\x05\x16\x07")
+    assert len(imported(place, tmp_path).samples) == len(list(records()))

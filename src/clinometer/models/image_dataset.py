@@ -30,11 +30,16 @@ SUFFIXES = (".parquet", ".arrow")
 
 
 def dataset_files(place: Path) -> list[Path]:
-    """The tables at a place: a Parquet file, or those of a directory; none where it holds no table."""
+    """The tables at a place: a Parquet file, or those of a directory; none where it holds no table.
+
+    Left out is what is hidden (macOS puts ``._data.arrow`` beside a file, a download its copies under ``.cache``), and
+    what ``datasets`` keeps for itself.
+    """
     if place.is_file():
         return [place] if place.suffix in SUFFIXES else []
     found = [path for suffix in SUFFIXES for path in sorted(place.rglob(f"*{suffix}"))]
-    return [path for path in found if not path.name.startswith("cache-")]  # what datasets keeps for itself
+    hidden = {path for path in found if any(part.startswith(".") for part in path.relative_to(place).parts)}
+    return [path for path in found if path not in hidden and not path.name.startswith("cache-")]
 
 
 class ImageDataset:
@@ -48,7 +53,8 @@ class ImageDataset:
     Raises
     ------
     ImportManifestError
-        There is no table, or one without an Image column or with a row that is neither a concept nor a group.
+        There is no table, none with a row, or one without an Image column or with a row that is neither a concept nor
+        a group.
     """
 
     def __init__(self, place: Path, *, name: str | None = None) -> None:
@@ -61,6 +67,8 @@ class ImageDataset:
                 f"{place}: found no Parquet or Arrow file; expected a table with a column 'image'"
             )
         self.rows = [row for path in files for row in self._rows_of(path)]
+        if not self.rows:
+            raise ImportManifestError(f"{place}: its tables hold no rows; expected one an image")
         self._rows = {row.file: row.file for row in self.rows}
         self.card = Card(
             kind="generator",
