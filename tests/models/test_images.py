@@ -2,6 +2,9 @@
 
 import io
 import struct
+import threading
+import time
+import warnings
 import zlib
 
 import numpy as np
@@ -170,6 +173,43 @@ def test_a_truncated_file_has_a_reason(kind):
 def test_every_format_that_is_named_can_be_read():
     Image.init()
     assert set(FORMATS) <= set(Image.OPEN)
+
+
+def test_pillows_warnings_are_not_heard_and_others_are(monkeypatch):
+    def convert(image, conversions):
+        warnings.warn("of another's", stacklevel=1)
+        return image
+
+    monkeypatch.setattr("clinometer.models.images._to_rgb", convert)
+    with pytest.warns(UserWarning, match="of another's"):
+        decode_image(file_of(picture()))
+    monkeypatch.undo()
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 10_000, 10_000, 8, 2, 0, 0, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Pillow warns of so many pixels
+        found = decode_image(b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", b"") + chunk(b"IEND", b""))
+    assert found.reason.startswith("it has 10000 x 10000 pixels")
+
+
+def test_threads_that_decode_leave_the_warnings_of_the_process_alone(monkeypatch):
+    began = threading.Event()
+
+    def convert(image, conversions):
+        first = not began.is_set()
+        began.set()
+        time.sleep(0.1 if first else 0.2)  # the second is still at it when the first one ends
+        return image
+
+    monkeypatch.setattr("clinometer.models.images._to_rgb", convert)
+    data = file_of(picture())
+    with warnings.catch_warnings():
+        before = list(warnings.filters)
+        first = threading.Thread(target=decode_image, args=(data,))
+        first.start()
+        began.wait()
+        decode_image(data)
+        first.join()
+        assert warnings.filters == before
 
 
 def test_a_missing_file_has_a_reason_without_its_path(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,9 @@ PNG_MODES = ("1", "L", "LA", "I;16", "RGB", "RGBA")
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "DIB", "QOI")
 """The formats that are read; those whose decoders start other programs (EPS, WMF) are not among them."""
+
+_ONE_AT_A_TIME = threading.Lock()
+"""What is warned of is the whole process's: two threads that change it side by side leave it changed for good."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +132,9 @@ def _decode(data: bytes, max_pixels: int) -> tuple[Image.Image, list[str]]:
     """Open, limit, take the first frame, turn upright and convert."""
     if not data:
         raise _UnreadableError("the file is empty (0 bytes)")
-    with warnings.catch_warnings():
+    with _ONE_AT_A_TIME, warnings.catch_warnings():
         # Our own limit is checked below, and a damaged EXIF block or a palette oddity changes no pixel.
-        warnings.simplefilter("ignore")
+        warnings.filterwarnings("ignore", module=r"PIL\.")
         image: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)
         if image.width * image.height > max_pixels:
             raise _UnreadableError(
