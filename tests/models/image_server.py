@@ -60,11 +60,12 @@ class ImageServer:
                 status, body, headers = answer
                 content = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
-                for name, value in {"Content-Type": "application/json", **headers}.items():
+                length = {"Content-Length": str(len(content))}
+                for name, value in {"Content-Type": "application/json", **length, **headers}.items():
                     self.send_header(name, value)
-                self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
+                self.close_connection |= "Content-Length" in headers  # it told more than it sent
 
             def do_GET(self) -> None:
                 server.fetched += 1

@@ -309,7 +309,10 @@ def test_an_image_may_come_by_address():
     assert fetched == 1
 
 
-@pytest.mark.parametrize("bad", [(503, {}, {}), (429, {}, {}), None])
+BROKEN_OFF = (200, png("by address", 1)[:60], {"Content-Length": str(len(png("by address", 1)))})
+
+
+@pytest.mark.parametrize("bad", [(503, {}, {}), (429, {}, {}), None, BROKEN_OFF])
 def test_an_image_that_is_paid_for_is_fetched_again(bad):
     result, fetched = by_address(lambda number: bad if number < 3 else (200, png("by address", 1), {}), retries=2)
     assert (result.status, fetched) == ("ok", 3)

@@ -428,7 +428,12 @@ def _downloaded(url: str, retries: int) -> bytes:
 
 def _fetched(url: str) -> bytes:
     with urllib.request.urlopen(url, timeout=60) as answer:
-        return bytes(answer.read(MOST_BYTES))
+        content = bytes(answer.read(MOST_BYTES))
+        if (
+            answer.length and len(content) < MOST_BYTES
+        ):  # reading up to a limit, Python takes a broken-off file as whole
+            raise http.client.IncompleteRead(content, answer.length)
+        return content
 
 
 def _may_pass(error: BaseException) -> bool:
