@@ -94,8 +94,8 @@ def _draw_curve(axes: Any, curve: Curve, logarithmic: bool) -> None:
     if not steps:
         return
     floor = axes.get_ylim()[0] if logarithmic else float("-inf")
-    x, y, low, high = zip(*steps, strict=True)
-    low, high = ([max(v, floor) for v in ends] for ends in (low, high))
+    x, y, *ends = zip(*steps, strict=True)
+    low, high = ([max(v, floor) for v in each] for each in ends)
     axes.fill_between(x, low, high, color=Ink.SHADE, linewidth=0, zorder=0)  # below the line at α = 1
     shown = [(a, b) for a, b in zip(x, y, strict=True) if b > floor]
     if shown:
