@@ -411,6 +411,20 @@ def test_an_encoder_that_gives_no_vectors_is_named_and_the_run_goes_on(tmp_path,
     assert table_bytes(run) == table_bytes(finished)
 
 
+class Bag(Eye):
+    """A bag of words: of no word it makes nothing."""
+
+    def encode_texts(self, texts):
+        return super().encode_texts(texts) * np.array([[bool(text)] for text in texts])
+
+
+def test_an_encoder_may_make_nothing_of_the_blank_prompt(tmp_path, finished):
+    run = audit(tmp_path / "run", encoder=Bag())
+    assert not run.texts("eye")[""].any()
+    scores, expected = (each.scores.set_index(["metric", "component", "concept"]) for each in (run, finished))
+    pd.testing.assert_frame_equal(scores.loc["mcas"], expected.loc["mcas"])
+
+
 class Odd(Painter):
     """Changes its tenth result."""
 

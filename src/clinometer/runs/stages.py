@@ -329,7 +329,8 @@ def require_vectors(found: Any, encoder: str, names: Sequence[str], width: int |
     """What an encoder gave, as (n, d) float32: a vector for each name, of one width with those before.
 
     A vector with NaN or infinity, or of zeros, would poison every score it enters, and one too few would give each
-    image its neighbour's: they are refused where they arise, before they are stored.
+    image its neighbour's: they are refused where they arise, before they are stored. A text without a word may have no
+    direction: scores leave the blank prompt out then.
     """
     try:
         vectors = np.asarray(found)
@@ -344,7 +345,8 @@ def require_vectors(found: Any, encoder: str, names: Sequence[str], width: int |
             f"({len(names)}, {width or 'dimension'}): a vector for each image or text, all of one length; "
             f"mend it, delete {embeddings_name(encoder)} and give the same command again"
         )
-    not_finite, zero = ~np.isfinite(vectors).all(axis=1), ~vectors.any(axis=1)
+    not_finite = ~np.isfinite(vectors).all(axis=1)
+    zero = ~vectors.any(axis=1) & np.array([bool(name.strip()) for name in names], bool)
     for bad, what in ((not_finite, "not finite"), (zero, "zero, and have no direction")):
         if bad.any():
             raise ModelError(
