@@ -277,7 +277,9 @@ def score_run(
     progress = progress or Silence()
     run = Run(path)
     with run.directory.locked():
-        for each in _encoders(encoder, device):
+        encoders = _encoders(encoder, device)
+        _require_texts(encoders, run.suite, until=run.record.get("until") is not None)
+        for each in encoders:
             encode(run, each, progress)
         table = score(run, progress)
         report.write(run)
@@ -410,8 +412,7 @@ def _execute(
     encoders = _encoders(encoder, device) if STUDIES[suite.study].encoders_needed else []
     if STUDIES[suite.study].encoders_needed and not encoders:
         raise ModelError("encoder: found none, expected one at least, such as reference")
-    if STUDIES[suite.study].texts_needed or rounds is not None:
-        _require_texts(encoders, suite)
+    _require_texts(encoders, suite, until=rounds is not None)
     if generator.card.name != "reference" and any(each.card.name == "reference" for each in encoders):
         progress.note(REFERENCE_ENCODER_NOTE)
     with Directory(out).locked():
@@ -451,9 +452,11 @@ def _finished(
     return rows, FolderSource(folder, rows, name=name)
 
 
-def _require_texts(encoders: Sequence[Encoder], suite: Suite) -> None:
+def _require_texts(encoders: Sequence[Encoder], suite: Suite, *, until: bool) -> None:
+    """Refuse an encoder that reads none, where scores need it or where they decide how many images there are."""
+    needed = until or STUDIES[suite.study].texts_needed
     for each in encoders:
-        if not hasattr(each, "encode_texts"):
+        if needed and not hasattr(each, "encode_texts"):
             raise ModelError(
                 f"encoder {each.card.name}: it embeds images only, and a suite of study {suite.study} asks by words "
                 "what they show; name a dual encoder, such as ViT-B-32/openai"

@@ -134,6 +134,18 @@ def test_the_summary_of_two_encoders_is_that_of_the_first(tmp_path: Path) -> Non
     assert summary.title.startswith("flip asymmetry, read by reader:")
 
 
+def test_an_encoder_that_reads_no_text_is_refused_before_it_is_part_of_a_run(tmp_path: Path) -> None:
+    class Blind:
+        card = Card("encoder", "blind", "toy")
+        encode_images = Reader.encode_images
+
+    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    with pytest.raises(ModelError, match=r"encoder blind: it embeds images only, and a suite of study editing"):
+        cm.score_run(run.url, encoder=Blind())
+    assert cm.score_run(run.url).equals(run.scores)
+    assert list(cm.open_run(run.url).encoder_cards) == ["reader"]
+
+
 def test_edits_follow_their_portraits(tmp_path: Path) -> None:
     run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     samples = run.samples

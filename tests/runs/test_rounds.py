@@ -127,7 +127,7 @@ def test_a_study_that_is_drawn_in_one_go_says_so(tmp_path):
         audit(tmp_path / "run", suite=toy_association_suite(), images=None)
 
 
-def test_an_encoder_that_decides_nothing_is_refused_before_anything_is_drawn(tmp_path):
+def test_an_encoder_that_decides_nothing_is_refused_before_anything_is_drawn(stopped, tmp_path):
     class Blind(Eye):
         encode_texts = property()
 
@@ -135,6 +135,8 @@ def test_an_encoder_that_decides_nothing_is_refused_before_anything_is_drawn(tmp
     with pytest.raises(ModelError, match="embeds images only"):
         audit(tmp_path / "run", encoder=Blind(), model=painter)
     assert painter.drawn == 0
+    with pytest.raises(ModelError, match="embeds images only"):
+        cm.score_run(stopped.url, encoder=Blind())
 
 
 def test_the_budget_covers_the_most_there_may_be(tmp_path):
