@@ -153,7 +153,7 @@ def _summary_rows(rng: np.random.Generator, suite: Suite) -> Iterator[dict[str, 
                 yield _row("category", component, sign * 0.1, rng, category=category, group=group)
                 value = sign * 0.2 if component == "mean" else 0.07
                 yield _row("category_by_sign", component, value, rng, category=category, group=group)
-    for group in (suite.axis.a, suite.axis.b, "all"):
+    for group in (suite.axis.a, suite.axis.b, ""):
         for score, scale in (("diffusion_bias", 0.1), ("bias_amplification", 5.0)):
             for statistic in STATISTICS:
                 yield _row(

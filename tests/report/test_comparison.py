@@ -131,7 +131,7 @@ def test_inside_the_models_by_stereotype_group(leaning):
         delta = value(run, "internal_bias", "diffusion_bias", concept="concept 0.20")
         assert any(tip.startswith(f"concept 0.20, {name}: δ {shown(delta, sign=False)}") for tip in tips)
         (row,) = (row for row in table if row[:2] == ["All concepts", name])
-        mean = value(run, "internal_bias_summary", "diffusion_bias_mean", group="all")
+        mean = value(run, "internal_bias_summary", "diffusion_bias_mean", group="")
         assert row[3].startswith(shown(mean, sign=False))
 
 

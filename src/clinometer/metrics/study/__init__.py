@@ -57,7 +57,7 @@ def mcas_study(
     ``other_audits``           gender_gap, mean_absolute_deviation, entropy_bias,            mean
                                distribution_bias, miss_rate
     ``internal_bias_summary``  {diffusion_bias, bias_amplification}_{min, max, mean,         mean
-                               standard_error} per stereotype group and "all"
+                               standard_error} per stereotype group ("": all)
     ``category``               mean, std per category and stereotype group ("": all)         mean
     ``category_by_sign``       the same over the targets that measure positive or negative   mean
     ``profile``                association per group, "g-h" per pair, norm                   mean

@@ -68,7 +68,7 @@ def internal_bias_summary_rows(study: Study, view: View) -> list[Score]:
     for category, group, members in _selections(study):
         if category != "all":
             continue
-        fields = {"metric": "internal_bias_summary", "category": "all", "group": group or "all"}
+        fields = {"metric": "internal_bias_summary", "category": "all", "group": group}
         for name, quantity in _quantities(study, view).items():
             targets = _measured(quantity.signed(view.targets.point), members)
             flag = "unstable" if name == "bias_amplification" and unstable[targets].any() else ""
