@@ -18,6 +18,7 @@ from clinometer.runs.store import SAMPLE_SCHEMA
 from clinometer.suites import EditingSuite, suite_from_mapping
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.families import save_family
+from tests.report.page import Page
 from tests.toys import Painter
 
 SUITE = {
@@ -111,6 +112,9 @@ def test_the_known_flips_are_measured(tmp_path: Path) -> None:
     assert kept.to_numpy() == pytest.approx(1)
     page = (tmp_path / "run" / "report.html").read_text()
     assert "a portrait of a woman comes to read as a man" in page or "stands out from chance" in page
+    heads = Page(page.split('aria-label="Identity kept, scrollable">')[1].split("</div>")[0]).find("th")
+    columns = [head.text for head in heads if head.attributes["scope"] != "row"]
+    assert columns == ["high-paid", "low-paid", "Portraits", *["strength 0.5", "strength 1"] * 2]
 
 
 def test_what_was_not_measured_is_not_called_no_difference(tmp_path: Path) -> None:

@@ -135,7 +135,13 @@ def flipped(view: EditingView) -> dict[str, Any]:
         figure = flip_matrix(view, encoder, f"flips{number}")
         if figure is not None:
             figures.append({"encoder": encoder, "figure": figure, "abstains": _abstains(view, encoder)})
-    return {"figures": figures, "wordings": view.suite.wordings, "identity": _identity(view)}
+    return {
+        "figures": figures,
+        "wordings": view.suite.wordings,
+        "identity": _identity(view),
+        "kinds": view.kinds,
+        "settings": view.settings,
+    }
 
 
 def _abstains(view: EditingView, encoder: str) -> str:
