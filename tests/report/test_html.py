@@ -123,6 +123,18 @@ def test_what_is_picked_by_its_sign_is_not_said_to_lean(page: Page):
     assert "undecided ones too" in page.by_id("categories").text
 
 
+def test_why_a_score_is_missing_is_said_in_text(page: Page):
+    said = [e.text for e in page.find("p", class_="note") if "no image of the target" in e.text]
+    assert said == ["— 28 cells: no image of the target."]
+    assert not [e for e in page.find("td") if "title" in e.attributes]
+
+
+def test_an_interval_breaks_from_its_number_and_not_within(page: Page):
+    intervals = [e for e in page.find("span", class_="whole") if e.text.startswith("[")]
+    assert len(intervals) > 4 * 28
+    assert all(re.fullmatch(r"\[\S+, \S+\]", e.text) for e in intervals)
+
+
 def test_the_bars_of_stages_are_told(page: Page):
     assert "95 % over images; in TT, which has none, over words and encoders" in page.by_id("stages").text
 

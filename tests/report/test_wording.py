@@ -65,6 +65,12 @@ def test_shares(value, n, said):
     assert wording.share_words(Row(value=value, n_target=n), "men", "women") == said
 
 
+def test_why_cells_are_empty_is_said_once_for_each_reason():
+    few, many = [("a of x", "lost"), ("b of x", "lost")], [(str(n), "blank") for n in range(4)]
+    assert wording.reasons([*few, *many]) == ["a of x and b of x: lost", "4 cells: blank"]
+    assert wording.reasons([]) == []
+
+
 def test_digits_keep_two_figures():
     assert [wording.digits_for([v]) for v in (0.8, 0.08, 0.008)] == [2, 3, 4]
     assert wording.digits_for([]) == 2

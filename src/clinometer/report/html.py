@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from clinometer.report.inputs import ReportInput
 from clinometer.report.studies import PAGES
@@ -60,13 +60,25 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
+def breakable(text: str) -> Markup:
+    """A number and what follows it, which may stand on a line of its own but is not broken itself.
+
+    >>> breakable("0.3 [0.1, 0.5]")
+    Markup('0.3 <span class="whole">[0.1, 0.5]</span>')
+    """
+    number, space, rest = text.partition(" ")
+    return Markup('{} <span class="whole">{}</span>').format(number, rest) if space else escape(text)
+
+
 @cache
 def environment() -> Environment:
     """The templates, with everything that is put into them escaped."""
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("clinometer.report"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = breakable
+    return environment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Final, Literal
 
@@ -114,6 +114,16 @@ def listed(items: Sequence[str]) -> str:
 def capitalised(text: str) -> str:
     """Capitalise the first letter and leave the rest as it is."""
     return text[:1].upper() + text[1:]
+
+
+def reasons(missing: Iterable[tuple[str, str]]) -> list[str]:
+    """Why cells of a table are empty, a line for each reason: how many where they are more than three."""
+    held: dict[str, list[str]] = {}
+    for name, reason in missing:
+        held.setdefault(reason, []).append(name)
+    return [
+        f"{listed(names) if len(names) <= 3 else count(len(names), 'cell')}: {reason}" for reason, names in held.items()
+    ]
 
 
 def shortened(text: str, width: int) -> str:

@@ -64,8 +64,12 @@ def _in_words(held: dict[tuple[str, str], Row], group: str, score: str, digits: 
     rows = {statistic: held.get((group, f"{score}_{statistic}"), Row()) for statistic in _STATISTICS}
     least, greatest, mean, error = (wording.number(rows[statistic].value, digits) for statistic in _STATISTICS)
     return {
-        "ends": wording.flagged(f"{least}, {greatest}", unstable=rows["min"].unstable or rows["max"].unstable),
-        "mean": wording.flagged(f"{mean} \N{PLUS-MINUS SIGN} {error}", unstable=rows["mean"].unstable),
+        "ends": wording.flagged(
+            f"{least},\N{NO-BREAK SPACE}{greatest}", unstable=rows["min"].unstable or rows["max"].unstable
+        ),
+        "mean": wording.flagged(
+            f"{mean}\N{NO-BREAK SPACE}\N{PLUS-MINUS SIGN}\N{NO-BREAK SPACE}{error}", unstable=rows["mean"].unstable
+        ),
     }
 
 

@@ -15,7 +15,9 @@ def sensitivity(view: LeaningView) -> dict[str, Any] | None:
     """A row a component, a column an encoder; left out with a single encoder."""
     if not view.scores.select("sensitivity", encoder="*"):
         return None
+    empty = [row for row in view.scores.select("sensitivity", encoder="*") if not row.defined and row.reason]
     return {
+        "missing": wording.reasons((_cell_name(row), row.reason) for row in empty),
         "encoders": view.encoders,
         "rows": [
             {
@@ -37,8 +39,15 @@ def _cell(view: LeaningView, component: str, encoder: str) -> dict[str, str]:
     if agreement is not None and agreement.defined:
         interval = f" {wording.interval(agreement.low, agreement.high, 2)}" if agreement.has_interval else ""
         tau = f"{wording.signed(agreement.value, 2)}{interval}"
-    reason = size.reason if size is not None and not size.defined else ""
-    return {"size": _number(size, view.digits), "tau": tau, "reason": reason}
+    return {"size": _number(size, view.digits), "tau": tau}
+
+
+def _cell_name(row: Row) -> str:
+    """Which cell a row is, by the heads of its row and column."""
+    component = COMPONENTS.get(row.component, row.component)
+    if row.setting == "spread":
+        return f"{component} between encoders"
+    return f"{'τ of ' if row.setting == 'agreement' else ''}{component} by {row.encoder}"
 
 
 def _number(row: Row | None, digits: int) -> str:
