@@ -59,6 +59,18 @@ def test_an_undone_test_has_its_reason(vectors, monkeypatch):
     assert "What is — has its reason above." in " ".join(shown.output.split())
 
 
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_no_number_and_no_name_is_cut(vectors, tmp_path, monkeypatch, width):
+    monkeypatch.setattr(association, "Console", lambda **options: Console(width=width, **options))
+    out = tmp_path / "table.csv"
+    shown = run("weat/6", "-e", vectors, "-o", out).output
+    row = pd.read_csv(out).iloc[0]
+    assert "…" not in shown
+    for text in (number(row.statistic, 4), number(row.effect_size, 3), f"{row.p:.3g}", f"{row.q:.3g}", "female"):
+        assert text in shown
+    assert interval(row.effect_size_low, row.effect_size_high) in shown
+
+
 def test_a_wrong_place_is_refused_before_anything_is_computed(tmp_path):
     (tmp_path / "t.csv").mkdir()
     for out, message in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,6 +13,10 @@ from rich.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
+WIDE: Final = 120
+"""Columns of a terminal from which names stand beside each other; below, under each other: no number is cut."""
+NAMES: Final = ("test", "X, Y", "A, B", "n")
+
 
 def print_tests(table: pd.DataFrame) -> None:
     """A line a test, then what it went without and what the columns mean."""
@@ -20,17 +24,16 @@ def print_tests(table: pd.DataFrame) -> None:
 
     console = Console()
     first = table.iloc[0]
-    shown = Table(title=escape(f"Association tests on {first.encoder}"))
-    for name in ("test", "X, Y", "A, B", "n"):
-        shown.add_column(name)
-    for name in ("statistic", "effect size d", "95 % interval", "p", "q"):
-        shown.add_column(name, justify="right")
+    wide = console.width >= WIDE
+    shown = Table(title=escape(f"Association tests on {first.encoder}"), show_lines=not wide)
+    for name in NAMES if wide else ("\n".join(NAMES),):
+        shown.add_column(name, overflow="fold")
+    for name in ("statistic", "effect\nsize d", "95 %\ninterval", "p", "q"):
+        shown.add_column(name, justify="right", no_wrap=True)
     for row in _rows(table):
+        about = (row.test, f"{row.x}, {row.y}", f"{row.a}, {row.b}", f"{row.n_x}+{row.n_y}, {row.n_a}+{row.n_b}")
         cells = (
-            row.test,
-            f"{row.x}, {row.y}",
-            f"{row.a}, {row.b}",
-            f"{row.n_x}+{row.n_y}, {row.n_a}+{row.n_b}",
+            *(about if wide else ("\n".join(about),)),
             wording.number(row.statistic, 4),
             wording.number(row.effect_size, 3),
             wording.interval(row.effect_size_low, row.effect_size_high) or wording.MISSING,
