@@ -513,6 +513,20 @@ def test_embeddings_that_were_begun_do_not_outlive_their_images(tmp_path):
     assert all((before[key] != after[key]).any() for key in redrawn)
 
 
+@pytest.mark.parametrize(
+    "change", [{"images": lambda vectors: vectors * np.nan}, {"images": lambda vectors: vectors[:, :2]}]
+)
+def test_another_encoder_takes_the_place_of_one_that_gives_no_vectors(tmp_path, change):
+    out = tmp_path / "run"
+    with pytest.raises(ModelError, match=r"; mend it, or name another encoder: what is drawn is kept$"):
+        audit(out, encoder=Misbehaving(**change))
+    painter = Painter()
+    run = audit(out, model=painter, encoder=Eye("other"))
+    assert painter.drawn == 0
+    assert set(run.encoder_cards) == {"other"}
+    assert set(run.scores.encoder) == {"other", "mean"}
+
+
 class Forgetful(Painter):
     def generate(self, requests):
         yield from list(super().generate(requests))[1:]

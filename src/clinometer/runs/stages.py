@@ -20,7 +20,7 @@ from clinometer.models.weights import describe, in_one_line
 from clinometer.runs.budget import price_of
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
-from clinometer.runs.store import Run, embeddings_name
+from clinometer.runs.store import Run
 
 WORKERS = max(1, min(16, available_cores() - 1))
 """Threads that compress images, or decode them, while the model is at work, for which a core is left."""
@@ -272,7 +272,12 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
     prepare, embed = _halves(encoder)
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
     progress.start(f"encoding with {name}", len(run.plan), done)
-    with ThreadPoolExecutor(WORKERS) as decoders, ThreadPoolExecutor(1) as reader, _one_behind() as write:
+    with (
+        _forgotten(run, name),
+        ThreadPoolExecutor(WORKERS) as decoders,
+        ThreadPoolExecutor(1) as reader,
+        _one_behind() as write,
+    ):
         ahead = deque(reader.submit(_read_images, run, part, prepare, decoders) for part in missing[:1])
         with named("encoder", name):
             _encode_texts(run, encoder)
@@ -291,6 +296,16 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
             progress.advance(len(parts[part]))
     run.finish_encoder(encoder.card)
     progress.finish()
+
+
+@contextmanager
+def _forgotten(run: Run, encoder: str) -> Iterator[None]:
+    """Keep nothing of an encoder that gives no vectors: with one that cannot finish, a run would have no scores."""
+    try:
+        yield
+    except NoVectorsError as error:
+        run.forget_encoder(encoder)
+        raise NoVectorsError(f"{error}; mend it, or name another encoder: what is drawn is kept") from error
 
 
 def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], np.ndarray]]:
@@ -325,6 +340,10 @@ def _encode_texts(run: Run, encoder: Encoder) -> None:
     run.write_texts(name, texts, vectors)
 
 
+class NoVectorsError(ModelError):
+    """What an encoder gave is not what it was asked for."""
+
+
 def require_vectors(found: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
     """What an encoder gave, as (n, d) float32: a vector for each name, of one width with those before.
 
@@ -340,17 +359,16 @@ def require_vectors(found: Any, encoder: str, names: Sequence[str], width: int |
         vectors = np.zeros(())
     if vectors.ndim != 2 or len(vectors) != len(names) or vectors.shape[1] != (width or vectors.shape[1] or -1):
         shape = f" of {found.dtype}, {tuple(found.shape)}" if hasattr(found, "shape") else ""
-        raise ModelError(
+        raise NoVectorsError(
             f"encoder {encoder}: found {type(found).__name__}{shape}, expected an array of numbers, "
-            f"({len(names)}, {width or 'dimension'}): a vector for each image or text, all of one length; "
-            f"mend it, delete {embeddings_name(encoder)} and give the same command again"
+            f"({len(names)}, {width or 'dimension'}): a vector for each image or text, all of one length"
         )
     not_finite = ~np.isfinite(vectors).all(axis=1)
     zero = ~vectors.any(axis=1) & np.array([bool(name.strip()) for name in names], bool)
     for bad, what in ((not_finite, "not finite"), (zero, "zero, and have no direction")):
         if bad.any():
-            raise ModelError(
+            raise NoVectorsError(
                 f"encoder {encoder}: {int(bad.sum())} of {len(vectors)} embeddings are {what}, first that of "
-                f"{names[int(bad.argmax())]!r}; try --dtype float32, and --encoder with other weights"
+                f"{names[int(bad.argmax())]!r}: its weights are damaged, or too large for the precision it runs in"
             )
     return vectors

@@ -290,6 +290,13 @@ class Run:
         if held is not None:
             self._update_record(encoders=self.encoder_cards | {card.name: held}, begun_encoders=begun)
 
+    def forget_encoder(self, name: str) -> None:
+        """Remove an encoder and what it embedded."""
+        # Files first: without its card they would be taken for those of the next encoder of that name.
+        for file in self.directory.names(embeddings_name(name), ".parquet"):
+            self.directory.remove(file)
+        self._update_record(encoders={key: card for key, card in self.encoder_cards.items() if key != name})
+
     def require_encoder(self, card: Card) -> None:
         """Refuse an encoder whose embeddings would mix with those of another: of its name, or in its folder.
 
