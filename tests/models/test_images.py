@@ -121,6 +121,17 @@ def test_exif_orientation_is_applied():
     assert found.conversions == ("EXIF orientation applied",)
 
 
+@pytest.mark.parametrize("orientation", range(10))
+def test_the_orientation_is_read_and_no_pixels_are_compared(monkeypatch, orientation):
+    """A picture that is its own mirror image was called upright, after all its bytes were copied twice."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    file = file_of(Image.linear_gradient("L").convert("RGB"), "PNG", exif=exif)
+    monkeypatch.setattr(Image.Image, "tobytes", None)
+    found = decode_image(file)
+    assert found.conversions == (("EXIF orientation applied",) if 2 <= orientation <= 8 else ())
+
+
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "TIFF"])
 def test_of_an_animation_the_first_frame_is_taken(kind):
     frames = [picture(), picture().transpose(Image.Transpose.ROTATE_90)]

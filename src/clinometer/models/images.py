@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 MAX_PIXELS = 64_000_000
 """The largest image that is decoded by default: 8000 x 8000. A small file can unfold to fill the memory."""
@@ -25,6 +25,9 @@ BLANK_TOLERANCE = 2
 
 PNG_MODES = ("1", "L", "LA", "I;16", "RGB", "RGBA")
 """Modes that PNG holds as they are."""
+
+TURNED = range(2, 9)
+"""EXIF orientations other than upright: mirrored, turned, or both."""
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "DIB", "QOI")
 """The formats that are read; those whose decoders start other programs (EPS, WMF) are not among them."""
@@ -145,9 +148,9 @@ def _decode(data: bytes, max_pixels: int) -> tuple[Image.Image, list[str]]:
             conversions.append("first frame of several")
             image.seek(0)
         image.load()
-        upright = ImageOps.exif_transpose(image)
-        if upright.size != image.size or upright.tobytes() != image.tobytes():
+        if image.getexif().get(ExifTags.Base.Orientation) in TURNED:
             conversions.append("EXIF orientation applied")
+        upright = ImageOps.exif_transpose(image)
         if "icc_profile" in image.info and image.mode not in {"RGB", "L"}:
             conversions.append("colour profile not applied")
         return _to_rgb(upright, conversions), conversions
