@@ -233,17 +233,33 @@ def test_pairs_find_what_two_samples_do_not():
 
 def test_images_that_would_decide_count_the_family():
     """An interval that leaves out 0 with q above 0.05 is undecided for its family's sake; alone it would be decided."""
+    values, p = np.array([0.22, 0.01, 0.02, 0.15]), np.array([0.03, 0.9, 0.8, 0.14])
     rows = [
         Score(metric="comparison", component="association", value=value, low=value - 0.2, high=value + 0.2, p=p, q=q,
               n_target=10)
-        for value, p, q in ((0.22, 0.03, 0.12), (0.22, 0.03, 0.03), (0.15, 0.14, 0.14))
+        for value, p, q in zip(values, p, stats.false_discovery_control(p), strict=True)
     ]  # fmt: skip
-    many, alone, wide = judge_differences(rows, a="man", b="woman", margin=None)
+    many, _, _, wide = judge_differences(rows, a="man", b="woman", margin=None)
     assert (many.verdict, wide.verdict) == ("undecided", "undecided")
+    (alone,) = judge_differences([replace(rows[0], q=0.03)], a="man", b="woman", margin=None)
     assert alone.verdict == "the second leans more to man"
-    z = stats.norm.ppf([1 - 0.05 / 4 / 2, 0.975])
-    assert many.n_decide == np.ceil(10 * (z[0] / z[1] * 0.2 / 0.22) ** 2)
-    assert wide.n_decide == np.ceil(10 * (0.2 / 0.15) ** 2)
+    z = stats.norm.isf([0.05 / 4 / 2, 0.05 / 2 / 2, 0.025])
+    assert many.n_decide == np.ceil(10 * (z[0] / z[2] * 0.2 / 0.22) ** 2)
+    assert wide.n_decide == np.ceil(10 * (z[1] / z[2] * 0.2 / 0.15) ** 2)
+
+
+def test_runs_alike_are_promised_no_number_that_the_correction_denies():
+    """Found on a page: a difference of 0.00 [−0.06, 0.07] beside eight that lean, and "to decide 13" of 12."""
+    rows = [
+        Score(metric="comparison", component="mcas", value=value, low=value - 0.095, high=value + 0.095, p=0.9, q=0.9,
+              n_target=12)
+        for value in (0.0, *([0.3] * 8))
+    ]  # fmt: skip
+    alike, *_ = judge_differences(rows, a="man", b="woman", margin=0.1)
+    assert (alike.p_equivalence < 0.05 < alike.q_equivalence, alike.verdict) == (True, "undecided")
+    narrow = [replace(row, low=row.value - half, high=row.value + half)
+              for row in rows for half in [0.095 * (12 / alike.n_decide) ** 0.5]]  # fmt: skip
+    assert judge_differences(narrow, a="man", b="woman", margin=0.1)[0].verdict == "shown to lean alike within margin"
 
 
 def test_which_leans_more_over_all():

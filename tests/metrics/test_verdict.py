@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil, isnan, nan
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from scipy.stats import norm
 
 from clinometer.metrics import Score, verdict
 from clinometer.metrics.verdict import BALANCED, NOT_MEASURED, UNDECIDED, judge_family
+from clinometer.stats.multiplicity import benjamini_hochberg
 
 
 def judge(value: float, low: float, high: float, q: float = 0.01, margin: float | None = 0.05) -> str:
@@ -89,21 +91,48 @@ def test_the_images_that_would_decide_follow_from_the_interval():
     assert judged.n_decide == 80  # half as wide an interval takes four times the images
 
 
+def family(*cases: tuple[float, float, float]) -> list[Score]:
+    """Rows of value, half-width and p, with their own q."""
+    q_values = benjamini_hochberg(np.array([p for _, _, p in cases]))
+    return [replace(row(value, half, q), p=p) for (value, half, p), q in zip(cases, q_values, strict=True)]
+
+
 def test_no_images_are_promised_where_labels_hold_a_verdict_back():
     """The interval is far from 0 and p is not small: what relabelling gives by chance, images do not change."""
-    held_back, wide = (replace(row(0.26, half, 0.3), p=0.2) for half in (0.11, 0.25))
-    decided = [judge_family([each], a="men", b="women")[0] for each in (held_back, wide)]
-    assert [each.verdict for each in decided] == [UNDECIDED, UNDECIDED]
-    assert decided[0].n_decide == 0
-    assert decided[1].n_decide > 20
+    rows = family((0.26, 0.11, 0.2), (0.26, 0.25, 0.2), (0.01, 0.3, 0.9))
+    held_back, wide, _ = judge_family(rows, a="men", b="women")
+    assert (held_back.verdict, wide.verdict) == (UNDECIDED, UNDECIDED)
+    assert held_back.n_decide == 0
+    assert wide.n_decide > 20
+
+
+def test_labels_that_hold_a_leaning_back_do_not_hold_back_its_balance():
+    (held_back,) = judge_family(family((0.06, 0.055, 0.4)), a="men", b="women", margin=0.1)
+    assert held_back.verdict == UNDECIDED
+    assert held_back.n_decide == ceil(20 * (norm.isf(0.05) * 0.055 / norm.isf(0.025) / 0.04) ** 2)
 
 
 def test_a_family_asks_for_more_images_than_a_row_alone():
-    """Here q is three times p, so p has to reach a third of 0.05."""
-    alone, among = (replace(row(0.1, 0.12, q), p=0.1) for q in (0.1, 0.3))
-    decided = [judge_family([each], a="men", b="women")[0].n_decide for each in (alone, among)]
-    assert decided == [29, ceil(20 * (norm.isf(0.05 / 6) * 0.12 / norm.isf(0.025) / 0.1) ** 2)]
-    assert decided[1] > decided[0]
+    """Beside two that lean less and less, p has to reach a third of 0.05."""
+    (alone,) = judge_family(family((0.1, 0.12, 0.1)), a="men", b="women")
+    among, *_ = judge_family(family((0.1, 0.12, 0.1), (0.01, 0.12, 0.9), (0.01, 0.12, 0.9)), a="men", b="women")
+    assert alone.n_decide == 29
+    assert among.n_decide == ceil(20 * (norm.isf(0.05 / 6) * 0.12 / norm.isf(0.025) / 0.1) ** 2)
+
+
+def test_images_that_would_show_balance_count_the_whole_family():
+    """Found on a page: "about 42 images" of a concept at 0, where nine in ten lean and 132 decide."""
+    cases = [(-0.004, 0.21, 0.92), *((0.4, 0.1, 0.0001),) * 9]
+    near, *_ = judge_family(family(*cases), a="men", b="women", margin=0.1)
+    assert near.verdict == UNDECIDED
+
+    def at(n: int) -> str:
+        shrunk = [(value, half * (20 / n) ** 0.5, p) for value, half, p in cases]
+        return judge_family(family(*shrunk), a="men", b="women", margin=0.1)[0].verdict
+
+    uncorrected = ceil(20 * (norm.isf(0.05) * 0.21 / norm.isf(0.025) / 0.096) ** 2)
+    assert at(uncorrected) == UNDECIDED
+    assert at(near.n_decide) == BALANCED
 
 
 @given(st.lists(st.tuples(st.floats(-0.2, 0.2), st.floats(0.001, 0.2)), min_size=1, max_size=8))

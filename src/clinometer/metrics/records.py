@@ -54,8 +54,8 @@ class Score:
     flag : ``"unstable"`` or empty.
     p_equivalence, q_equivalence : of two one-sided tests that |value| is below the suite's margin, where it names one;
         q corrects within the same rows.
-    n_decide : where undecided, the images (as ``n_target``) that would decide if the estimate stood and all sets grew
-        alike; 0 where no number would, as when labels hold the verdict back, or it is not asked.
+    n_decide : where undecided, the images (as ``n_target``) that would decide, with q over the family, if its estimates
+        stood and all sets grew alike; 0 where none would, as when labels hold the verdict back, or it is not asked.
     verdict : one of the sentences of :mod:`clinometer.metrics.verdict`, in the rows that decide.
     reason : why the value, the interval or the p-value is missing.
     """

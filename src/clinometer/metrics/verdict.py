@@ -22,7 +22,7 @@ from math import isnan, nan
 import numpy as np
 
 from clinometer.metrics.records import Score
-from clinometer.stats.equivalence import equivalence_p_value, factor_to_decide, images_to_decide, standard_error_of
+from clinometer.stats.equivalence import equivalence_p_value, factors_to_decide, images_to_decide, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 
 BALANCED = "shown balanced within margin"
@@ -92,22 +92,39 @@ def judge_rows(
 
     The equivalence tests are a family of their own, with Benjamini–Hochberg q-values. ``ends`` chooses the 95 %
     interval that is judged; its width stands for the standard error. ``a`` and ``b`` name the sides of all rows, or of
-    each. The images that would decide an undecided row are those for ``level_in_family``.
+    each. The images that would decide an undecided row are those of :func:`images_that_decide`.
     """
     errors = [standard_error_of(*ends(row)) for row in rows]
     p = np.full(len(rows), nan)
     if margin is not None:
         p = np.array([equivalence_p_value(row.value, e, margin) for row, e in zip(rows, errors, strict=True)])
+    decides = images_that_decide(rows, margin, ends)
     sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
     judged = []
-    for row, error, p_inside, q_inside, *of_row in zip(rows, errors, p, benjamini_hochberg(p), *sides, strict=True):
-        said, needed = words(row, ends(row), float(q_inside), *of_row), 0
-        if said == UNDECIDED:
-            needed = images_to_decide(row.n_target, row.value, error, margin, level_in_family(row))
+    for row, needed, p_inside, q_inside, *of_row in zip(rows, decides, p, benjamini_hochberg(p), *sides, strict=True):
+        said = words(row, ends(row), float(q_inside), *of_row)
         judged.append(
-            replace(row, verdict=said, p_equivalence=float(p_inside), q_equivalence=float(q_inside), n_decide=needed)
+            replace(
+                row,
+                verdict=said,
+                p_equivalence=float(p_inside),
+                q_equivalence=float(q_inside),
+                n_decide=needed if said == UNDECIDED else 0,
+            )
         )
     return judged
+
+
+def images_that_decide(rows: Sequence[Score], margin: float | None, ends: Ends) -> list[int]:
+    """Images (as ``n_target``) that would decide each row of a family, if all estimates stood; 0 where no number would.
+
+    As leaning or as balanced, whichever takes fewer, with q-values over all rows and all sets of images growing alike.
+    No leaning is promised where the interval is narrow enough already and labels permuted by chance do as well: where
+    few words carry a leaning, relabelling them gives as much, however many images there are.
+    """
+    value, low, high, p = np.array([(row.value, *ends(row), row.p) for row in rows], np.float64).reshape(-1, 4).T
+    factors = factors_to_decide(value, low, high, p, margin, LEVEL)
+    return [images_to_decide(row.n_target, float(factor)) for row, factor in zip(rows, factors, strict=True)]
 
 
 def judge_family(
@@ -118,11 +135,7 @@ def judge_family(
     margin: float | None = None,
     ends: Ends = image_ends,
 ) -> list[Score]:
-    """Give every row of one family its verdict, as :func:`judge_rows` says.
-
-    No images are named where the interval is narrow enough already, and labels permuted by chance do as well all the
-    same.
-    """
+    """Give every row of one family its verdict, as :func:`judge_rows` says."""
 
     def words(row: Score, interval: tuple[float, float], q_inside: float, of_a: str, of_b: str) -> str:
         low, high = interval
@@ -130,19 +143,4 @@ def judge_family(
             value=row.value, low=low, high=high, q=row.q, a=of_a, b=of_b, margin=margin, q_equivalence=q_inside
         )
 
-    judged = judge_rows(rows, words, a=a, b=b, margin=margin, ends=ends)
-    return [replace(row, n_decide=0) if _labels_hold_back(row, *ends(row)) else row for row in judged]
-
-
-def _labels_hold_back(row: Score, low: float, high: float) -> bool:
-    """Whether the interval would do for the level that p must reach: then p lacks other labels, and not images.
-
-    Where few words carry a leaning, relabelling them gives as much by chance, however many images there are.
-    """
-    error = standard_error_of(low, high)
-    return not low <= 0 <= high and factor_to_decide(row.value, error, None, level_in_family(row)) <= 1
-
-
-def level_in_family(row: Score) -> float:
-    """What p must reach for q to reach 0.05, as the family stands: ``0.05 · p / q``; 0.05 for a row without a p."""
-    return LEVEL * row.p / row.q if row.p > 0 else LEVEL
+    return judge_rows(rows, words, a=a, b=b, margin=margin, ends=ends)

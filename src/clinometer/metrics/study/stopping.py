@@ -33,7 +33,7 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.study.cosines import Cosines, average_cosines, group_cosines, target_cosines
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.metrics.verdict import BALANCED, LEVEL, NOT_MEASURED, UNDECIDED
-from clinometer.stats.equivalence import images_to_decide, standard_error_of
+from clinometer.stats.equivalence import factors_to_decide, images_to_decide
 from clinometer.stats.multiplicity import e_benjamini_hochberg, holm
 from clinometer.stats.sequential import confidence_sequence, e_value, p_value_of
 
@@ -209,7 +209,8 @@ def _decided(row: Score, stand: Stand, p_holm: float, design: Design) -> Score:
     words = _words(stand, row.q, design)
     needed = 0
     if words == UNDECIDED and not stand.leans:
-        needed = images_to_decide(stand.n, stand.value, standard_error_of(stand.low, stand.high), design.margin)
+        value, low, high, p = np.array([[stand.value], [stand.low], [stand.high], [nan]])
+        needed = images_to_decide(stand.n, float(factors_to_decide(value, low, high, p, design.margin)[0]))
     clipped = f"; {stand.clipped} of {stand.n} images beyond the groups' own span" if stand.clipped else ""
     return replace(
         row,
