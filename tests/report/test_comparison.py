@@ -10,7 +10,8 @@ from html import unescape
 import pytest
 
 import clinometer as cm
-from clinometer.report.comparison import comparison_html, names_of
+from clinometer.report.compared import compared
+from clinometer.report.comparison import comparison_html, comparison_tables, names_of
 from clinometer.report.side_by_side import side_by_side
 from tests.report.page import Page
 from tests.runs.test_editing import Reader, Recolourer
@@ -86,6 +87,38 @@ def cells(page, caption):
     table = found.parent
     rows = [row for row in page.find("tr") if row.parent.parent is table and row.parent.tag == "tbody"]
     return [[cell.text for cell in page.elements if cell.parent is row] for row in rows]
+
+
+# --- what was compared -------------------------------------------------------------------------------------------
+
+
+def test_what_was_compared_has_a_column_a_run_and_marks_what_differs(leaning):
+    runs = list(leaning.values())
+    page = Page(comparison_html(cm.compare(*runs)))
+    rows = {row[0]: row[1:] for row in cells(page, "Facts of each run")}
+    assert rows["Model ≠"] == list(leaning)
+    assert rows["Seed ≠"] == ["0", "1"]
+    assert rows["Family"] == ["toy/painter"] * 2
+    assert rows["Images"] == ["20 drawn, none refused or failed"] * 2
+    assert rows["Encoders"] == ["eye"] * 2
+    assert rows["Clinometer"] == [runs[0].record["versions"]["clinometer"]] * 2
+    (same,) = page.find("p", class_="note same")
+    assert "The same in all: images asked for: 2 a target, 2 an attribute prompt; origin: generated;" in same.text
+
+
+def test_a_setting_that_differs_or_that_one_run_lacks_is_a_row(tmp_path):
+    runs = {}
+    for name, settings in (("one", {"steps": 8, "size": 16}), ("two", {"steps": 9, "size": 16, "lora": "ab" * 32})):
+        painter = Painter()
+        painter.card = dataclasses.replace(painter.card, weights_sha256="cd" * 32, settings=settings)
+        runs[name] = cm.audit(painter, toy_suite(**SMALL), tmp_path / name, encoder=Eye())
+    found = compared(runs)
+    rows = {row["name"]: (row["cells"], row["differs"]) for row in found["rows"]}
+    assert rows["Weights"] == (["cdcdcdcdcdcd…"] * 2, False)
+    assert rows["steps"] == (["8", "9"], True)
+    assert rows["lora"] == (["—", "abababababab…"], True)
+    assert ("size", "16") in found["same"]
+    assert "steps" not in dict(found["same"])
 
 
 # --- leaning -----------------------------------------------------------------------------------------------------

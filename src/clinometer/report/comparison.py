@@ -12,7 +12,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from clinometer.report import wording
-from clinometer.report.classification_view import DENOISER
+from clinometer.report.classification_view import DENOISER, contrast_in_words
+from clinometer.report.compared import compared
 from clinometer.report.html import asset, environment, policy
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.side_by_side import side_by_side
@@ -95,6 +96,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
             comparisons=[
                 _shown(each, (called[0], name)) for each, name in zip(comparisons, called[1:], strict=True)
             ],
+            compared=compared(dict(zip(called, runs, strict=True))),
             s=side_by_side(dict(zip(called, runs, strict=True)), shared),
             style=Markup(style),
             policy=policy(style, ""),
