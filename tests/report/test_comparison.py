@@ -289,6 +289,37 @@ def test_a_copy_of_a_run_differs_by_nothing_and_goes_by_its_directory(associatio
     assert "undecided which leans more" in comparison_html([found])
 
 
+@pytest.mark.parametrize(
+    ("study", "signs"),
+    [
+        ("leaning", ["more to man than one <b>model</b>."]),
+        ("associations", ["the first concept, against the other, more to red than in one.", "more to red than one."]),
+        (
+            "edits",
+            [
+                "edits move more to man than in 0.",
+                "the darker tone, against the lighter one, is lightened more than in 0.",
+                "skin is lightened more than in 0.",
+            ],
+        ),
+        ("classified", ["the first side goes more often to a profession high-paid than in 0."]),
+    ],
+)
+def test_the_sign_of_every_kind_of_difference_is_told(request, study, signs):
+    runs = request.getfixturevalue(study)
+    first, second = list(runs.values())[:2] if isinstance(runs, dict) else runs
+    (found,) = cm.compare(first, second)
+    notes = [table.note for table in comparison_tables(found)]
+    assert [note.split(" ", 1)[1][: len(sign)] for note, sign in zip(notes, signs, strict=True)] == signs
+    assert all(note.startswith("Positive: ") for note in notes)
+
+
+def test_a_contrast_is_named_with_its_sides_where_its_difference_stands(classified):
+    (found,) = cm.compare(*classified)
+    assert comparison_tables(found)[0].rows[0][0] == "Gender: men less women"
+    assert comparison_tables(found, short=True)[0].rows[0][0] == "gender"
+
+
 def test_a_difference_that_is_undefined_says_why(associations):
     (found,) = cm.compare(associations["one"], associations["another"])
     rows = found.scores.copy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.report.view import View
 from clinometer.suites import ClassificationSuite
@@ -61,3 +62,9 @@ class ClassificationView(View):
         """The two sides of a contrast, for people."""
         held = self.suite.contrasts[contrast]
         return held.x.label, held.y.label
+
+
+def contrast_in_words(suite: ClassificationSuite, contrast: str) -> str:
+    """A contrast with its sides: ``"Gender: men less women"``."""
+    held = suite.contrasts[contrast]
+    return f"{wording.capitalised(contrast)}: {held.x.label} less {held.y.label}"

@@ -21,7 +21,7 @@ from clinometer.report.view import PIXELS
 from clinometer.runs import Run
 from clinometer.runs.comparison import Comparison
 from clinometer.runs.storage import Directory
-from clinometer.suites import AssociationSuite, Suite
+from clinometer.suites import AssociationSuite, ClassificationSuite, EditingSuite, LeaningSuite, Suite
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class _Kind:
     ``symbol`` is the number, ``unit`` what one is of, ``column`` the heading of the differences, ``encoder`` what rows
     say who saw it; ``over`` what the judged interval is over, and ``counted`` what the mean magnitude is over, or
     from.
-    ``to_decide`` says which images, or portraits, are counted until it is decided.
+    ``to_decide`` says which images, or portraits, are counted until it is decided. ``positive`` says what a difference
+    above 0 means, of the ``{first}`` run and the suite's ``{a}``.
     """
 
     component: str
@@ -40,31 +41,35 @@ class _Kind:
     column: str
     to_decide: str
     counted: str
+    positive: str
     over: str = "images"
     encoder: str = MEAN
 
 
 _KINDS: Final[dict[str, tuple[_Kind, ...]]] = {
     "leaning": (
-        _Kind("mcas", "MCAS", "concept", "ΔMCAS", "images, of the concept, with as many more of the groups", "concept"),
+        _Kind("mcas", "MCAS", "concept", "ΔMCAS", "images, of the concept, with as many more of the groups", "concept",
+              "more to {a} than {first}"),
     ),
     "association": (
         _Kind("differential_association", "S", "test", "ΔS", "images, neutral ones, with as many more prompts", "test",
-              over="prompts"),
+              "the first concept, against the other, more to {a} than in {first}", over="prompts"),
         _Kind("association", "Asc", "prompt", "ΔAsc", "images, neutral ones, with as many more of the attributes",
-              "prompt"),
+              "prompt", "more to {a} than {first}"),
     ),
     "editing": (
         _Kind("flip_asymmetry", "flip asymmetry", "edit", "difference", "portraits, of all groups", "portrait",
-              over="portraits"),
+              "edits move more to {a} than in {first}", over="portraits"),
         _Kind("ita_contrast", "contrast of skin", "edit", "difference, °", "portraits, of all groups", "portrait",
-              over="portraits", encoder=PIXELS),
+              "the darker tone, against the lighter one, is lightened more than in {first}", over="portraits",
+              encoder=PIXELS),
         _Kind("ita_change", "change of skin", "edit", "difference, °", "portraits, of the group", "portrait",
-              over="portraits", encoder=PIXELS),
+              "skin is lightened more than in {first}", over="portraits", encoder=PIXELS),
     ),
     "classification": (
         _Kind("differential", "\N{GREEK CAPITAL LETTER DELTA}S", "contrast", "difference", "portraits, of all groups",
-              "portrait", over="portraits", encoder=DENOISER),
+              "portrait", "the first side goes more often to a profession {a} than in {first}", over="portraits",
+              encoder=DENOISER),
     ),
 }  # fmt: skip
 """By the suite's study; the first kind is the one whose mean magnitude says which leans more."""
@@ -217,22 +222,35 @@ def _table(
             for row in rows
         ),
         counts=tuple(f"{said}: {n}" for said, n in counts.most_common()),
-        note=_note(kind, rows),
+        note=_note(kind, rows, comparison.first.suite, called[0]),
     )
 
 
-def _note(kind: _Kind, rows: Sequence[Row]) -> str:
-    """What was tested, what the intervals are over, and what would decide."""
+def _note(kind: _Kind, rows: Sequence[Row], suite: Suite, first: str) -> str:
+    """What the sign means, what was tested, what the intervals are over, and what would decide."""
     test = next((row.test for row in rows if row.test), "no test")
-    note = f"{wording.capitalised(test)}; 95 % over {kind.over}; q over the {kind.unit}s."
+    note = f"Positive: {kind.positive.format(a=_label_a(suite), first=first)}. "
+    note += f"{wording.capitalised(test)}; 95 % over {kind.over}; q over the {kind.unit}s."
     if any(row.n_decide for row in rows):
         note += f" To decide: about so many {kind.to_decide}, if the estimate stands."
     return note
 
 
+def _label_a(suite: Suite) -> str:
+    """What a positive number leans to."""
+    if isinstance(suite, EditingSuite):
+        return suite.genders.a
+    if isinstance(suite, ClassificationSuite):
+        return suite.a.label
+    assert isinstance(suite, LeaningSuite | AssociationSuite)
+    return suite.label_of(suite.axis.a)
+
+
 def _namer(kind: _Kind, comparison: Comparison, *, short: bool) -> Callable[[Row], str]:
-    """Tests go by their concepts, edits by group, profession and strength, everything else by its name."""
+    """Tests go by their concepts, contrasts by their sides, edits by group, profession and strength, others by name."""
     suite = comparison.first.suite
+    if isinstance(suite, ClassificationSuite) and not short:
+        return lambda row: contrast_in_words(suite, row.group)
     if not isinstance(suite, AssociationSuite) or kind.over != "prompts" or short:
         return lambda row: _edit_name(row, suite) if kind.unit == "edit" else row.concept or row.group
     tests = {test.name: f"{suite.concept_label(test.x)}, against {suite.concept_label(test.y)}" for test in suite.tests}

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from clinometer.report import wording
 from clinometer.report.association_view import AssociationView
-from clinometer.report.classification_view import ClassificationView
+from clinometer.report.classification_view import ClassificationView, contrast_in_words
 from clinometer.report.figures.side_by_side import (
     COLOURS,
     SHAPES,
@@ -258,7 +258,7 @@ def _classifications(views: Mapping[str, ClassificationView]) -> dict[str, Any]:
         "setting": first.setting,
         "differentials": differential_models_figure(views),
         "contrasts": [
-            {"name": f"{wording.capitalised(name)}: {' less '.join(first.side_labels(name))}",
+            {"name": contrast_in_words(first.suite, name),
              "cells": [_differential_cells(view.differentials.get(name, Row())) for view in views.values()]}
             for name in first.suite.contrasts
         ],
