@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 from html.parser import HTMLParser
 from itertools import product
 
@@ -129,7 +130,7 @@ def test_the_command(runs, tmp_path):
 def test_one_model_at_two_settings_goes_by_its_directories(runs, tmp_path):
     result = CliRunner().invoke(app, ["compare", runs["plain"].url, runs["seed"].url], env={"COLUMNS": "160"})
     assert "MCAS of seed minus MCAS of plain" in result.output
-    assert "Not paired" in result.output
+    assert "Not paired: the runs have other seeds (0 and 1)." in result.output
 
 
 def test_runs_of_one_seed_and_other_numbers_of_images_are_not_said_to_have_other_seeds(tmp_path):
@@ -139,7 +140,31 @@ def test_runs_of_one_seed_and_other_numbers_of_images_are_not_said_to_have_other
     ]
     (found,) = cm.compare(*runs, out=tmp_path / "out")
     assert not found.paired
-    assert "other seeds, other numbers of images" in (tmp_path / "out/comparison.html").read_text()
+    images = [f"{n} a target, 2 an attribute prompt" for n in (2, 3)]
+    assert found.unpaired == f"the runs have other numbers of images ({images[0]}; {images[1]})"
+    assert f"Not paired: {found.unpaired}." in (tmp_path / "out/comparison.html").read_text()
+
+
+def test_runs_of_other_seeds_and_other_numbers_of_images_are_said_to_have_both(runs, tmp_path):
+    few = audit(tmp_path / "few", suite=toy_suite(target=2, attribute=3, concepts=4), seed=1)
+    (found,) = cm.compare(runs["plain"], few)
+    assert found.unpaired.startswith("the runs have other seeds (0 and 1) and other numbers of images (4 a target, ")
+
+
+def test_the_same_images_are_said_to_be_the_same(runs, tmp_path):
+    (found,) = cm.compare(runs["plain"], audit(tmp_path / "again"), out=tmp_path / "out")
+    assert found.identical == found.pairs == 34
+    page = (tmp_path / "out/comparison.html").read_text()
+    assert "again beside plain: nothing differs, for both hold the same images." in page
+    assert "one and the same: model, settings and seed are the same. So every difference is 0." in page
+    (other,) = cm.compare(runs["plain"], runs["redder"])
+    assert other.identical == 6 * 3  # only targets are redder
+    assert "same images" not in comparison_verdict(other)
+
+
+def test_the_same_images_under_another_name_are_not_said_to_have_the_same_model(runs, tmp_path):
+    (found,) = cm.compare(runs["plain"], audit(tmp_path / "again", Painter(name="again")))
+    assert pairing_in_words(found).endswith("Both images of every pair are one and the same. So every difference is 0.")
 
 
 def test_one_pair_and_one_image_are_one(runs):
@@ -385,7 +410,26 @@ def test_given_portraits_are_pairs_where_they_are_the_same(tmp_path):
                                     ("three", Unmoved(), "others"))
     )  # fmt: skip
     assert cm.compare(plain, unmoved)[0].paired
-    assert not cm.compare(plain, other)[0].paired
+    assert cm.compare(plain, other)[0].unpaired == "the runs were given other portraits"
+    drawn = cm.audit(Recolourer(), suite, tmp_path / "drawn", encoder=Reader())
+    assert cm.compare(plain, drawn)[0].unpaired == "only one of the runs was given portraits"
+
+
+def test_imported_images_are_said_not_to_be_drawn_here(runs, tmp_path):
+    plain = runs["plain"]
+    (tmp_path / "images").mkdir()
+    rows = ["file,concept,group,prompt"]
+    for sample, (_, image) in zip(plain.plan, plain.images([each.id for each in plain.plan]), strict=True):
+        (tmp_path / f"images/{sample.id}.png").write_bytes(image)
+        rows.append(f"{sample.id}.png,{sample.concept},{sample.group},{sample.prompt}")
+    (tmp_path / "images/manifest.csv").write_text("\n".join(rows))
+    found = cm.import_images(
+        tmp_path / "images", tmp_path / "out", suite=plain.suite, manifest=tmp_path / "images/manifest.csv",
+        encoder=Eye(),
+    )  # fmt: skip
+    assert cm.compare(plain, found)[0].unpaired == "the images of the second run were not drawn here"
+    shutil.copytree(tmp_path / "out", tmp_path / "again")
+    assert cm.compare(found, tmp_path / "again")[0].unpaired == "the images of both runs were not drawn here"
 
 
 @pytest.fixture(scope="module")

@@ -150,6 +150,8 @@ def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]
     """A sentence, and the numbers that it rests on."""
     (row,) = Scores.from_frame(comparison.scores).select("comparison", "magnitude")
     first, second = called
+    if _same_images(comparison):
+        return f"{second} beside {first}: nothing differs, for both hold the same images.", ""
     if not row.defined:
         return f"{second} beside {first}: {row.reason}.", ""
     kind = _kinds(comparison)[0 if _has_tests(comparison) else -1]
@@ -286,16 +288,28 @@ def _worded(verdict: str, comparison: Comparison, called: tuple[str, str]) -> st
 def pairing_in_words(comparison: Comparison) -> str:
     """How many pairs of images were compared, or what keeps the runs from being paired."""
     if not comparison.paired:
-        return (
-            "Not paired: the runs have other seeds, other numbers of images or other portraits, or their images were "
-            "not drawn here."
-        )
+        return f"Not paired: {comparison.unpaired}."
     said = wording.count(comparison.pairs, "pair of images", "pairs of images")
     said += ", each drawn from one prompt and one noise"
     if comparison.dropped:
         alone = wording.count(comparison.dropped, "image without a partner is", "images without a partner are")
         said += f"; {alone} left out"
-    return f"{said}."
+    return f"{said}.{_sameness(comparison)}"
+
+
+def _sameness(comparison: Comparison) -> str:
+    """That both runs hold the same images, and why, where it is known."""
+    if not _same_images(comparison):
+        return ""
+    cards = [run.model_card["fingerprint"] for run in (comparison.first, comparison.second)]
+    why = ": model, settings and seed are the same" if cards[0] == cards[1] else ""
+    return f" Both images of every pair are one and the same{why}. So every difference is 0."
+
+
+def _same_images(comparison: Comparison) -> bool:
+    """Whether the runs hold the same images and so differ in nothing; another classifier of given portraits may."""
+    alike = 0 < comparison.pairs == comparison.identical
+    return alike and bool((comparison.scores["value"].fillna(0) == 0).all())
 
 
 def names(comparison: Comparison) -> tuple[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pandas as pd
 
@@ -24,18 +23,25 @@ class Comparison:
     Attributes
     ----------
     first, second : the runs.
-    paired : images of one prompt and one noise were compared in pairs.
+    unpaired : what keeps images from being paired, in words; empty where they are.
     pairs : images that both runs have; 0 where they are not paired.
     dropped : images of either run that have no partner, because the other run could not make it.
+    identical : pairs of which both images are one and the same.
     scores : rows of metric ``comparison``, second against first.
     """
 
     first: Run
     second: Run
-    paired: bool
+    unpaired: str
     pairs: int
     dropped: int
+    identical: int
     scores: pd.DataFrame
+
+    @property
+    def paired(self) -> bool:
+        """Whether images of one prompt and one noise were compared in pairs."""
+        return not self.unpaired
 
 
 def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comparison:
@@ -51,25 +57,48 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
         Another suite, study or encoder; the message names what differs.
     """
     encoders = _comparable(first, second)
-    asked = [Counter(map(_start, run.plan)) for run in (first, second)]
-    paired = asked[0] == asked[1] and max(asked[0].values()) == 1 and _source(first) == _source(second) != IMPORTED
-    drawn = [_drawn(run) for run in (first, second)]
-    both = drawn[0] & drawn[1] if paired else frozenset()
+    unpaired = _unpaired(first, second)
+    drawn = [_drawn(run) for run in (first, second)] if not unpaired else [{}, {}]
+    both = drawn[0].keys() & drawn[1].keys()
     compare = STUDIES[first.suite.study].compare
-    rows = compare((first, second), encoders, frozenset(seed for seed, *_ in both) if paired else None, resamples)
+    rows = compare((first, second), encoders, None if unpaired else frozenset(seed for seed, *_ in both), resamples)
     return Comparison(
         first=first,
         second=second,
-        paired=paired,
+        unpaired=unpaired,
         pairs=len(both),
-        dropped=len(drawn[0] ^ drawn[1]) if paired else 0,
+        dropped=len(drawn[0].keys() ^ drawn[1].keys()),
+        identical=sum(drawn[0][start] == drawn[1][start] for start in both),
         scores=scores_table(rows),
     )
 
 
-IMPORTED: Final = "imported"
-
 Start = tuple[int, str, float]
+
+
+def _unpaired(first: Run, second: Run) -> str:
+    """What keeps images from being paired, in words; empty where they start from the same noise, or portraits."""
+    runs = (first, second)
+    imported = [run.record["origin"] != "generated" for run in runs]
+    if any(imported):
+        which = "both runs" if all(imported) else f"the {'first' if imported[0] else 'second'} run"
+        return f"the images of {which} were not drawn here"
+    portraits = [_portraits(run) for run in runs]
+    if portraits[0] != portraits[1]:
+        return "the runs were given other portraits" if all(portraits) else "only one of the runs was given portraits"
+    asked = [Counter(map(_start, run.plan)) for run in runs]
+    if asked[0] == asked[1] and asked[0].total() == len(asked[0]):
+        return ""
+    return _other_plans(first, second)
+
+
+def _other_plans(first: Run, second: Run) -> str:
+    """How the plans of two runs differ: their seeds, their numbers of images, or, where neither does, their noise."""
+    seeds = [run.record["seed"] for run in (first, second)]
+    images = [run.suite.images_in_words() for run in (first, second)]
+    causes = [f"other seeds ({seeds[0]} and {seeds[1]})"] if seeds[0] != seeds[1] else []
+    causes += [f"other numbers of images ({images[0]}; {images[1]})"] if images[0] != images[1] else []
+    return f"the runs have {' and '.join(causes)}" if causes else "images of the runs start from other noise"
 
 
 def _start(sample: Sample) -> Start:
@@ -77,18 +106,16 @@ def _start(sample: Sample) -> Start:
     return sample.seed, sample.prompt, sample.strength
 
 
-def _source(run: Run) -> object:
-    """Where images come from: imported ones, given portraits by their content, or the run's own model."""
-    if run.record["origin"] != "generated":
-        return IMPORTED
-    return run.model_card["settings"].get("portraits", {}).get("sha256", "")
+def _portraits(run: Run) -> str:
+    """Given portraits by their content; empty where the run drew its own, or needs none."""
+    return str(run.model_card["settings"].get("portraits", {}).get("sha256", ""))
 
 
-def _drawn(run: Run) -> frozenset[Start]:
-    """What the images start from that are there to be scored."""
-    samples = run.samples
-    there = set(samples.id[samples.status == "ok"])
-    return frozenset(_start(sample) for sample in run.plan if sample.id in there)
+def _drawn(run: Run) -> dict[Start, str]:
+    """The images that are there to be scored, as hashes, by what they start from."""
+    samples = run.samples[run.samples.status == "ok"]
+    there = dict(zip(samples.id, samples.sha256, strict=True))
+    return {_start(sample): there[sample.id] for sample in run.plan if sample.id in there}
 
 
 def _comparable(first: Run, second: Run) -> list[str]:
