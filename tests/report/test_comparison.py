@@ -320,6 +320,14 @@ def test_a_contrast_is_named_with_its_sides_where_its_difference_stands(classifi
     assert comparison_tables(found, short=True)[0].rows[0][0] == "gender"
 
 
+def test_a_difference_has_no_more_decimals_than_its_interval_has_use_for(edits):
+    (found,) = cm.compare(*edits)
+    for small in (0.0, 0.001):
+        rows = found.scores.assign(value=small, low=-0.4677, high=0.4677)
+        flips = comparison_tables(dataclasses.replace(found, scores=rows))[0]
+        assert {row[1:3] for row in flips.rows} == {("0.00", "[−0.47, 0.47]")}
+
+
 def test_a_difference_that_is_undefined_says_why(associations):
     (found,) = cm.compare(associations["one"], associations["another"])
     rows = found.scores.copy()

@@ -74,3 +74,5 @@ def test_why_cells_are_empty_is_said_once_for_each_reason():
 def test_digits_keep_two_figures():
     assert [wording.digits_for([v]) for v in (0.8, 0.08, 0.008)] == [2, 3, 4]
     assert wording.digits_for([]) == 2
+    assert wording.digits_for([0.0, 0.0]) == 2
+    assert wording.digits_for([0.0, -0.03]) == 3

@@ -197,7 +197,8 @@ def _table(
     kind: _Kind, rows: Sequence[Row], scores: Scores, comparison: Comparison, called: tuple[str, str], *, short: bool
 ) -> DifferenceTable:
     effects = scores.by_concept("comparison", "effect_size") if kind.over == "prompts" else {}
-    digits = wording.digits_for([row.value for row in rows])
+    ends = [_judged_ends(row, over_prompts=kind.over == "prompts") for row in rows]
+    digits = wording.digits_for([number for row, held in zip(rows, ends, strict=True) for number in (row.value, *held)])
     name = _namer(kind, comparison, short=short)
     counts = Counter(_worded(row.verdict, comparison, called) for row in rows)
     return DifferenceTable(
@@ -215,13 +216,13 @@ def _table(
             (
                 name(row),
                 wording.signed(row.value, digits),
-                wording.interval(*_judged_ends(row, over_prompts=kind.over == "prompts"), digits),
+                wording.interval(*held, digits),
                 *([wording.signed(effects[row.concept].value)] if effects else []),
                 wording.probability(row.q, "q").removeprefix("q ").removeprefix("= "),
                 wording.about(row.n_decide),
                 _judgement(row, comparison, called) if row.defined else row.reason,
             )
-            for row in rows
+            for row, held in zip(rows, ends, strict=True)
         ),
         counts=tuple(f"{said}: {n}" for said, n in counts.most_common()),
         note=_note(kind, rows, comparison.first.suite, called[0]),

@@ -62,8 +62,8 @@ def signed(value: float, digits: int = 2) -> str:
 
 
 def digits_for(values: Sequence[float]) -> int:
-    """Choose decimal places that keep two figures of the larger values: 2 near 0.3, 3 near 0.05."""
-    largest = max((abs(value) for value in values if isfinite(value)), default=1.0)
+    """Choose decimal places that keep two figures of the larger values: 2 near 0.3, 3 near 0.05, 2 where all are 0."""
+    largest = max((abs(value) for value in values if isfinite(value) and value), default=1.0)
     return 2 if largest >= 0.2 else 3 if largest >= 0.02 else 4
 
 
