@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from clinometer.report import write_report
 from tests.report.synthetic import report_input
+from tests.report.test_association import report_input as association_input
 from tests.report.test_escaping import HOSTILE, hostile_input
 
 pytestmark = pytest.mark.slow
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.slow
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 PHONE = {"width": 360, "height": 740}
 DESK = {"width": 1280, "height": 900}
+PAPER = {"width": 688, "height": 1000}  # A4 less the margins of the style sheet, at 96 pixels an inch
 
 CONTRAST = """
 () => {
@@ -42,6 +44,15 @@ CONTRAST = """
   }
   return found;
 }
+"""
+
+CUT = """
+() => [...document.querySelectorAll(".scroll")].filter((region) => region.checkVisibility()
+  && region.scrollWidth > region.clientWidth + 1).map((region) => region.getAttribute("aria-label"))
+"""
+CLOSED = """
+() => [...document.querySelectorAll("details:not(.concept)")].filter((details) =>
+  !details.lastElementChild.checkVisibility()).map((details) => details.textContent.trim().slice(0, 40))
 """
 
 
@@ -193,8 +204,36 @@ def test_it_prints(open_page):
     page = open_page()
     page.emulate_media(media="print")
     assert page.locator("#scores").is_hidden()
-    assert page.locator(".print-only").is_visible()
+    assert page.locator("#table .print-only").is_visible()
+    swatches = page.evaluate("[...document.querySelectorAll('.bar')].map((e) => getComputedStyle(e).printColorAdjust)")
+    assert set(swatches) == {"exact"}
     assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("given", [report_input, association_input], ids=["leaning", "association"])
+def test_paper_cuts_no_column_and_leaves_no_table_closed(open_page, tmp_path, given):
+    page = open_page(path=write_report(given(), tmp_path / "report.html"), viewport=PAPER)
+    assert page.evaluate(CLOSED) != []
+    page.emulate_media(media="print")
+    assert page.evaluate(CUT) == []
+    assert page.evaluate(CLOSED) == []
+    scroll, client = widths(page)
+    assert scroll <= client
+
+
+def test_paper_has_the_pictures_that_were_open_under_their_headings(open_page):
+    page = open_page(viewport=PAPER)
+    page.locator("details.concept summary").first.click()
+    page.emulate_media(media="print")
+    assert page.locator("#gallery .album:visible").count() == 1
+    assert page.locator("#gallery details.concept:visible").count() == 1
+    assert page.locator("#gallery .print-only").is_visible()
+    assert not page.locator("#gallery .screen-only").is_visible()
+    page.emulate_media(media="screen")
+    page.locator("details.concept summary").first.click()
+    page.emulate_media(media="print")
+    assert page.locator("#gallery .album:visible").count() == 0
+    assert page.get_by_role("heading", name="Images that could not be made").is_visible()
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)

@@ -344,7 +344,7 @@ def test_a_difference_that_is_undefined_says_why(associations):
 def test_in_a_browser_nothing_overflows_and_every_text_can_be_read(request, tmp_path, study):
     from playwright.sync_api import sync_playwright
 
-    from tests.report.test_browser import CHROMIUM, CONTRAST, DESK, PHONE
+    from tests.report.test_browser import CHROMIUM, CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 
     runs = request.getfixturevalue(study)
     if isinstance(runs, dict):
@@ -364,5 +364,10 @@ def test_in_a_browser_nothing_overflows_and_every_text_can_be_read(request, tmp_
                 assert widths[0] <= widths[1]
                 assert page.evaluate(CONTRAST) == []
                 context.close()
+        paper = browser.new_page(viewport=PAPER)
+        paper.goto((tmp_path / "comparison.html").as_uri())
+        paper.emulate_media(media="print")
+        assert paper.evaluate(CUT) == []
+        assert paper.evaluate(CLOSED) == []
         browser.close()
     assert complaints == []
