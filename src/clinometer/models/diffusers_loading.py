@@ -22,6 +22,7 @@ from diffusers.utils import BaseOutput
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
+from clinometer.models.completeness import whole_components
 from clinometer.models.weights import Source, describe, locate, quiet_loading, weight_files
 
 MOVED = {
@@ -114,7 +115,8 @@ def open_pipeline(
     Raises
     ------
     ModelError
-        It has pickled weights only, code of its own that was not asked for by name, or diffusers cannot load it.
+        It has pickled weights only, code of its own that was not asked for by name, lacks weights, or diffusers cannot
+        load it.
     """
     index = model_index(found)
     weight_files(found.name, component_folders(found), variant)  # for its error: it names a pickle
@@ -125,7 +127,7 @@ def open_pipeline(
         options["device_map"] = device_map
     options |= {name: None for name in without if index.get(name) not in (None, [None, None])}
     try:
-        with quiet_loading():
+        with quiet_loading(), whole_components(found.name):
             if trusted is not None:
                 pipeline = diffusers.DiffusionPipeline.from_pretrained(
                     found.path, custom_pipeline=str(found.path), trust_remote_code=True, **options

@@ -15,6 +15,7 @@ from typing import Any
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.models.completeness import whole_components
 from clinometer.models.diffusers_loading import model_index, pipeline_class, require_text_to_image
 from clinometer.models.weights import PICKLES, Source, describe, locate, quiet_loading, weight_files
 
@@ -102,11 +103,13 @@ def open_single_file(
         raise ModelError(f"{file.name}: diffusers reads no {kind.__name__} from one file; give a pipeline's directory")
     folders = _supplied(config, tensors)
     try:
-        with quiet_loading():
+        with quiet_loading(), whole_components(config.name):
             given = {name: _load_component(config, name, dtype) for name in folders}
             pipeline = kind.from_single_file(
                 str(file), config=str(config.path), torch_dtype=dtype, local_files_only=True, **given
             )
+    except ModelError:
+        raise
     except Exception as error:  # components that are missing, shapes that differ: many kinds
         raise ModelError(
             f"{file.name}: it does not fit the configuration {config.name}, a {kind.__name__}: {describe(error)}; "

@@ -1,0 +1,71 @@
+"""Whether what was loaded is whole: no weights that its library made up.
+
+What a file lacks, transformers fills with random numbers, other ones at every start, and says so in a log alone.
+diffusers leaves such weights without values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import transformers
+
+from clinometer.errors import ModelError
+
+NEVER_READ = ("logit_scale", "logit_bias", "mask_token")
+"""Weights of training alone: features and states are computed without them."""
+
+STATES_ALONE = (*NEVER_READ, "pooler")
+"""What is not read either where a model's last hidden states are all that is taken of it."""
+
+TEXT_ALONE = (*STATES_ALONE, "lm_head", "visual", "vision_tower", "vision_model", "multi_modal_projector")
+"""What is not read where a language model serves as a text encoder; some repositories leave it out."""
+
+_swapping = RLock()
+
+
+def require_weights(name: str, missing: Iterable[str], unread: tuple[str, ...]) -> None:
+    """Refuse a model that lacks weights, but for those of its parts that nobody reads.
+
+    Parameters
+    ----------
+    missing : names of weights, as transformers reports them: without those that it ties or leaves out itself.
+    unread : names of modules or weights that may be missing.
+    """
+    may_be_missing = re.compile(rf"(^|\.)({'|'.join(unread)})(\.|$)")
+    needed = sorted(each for each in missing if not may_be_missing.search(each))
+    if needed:
+        raise ModelError(f"{name}: it lacks weights ({listed(needed)}); download it anew")
+
+
+def listed(names: list[str]) -> str:
+    """The first of many names, and how many more there are."""
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+@contextmanager
+def whole_components(name: str) -> Iterator[None]:
+    """Refuse a pipeline's transformers components that lack weights, while diffusers loads them.
+
+    diffusers throws away what transformers tells of missing weights, and there is no other way to ask for it.
+    """
+    plain = vars(transformers.PreTrainedModel)["from_pretrained"].__func__
+
+    def from_pretrained(kind: Any, path: Any, /, *args: Any, output_loading_info: bool = False, **options: Any) -> Any:
+        model, told = plain(kind, path, *args, output_loading_info=True, **options)
+        component = Path(path).name
+        unread = TEXT_ALONE if "text_encoder" in component else NEVER_READ
+        require_weights(f"{name}/{component}", told["missing_keys"], unread)
+        return (model, told) if output_loading_info else model
+
+    with _swapping:
+        transformers.PreTrainedModel.from_pretrained = classmethod(from_pretrained)
+        try:
+            yield
+        finally:
+            transformers.PreTrainedModel.from_pretrained = classmethod(plain)

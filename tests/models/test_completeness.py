@@ -1,0 +1,77 @@
+"""Models of which something is missing are refused by name, before anything is drawn or measured."""
+
+import shutil
+
+import pytest
+import transformers
+from safetensors.torch import load_file, save_file
+
+from clinometer.errors import ModelError
+from clinometer.models import load_encoder, load_generator
+from tests.builders import VISION, _image_processor
+from tests.models.pipelines import tiny_sd3
+from tests.models.test_sentence_encoder import tiny_bert
+
+
+def without_weights(file, *parts):
+    """Rewrite a file of weights without those that have one of these parts in their names; return what is left out."""
+    tensors = load_file(file)
+    left_out = sorted(name for name in tensors if any(part in name for part in parts))
+    assert left_out
+    save_file({name: x for name, x in tensors.items() if name not in left_out}, file, metadata={"format": "pt"})
+    return left_out
+
+
+def copied(source, folder):
+    return shutil.copytree(source, folder / source.name)
+
+
+def test_a_text_encoder_that_lacks_weights_is_refused(stable_diffusion, tmp_path):
+    """transformers drew them anew at every start: a run that was resumed went on with another model."""
+    path = copied(stable_diffusion, tmp_path)
+    missing = without_weights(path / "text_encoder" / "model.safetensors", "layers.1.mlp")
+    with pytest.raises(ModelError, match=rf"tiny-sd/text_encoder: it lacks weights \({missing[0]} and 3 more\); down"):
+        load_generator(str(path))
+    assert load_generator(str(stable_diffusion)).card.name == "tiny-sd"  # loading is as it was
+
+
+def test_a_third_text_encoder_that_lacks_weights_is_refused(tmp_path):
+    tiny_sd3(t5_width=32).save_pretrained(tmp_path)
+    assert load_generator(str(tmp_path)).card.family == "diffusers/StableDiffusion3Pipeline"  # tied weights are none
+    without_weights(tmp_path / "text_encoder_3" / "model.safetensors", "block.1.layer.0.SelfAttention.q")
+    with pytest.raises(ModelError, match=r"/text_encoder_3: it lacks weights \(\S+SelfAttention.q.weight\)"):
+        load_generator(str(tmp_path))
+
+
+@pytest.mark.parametrize("part", ["visual_projection", "text_model.encoder.layers.0.mlp.fc1"])
+def test_a_dual_encoder_that_lacks_weights_is_refused(clip, tmp_path, part):
+    path = copied(clip, tmp_path)
+    without_weights(path / "model.safetensors", part)
+    with pytest.raises(ModelError, match=rf"tiny-clip: it lacks weights \({part}.*download it anew"):
+        load_encoder(str(path))
+
+
+def test_weights_of_training_alone_may_be_missing(clip, tmp_path):
+    path = copied(clip, tmp_path)
+    without_weights(path / "model.safetensors", "logit_scale")
+    assert load_encoder(str(path)).encode_texts(["a man"]).shape == (1, 16)
+
+
+def test_a_sentence_encoder_that_lacks_weights_is_refused_and_its_pooler_is_not_read(tmp_path):
+    tiny_bert(tmp_path)
+    whole = load_encoder(f"sentence:{tmp_path}").encode_texts(["she"])
+    without_weights(tmp_path / "model.safetensors", "pooler")
+    assert (load_encoder(f"sentence:{tmp_path}").encode_texts(["she"]) == whole).all()
+    without_weights(tmp_path / "model.safetensors", "attention.self.query")
+    with pytest.raises(ModelError, match=r"it lacks weights \(encoder.layer.0.attention.self.query.bias and 1 more\)"):
+        load_encoder(f"sentence:{tmp_path}")
+
+
+def test_a_vision_transformer_that_lacks_weights_is_refused_and_its_pooler_is_not_read(tmp_path):
+    transformers.ViTModel(transformers.ViTConfig(**VISION)).save_pretrained(tmp_path)
+    _image_processor().save_pretrained(tmp_path)
+    without_weights(tmp_path / "model.safetensors", "pooler")
+    assert load_encoder(str(tmp_path)).card.family == "transformers/ViTModel"
+    without_weights(tmp_path / "model.safetensors", "layernorm_before")
+    with pytest.raises(ModelError, match=r"it lacks weights \(\S+layernorm_before.bias and 3 more\)"):
+        load_encoder(str(tmp_path))
