@@ -2,13 +2,16 @@
 
 import shutil
 
+import diffusers
 import pytest
 import transformers
 from safetensors.torch import load_file, save_file
 
 from clinometer.errors import ModelError
 from clinometer.models import load_encoder, load_generator
-from tests.builders import VISION, _image_processor
+from clinometer.models.completeness import require_vocabulary
+from tests.builders import VISION, _image_processor, tiny_tokenizer
+from tests.models.checkpoints import single_file
 from tests.models.pipelines import tiny_sd3
 from tests.models.test_sentence_encoder import tiny_bert
 
@@ -75,3 +78,50 @@ def test_a_vision_transformer_that_lacks_weights_is_refused_and_its_pooler_is_no
     without_weights(tmp_path / "model.safetensors", "layernorm_before")
     with pytest.raises(ModelError, match=r"it lacks weights \(\S+layernorm_before.bias and 3 more\)"):
         load_encoder(str(tmp_path))
+
+
+@pytest.mark.parametrize("gone", ["tokenizer.json", ""])
+def test_a_tokenizer_without_its_vocabulary_is_refused(stable_diffusion, tmp_path, gone):
+    """It was made empty, and every prompt drew the same picture."""
+    path = copied(stable_diffusion, tmp_path)
+    if gone:
+        (path / "tokenizer" / gone).unlink()
+        message = r"tiny-sd/tokenizer: the tokenizer has no vocabulary.*download it anew"
+    else:
+        shutil.rmtree(path / "tokenizer")
+        message = r"tiny-sd: model_index.json names tokenizer, and there is no such folder; download it anew"
+    with pytest.raises(ModelError, match=message):
+        load_generator(str(path))
+
+
+def test_t5_without_its_vocabulary_is_refused(families, tmp_path):
+    path = copied(families("pixart"), tmp_path)
+    (path / "tokenizer" / "tokenizer.json").unlink()
+    with pytest.raises(ModelError, match=r"pixart/tokenizer: the tokenizer has no vocabulary"):
+        load_generator(str(path))
+
+
+def test_the_configuration_of_a_single_file_has_its_vocabulary(stable_diffusion, tmp_path):
+    pipeline = diffusers.StableDiffusionPipeline.from_pretrained(stable_diffusion)
+    file = single_file(pipeline, tmp_path / "merged.safetensors")
+    path = copied(stable_diffusion, tmp_path)
+    (path / "tokenizer" / "tokenizer.json").unlink()
+    with pytest.raises(ModelError, match=r"tiny-sd/tokenizer: the tokenizer has no vocabulary"):
+        load_generator(str(file), model_config=str(path))
+
+
+def test_an_encoder_without_its_vocabulary_is_refused(clip, tmp_path):
+    path = copied(clip, tmp_path)
+    (path / "tokenizer.json").unlink()
+    with pytest.raises(ModelError, match=r"tiny-clip: the tokenizer has no vocabulary.*download it anew"):
+        load_encoder(str(path))
+
+
+def test_vocabularies_without_words_are_vocabularies():
+    """Bytes are enough. Tokens that were added to a tokenizer, such as a chat's, are not."""
+    require_vocabulary("bytes", transformers.ByT5Tokenizer())
+    require_vocabulary("letters", tiny_tokenizer())
+    empty = transformers.Qwen2Tokenizer()
+    empty.add_tokens(["<tool_call>"])
+    with pytest.raises(ModelError, match="empty: the tokenizer has no vocabulary"):
+        require_vocabulary("empty", empty)

@@ -1,7 +1,8 @@
-"""Whether what was loaded is whole: no weights that its library made up.
+"""Whether what was loaded is whole: no weights that its library made up, no tokenizer without its vocabulary.
 
 What a file lacks, transformers fills with random numbers, other ones at every start, and says so in a log alone.
-diffusers leaves such weights without values.
+diffusers leaves such weights without values. A tokenizer whose vocabulary is missing is made empty, and reads every
+text alike.
 """
 
 from __future__ import annotations
@@ -69,3 +70,21 @@ def whole_components(name: str) -> Iterator[None]:
             yield
         finally:
             transformers.PreTrainedModel.from_pretrained = classmethod(plain)
+
+
+def require_vocabularies(name: str, pipeline: Any) -> None:
+    """Refuse a pipeline of which a tokenizer has no vocabulary."""
+    for component, each in pipeline.components.items():
+        tokenizer = getattr(each, "tokenizer", each)  # a processor has one
+        if isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
+            require_vocabulary(f"{name}/{component}", tokenizer)
+
+
+def require_vocabulary(name: str, tokenizer: Any) -> None:
+    """Refuse a tokenizer that knows no letter: it was made without its vocabulary, and every text is alike to it."""
+    beside = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
+    if not any(any(map(str.isalnum, str(token))) for token in tokenizer.get_vocab() if token not in beside):
+        raise ModelError(
+            f"{name}: the tokenizer has no vocabulary, and every text would be alike to it; expected its tokenizer.json "
+            "or what its library saves instead; download it anew"
+        )

@@ -22,7 +22,7 @@ from diffusers.utils import BaseOutput
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
-from clinometer.models.completeness import whole_components
+from clinometer.models.completeness import require_vocabularies, whole_components
 from clinometer.models.weights import Source, describe, locate, quiet_loading, weight_files
 
 MOVED = {
@@ -115,10 +115,11 @@ def open_pipeline(
     Raises
     ------
     ModelError
-        It has pickled weights only, code of its own that was not asked for by name, lacks weights, or diffusers cannot
-        load it.
+        It has pickled weights only, code of its own that was not asked for by name, lacks weights or a
+        vocabulary, or diffusers cannot load it.
     """
     index = model_index(found)
+    _require_tokenizers(found)
     weight_files(found.name, component_folders(found), variant)  # for its error: it names a pickle
     if trusted not in (None, found.name):
         raise ModelError(f"trust_remote_code: found {trusted!r}, expected the model's own name, {found.name!r}")
@@ -142,8 +143,18 @@ def open_pipeline(
         raise
     except Exception as error:  # missing files, unknown classes, mismatched shapes: many kinds
         raise ModelError(f"{found.name}: diffusers cannot load it: {describe(error)}") from error
+    require_vocabularies(found.name, pipeline)
     require_text_to_image(found.name, pipeline)
     return pipeline
+
+
+def _require_tokenizers(found: Source) -> None:
+    """Refuse a pipeline without the folder of a tokenizer that it names: diffusers makes an empty one."""
+    for key, declared in model_index(found).items():
+        if "tokenizer" in key and declared not in (None, [None, None]) and not (found.path / key).is_dir():
+            raise ModelError(
+                f"{found.name}: model_index.json names {key}, and there is no such folder; download it anew"
+            )
 
 
 def call_parameters(pipeline: Any) -> dict[str, inspect.Parameter]:

@@ -18,6 +18,7 @@ from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
 from clinometer.models._encoding import TEXT_BATCH, encode_in_batches, mark_lacking, tried, warn_of_truncation
 from clinometer.models.batching import Batches
+from clinometer.models.completeness import require_vocabulary
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
@@ -170,9 +171,11 @@ def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Any, Collection[str]]
                 found.path, dtype=dtype, use_safetensors=True, output_loading_info=True, **local
             )
         mark_lacking(model, loading["missing_keys"])
-        return model, transformers.AutoTokenizer.from_pretrained(found.path, **local), loading["missing_keys"]
+        tokenizer = transformers.AutoTokenizer.from_pretrained(found.path, **local)
     except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
         raise ModelError(f"{found.name}: transformers cannot load it: {describe(error)}") from error
+    require_vocabulary(found.name, tokenizer)
+    return model, tokenizer, loading["missing_keys"]
 
 
 def _steps(found: Source) -> dict[str, Any]:

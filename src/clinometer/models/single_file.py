@@ -15,7 +15,7 @@ from typing import Any
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.completeness import whole_components
+from clinometer.models.completeness import require_vocabularies, whole_components
 from clinometer.models.diffusers_loading import model_index, pipeline_class, require_text_to_image
 from clinometer.models.weights import PICKLES, Source, describe, locate, quiet_loading, weight_files
 
@@ -116,6 +116,7 @@ def open_single_file(
             "give --model-config with a pipeline of its kind, with weights where the file has none"
         ) from error
     _require_complete(file, pipeline)
+    require_vocabularies(config.name, pipeline)
     for component in pipeline.components.values():
         if isinstance(component, torch.nn.Module):
             component.eval()  # diffusers leaves T5 in training: its dropout would draw another image each time

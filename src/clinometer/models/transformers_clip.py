@@ -24,6 +24,7 @@ from clinometer.models._encoding import (
     tried,
 )
 from clinometer.models._pixels import Normalisation, bytes_of, size_left_alone
+from clinometer.models.completeness import require_vocabulary
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
@@ -229,6 +230,7 @@ def load(
     if pooling is not None:
         raise ModelError(f"{shown}: pooling applies to an encoder of images alone; leave it out")
     tokenizer = _part(found, transformers.AutoTokenizer)
+    require_vocabulary(found.name, tokenizer)
     card = _card(shown, found, model, image_processor, tokenizer)
     return tried(TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size), lacking)
 
