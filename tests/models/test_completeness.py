@@ -125,3 +125,12 @@ def test_vocabularies_without_words_are_vocabularies():
     empty.add_tokens(["<tool_call>"])
     with pytest.raises(ModelError, match="empty: the tokenizer has no vocabulary"):
         require_vocabulary("empty", empty)
+
+
+@pytest.mark.parametrize(("component", "part"), [("unet", "conv_in"), ("vae", "decoder.conv_out")])
+def test_a_network_that_lacks_weights_is_refused(stable_diffusion, tmp_path, component, part):
+    path = copied(stable_diffusion, tmp_path)
+    without_weights(path / component / "diffusion_pytorch_model.safetensors", part)
+    message = rf"tiny-sd: it lacks weights of {component} \({part}.weight and 1 more\); download it anew"
+    with pytest.raises(ModelError, match=message):
+        load_generator(str(path))

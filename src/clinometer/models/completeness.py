@@ -16,6 +16,7 @@ from typing import Any
 
 import transformers
 
+from clinometer._torch import torch
 from clinometer.errors import ModelError
 
 NEVER_READ = ("logit_scale", "logit_bias", "mask_token")
@@ -47,6 +48,16 @@ def require_weights(name: str, missing: Iterable[str], unread: tuple[str, ...]) 
 def listed(names: list[str]) -> str:
     """The first of many names, and how many more there are."""
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def require_values(name: str, pipeline: Any, way_out: str) -> None:
+    """Refuse a pipeline of which some weights have no values: they are on the meta device, and nothing fills them."""
+    for component, each in pipeline.components.items():
+        if not isinstance(each, torch.nn.Module) or any(hasattr(module, "_hf_hook") for module in each.modules()):
+            continue  # what accelerate shares out over devices waits elsewhere
+        missing = [weight for weight, values in each.named_parameters() if values.is_meta]
+        if missing:
+            raise ModelError(f"{name}: it lacks weights of {component} ({listed(missing)}); {way_out}")
 
 
 @contextmanager

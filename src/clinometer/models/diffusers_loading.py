@@ -22,7 +22,7 @@ from diffusers.utils import BaseOutput
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
-from clinometer.models.completeness import require_vocabularies, whole_components
+from clinometer.models.completeness import require_values, require_vocabularies, whole_components
 from clinometer.models.weights import Source, describe, locate, quiet_loading, weight_files
 
 MOVED = {
@@ -143,6 +143,7 @@ def open_pipeline(
         raise
     except Exception as error:  # missing files, unknown classes, mismatched shapes: many kinds
         raise ModelError(f"{found.name}: diffusers cannot load it: {describe(error)}") from error
+    require_values(found.name, pipeline, "download it anew")
     require_vocabularies(found.name, pipeline)
     require_text_to_image(found.name, pipeline)
     return pipeline

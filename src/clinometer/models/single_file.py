@@ -15,7 +15,7 @@ from typing import Any
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.completeness import require_vocabularies, whole_components
+from clinometer.models.completeness import require_values, require_vocabularies, whole_components
 from clinometer.models.diffusers_loading import model_index, pipeline_class, require_text_to_image
 from clinometer.models.weights import PICKLES, Source, describe, locate, quiet_loading, weight_files
 
@@ -115,7 +115,7 @@ def open_single_file(
             f"{file.name}: it does not fit the configuration {config.name}, a {kind.__name__}: {describe(error)}; "
             "give --model-config with a pipeline of its kind, with weights where the file has none"
         ) from error
-    _require_complete(file, pipeline)
+    require_values(file.name, pipeline, "give --model-config with a whole pipeline that has them")
     require_vocabularies(config.name, pipeline)
     for component in pipeline.components.values():
         if isinstance(component, torch.nn.Module):
@@ -174,11 +174,3 @@ def _holds(tensors: Collection[str], component: str, kind: str) -> bool:
     if component.startswith("text_encoder"):
         return any(name.startswith(T5 if "T5" in kind else TEXT_ENCODERS) for name in tensors)
     return True
-
-
-def _require_complete(file: Path, pipeline: Any) -> None:
-    for name, component in pipeline.components.items():
-        if isinstance(component, torch.nn.Module) and any(each.is_meta for each in component.parameters()):
-            raise ModelError(
-                f"{file.name}: it lacks weights of {name}; give --model-config with a whole pipeline that has them"
-            )
