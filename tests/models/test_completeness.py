@@ -10,10 +10,9 @@ from safetensors.torch import load_file, save_file
 from clinometer.errors import ModelError
 from clinometer.models import load_encoder, load_generator
 from clinometer.models.completeness import require_vocabulary
-from tests.builders import VISION, _image_processor, tiny_tokenizer
+from tests.builders import tiny_tokenizer
 from tests.models.checkpoints import single_file
 from tests.models.pipelines import tiny_sd3
-from tests.models.test_sentence_encoder import tiny_bert
 
 
 def without_weights(file, *parts):
@@ -44,40 +43,6 @@ def test_a_third_text_encoder_that_lacks_weights_is_refused(tmp_path):
     without_weights(tmp_path / "text_encoder_3" / "model.safetensors", "block.1.layer.0.SelfAttention.q")
     with pytest.raises(ModelError, match=r"/text_encoder_3: it lacks weights \(\S+SelfAttention.q.weight\)"):
         load_generator(str(tmp_path))
-
-
-@pytest.mark.parametrize("part", ["visual_projection", "text_model.encoder.layers.0.mlp.fc1"])
-def test_a_dual_encoder_that_lacks_weights_is_refused(clip, tmp_path, part):
-    path = copied(clip, tmp_path)
-    without_weights(path / "model.safetensors", part)
-    with pytest.raises(ModelError, match=rf"tiny-clip: it lacks weights \({part}.*download it anew"):
-        load_encoder(str(path))
-
-
-def test_weights_of_training_alone_may_be_missing(clip, tmp_path):
-    path = copied(clip, tmp_path)
-    without_weights(path / "model.safetensors", "logit_scale")
-    assert load_encoder(str(path)).encode_texts(["a man"]).shape == (1, 16)
-
-
-def test_a_sentence_encoder_that_lacks_weights_is_refused_and_its_pooler_is_not_read(tmp_path):
-    tiny_bert(tmp_path)
-    whole = load_encoder(f"sentence:{tmp_path}").encode_texts(["she"])
-    without_weights(tmp_path / "model.safetensors", "pooler")
-    assert (load_encoder(f"sentence:{tmp_path}").encode_texts(["she"]) == whole).all()
-    without_weights(tmp_path / "model.safetensors", "attention.self.query")
-    with pytest.raises(ModelError, match=r"it lacks weights \(encoder.layer.0.attention.self.query.bias and 1 more\)"):
-        load_encoder(f"sentence:{tmp_path}")
-
-
-def test_a_vision_transformer_that_lacks_weights_is_refused_and_its_pooler_is_not_read(tmp_path):
-    transformers.ViTModel(transformers.ViTConfig(**VISION)).save_pretrained(tmp_path)
-    _image_processor().save_pretrained(tmp_path)
-    without_weights(tmp_path / "model.safetensors", "pooler")
-    assert load_encoder(str(tmp_path)).card.family == "transformers/ViTModel"
-    without_weights(tmp_path / "model.safetensors", "layernorm_before")
-    with pytest.raises(ModelError, match=r"it lacks weights \(\S+layernorm_before.bias and 3 more\)"):
-        load_encoder(str(tmp_path))
 
 
 @pytest.mark.parametrize("gone", ["tokenizer.json", ""])

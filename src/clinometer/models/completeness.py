@@ -22,11 +22,8 @@ from clinometer.errors import ModelError
 NEVER_READ = ("logit_scale", "logit_bias", "mask_token")
 """Weights of training alone: features and states are computed without them."""
 
-STATES_ALONE = (*NEVER_READ, "pooler")
-"""What is not read either where a model's last hidden states are all that is taken of it."""
-
-TEXT_ALONE = (*STATES_ALONE, "lm_head", "visual", "vision_tower", "vision_model", "multi_modal_projector")
-"""What is not read where a language model serves as a text encoder; some repositories leave it out."""
+TEXT_ALONE = (*NEVER_READ, "pooler", "lm_head", "visual", "vision_tower", "vision_model", "multi_modal_projector")
+"""What is not read either where a language model serves as a text encoder; some repositories leave it out."""
 
 _swapping = RLock()
 
@@ -96,6 +93,6 @@ def require_vocabulary(name: str, tokenizer: Any) -> None:
     beside = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
     if not any(any(map(str.isalnum, str(token))) for token in tokenizer.get_vocab() if token not in beside):
         raise ModelError(
-            f"{name}: the tokenizer has no vocabulary, and every text would be alike to it; expected its tokenizer.json "
-            "or what its library saves instead; download it anew"
+            f"{name}: the tokenizer has no vocabulary, and every text would be alike to it; expected its "
+            "tokenizer.json or what its library saves instead; download it anew"
         )
