@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import astuple
 from math import isnan
 
@@ -143,6 +144,15 @@ def test_amplification_is_undefined_where_rounding_keeps_tt_from_zero(kind, libr
             assert isnan(result.signed_bias_amplification)
             assert result.reason == "TT is 0: bias amplification divides by it"
             assert not isnan(result.mcas)
+
+
+def test_tensors_with_gradients_are_taken_without_a_warning():
+    torch = pytest.importorskip("torch")
+    x = sets(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = mcas(**{name: torch.tensor(each, requires_grad=True) for name, each in x.items()})
+    assert found.mcas == pytest.approx(mcas(**x).mcas)
 
 
 def test_nested_lists_are_read_as_arrays():

@@ -109,7 +109,7 @@ def mcas(
 def _mean_association(targets: Array | None, a: Array | None, b: Array | None) -> float:
     if targets is None or a is None or b is None:
         return nan
-    value = float(association_scores(targets, a, b).mean())
+    value = float(as_numpy(association_scores(targets, a, b)).mean(dtype=np.float64))
     return value if isfinite(value) else nan
 
 
