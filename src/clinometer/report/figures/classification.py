@@ -71,7 +71,7 @@ def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
     if not points:
         return None
     half = curve == "association"
-    with canvas(520, 330) as figure:
+    with canvas(470, 330) as figure:
         axes = place(figure, 62, 52, 18, 14)
         tidy(axes, grid="both")
         axes.set_xscale("log")
@@ -170,7 +170,7 @@ def differential_figure(view: ClassificationView) -> Figure | None:
     rows = [row for row in view.differentials.values() if row.defined]
     if not rows:
         return None
-    with canvas(520, 66 + 30 * len(rows)) as figure:
+    with canvas(470, 66 + 30 * len(rows)) as figure:
         axes = place(figure, 170, 46, 18, 10)
         tidy(axes)
         axes.axvline(0, color=Ink.MUTED, linewidth=1, zorder=1)
