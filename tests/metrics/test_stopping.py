@@ -108,7 +108,7 @@ def _balanced(centre, axis):
 def test_rows_of_a_stopped_run_claim_nothing_that_needs_a_fixed_number():
     encoder, of = embeddings(images=30), design(margin=0.02)
     rows = study(encoder, of=of)
-    stands = stands_of([encoder], of)
+    stands = stands_of([encoder], of, ahead=True)
     held = rows_when_stopped(rows, stands, of)
     assert len(held) == len(rows)
     for before, row in zip(rows, held, strict=True):
@@ -122,7 +122,8 @@ def test_rows_of_a_stopped_run_claim_nothing_that_needs_a_fixed_number():
             leans = stand.leans and before.q <= 0.05
             expected = BALANCED if stand.balanced else "leans" if leans else UNDECIDED
             assert row.verdict.startswith(expected)
-            assert (row.n_decide > stand.n) == (not stand.stops(DECIDED))
+            factor = min(stand.factor_balance, stand.factor if before.q <= 0.05 else np.inf)
+            assert (row.n_decide > stand.n) == (row.verdict == UNDECIDED and np.isfinite(factor))
         elif row.metric == "mcas" and row.component in ("itp", "tt"):
             assert row == before
         else:
@@ -131,9 +132,45 @@ def test_rows_of_a_stopped_run_claim_nothing_that_needs_a_fixed_number():
             assert row.reason
 
 
+def continued(encoder, of, factor, rng):
+    """So many times the images, those to come drawn from those there are, of the targets that are not decided."""
+    images = [
+        x if stand.stops(DECIDED) else np.concatenate([x, rng.choice(x, int(np.ceil(len(x) * factor)) - len(x))])
+        for x, stand in zip(encoder.target_images, stands_of([encoder], of), strict=True)
+    ]
+    return stands_of([replace(encoder, target_images=tuple(images))], of)
+
+
+def test_the_images_ahead_decide_in_half_of_the_continuations_or_more():
+    encoder = embeddings(images=10, noise=1.5, leanings=(0.6, -0.6, 0.9, 0.5, -0.9, 0.7))
+    of, rng = design(margin=0.2), np.random.default_rng(3)
+    stands, shares = stands_of([encoder], of, ahead=True), []
+    for t, stand in enumerate(stands):
+        factor = min(stand.factor, stand.factor_balance)
+        if stand.stops(DECIDED) or factor > 10:
+            continue
+        shares.append(np.mean([continued(encoder, of, factor, rng)[t].stops(DECIDED) for _ in range(10)]))
+    assert len(shares) >= 3
+    assert min(shares) >= 0.3
+    assert np.mean(shares) < 0.95
+
+
+def test_images_of_a_target_change_nothing_where_its_labels_hold_it_back():
+    encoder, of = embeddings(images=10, words=(1, 1, 1), attribute_images=2, noise=1.0), design()
+    rows, stands = study(encoder, of=of), stands_of([encoder], of, ahead=True)
+    held = rows_when_stopped(rows, stands, of)
+    some = 0
+    for target, stand in zip(of.targets, stands, strict=True):
+        before, row = (one(each, "mcas", "mcas", concept=target.name) for each in (rows, held))
+        if before.q > 0.05:
+            some += np.isfinite(stand.factor)
+            assert row.n_decide == 0
+    assert some
+
+
 def test_where_few_words_carry_a_leaning_more_images_do_not_decide_it():
     encoder, of = embeddings(images=200, words=(1, 1, 1), attribute_images=2), design(margin=0.02)
-    stands, rows = stands_of([encoder], of), study(encoder, of=of)
+    stands, rows = stands_of([encoder], of, ahead=True), study(encoder, of=of)
     held = [one(rows_when_stopped(rows, stands, of), "mcas", "mcas", concept=f"target {t}") for t in (0, 3, 4)]
     assert all(stands[t].leans and stands[t].stops(DECIDED) for t in (0, 3, 4))
     assert [row.verdict for row in held] == ["leans to man", UNDECIDED, UNDECIDED]

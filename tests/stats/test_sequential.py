@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.sequential import BETS, confidence_sequence, e_value, p_value_of
+from clinometer.stats.sequential import BETS, chance_to_reach, confidence_sequence, e_value, p_value_of
 
 UNIT = {"low": 0.0, "high": 1.0}
 TOSSES = 9
@@ -134,3 +134,25 @@ def test_a_p_value_is_the_inverse_and_at_most_one():
 def test_bad_input_is_named(values, options, message):
     with pytest.raises(InvalidInputError, match=message):
         confidence_sequence(np.array(values), **(UNIT | options))
+
+
+def test_the_chance_to_reach_is_the_e_value_now_and_about_half_where_it_says_so() -> None:
+    rng, bounds = np.random.default_rng(8), {"low": -1.0, "high": 1.0}
+    values = np.tile([-0.5, 0.7, 0.7], 10)
+    factors, evidence = np.geomspace(1, 50, 200), np.array([5.0, 20.0, 400.0])
+    for alternative in ("greater", "less"):
+        now = e_value(values, 0.0, **bounds, alternative=alternative) >= evidence
+        chances = chance_to_reach(values, 0.0, evidence, factors, **bounds, alternative=alternative)
+        assert (chances[0] == now).all()
+    chances = chance_to_reach(values, 0.0, evidence, factors, **bounds, alternative="greater")
+    n = int(30 * factors[(chances[:, 2] >= 0.5).argmax()])
+    drawn = [np.concatenate([values, rng.choice(values, n - 30)]) for _ in range(400)]
+    reached = np.mean([e_value(x, 0.0, **bounds, alternative="greater") >= 400 for x in drawn])
+    assert reached == pytest.approx(0.5, abs=0.12)
+
+
+def test_a_mean_beyond_the_bounds_is_refuted_for_certain() -> None:
+    values, factors = np.array([0.1, 0.2]), np.array([1.0, 2.0])
+    for mean, alternative in ((-1.5, "greater"), (1.5, "less")):
+        found = chance_to_reach(values, mean, np.array([20.0]), factors, low=-1, high=1, alternative=alternative)
+        assert (found == 1).all()

@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import logsumexp
+from scipy.stats import norm
 
 from clinometer.errors import InvalidInputError
 
@@ -80,6 +81,40 @@ def e_value(
     logs = [_log_capital(1 - scaled if mirrored else scaled, 1 - at if mirrored else at) for mirrored in sides]
     with np.errstate(over="ignore"):
         return float(np.exp(logsumexp(logs) - np.log(len(logs))))
+
+
+def chance_to_reach(
+    values: np.ndarray,
+    mean: float,
+    evidence: np.ndarray,
+    factors: np.ndarray,
+    *,
+    low: float,
+    high: float,
+    alternative: Literal["greater", "less"],
+) -> np.ndarray:
+    """Probability that the e-value reaches ``evidence`` after f ≥ 1 times the observations: (factors, evidence).
+
+    Those to come are taken to be drawn from those there are. Then ``log K`` is about normal, with mean and spread of
+    the bets that lead by then::
+
+        log Σ_k w_k exp(f g_k),   g_k = Σ_i log(1 + c_k (X_i − m) / (m − lo)),       spread ∝ √(n (f − 1))
+
+    With f = 1 it is whether the e-value is so large. At the last look alone: what is reached earlier stays reached, so
+    that one who looks all along reaches it somewhat more often.
+    """
+    scaled, at = _scaled(values, low, high), (mean - low) / (high - low)
+    if alternative == "less":
+        scaled, at = 1 - scaled, 1 - at
+    if at <= 0:  # no value within the bounds, and nothing to bet on
+        return np.full((len(factors), len(evidence)), float(_log_capital(scaled, at) == inf))
+    each = np.log1p(np.outer(BETS, scaled / at - 1))
+    logs = np.outer(factors, each.sum(axis=1))
+    totals = logsumexp(logs, axis=1)
+    leading = np.exp(logs - totals[:, None]) @ each
+    spread = leading.std(axis=1) * np.sqrt(len(scaled) * (factors - 1))
+    above = (totals - np.log(len(BETS)))[:, None] - np.log(evidence)
+    return np.asarray(norm.cdf(above / np.maximum(spread, 1e-12)[:, None]))
 
 
 def confidence_sequence(

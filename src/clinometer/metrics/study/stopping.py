@@ -24,7 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, isnan, nan
+from math import inf, isfinite, isnan, nan
+from typing import Literal
 
 import numpy as np
 
@@ -33,12 +34,14 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.study.cosines import Cosines, average_cosines, group_cosines, target_cosines
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.metrics.verdict import BALANCED, LEVEL, NOT_MEASURED, UNDECIDED
-from clinometer.stats.equivalence import factors_to_decide, images_to_decide
+from clinometer.stats.equivalence import factors_in_family, images_to_decide
 from clinometer.stats.multiplicity import e_benjamini_hochberg, holm
-from clinometer.stats.sequential import confidence_sequence, e_value, p_value_of
+from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value, p_value_of
 
 CONFIDENCE = 0.95
 TEST = "betting e-values, two-sided, valid at any number of images"
+AHEAD = np.geomspace(1, 1000, 350)
+"""Times the images that are looked ahead, 2 % apart: what comes of it is said in two figures."""
 FIXED_ONLY = "images were drawn until decided: this interval or test holds only for a number fixed beforehand"
 
 
@@ -67,6 +70,9 @@ class Stand:
     value : their mean y; ``low``, ``high`` the 95 % confidence sequence of its held form, widened to contain it.
     e, q : evidence against MCAS = 0, and its q-value over the targets.
     e_balance, q_balance : evidence against |MCAS| ≥ margin; NaN without a margin.
+    factor, factor_balance : times the images at which leaning, or balance, is about as likely decided as not, if those
+        to come are drawn from those there are, and all targets that are not decided grow alike; infinite for none, or
+        where nobody asked (``ahead``).
     clipped : images whose y was outside of the groups' own span and was held at its end.
     """
 
@@ -78,6 +84,8 @@ class Stand:
     q: float = nan
     e_balance: float = nan
     q_balance: float = nan
+    factor: float = inf
+    factor_balance: float = inf
     clipped: int = 0
 
     @property
@@ -97,8 +105,8 @@ class Stand:
         return self.leans or self.balanced
 
 
-def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design) -> list[Stand]:
-    """Judge every target by the images there are, one :class:`Stand` each.
+def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead: bool = False) -> list[Stand]:
+    """Judge every target by the images there are, one :class:`Stand` each; ``ahead`` counts those that would decide.
 
     Raises
     ------
@@ -113,9 +121,16 @@ def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design) -> list[Sta
     stands = [_stand(values, constant, low, high, design.margin) for values, constant in leanings]
     q = e_benjamini_hochberg(np.array([stand.e for stand in stands]))
     q_balance = e_benjamini_hochberg(np.array([stand.e_balance for stand in stands]))
-    return [
+    stands = [
         replace(stand, q=float(of_leaning), q_balance=float(of_balance))
         for stand, of_leaning, of_balance in zip(stands, q, q_balance, strict=True)
+    ]
+    if not ahead:
+        return stands
+    factors = _factors_ahead(stands, leanings, (low, high), design.margin)
+    return [
+        replace(stand, factor=float(of_leaning), factor_balance=float(of_balance))
+        for stand, of_leaning, of_balance in zip(stands, *factors, strict=True)
     ]
 
 
@@ -203,14 +218,50 @@ def _stand(values: np.ndarray, constant: float, low: float, high: float, margin:
     )
 
 
+def _factors_ahead(
+    stands: Sequence[Stand],
+    leanings: Sequence[tuple[np.ndarray, float]],
+    span: tuple[float, float],
+    margin: float | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """``factor`` and ``factor_balance`` of every target, by the step of Benjamini–Hochberg that calls it first."""
+    evidence = len(stands) / (LEVEL * np.arange(1, len(stands) + 1))  # m / (kα), which k e-values have to reach
+    alone = np.full((2, len(stands), len(stands)), inf)
+    for t, (stand, (values, constant)) in enumerate(zip(stands, leanings, strict=True)):
+        if stand.stops(StoppingRule()):  # draws no more: it counts with what it has
+            alone[:, t] = np.where(np.array([[stand.e], [stand.e_balance]]) >= evidence, 1.0, inf)
+        elif stand.n:
+            chances = _chances(np.clip(values, *span), constant, span, margin, evidence)
+            reached = np.stack(chances) >= 0.5
+            alone[: len(reached), t] = np.where(reached.any(axis=1), AHEAD[reached.argmax(axis=1)], inf)
+    return factors_in_family(alone[0]), factors_in_family(alone[1])
+
+
+def _chances(
+    held: np.ndarray, constant: float, span: tuple[float, float], margin: float | None, evidence: np.ndarray
+) -> list[np.ndarray]:
+    """Of leaning and, with a margin, of balance: (times the images, evidence) each."""
+
+    def of(mean: float, alternative: Literal["greater", "less"], needed: np.ndarray) -> np.ndarray:
+        return chance_to_reach(
+            held, mean - constant, needed, AHEAD, low=span[0], high=span[1], alternative=alternative
+        )  # fmt: skip
+
+    leaning = of(0.0, "greater", 2 * evidence) + of(0.0, "less", 2 * evidence)
+    if margin is None:
+        return [leaning]
+    return [leaning, of(margin, "less", evidence) + of(-margin, "greater", evidence) - 1]
+
+
 def _decided(row: Score, stand: Stand, p_holm: float, design: Design) -> Score:
     if not isfinite(row.value) or stand.n == 0:
         return replace(_without_inference(row), verdict=NOT_MEASURED)
     words = _words(stand, row.q, design)
     needed = 0
     if words == UNDECIDED and not stand.leans:
-        value, low, high, p = np.array([[stand.value], [stand.low], [stand.high], [nan]])
-        needed = images_to_decide(stand.n, float(factors_to_decide(value, low, high, p, design.margin)[0]))
+        # the attribute images are all there: labels that do as well now do as well with more of the target's images
+        factor = min(stand.factor_balance, stand.factor if row.q <= LEVEL else inf)
+        needed = images_to_decide(stand.n, factor)
     clipped = f"; {stand.clipped} of {stand.n} images beyond the groups' own span" if stand.clipped else ""
     return replace(
         row,

@@ -38,7 +38,7 @@ def score_leaning(run: Run, resamples: int) -> Scored:
     scores = mcas_study(embeddings, design, n_resamples=resamples, seed=run.record["seed"])
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=run.record["seed"])
     if run.record.get("until") is not None:
-        scores = rows_when_stopped(scores, stands_of(embeddings, design), design)
+        scores = rows_when_stopped(scores, stands_of(embeddings, design, ahead=True), design)
     own = own_embeddings(run, suite)
     scores += own_text_rows(own, design, n_resamples=resamples, seed=run.record["seed"])
     table = scores_table(scores)
