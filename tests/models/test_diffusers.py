@@ -282,8 +282,18 @@ def test_what_is_not_a_pipeline(tmp_path, clip, stable_diffusion):
         load(str(path))
     broken = shutil.copytree(stable_diffusion, tmp_path / "broken")
     (broken / "unet" / "diffusion_pytorch_model.safetensors").write_bytes(b"0123456789")
-    with pytest.raises(ModelError, match="broken: diffusers cannot load it"):
+    with pytest.raises(ModelError, match=r"broken: diffusers cannot load it: .* damaged: download it anew"):
         load(str(broken))
+
+
+@pytest.mark.parametrize("content", ["[1]", '{"unet": ["diffusers", "UNet2DConditionModel"]}', '{"_class_name": null}'])
+def test_an_index_without_a_class_asks_for_no_trust(tmp_path, content):
+    (tmp_path / "model_index.json").write_text(content)
+    with pytest.raises(
+        ModelError, match=r"/model_index.json: it names no pipeline \(_class_name\); expected"
+    ) as refused:
+        load(str(tmp_path))
+    assert "trust" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -300,6 +310,8 @@ def test_what_is_not_a_pipeline(tmp_path, clip, stable_diffusion):
             {"scheduler": "MagicScheduler"},
             "scheduler: found 'MagicScheduler', expected a class of diffusers: ",
         ),
+        ({"scheduler": "SchedulerMixin"}, "scheduler: found 'SchedulerMixin', expected a class of diffusers: "),
+        ({"lora": "gone.safetensors"}, "lora gone.safetensors: no such file; give a safetensors file"),
     ],
 )
 def test_options_that_do_not_fit(stable_diffusion, options, message):

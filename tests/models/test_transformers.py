@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import warnings
 from itertools import pairwise
 
@@ -112,6 +113,13 @@ def test_what_is_not_a_dual_encoder(tmp_path, stable_diffusion):
     torch.save({}, tmp_path / "pytorch_model.bin")
     with pytest.raises(ModelError, match="only pickled weights"):
         load(str(tmp_path))
+
+
+def test_damaged_weights_are_to_be_downloaded_anew(clip, tmp_path):
+    path = shutil.copytree(clip, tmp_path / "damaged")
+    (path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(ModelError, match=r"damaged: transformers cannot load it: .*: download it anew"):
+        load(str(path))
 
 
 def test_it_is_loaded_by_its_directory(clip):

@@ -23,7 +23,7 @@ from diffusers.utils import BaseOutput
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models.completeness import require_values, require_vocabularies, whole_components
-from clinometer.models.weights import Source, describe, locate, quiet_loading, weight_files
+from clinometer.models.weights import Source, cannot_load, locate, quiet_loading, weight_files
 
 MOVED = {
     "UnCLIPPipeline": "diffusers.pipelines.deprecated.unclip",
@@ -62,12 +62,17 @@ def download(repository: str, revision: str | None, variant: str | None, offline
 def model_index(found: Source) -> dict[str, Any]:
     """Read the ``model_index.json`` of a pipeline."""
     try:
-        index: dict[str, Any] = json.loads((found.path / "model_index.json").read_text(encoding="utf-8"))
+        index = json.loads((found.path / "model_index.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(
             f"{found.name}/model_index.json: {type(error).__name__}; expected a diffusers pipeline, "
             "as DiffusionPipeline.save_pretrained writes it"
         ) from error
+    if not isinstance(index, dict) or index.get("_class_name") is None:
+        raise ModelError(
+            f"{found.name}/model_index.json: it names no pipeline (_class_name); expected a diffusers pipeline, as "
+            "DiffusionPipeline.save_pretrained writes it"
+        )
     return index
 
 
@@ -142,7 +147,7 @@ def open_pipeline(
     except ModelError:
         raise
     except Exception as error:  # missing files, unknown classes, mismatched shapes: many kinds
-        raise ModelError(f"{found.name}: diffusers cannot load it: {describe(error)}") from error
+        raise cannot_load(found.name, "diffusers", error) from error
     require_values(found.name, pipeline, "download it anew")
     require_vocabularies(found.name, pipeline)
     require_text_to_image(found.name, pipeline)

@@ -178,7 +178,7 @@ def default_sides(pipeline: Any) -> dict[str, int]:
 def replaced_scheduler(name: str, pipeline: Any) -> Any:
     """Make the scheduler class ``name`` of diffusers, with the configuration of the pipeline's own."""
     kind: Any = getattr(diffusers, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin)):
+    if not (isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin) and hasattr(kind, "from_config")):
         known = ", ".join(each.__name__ for each in pipeline.scheduler.compatibles)
         raise ModelError(f"scheduler: found {name!r}, expected a class of diffusers: {known}")
     replaced: Any = kind

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.weights import Source, describe, hash_files, locate, quiet_loading
+from clinometer.models.weights import Source, damage, describe, hash_files, locate, quiet_loading
 
 
 def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False) -> dict[str, Any]:
@@ -38,7 +38,9 @@ def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False)
     except ModelError:
         raise
     except Exception as error:  # keys and shapes that do not fit, damaged files: many kinds
-        raise ModelError(f"{spec}: it does not fit a {type(pipeline).__name__}: {describe(error)}") from error
+        raise ModelError(
+            f"{spec}: it does not fit a {type(pipeline).__name__}: {describe(error)}{damage(error)}"
+        ) from error
     return {
         "name": found.name,
         "revision": found.revision,
@@ -54,6 +56,10 @@ def _find(spec: str, offline: bool) -> tuple[Source, Path]:
         found = Source(name=path.name, path=path.parent)
         files = [path]
     else:
+        if path.suffix == ".safetensors" and not path.is_dir():
+            raise ModelNotFoundError(
+                f"lora {spec}: no such file; give a safetensors file, a directory with one, or a hub id"
+            )
         found = locate(spec, lambda repository, revision: _download(repository, revision, offline))
         files = sorted(found.path.glob("*.safetensors"))
     if len(files) != 1 or files[0].suffix != ".safetensors":

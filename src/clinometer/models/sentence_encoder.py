@@ -22,8 +22,8 @@ from clinometer.models.completeness import require_vocabulary
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
+    cannot_load,
     configuration_files,
-    describe,
     hash_files,
     locate,
     quiet_loading,
@@ -173,7 +173,7 @@ def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Any, Collection[str]]
         mark_lacking(model, loading["missing_keys"])
         tokenizer = transformers.AutoTokenizer.from_pretrained(found.path, **local)
     except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
-        raise ModelError(f"{found.name}: transformers cannot load it: {describe(error)}") from error
+        raise cannot_load(found.name, "transformers", error) from error
     require_vocabulary(found.name, tokenizer)
     return model, tokenizer, loading["missing_keys"]
 

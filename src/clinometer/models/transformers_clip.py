@@ -28,8 +28,8 @@ from clinometer.models.completeness import require_vocabulary
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
     Source,
+    cannot_load,
     configuration_files,
-    describe,
     hash_files,
     locate,
     quiet_loading,
@@ -280,7 +280,7 @@ def _part(found: Source, kind: Any, **options: Any) -> Any:
     try:
         return kind.from_pretrained(found.path, local_files_only=True, trust_remote_code=False, **options)
     except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
-        raise ModelError(f"{found.name}: transformers cannot load it: {describe(error)}") from error
+        raise cannot_load(found.name, "transformers", error) from error
 
 
 def _is_dual(model: Any) -> bool:

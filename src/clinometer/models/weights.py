@@ -109,6 +109,19 @@ def in_one_line(text: str, most: int) -> str:
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in spaced)
 
 
+def cannot_load(name: str, library: str, error: Exception) -> ModelError:
+    """Say that a library cannot load a model, and the way out where its weights are damaged."""
+    return ModelError(f"{name}: {library} cannot load it: {describe(error)}{damage(error)}")
+
+
+def damage(error: BaseException) -> str:
+    """What is added to an error that a damaged file of weights led to: the way out. Nothing for any other."""
+    from safetensors import SafetensorError
+
+    damaged = any(isinstance(cause, SafetensorError) for cause in _causes(error))
+    return "; a file of weights is empty or damaged: download it anew" if damaged else ""
+
+
 def pickle_message(name: str) -> str:
     """Say that a model has only pickled weights, and the way out."""
     return (
