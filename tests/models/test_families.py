@@ -287,7 +287,7 @@ def test_a_lora_that_does_not_fit(families, lora, tmp_path):
     with pytest.raises(ModelNotFoundError, match="found none, expected one safetensors file"):
         load(str(families("sd-1")), lora=str(tmp_path))
     (tmp_path / "broken.safetensors").write_bytes(b"0123456789")
-    with pytest.raises(ModelError, match="does not fit a StableDiffusionPipeline.*download it anew"):
+    with pytest.raises(ModelError, match=r"does not fit a StableDiffusionPipeline.*download it anew"):
         load(str(families("sd-1")), lora=str(tmp_path / "broken.safetensors"))
     with pytest.raises(ModelError, match=r"does not fit a FluxPipeline|belong to a FluxPipeline"):
         load(str(families("flux")), lora=str(lora))
