@@ -256,8 +256,20 @@ def test_a_variant_of_the_weights(tmp_path):
 
 def test_weights_in_pickles_are_refused(tmp_path):
     path = tiny_stable_diffusion(tmp_path / "pickled", safe_serialization=False)
-    with pytest.raises(ModelError, match=r"pickled: it has only pickled weights.*save_pretrained"):
+    with pytest.raises(ModelError, match=r"pickled/unet: it has only pickled weights.*save_pretrained"):
         load(str(path))
+
+
+def test_a_pickled_safety_checker_is_not_read_where_it_is_off(tmp_path):
+    path = tiny_stable_diffusion(tmp_path / "safe", safety_checker=True)
+    kept = load(str(path), steps=1, safety_checker="off").card
+    weights = path / "safety_checker" / "model.safetensors"
+    weights.rename(weights.with_name("pytorch_model.bin"))
+    with pytest.raises(ModelError, match=r"safe/safety_checker: it has only pickled weights"):
+        load(str(path))
+    generator = load(str(path), steps=1, safety_checker="off")
+    assert {result.status for result in generator.generate(requests()[:2])} == {"ok"}
+    assert generator.card.weights_sha256 != kept.weights_sha256  # as before, a checker's safetensors count
 
 
 def test_remote_code_is_refused(stable_diffusion, tmp_path):

@@ -125,7 +125,7 @@ def open_pipeline(
     """
     index = model_index(found)
     _require_tokenizers(found)
-    weight_files(found.name, component_folders(found), variant)  # for its error: it names a pickle
+    weight_files(found.name, component_folders(found), variant, without)  # for its error: it names a pickle
     if trusted not in (None, found.name):
         raise ModelError(f"trust_remote_code: found {trusted!r}, expected the model's own name, {found.name!r}")
     options: dict[str, Any] = {"dtype": dtype, "variant": variant, "use_safetensors": True, "local_files_only": True}

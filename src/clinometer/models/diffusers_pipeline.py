@@ -124,15 +124,16 @@ def load(
     else:
         _require_absent({"model_config": model_config}, "only a single safetensors file takes one; leave it out")
         found = locate(source, lambda repository, revision: download(repository, revision, variant, offline))
+        without = ("safety_checker",) if safety_checker == "off" else ()
         pipeline = open_pipeline(
             found,
             dtype=precision,
             variant=variant,
             device_map=device_map,
             trusted=trust_remote_code,
-            without=("safety_checker",) if safety_checker == "off" else (),
+            without=without,
         )
-        origin = _origin([found, *connected_sources(found, offline)], variant)
+        origin = _origin([found, *connected_sources(found, offline)], variant, without)
     if scheduler is not None:
         pipeline.scheduler = replaced_scheduler(scheduler, pipeline)
     if safety_checker == "off" and getattr(pipeline, "safety_checker", None) is not None:
@@ -207,11 +208,11 @@ def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offlin
     )
 
 
-def _origin(sources: list[Source], variant: str | None) -> Origin:
+def _origin(sources: list[Source], variant: str | None, without: tuple[str, ...]) -> Origin:
     return Origin(
         name=sources[0].name,
         revision=sources[0].revision,
-        weights_sha256=_hash(sources, lambda each: weight_files(each.name, component_folders(each), variant)),
+        weights_sha256=_hash(sources, lambda each: weight_files(each.name, component_folders(each), variant, without)),
         configuration_sha256=_hash(sources, lambda each: configuration_files(component_folders(each))),
         notes={f"connected {each.name}": each.revision for each in sources[1:]},
     )

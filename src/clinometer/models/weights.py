@@ -7,7 +7,7 @@ refused.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,11 +130,18 @@ def pickle_message(name: str) -> str:
     )
 
 
-def weight_files(name: str, folders: Iterable[Path], variant: str | None = None) -> list[Path]:
+def weight_files(
+    name: str, folders: Iterable[Path], variant: str | None = None, without: Collection[str] = ()
+) -> list[Path]:
     """List the safetensors files that the model ``name`` loads from these folders, sorted.
 
     A file of a variant carries it before its suffix: ``model.fp16.safetensors``. Other variants' files in the
     same folder are not loaded, so they are not listed.
+
+    Parameters
+    ----------
+    without : names of folders that are not loaded: their pickles do not matter. Their safetensors are listed, for
+        a model's hash is the same with its safety checker and without.
 
     Raises
     ------
@@ -146,7 +153,10 @@ def weight_files(name: str, folders: Iterable[Path], variant: str | None = None)
         files = sorted(folder.iterdir())
         safe = [path for path in files if path.suffix == ".safetensors"]
         if not safe and any(path.suffix in PICKLES for path in files):
-            raise ModelError(pickle_message(name))
+            if folder.name in without:
+                continue
+            is_component = (folder.parent / "model_index.json").is_file()
+            raise ModelError(pickle_message(f"{name}/{folder.name}" if is_component else name))
         plain = [path for path in safe if "." not in path.stem]
         ours = [path for path in safe if variant is not None and f".{variant}" in path.stem]
         chosen += ours or plain
