@@ -93,6 +93,6 @@ def require_vocabulary(name: str, tokenizer: Any) -> None:
     beside = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()}
     if not any(any(map(str.isalnum, str(token))) for token in tokenizer.get_vocab() if token not in beside):
         raise ModelError(
-            f"{name}: the tokenizer has no vocabulary, and every text would be alike to it; expected its "
-            "tokenizer.json or what its library saves instead; download it anew"
+            f"{name}: the tokenizer has no vocabulary, and every text would be alike to it; expected tokenizer.json "
+            "or what its library saves instead; download it anew"
         )

@@ -119,7 +119,7 @@ def damage(error: BaseException) -> str:
     from safetensors import SafetensorError
 
     damaged = any(isinstance(cause, SafetensorError) for cause in _causes(error))
-    return "; a file of weights is empty or damaged: download it anew" if damaged else ""
+    return " (a file of weights is empty or damaged: download it anew)" if damaged else ""
 
 
 def pickle_message(name: str) -> str:
