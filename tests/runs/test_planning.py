@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil, isnan
 
 import pytest
@@ -23,7 +24,7 @@ def pilot(tmp_path_factory):
 def test_a_pilot_gives_every_concept_its_numbers(pilot):
     plan = cm.plan(pilot=pilot.url, effect=0.05, margin=0.5)
     assert list(plan.table.concept) == [target.name for target in pilot.suite.targets]
-    assert (plan.table.to_detect >= 1).all()
+    assert (plan.table.to_detect >= 2).all()
     assert plan.seconds_per_image >= 0
     assert plan.bytes_per_image > 0
     assert plan.images == len(pilot.plan)
@@ -48,6 +49,19 @@ def test_the_command_prints_the_table(pilot):
     assert "to show balance within ±0.4" in shown.output
     shown = CliRunner().invoke(app, ["plan"], env={"COLUMNS": "140"})
     assert "clinometer plan --pilot RUN" in shown.output
+
+
+def test_the_command_says_that_verdicts_are_corrected_and_which_level_is_enough(pilot):
+    def shown(*options):
+        found = CliRunner().invoke(app, ["plan", "--pilot", pilot.url, *options], env={"COLUMNS": "300"})
+        assert found.exit_code == 0, found.output
+        return found.output
+
+    assert "level 0.05 for a concept by itself" in shown()
+    (level,) = re.findall(r"With --alpha (\S+) the images are enough", shown())
+    concepts = len(pilot.suite.targets)
+    assert 0.9 * 0.05 / concepts < float(level) <= 0.05 / concepts
+    assert "corrected over" not in shown("--alpha", level)
 
 
 def test_the_neediest_concept_is_named_beside_what_most_need(pilot):

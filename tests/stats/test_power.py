@@ -48,6 +48,12 @@ def test_what_no_number_of_images_does_is_nan() -> None:
     assert np.isnan(images_to_detect(np.nan, 1.0))
 
 
+def test_one_image_is_never_enough() -> None:
+    """It has no interval, so no verdict."""
+    assert images_to_detect(5.0, 0.1) == 2
+    assert images_to_show_balance(5.0, 0.1) == images_to_show_balance(5.0, 0.1, value=0.1) == 2
+
+
 def test_more_power_needs_more_images() -> None:
     needs = [images_to_detect(0.1, 1.0, power=power) for power in (0.5, 0.8, 0.9, 0.99)]
     assert needs == sorted(needs)

@@ -366,7 +366,7 @@ def plan(
         float | None, typer.Option(help="Within which balance is to be shown. [default: the suite's]")
     ] = None,
     power: Annotated[float, typer.Option(help="Probability of deciding.")] = 0.8,
-    alpha: Annotated[float, typer.Option(help="Level of the tests.")] = 0.05,
+    alpha: Annotated[float, typer.Option(help="Level of the tests, of a concept by itself.")] = 0.05,
     price: Annotated[float, typer.Option(help="What an image costs, of a model behind an API.")] = 0.0,
 ) -> None:
     """Say how many images an audit needs, and the time and disk they would take. Draws nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import floor, isfinite, log10
 from typing import Any
 
 from rich.console import Console
@@ -15,7 +15,7 @@ from clinometer.runs.planning import Plan
 def print_plan(plan: Plan) -> None:
     """A line a concept, and the totals."""
     console = Console()
-    tests = f"power {plan.power:g}, level {plan.alpha:g}"
+    tests = f"power {plan.power:g}, level {plan.alpha:g} for a concept by itself"
     console.print(_shares(plan, tests) if not plan.pilot else _concepts(plan, tests))
     costs = f" At {plan.price:g} each they cost {plan.cost:,.2f}." if plan.price else ""
     console.print(f"The suite as it stands draws {plan.images:,} images.{costs}")
@@ -31,12 +31,23 @@ def print_plan(plan: Plan) -> None:
             f"{_count(plan.images_for(0.9))}; {escape(str(neediest))} needs {_count(most)}."
         )
         console.print(
-            f"To decide every concept that can be decided: about {plan.images_needed:,.0f} images, "
+            f"To decide every concept that can be decided, each by itself: about {plan.images_needed:,.0f} images, "
             f"{_hours(plan.hours)} at the pilot's {plan.seconds_per_image:.2g} s an image"
             + (" one after another" if plan.by_server else "")
             + f", {plan.gigabytes:.2g} GB"
             + (f"; at {plan.price:g} each, --budget {plan.cost_needed:.2f}." if plan.price else ".")
         )
+    if plan.alpha > plan.alpha_for_verdicts:
+        console.print(
+            f"A verdict is corrected over the {len(plan.table)} concepts and may take more. With --alpha "
+            f"{_rounded_down(plan.alpha_for_verdicts)} the images are enough whatever the other concepts show."
+        )
+
+
+def _rounded_down(level: float) -> str:
+    """In two figures, and not above."""
+    step = 10.0 ** (floor(log10(level)) - 1)
+    return f"{floor(level / step + 1e-9) * step:.2g}"
 
 
 def _shares(plan: Plan, tests: str) -> Table:

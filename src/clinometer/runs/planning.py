@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.metrics.verdict import LEVEL
 from clinometer.runs.budget import cost
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, samples_name
@@ -30,7 +31,7 @@ class Plan:
         a share of images (share, images to detect).
     effect : what is to be detected: one size for all concepts, or NaN for each concept's own estimate.
     margin : within which balance is to be shown, or NaN.
-    power, alpha : of the tests.
+    power, alpha : of the tests, each by itself: verdicts are corrected over the concepts, and may take more.
     images : in the suite as it stands.
     images_needed : in the suite with every concept drawn as often as the neediest that can be decided, and the
         attribute images grown alike; NaN without a pilot.
@@ -70,6 +71,11 @@ class Plan:
     def images_for(self, share: float) -> float:
         """Images a concept with which this share of the concepts that can be decided are decided."""
         return float(self.images_each.quantile(share, "higher"))
+
+    @property
+    def alpha_for_verdicts(self) -> float:
+        """Level at which a concept has q ≤ 0.05 whatever the others show: 0.05 / m (Bonferroni)."""
+        return LEVEL / len(self.table)
 
     @property
     def cost(self) -> float:

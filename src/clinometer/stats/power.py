@@ -8,6 +8,9 @@ from scipy.stats import binom, binomtest, norm
 
 from clinometer.errors import InvalidInputError
 
+FEWEST = 2.0
+"""One image has no spread, so no interval and no verdict."""
+
 LARGEST_SHARE_DESIGN = 4_000
 """Images up to which the power of a share is computed exactly; past it, by the normal formula."""
 
@@ -26,12 +29,13 @@ def images_to_detect(effect: float, deviation: float, *, power: float = 0.8, alp
 
     Returns
     -------
-    A whole number, or NaN where the effect is 0 or an argument is NaN: no number of images finds an effect of 0.
+    A whole number from 2 upwards, or NaN where the effect is 0 or an argument is NaN: no number of images finds an
+    effect of 0.
     """
     _check(power, alpha)
     if not (isfinite(effect) and isfinite(deviation)) or effect == 0:
         return nan
-    return max(1.0, ceil(((_z(1 - alpha / 2) + _z(power)) * deviation / abs(effect)) ** 2))
+    return max(FEWEST, ceil(((_z(1 - alpha / 2) + _z(power)) * deviation / abs(effect)) ** 2))
 
 
 def images_to_show_balance(
@@ -52,7 +56,7 @@ def images_to_show_balance(
         return nan
     centred = (_z(1 - alpha) + _z((1 + power) / 2)) * deviation / margin
     shifted = (_z(1 - alpha) + _z(power)) * deviation / (margin - abs(value))
-    return max(1.0, ceil(max(centred, shifted if value else 0.0) ** 2))
+    return max(FEWEST, ceil(max(centred, shifted if value else 0.0) ** 2))
 
 
 def images_for_share(share: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
