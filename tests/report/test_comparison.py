@@ -294,15 +294,8 @@ def test_a_copy_of_a_run_differs_by_nothing_and_goes_by_its_directory(associatio
     [
         ("leaning", ["more to man than one <b>model</b>."]),
         ("associations", ["the first concept, against the other, more to red than in one.", "more to red than one."]),
-        (
-            "edits",
-            [
-                "edits move more to man than in 0.",
-                "the darker tone, against the lighter one, is lightened more than in 0.",
-                "skin is lightened more than in 0.",
-            ],
-        ),
-        ("classified", ["the first side goes more often to a profession high-paid than in 0."]),
+        ("edits", ["edits move more to man than in 0.", "skin is lightened more than in 0."]),
+        ("classified", ["the first side goes more often to a profession red than in 0."]),
     ],
 )
 def test_the_sign_of_every_kind_of_difference_is_told(request, study, signs):
