@@ -528,6 +528,8 @@ def test_another_encoder_takes_the_place_of_one_that_gives_no_vectors(tmp_path, 
     out = tmp_path / "run"
     with pytest.raises(ModelError, match=r"; mend it, or name another encoder: what is drawn is kept$"):
         audit(out, encoder=Misbehaving(**change))
+    held = cm.open_run(out)
+    assert not {**held.encoder_cards, **held.begun_encoder_cards}
     painter = Painter()
     run = audit(out, model=painter, encoder=Eye("other"))
     assert painter.drawn == 0

@@ -295,7 +295,10 @@ class Run:
         # Files first: without its card they would be taken for those of the next encoder of that name.
         for file in self.directory.names(embeddings_name(name), ".parquet"):
             self.directory.remove(file)
-        self._update_record(encoders={key: card for key, card in self.encoder_cards.items() if key != name})
+        finished, begun = self.encoder_cards, self.begun_encoder_cards
+        finished.pop(name, None)
+        begun.pop(name, None)
+        self._update_record(encoders=finished, begun_encoders=begun)
 
     def require_encoder(self, card: Card) -> None:
         """Refuse an encoder whose embeddings would mix with those of another: of its name, or in its folder.

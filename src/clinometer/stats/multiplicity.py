@@ -70,7 +70,7 @@ def _family(name: str, values: np.ndarray, most: float) -> np.ndarray:
     values = np.asarray(values, np.float64)
     if values.ndim != 1:
         raise InvalidInputError(f"{name}: expected one dimension (m,), found shape {values.shape}")
-    outside = values[(values < 0) | (values > most)]
+    outside = values[(values < 0) | (values > most * (1 + 1e-9))]  # sums of probabilities round
     if outside.size:
         raise InvalidInputError(f"{name}: expected numbers from 0 to {most:g}, found {outside[0]:g}")
     return values
