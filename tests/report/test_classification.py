@@ -11,6 +11,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.report import wording
+from clinometer.report.figures.classification import association_figure, differential_figure, noise_figure
 from clinometer.report.from_run import report_input
 from clinometer.report.html import render_html
 from clinometer.report.sections.classification import amplification_words, finding, noise
@@ -95,6 +96,13 @@ def test_a_change_with_noise_samples_has_both_its_ends(run, page):
     assert f">{ends}<span" in page
 
 
+def test_letters_of_figures_stay_readable_on_a_phone(run):
+    view = view_of(run)
+    for figure in (association_figure(view), differential_figure(view), noise_figure(view, "differential")):
+        smallest = min(float(size) for size in re.findall(r'font-size="([\d.]+)(?:px)?"', figure.svg))
+        assert smallest * 358 / figure.width >= 8  # 358 pixels are what a phone of 390 leaves them
+
+
 def test_the_matrix_holds_every_pair(run, page):
     rows = view_of(run).rows("pair_differential", group="gender")
     assert len(rows) == 4
@@ -106,7 +114,7 @@ def test_the_matrix_holds_every_pair(run, page):
 def test_shares_of_choices_are_all_there(run, page):
     table = page.split("Share of each group’s portraits")[1].split("</table>")[0]
     assert len(re.findall(r"<tr><th scope=\"row\">", table)) == 4
-    assert len(re.findall(r'class="n">\d+', table)) == 4 * 4
+    assert len(re.findall(r'<td class="n folds">\d+', table)) == 4 * 4
 
 
 def test_the_page_asks_the_network_for_nothing(page):
