@@ -14,6 +14,7 @@ from scipy.stats import norm
 from clinometer.metrics import Score, verdict
 from clinometer.metrics.verdict import BALANCED, NOT_MEASURED, UNDECIDED, judge_family
 from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.sign_flips import sign_flip_test
 
 
 def judge(value: float, low: float, high: float, q: float = 0.01, margin: float | None = 0.05) -> str:
@@ -140,3 +141,14 @@ def test_judging_does_not_depend_on_order(cases):
     forth = judge_family([row(*case) for case in cases], a="men", b="women", margin=0.05)
     back = judge_family([row(*case) for case in cases[::-1]], a="men", b="women", margin=0.05)
     assert forth == back[::-1]
+
+
+@pytest.mark.parametrize("n", [2, 5, 9])
+def test_no_exchange_has_a_smaller_p_than_the_least(n: int) -> None:
+    found = sign_flip_test(np.arange(1.0, n + 1))  # all up: as extreme as can be
+    row = Score(
+        metric="editing", component="ita_change", p=found.p_value.item(), p_exact=found.exact, n_splits=found.n_splits
+    )
+    assert row.p == row.least_exchange_p == 2 / 2**n
+    assert replace(row, p_exact=False, n_splits=99).least_exchange_p == 0.01
+    assert replace(row, n_splits=0).least_exchange_p == 0

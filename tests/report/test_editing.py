@@ -49,7 +49,7 @@ def test_portraits_too_few_for_any_verdict_are_called_too_few():
         "No change of a single group’s skin tone could be shown: with so few portraits of a group no p can fall below "
         "0.125."
     )
-    for more in (change(n_splits=64), change(p_exact=False), change(n_splits=0)):
+    for more in (change(n_splits=64), change(p_exact=False, n_splits=9_999), change(n_splits=0)):
         said = skin_finding(view_of(change(), more, undecided))
         assert said == "No change of a single group’s skin tone could be shown."
 

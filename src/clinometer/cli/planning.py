@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import floor, isfinite, log10
+from decimal import ROUND_FLOOR, Context
+from math import isfinite
 from typing import Any
 
 from rich.console import Console
@@ -46,8 +47,7 @@ def print_plan(plan: Plan) -> None:
 
 def _rounded_down(level: float) -> str:
     """In two figures, and not above."""
-    step = 10.0 ** (floor(log10(level)) - 1)
-    return f"{floor(level / step + 1e-9) * step:.2g}"
+    return str(Context(prec=2, rounding=ROUND_FLOOR).create_decimal(repr(level)).normalize())
 
 
 def _shares(plan: Plan, tests: str) -> Table:

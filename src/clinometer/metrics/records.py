@@ -94,6 +94,16 @@ class Score:
     verdict: str = ""
     reason: str = ""
 
+    @property
+    def least_exchange_p(self) -> float:
+        """The smallest p of a two-sided test of so many exchanges of partners: of a full count two are the extremes.
+
+        ``2 / n`` where all n are counted, ``1 / (1 + n)`` where n are drawn, 0 where p is of another kind.
+        """
+        if not self.n_splits:
+            return 0.0
+        return 2 / self.n_splits if self.p_exact else 1 / (1 + self.n_splits)
+
 
 def storable(n_splits: int) -> int:
     """``n_splits`` as a column can hold it: C(68, 34) = 2.8e19 is beyond 64 bits.

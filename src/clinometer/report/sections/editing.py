@@ -82,11 +82,8 @@ def _changed(row: Row) -> str:
 
 
 def _too_few(rows: Sequence[Row]) -> str:
-    """Say so where no p can reach 0.05: of all exchanges of before and after, two are always as extreme as any."""
-    tested = [row for row in rows if isfinite(row.p)]
-    if not tested or not all(row.p_exact and row.n_splits for row in tested):
-        return ""
-    least = min(2 / row.n_splits for row in tested)
+    """Say so where no p can reach 0.05."""
+    least = min((row.least_exchange_p for row in rows if isfinite(row.p)), default=0.0)
     return f": with so few portraits of a group no p can fall below {least:.3g}" if least > 0.05 else ""
 
 
