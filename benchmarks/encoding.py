@@ -31,6 +31,7 @@ from clinometer.models.images import decode_own_png, encode_png, sha256
 from clinometer.models.protocols import Card
 from clinometer.runs import Silence, create_run, encode, store
 from clinometer.runs.plan import build_plan
+from clinometer.runs.record import new_record
 from clinometer.suites import load_suite
 
 BATCH = 32
@@ -79,7 +80,7 @@ def painted(out: Path, count: int, side: int) -> store.Run:
     suite = suite.with_options(images=-(-count // len(suite.targets)))  # attribute images come on top
     card = Card(kind="generator", name="painted", family="benchmark")
     plan = build_plan(suite.questions(), seed=0, model_fingerprint=card.fingerprint, part_size=BATCH)[:count]
-    run = create_run(out, store.new_record(suite, card, seed=0, origin="generated"), plan)
+    run = create_run(out, new_record(suite, card, seed=0, origin="generated"), plan)
     rng = np.random.default_rng(0)
     for part, samples in run.parts.items():
         rows = []

@@ -30,8 +30,9 @@ from diffusers.models.autoencoders.vae import DecoderOutput
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionOutput
 
 from clinometer.models import load_generator
-from clinometer.runs import Silence, create_run, generate, store
+from clinometer.runs import Silence, create_run, generate
 from clinometer.runs.plan import build_plan
+from clinometer.runs.record import new_record
 from clinometer.suites import load_suite
 
 AT_ONCE = 10
@@ -135,7 +136,7 @@ def audit(generator, suite, images: int, out: Path) -> None:
     plan = build_plan(
         suite.questions(), seed=0, model_fingerprint=generator.card.fingerprint, part_size=max(generator.batch_size, 8)
     )
-    record = store.new_record(suite, generator.card, seed=0, origin="generated", batch_size=generator.batch_size)
+    record = new_record(suite, generator.card, seed=0, origin="generated", batch_size=generator.batch_size)
     generate(create_run(out, record, plan[:images]), generator, Silence())
 
 

@@ -131,7 +131,8 @@ def clustered_tests(n: int, spread: float) -> list[Found]:
     for _ in range(n):
         sets = _t2iat_sets(rng, 6, 8, spread, np.zeros(_DIM))
         for unit, found in p.items():
-            test = differential_association(**sets, unit=unit, permutations=999, resamples=0, rng=rng)
+            method = "sampled" if unit == "image" else "auto"  # a proven bracket for 96 images takes half a second
+            test = differential_association(**sets, unit=unit, method=method, permutations=999, resamples=0, rng=rng)
             found.append(test.p_value)
     setting = f"6 + 6 prompts of 8 images, prompts scatter by {spread:g}"
     return [*rejections("T2IAT, prompts permuted", setting, p["prompt"]),

@@ -25,6 +25,7 @@ from clinometer.runs.comparison import Comparison, first_against_rest
 from clinometer.runs.manifest import manifest_questions
 from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.planning import Plan, plan_audit
+from clinometer.runs.record import new_record
 from clinometer.runs.rounds import Rounds, rounds_of
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.classification import denoiser_of
@@ -417,7 +418,7 @@ def _execute(
         progress.note(REFERENCE_ENCODER_NOTE)
     with Directory(out).locked():
         until = None if rounds is None else rounds.record
-        record = store.new_record(
+        record = new_record(
             suite, generator.card, seed=seed, origin=origin, until=until, batch_size=generator.batch_size
         )
         run = create_run(out, record, plan)

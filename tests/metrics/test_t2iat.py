@@ -313,13 +313,23 @@ def test_intervals_are_as_wide_as_students_t(prompts):
     draws, freedom = bootstrap_draws(pair, 400, rng, prompts=prompts), freedom_of((pair.x, pair.y), prompts=prompts)
     assert freedom < 40
     kind = "stimulus_" if prompts else ""
-    for name, replicates, value in (
-        ("", draws.statistic, found.statistic),
-        ("effect_size_", draws.effect_size, found.effect_size),
-    ):
-        expected = percentile_interval(replicates - replicates.mean() + value, freedom=freedom)
+    for name, replicates in (("", draws.statistic), ("effect_size_", draws.effect_size)):
+        expected = percentile_interval(replicates, freedom=freedom)
         ends = getattr(found, f"{name}{kind}low"), getattr(found, f"{name}{kind}high")
         assert ends == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.parametrize("prompts", [False, True], ids=["images", "prompts"])
+def test_replicates_of_both_parts_of_d_are_moved_onto_their_estimates(prompts):
+    """S by what is added and the squared deviation by a factor, so that d has the sign of S in every replicate."""
+    data = drawn(25, (4, 3, 3, 3), (3, 3, 3, 5), lean=0.5)
+    found = quick(data)
+    draws = bootstrap_draws(pair_sets(*sets_of(data)), 500, np.random.default_rng(6), prompts=prompts)
+    assert draws.statistic.mean() == pytest.approx(found.statistic)
+    squared = (draws.statistic / draws.effect_size) ** 2
+    assert squared.mean() == pytest.approx((found.statistic / found.effect_size) ** 2)
+    assert (np.sign(draws.effect_size) == np.sign(draws.statistic)).all()
+    assert abs(draws.effect_size.mean()) > abs(found.effect_size)  # a ratio is skewed, and no shift hides it
 
 
 def test_the_freedom_over_prompts_is_welchs():

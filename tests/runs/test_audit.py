@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -547,18 +548,18 @@ def test_a_generator_that_loses_a_request_is_named(tmp_path):
         audit(tmp_path / "run", model=Forgetful())
 
 
-class Failing(Painter):
+class Refusing(Painter):
     def generate(self, requests):
         for request in requests:
-            yield GenerationResult(request.id, "failed", None, "CUDA error: <b>device</b>")
+            yield GenerationResult(request.id, "refused", None, "not <b>allowed</b>")
 
 
 def test_a_run_without_a_single_image_says_so_everywhere(tmp_path):
-    run = audit(tmp_path / "run", model=Failing(), suite=toy_suite(target=4, attribute=2))  # too few to stop at
+    run = audit(tmp_path / "run", model=Refusing(), suite=toy_suite(target=4, attribute=2))
     rows = run.scores[(run.scores.metric == "mcas") & (run.scores.component == "mcas")]
     assert rows.value.isna().all()
     assert (rows.reason != "").all()
-    assert b"<b>device</b>" not in run.directory.read_bytes("report.html")
+    assert b"<b>allowed</b>" not in run.directory.read_bytes("report.html")
 
 
 class Dying(Painter):
@@ -583,6 +584,19 @@ def test_a_model_that_fails_image_after_image_is_stopped_and_its_run_goes_on(tmp
     assert len(kept) == 8 * parts
     assert (kept.status == "ok").sum() == lives
     assert table_bytes(audit(out, retry_failed=lives % 8 > 0)) == table_bytes(finished)
+
+
+def test_a_run_of_failures_alone_is_refused_however_few_they_are(tmp_path):
+    few = toy_suite(target=1, attribute=1)
+    assert few.image_count < 32
+    with pytest.raises(ModelError, match=r"painter: all 10 images failed, the first because: CUDA error: an illegal"):
+        audit(tmp_path / "run", model=Dying(0), suite=few)
+    assert (audit(tmp_path / "run", suite=few).samples.status == "ok").all()
+
+
+def test_one_image_that_did_not_fail_is_a_run(tmp_path):
+    run = audit(tmp_path / "run", model=Dying(1), suite=toy_suite(target=1, attribute=1))
+    assert (run.samples.status == "ok").sum() == 1
 
 
 class Stubborn(Painter):
@@ -691,6 +705,64 @@ def test_a_damaged_part_is_named_and_can_be_redone(tmp_path, finished):
     with pytest.raises(RunNotFoundError, match="encoder eye has not finished"):
         cm.score_run(run.url)
     assert table_bytes(audit(run.url)) == table_bytes(finished)
+
+
+def without(column):
+    return lambda table: table.drop_columns([column])
+
+
+def holding_nan(table):
+    vectors = table["vector"].to_pylist()
+    return table.set_column(
+        1, "vector", pa.array([[float("nan")] * len(each) for each in vectors], table["vector"].type)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "words"),
+    [
+        ("plan.parquet", without("prompt"), "it has no column 'prompt'.*Restore it, or start a new run"),
+        ("plan.parquet", lambda table: table.slice(1), "not the plan of what run.json asks.*Restore it"),
+        ("samples/part-00001.parquet", without("status"), "it has no column 'status'.*Delete the file"),
+        ("samples/part-00001.parquet", lambda table: table.slice(1), "not those of the plan's part 1.*Delete the file"),
+        ("embeddings/eye/part-00001.parquet", without("vector"), "it has no column 'vector'.*Delete the file"),
+        (
+            "embeddings/eye/part-00001.parquet",
+            lambda table: table.slice(1),
+            "it has no vector of image .*Delete the file",
+        ),
+        ("embeddings/eye/part-00001.parquet", holding_nan, "hold NaN or infinity, expected finite.*Delete the file"),
+        ("embeddings/eye/texts.parquet", lambda table: table.slice(1), "it has no vector of '.*Delete the file"),
+    ],
+)
+def test_a_table_that_lacks_something_is_named_and_the_way_out_mends_it(tmp_path, finished, name, damage, words):
+    shutil.copytree(finished.url, tmp_path / "run")
+    path = tmp_path / "run" / name
+    pq.write_table(damage(pq.read_table(path)), path)
+    with pytest.raises(RunCorruptError, match=f"{name}.*{words}"):
+        audit(tmp_path / "run")
+    if name != "plan.parquet":
+        path.unlink()
+        assert table_bytes(audit(tmp_path / "run")) == table_bytes(finished)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda record: record.pop("encoders"), "encoders: Field required"),
+        (lambda record: record["model"].pop("fingerprint"), "model.fingerprint: Field required"),
+        (lambda record: record.update(seed="one"), "seed: .*valid integer.*found 'one'"),
+        (lambda record: record.update(model=[]), "model: .*valid dictionary"),
+    ],
+)
+def test_a_record_that_lacks_something_is_named(tmp_path, finished, change, words):
+    shutil.copytree(finished.url, tmp_path / "run")
+    path = tmp_path / "run/run.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+    with pytest.raises(RunCorruptError, match=f"run.json: {words}.*; restore it or start a new run"):
+        cm.score_run(path.parent)
 
 
 def test_a_run_of_another_version_is_refused(tmp_path):

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
+from clinometer.runs.record import new_record
 from clinometer.runs.storage import Directory
-from clinometer.runs.store import Run, create_run, new_record
+from clinometer.runs.store import Run, create_run
 from tests.toys import Painter, toy_suite
 
 

@@ -53,6 +53,7 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
     with failures.forgotten():
         title = "drawing" if run.record["origin"] == "generated" else "reading"
         draw_parts(run, None, draw, progress, title, paid=price_of(generator) > 0)
+        failures.require_one()
 
 
 def remind(model: Any, run: Run, *, edits: bool) -> None:
@@ -65,12 +66,14 @@ class Failures:
     """Stops a model that fails image after image, such as on a device that is lost or with weights that overflow.
 
     One image that fails is a gap in the scores. A model that fails them all would leave nothing else. Images that are
-    read from files fail each by itself.
+    read from files fail each by itself, but not all.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._in_a_row: list[Sample] = []
+        self._reason = ""
+        self._any_lived = False
 
     def watch(self, samples: Sequence[Sample], results: Iterable[GenerationResult]) -> Iterator[GenerationResult]:
         """Pass results on.
@@ -85,7 +88,11 @@ class Failures:
         for result in results:
             if result.status != "failed":
                 self._in_a_row.clear()
-            elif result.id in by_id and not by_id[result.id].file:
+                self._any_lived = True
+                yield result
+                continue
+            self._reason = self._reason or in_one_line(str(result.reason), LONGEST_REASON)
+            if result.id in by_id and not by_id[result.id].file:
                 self._in_a_row.append(by_id[result.id])
                 asked = {sample.prompt for sample in self._in_a_row}
                 if len(self._in_a_row) >= images and len(asked) >= prompts:
@@ -94,6 +101,22 @@ class Failures:
                         f"{len(asked)} prompts: {result.reason}; mend it and give the same command again"
                     )
             yield result
+
+    def require_one(self) -> None:
+        """Refuse a run of failures alone: of fewer images than `HOPELESS`, or of files.
+
+        Raises
+        ------
+        ModelError
+            All images failed.
+        """
+        if not self._reason or self._any_lived or (self._run.samples.status != "failed").any():
+            return
+        self._run.forget_failed_parts(self._run.parts)
+        raise ModelError(
+            f"{self._run.model_card['name']}: all {len(self._run.plan)} images failed, the first because: "
+            f"{self._reason}; mend it and give the same command again"
+        )
 
     @contextmanager
     def forgotten(self) -> Iterator[None]:

@@ -158,13 +158,16 @@ class Directory:
         Raises
         ------
         RunCorruptError
-            The file is damaged: the message says which, and the way out; or it may not be read.
+            The file is damaged, or has no such column: the message says which, and the way out; or it may not be read.
         """
         try:
             with self.fs.open(self.path(name), "rb") as file:
                 # In this thread alone: one of Arrow's that lets go of a Python file as the interpreter ends aborts the
                 # process, after all its work is done (apache/arrow#34314).
                 opened = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
+                lost = [name for name in columns or () if name not in opened.schema_arrow.names]
+                if lost:  # which read() would pass over
+                    raise pa.ArrowInvalid(f"it has no column {lost[0]!r}")
                 return opened.read(columns, use_threads=False)
         except FileNotFoundError as error:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error

@@ -19,13 +19,9 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,14 +32,14 @@ from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundErro
 from clinometer.models.images import decode_own_png
 from clinometer.models.protocols import Card
 from clinometer.runs.plan import PLAN_SCHEMA, Sample, parts_of, plan_to_table, table_to_plan
-from clinometer.runs.storage import Directory
+from clinometer.runs.record import card_record, difference_between, question_of, require_whole
+from clinometer.runs.storage import REDO, Directory
 from clinometer.suites import Suite, suite_from_mapping
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-FORMAT = 1
-
+PLAN_LOST = "Restore it, or start a new run: what was drawn hangs on it"
 IMAGE_TYPE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
 SAMPLE_FIELDS = {
     **{field.name: field.type for field in PLAN_SCHEMA if field.name not in ("part", "file")},
@@ -59,17 +55,6 @@ SAMPLE_SCHEMA = pa.schema(
     SAMPLE_FIELDS,
     # `datasets` reads this and shows the column as images
     metadata={"huggingface": json.dumps({"info": {"features": _FEATURES | {"image": {"_type": "Image"}}}})},
-)
-
-_RECORDED_PACKAGES = (
-    "clinometer",
-    "numpy",
-    "scipy",
-    "pyarrow",
-    "torch",
-    "diffusers",
-    "transformers",
-    "open_clip_torch",
 )
 
 
@@ -93,11 +78,7 @@ class Run:
     def record(self) -> dict[str, Any]:
         """The contents of run.json."""
         record = self.directory.read_json("run.json")
-        if record.get("format") != FORMAT:
-            raise RunCorruptError(
-                f"{self.directory.path('run.json')}: format {record.get('format')!r}, expected {FORMAT}; "
-                "it was written by another version of clinometer"
-            )
+        require_whole(record, self.directory.path("run.json"))
         return record
 
     @cached_property
@@ -128,8 +109,7 @@ class Run:
     @cached_property
     def plan(self) -> list[Sample]:
         """Every planned sample, in order."""
-        way_out = "Restore it, or start a new run: what was drawn hangs on it"
-        return table_to_plan(self.directory.read_table("plan.parquet", way_out=way_out))
+        return table_to_plan(self.directory.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST))
 
     def extend_plan(self, samples: Sequence[Sample]) -> None:
         """Plan more samples, in parts of their own."""
@@ -162,9 +142,9 @@ class Run:
     def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
         if part in self._to_redraw:
-            kept = self.directory.read_table(samples_name(part)).to_pylist()
+            kept = self._part(part, list(SAMPLE_FIELDS)).to_pylist()
         else:
-            kept = self._kept(part)
+            kept = self._kept(part, list(SAMPLE_FIELDS))
         by_id = {row["id"]: row for row in (*kept, *rows)}
         self._forget_made_of(part)
         self._write_rows(samples_name(part), [by_id[sample.id] for sample in self.parts[part]])
@@ -179,9 +159,19 @@ class Run:
         if part in self._to_redraw or len(rows) == len(self.undrawn(part)):
             self.write_samples(part, rows)
         else:
-            self._write_rows(unfinished_name(part), [*self._kept(part), *rows])
+            self._write_rows(unfinished_name(part), [*self._kept(part, list(SAMPLE_FIELDS)), *rows])
 
-    def _kept(self, part: int, columns: list[str] | None = None) -> list[dict[str, Any]]:
+    def _part(self, part: int, columns: list[str]) -> pa.Table:
+        """Some columns, ``id`` among them, of a part that is there."""
+        name = samples_name(part)
+        table = self.directory.read_table(name, columns)
+        if table["id"].to_pylist() != [sample.id for sample in self.parts[part]]:
+            raise RunCorruptError(
+                f"{self.directory.path(name)}: its images are not those of the plan's part {part}. {REDO}"
+            )
+        return table
+
+    def _kept(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
         """The rows of a part that was stopped in its midst."""
         kept: list[dict[str, Any]] = []
         if self.directory.exists(unfinished_name(part)):
@@ -194,7 +184,7 @@ class Run:
     def _forget_made_of(self, part: int) -> None:
         """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
         for encoder in self._all_encoder_cards():
-            self.directory.remove(f"{embeddings_name(encoder)}/part-{part:05d}.parquet")
+            self.directory.remove(vectors_name(encoder, part))
         self.directory.remove(classifications_name(part))
 
     def has_image(self, *, edited: bool) -> bool:
@@ -205,8 +195,7 @@ class Run:
 
     def read_images(self, part: int) -> list[dict[str, Any]]:
         """A part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
-        table = self.directory.read_table(samples_name(part), ["id", "status", "image"])
-        rows: list[dict[str, Any]] = table.to_pylist()
+        rows: list[dict[str, Any]] = self._part(part, ["id", "status", "image"]).to_pylist()
         return rows
 
     def redraw_failures(self) -> int:
@@ -223,7 +212,7 @@ class Run:
         """Remove those of some parts in which every image failed."""
         for part in parts:
             if self.directory.exists(samples_name(part)):
-                statuses = self.directory.read_table(samples_name(part), ["status"])["status"].to_pylist()
+                statuses = self._part(part, ["id", "status"])["status"].to_pylist()
                 if set(statuses) == {"failed"}:
                     self._forget_made_of(part)
                     self.directory.remove(samples_name(part))
@@ -232,7 +221,8 @@ class Run:
     def samples(self) -> pd.DataFrame:
         """Every finished sample without its pixels, in plan order."""
         columns = [name for name in SAMPLE_FIELDS if name != "image"]
-        tables = [self.directory.read_table(name, columns) for name in self.directory.names("samples", ".parquet")]
+        there = set(self.directory.names("samples", ".parquet"))
+        tables = [self._part(part, columns) for part in self.parts if samples_name(part) in there]
         joined: pd.DataFrame = pa.concat_tables(
             [pa.schema(SAMPLE_FIELDS).empty_table().select(columns), *tables]
         ).to_pandas()
@@ -248,8 +238,7 @@ class Run:
         for identifier in ids:
             wanted.setdefault(self._part_of[identifier], set()).add(identifier)
         for part, chosen in sorted(wanted.items()):
-            table = self.directory.read_table(samples_name(part), ["id", "image"])
-            for row in table.to_pylist():
+            for row in self._part(part, ["id", "image"]).to_pylist():
                 if row["id"] in chosen:
                     yield row["id"], (row["image"] or {}).get("bytes")
 
@@ -313,7 +302,8 @@ class Run:
         if known is not None and known["fingerprint"] != card.fingerprint and is_used:
             raise RunMismatchError(
                 f"{self.url}: holds embeddings of another encoder named {card.name!r} "
-                f"({_difference(known, card_record(card))}); give another --out, or delete {embeddings_name(card.name)}"
+                f"({difference_between(known, card_record(card))}); give another --out, or delete "
+                f"{embeddings_name(card.name)}"
             )
         for name in self._all_encoder_cards():
             if name != card.name and embeddings_name(name) == embeddings_name(card.name):
@@ -332,22 +322,33 @@ class Run:
 
     def has_embeddings(self, encoder: str, part: int) -> bool:
         """Whether a part's images are embedded."""
-        return self.directory.exists(f"{embeddings_name(encoder)}/part-{part:05d}.parquet")
+        return self.directory.exists(vectors_name(encoder, part))
 
     def write_embeddings(self, encoder: str, part: int, ids: Sequence[str], vectors: np.ndarray) -> None:
         """Write the vectors of a part's images."""
-        self.directory.write_table(
-            f"{embeddings_name(encoder)}/part-{part:05d}.parquet", _vector_table("id", ids, vectors)
-        )
+        self.directory.write_table(vectors_name(encoder, part), _vector_table("id", ids, vectors))
 
     def embeddings(self, encoder: str) -> dict[str, np.ndarray]:
         """Every image vector of an encoder, by sample id."""
-        folder = embeddings_name(encoder)
-        names = [name for name in self.directory.names(folder, ".parquet") if "/part-" in name]
         vectors: dict[str, np.ndarray] = {}
-        for name in names:
-            vectors.update(_read_vectors(self.directory.read_table(name), "id"))
+        for part in self.parts:
+            if self.has_embeddings(encoder, part):
+                vectors.update(self._vectors(vectors_name(encoder, part), "id"))
         return vectors
+
+    def require_embedded(self, encoder: str, vectors: Collection[str]) -> None:
+        """Refuse embeddings of an encoder that lack an image: without it a score would be one of fewer, unseen.
+
+        Raises
+        ------
+        RunCorruptError
+            The message names the file.
+        """
+        samples = self.samples
+        lost = [identifier for identifier in samples.id[samples.status == "ok"] if identifier not in vectors]
+        if lost:
+            name = self.directory.path(vectors_name(encoder, self._part_of[lost[0]]))
+            raise RunCorruptError(f"{name}: it has no vector of image {lost[0]}. {REDO}")
 
     def has_texts(self, encoder: str) -> bool:
         """Whether the suite's texts are embedded (or known to have no embedding)."""
@@ -358,8 +359,24 @@ class Run:
         self.directory.write_table(f"{embeddings_name(encoder)}/texts.parquet", _vector_table("text", texts, vectors))
 
     def texts(self, encoder: str) -> dict[str, np.ndarray]:
-        """Every text vector of an encoder, by text."""
-        return _read_vectors(self.directory.read_table(f"{embeddings_name(encoder)}/texts.parquet"), "text")
+        """Every text vector of an encoder, by text; none of one that reads no text."""
+        name = f"{embeddings_name(encoder)}/texts.parquet"
+        vectors = self._vectors(name, "text")
+        lost = [text for text in self.suite.texts() if text.strip() and text not in vectors]
+        if vectors and lost:
+            raise RunCorruptError(f"{self.directory.path(name)}: it has no vector of {lost[0]!r}. {REDO}")
+        return vectors
+
+    def _vectors(self, name: str, key: str) -> dict[str, np.ndarray]:
+        table = self.directory.read_table(name, [key, "vector"])
+        column = table["vector"].combine_chunks()
+        found = "no lists of one length"
+        if pa.types.is_fixed_size_list(column.type):
+            vectors = np.asarray(column.flatten(), dtype=np.float32).reshape(-1, column.type.list_size)
+            if np.isfinite(vectors).all():
+                return dict(zip(table[key].to_pylist(), vectors, strict=True))
+            found = "NaN or infinity"
+        raise RunCorruptError(f"{self.directory.path(name)}: its vectors hold {found}, expected finite numbers. {REDO}")
 
     # --- scores ------------------------------------------------------------------------------------------------
 
@@ -403,12 +420,12 @@ class Run:
 
     def require_same_question(self, record: Mapping[str, Any]) -> None:
         """Refuse, by name, to go on with a run that was asked something else."""
-        ours, theirs = _question(self.record), _question(record)
+        ours, theirs = question_of(self.record), question_of(record)
         for field, found in ours.items():
             if found != theirs[field]:
                 detail = ""
                 if field == "model":
-                    detail = f" ({_difference(self.model_card, record['model'])})"
+                    detail = f" ({difference_between(self.model_card, record['model'])})"
                 raise RunMismatchError(
                     f"{self.url}: holds a run of {field} {found}, not of {field} {theirs[field]}{detail}; "
                     "give another --out, or delete that directory"
@@ -420,32 +437,6 @@ class Run:
             f"Run({self.url!r}: {self.model_card['name']} × suite {self.suite.name}, {len(self.plan)} images, "
             f"{done} of {len(self.parts)} parts drawn, encoders: {', '.join(self.encoder_cards) or 'none'})"
         )
-
-
-def _question(record: Mapping[str, Any]) -> dict[str, str]:
-    """What a run was asked, in words that differ where the question does."""
-    suite, model = suite_from_mapping(record["suite"], source="run.json"), record["model"]
-    return {
-        "suite": f"{suite.name!r} ({suite.images_in_words()}; {record['suite_fingerprint']})",
-        "model": f"{model['name']!r} ({model['fingerprint']})",
-        "seed": str(record["seed"]),
-        "stopping": _stopping(record.get("until")),
-    }
-
-
-def _stopping(until: Mapping[str, Any] | None) -> str:
-    """The rule by which a run was drawn, in words."""
-    if until is None:
-        return "'images fixed beforehand'"
-    return "'until decided'" if until["precision"] is None else f"'until precise to {until['precision']:g}'"
-
-
-def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """The first few settings in which two cards differ."""
-    flat = [{**card, **card.get("settings", {})} for card in (old, new)]
-    keys = [key for key in {**flat[0], **flat[1]} if key not in ("settings", "notes", "fingerprint")]
-    changed = [f"{key} {flat[0].get(key)} → {flat[1].get(key)}" for key in keys if flat[0].get(key) != flat[1].get(key)]
-    return ", ".join(changed[:3]) or "same settings"
 
 
 def samples_name(part: int) -> str:
@@ -468,40 +459,9 @@ def embeddings_name(encoder: str) -> str:
     return f"embeddings/{re.sub(r'[^A-Za-z0-9._-]+', '-', encoder)}"
 
 
-def card_record(card: Card) -> dict[str, Any]:
-    """A card as run.json holds it."""
-    return asdict(card) | {"fingerprint": card.fingerprint}
-
-
-def new_record(
-    suite: Suite,
-    card: Card,
-    *,
-    seed: int,
-    origin: str,
-    until: Mapping[str, Any] | None = None,
-    batch_size: int | None = None,
-) -> dict[str, Any]:
-    """The contents of a new run's run.json.
-
-    ``until`` is the rule by which concepts stop, where one does; ``batch_size`` how many images a call draws.
-    """
-    return {
-        "format": FORMAT,
-        "created": datetime.now(UTC).isoformat("T", "seconds"),
-        "origin": origin,
-        "seed": seed,
-        "until": None if until is None else dict(until),
-        "batch_size": batch_size,
-        "suite": suite.model_dump(),
-        "suite_fingerprint": suite.fingerprint,
-        "model": card_record(card),
-        "encoders": {},
-        "begun_encoders": {},
-        "own_encoders": {},
-        "versions": {"python": platform.python_version(), **_package_versions()},
-        "machine": {"system": platform.system(), "processor": platform.machine()},
-    }
+def vectors_name(encoder: str, part: int) -> str:
+    """Where an encoder's embeddings of a part's images lie."""
+    return f"{embeddings_name(encoder)}/part-{part:05d}.parquet"
 
 
 def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Sequence[Sample]) -> Run:
@@ -516,6 +476,8 @@ def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Seq
     if directory.exists("run.json"):
         run = Run(url)
         run.require_same_question(record)
+        if [sample.id for sample in run.plan[: len(plan)]] != [sample.id for sample in plan]:
+            raise RunCorruptError(f"{directory.path('plan.parquet')}: not the plan of what run.json asks. {PLAN_LOST}")
         directory.remove_leftovers()
         return run
     if directory.contents():
@@ -534,24 +496,7 @@ def _only_planned(directory: Directory) -> bool:
     return bool(directory.read_table("plan.parquet").schema.equals(PLAN_SCHEMA))
 
 
-def _package_versions() -> dict[str, str]:
-    found = {}
-    for package in _RECORDED_PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
 def _vector_table(key: str, keys: Sequence[str], vectors: np.ndarray) -> pa.Table:
     width = vectors.shape[1]
     values = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
     return pa.table({key: pa.array(keys, pa.string()), "vector": pa.FixedSizeListArray.from_arrays(values, width)})
-
-
-def _read_vectors(table: pa.Table, key: str) -> dict[str, np.ndarray]:
-    column = table.column("vector").combine_chunks()
-    width = column.type.list_size
-    values = np.asarray(column.flatten(), dtype=np.float32).reshape(-1, width)
-    return dict(zip(table.column(key).to_pylist(), values, strict=True))

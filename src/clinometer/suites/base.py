@@ -77,7 +77,7 @@ class Suite(Strict, ABC):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise SuiteError(_explain(error, source)) from error
+            raise SuiteError(explain(error, source)) from error
 
     @abstractmethod
     def questions(self) -> Iterator[Question]:
@@ -145,7 +145,7 @@ def refuse_all(names: Iterable[str], field: str) -> None:
         raise ValueError(f"{field}.all: 'all' stands for the whole suite in the scores; give another name")
 
 
-def _explain(error: ValidationError, source: str) -> str:
+def explain(error: ValidationError, source: str) -> str:
     """One line for the first problem, and how many more there are; a misspelt key before the key it leaves out."""
     problems = error.errors(include_url=False)
     first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])

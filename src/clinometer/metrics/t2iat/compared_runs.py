@@ -9,9 +9,8 @@ from math import nan
 import numpy as np
 
 from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbeddings, DesignedTest
-from clinometer.metrics.t2iat.differential import pooled_deviation
-from clinometer.metrics.t2iat.draws import SetDraws, set_draws
-from clinometer.metrics.t2iat.sets import PromptSet, average_sets, prompt_set
+from clinometer.metrics.t2iat.draws import Draws, SetDraws, difference_draws, set_draws
+from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation, prompt_set
 from clinometer.metrics.t2iat.stimuli import StimulusCosines, average_stimulus, images_only, stimulus_cosines
 from clinometer.metrics.t2iat.swaps import PairSwaps, places_of, set_swaps
 
@@ -134,18 +133,14 @@ def pair_swaps(pair: ComparedPair, test: DesignedTest, asked: Asked) -> PairSwap
 
 def effect_size_of(x: PromptSet, y: PromptSet) -> float:
     """Cohen's d of one run; NaN where there is no spread."""
-    spread = pooled_deviation(x.image_associations, y.image_associations)
+    spread = pooled_deviation(x, y)
     return (x.association - y.association) / spread if spread > max(x.rounding, y.rounding) else nan
 
 
-def statistic_and_effect(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> tuple[np.ndarray, np.ndarray]:
+def draws_of(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> Draws:
     """Replicates of S and of d in one run."""
     draws, held = getattr(pair, kind), (pair.first, pair.second)[run].held
-    x, y = draws[test.x][run], draws[test.y][run]
-    statistic = x.association - y.association
-    with np.errstate(divide="ignore", invalid="ignore"):
-        spread = np.sqrt((x.squares + y.squares) / (held[test.x].n_images + held[test.y].n_images - 2))
-        return statistic, np.asarray(statistic / spread)
+    return difference_draws((draws[test.x][run], draws[test.y][run]), (held[test.x], held[test.y]))
 
 
 def levelled(

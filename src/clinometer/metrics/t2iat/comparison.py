@@ -19,14 +19,14 @@ from clinometer.metrics.t2iat.compared_runs import (
     ComparedRun,
     compared_pair,
     counts_of,
+    draws_of,
     effect_size_of,
     levelled,
     pair_swaps,
     shared_stimuli,
-    statistic_and_effect,
 )
 from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbeddings, DesignedTest
-from clinometer.metrics.t2iat.draws import centred_interval, freedom_of
+from clinometer.metrics.t2iat.draws import freedom_of, interval_of
 from clinometer.metrics.t2iat.stimulus_differences import magnitude_of_stimuli, stimulus_difference_rows
 from clinometer.metrics.t2iat.swaps import magnitude_test
 from clinometer.metrics.verdict import stimulus_ends
@@ -115,13 +115,15 @@ def _test_rows(pair: ComparedPair, test: DesignedTest, asked: Asked) -> tuple[Sc
     sets = [(run.held[test.x], run.held[test.y]) for run in (pair.first, pair.second)]
     value = [x.association - y.association for x, y in sets]
     d = [effect_size_of(x, y) for x, y in sets]
-    drawn = {kind: [statistic_and_effect(pair, test, kind, run) for run in (0, 1)] for kind in ("images", "prompts")}
+    drawn = {kind: [draws_of(pair, test, kind, run) for run in (0, 1)] for kind in ("images", "prompts")}
     freedom = {kind: _freedom(pair, (test.x, test.y), kind, asked) for kind in drawn}
+    differences = {
+        kind: (second.statistic - first.statistic, second.effect_size - first.effect_size)
+        for kind, (first, second) in drawn.items()
+    }
     ends = [
         {
-            name: centred_interval(
-                drawn[kind][1][part] - drawn[kind][0][part], difference, freedom[kind], asked.confidence
-            )
+            name: interval_of(differences[kind][part], difference, freedom[kind], asked.confidence)
             for name, kind in (("image", "images"), ("stimulus", "prompts"))
         }
         for part, difference in enumerate((value[1] - value[0], d[1] - d[0]))
@@ -215,7 +217,7 @@ def _magnitude(
     value = float(np.mean(values[1]) - np.mean(values[0]))
     concepts = sorted({name for test in tests for name in (test.x, test.y)})
     ends = {
-        name: centred_interval(
+        name: interval_of(
             _held(pair, tests, kind, signs), value, _freedom(pair, concepts, kind, asked), asked.confidence
         )
         for name, kind in (("image", "images"), ("stimulus", "prompts"))
@@ -233,7 +235,7 @@ def _held(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, signs: S
     """Replicates of the difference of mean magnitudes, the signs of the estimates held."""
     means = [
         np.mean(
-            [sign * statistic_and_effect(pair, test, kind, run)[0] for test, sign in zip(tests, of_run, strict=True)],
+            [sign * draws_of(pair, test, kind, run).statistic for test, sign in zip(tests, of_run, strict=True)],
             axis=0,
         )
         for run, of_run in enumerate(signs)

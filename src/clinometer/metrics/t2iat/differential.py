@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.t2iat.draws import bootstrap_draws, centred_interval, freedom_of
-from clinometer.metrics.t2iat.sets import SetPair, pair_sets, prompt_set
+from clinometer.metrics.t2iat.draws import bootstrap_draws, freedom_of, interval_of
+from clinometer.metrics.t2iat.sets import SetPair, pair_sets, pooled_deviation, prompt_set
 from clinometer.stats.arguments import generator, require_count
 from clinometer.stats.association import Array, as_numpy
 from clinometer.stats.fixed_values import fixed_values_test
@@ -196,7 +196,7 @@ def pair_association(
 def _estimate(found: DifferentialAssociation, pair: SetPair) -> DifferentialAssociation:
     x, y = pair.x.association, pair.y.association
     statistic = x - y
-    spread = pooled_deviation(pair.x.image_associations, pair.y.image_associations)
+    spread = pooled_deviation(pair.x, pair.y)
     tied = not spread > pair.rounding
     return replace(
         found,
@@ -206,13 +206,6 @@ def _estimate(found: DifferentialAssociation, pair: SetPair) -> DifferentialAsso
         effect_size=nan if tied else statistic / spread,
         reason=_joined(found.reason, "effect size: all images associate alike, no spread to divide by" if tied else ""),
     )
-
-
-def pooled_deviation(x: np.ndarray, y: np.ndarray) -> float:
-    """Two-group pooled standard deviation, ddof 1 in each group; 0 where neither group has two values."""
-    freedom = len(x) + len(y) - 2
-    squares = sum(float(np.sum((values - values.mean()) ** 2)) for values in (x, y))
-    return float(np.sqrt(squares / freedom)) if freedom > 0 else 0.0
 
 
 def _permutation(
@@ -315,8 +308,8 @@ def _ends(
     draws = bootstrap_draws(pair, resamples, rng, prompts=prompts)
     freedom = freedom_of((pair.x, pair.y), prompts=prompts)
     return (
-        *centred_interval(draws.statistic, found.statistic, freedom),
-        *centred_interval(draws.effect_size, found.effect_size, freedom),
+        *interval_of(draws.statistic, found.statistic, freedom),
+        *interval_of(draws.effect_size, found.effect_size, freedom),
     )
 
 

@@ -14,7 +14,7 @@ from math import isfinite, nan
 
 import numpy as np
 
-from clinometer.metrics.t2iat.sets import PromptSet, SetPair, equal_weights
+from clinometer.metrics.t2iat.sets import PromptSet, SetPair, equal_weights, squared_deviations
 from clinometer.metrics.t2iat.welch import mean_part
 from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights, welch_satterthwaite
 
@@ -23,7 +23,10 @@ _CHUNK = 1000  # replicates at a time, so that a large set takes no more memory 
 
 @dataclass(frozen=True)
 class Draws:
-    """Replicates of S and of d: (resamples,) each; NaN where a prompt (or a set) has one item only."""
+    """Replicates of S and of d, moved onto the estimates: (resamples,) each.
+
+    NaN where a prompt (or a set) has one item only; of d also where a replicate has no spread.
+    """
 
     statistic: np.ndarray
     effect_size: np.ndarray
@@ -47,10 +50,22 @@ def bootstrap_draws(pair: SetPair, resamples: int, rng: np.random.Generator, *, 
         set_draws(each, resamples, child, prompts=prompts)
         for each, child in zip((pair.x, pair.y), rng.spawn(2), strict=True)
     )
-    statistic = x.association - y.association
-    freedom = pair.x.n_images + pair.y.n_images - 2
+    return difference_draws((x, y), (pair.x, pair.y))
+
+
+def difference_draws(drawn: tuple[SetDraws, SetDraws], sets: tuple[PromptSet, PromptSet]) -> Draws:
+    """Replicates of S and of d from those of X and Y.
+
+    Both parts of d are quadratic in the weights, so their replicates are off on average: S by its diagonal, the squared
+    deviations by too few prompts (or images) and by the scatter of the direction. S is moved onto its estimate by what
+    is added, the squares by a factor, and d is their ratio: it has the sign of S in every replicate.
+    """
+    (x, y), (held_x, held_y) = drawn, sets
+    statistic = centred(x.association - y.association, held_x.association - held_y.association)
+    freedom = held_x.n_images + held_y.n_images - 2
+    squares, expected = x.squares + y.squares, sum(squared_deviations(held.image_associations) for held in sets)
     with np.errstate(divide="ignore", invalid="ignore"):
-        effect_size = statistic / np.sqrt((x.squares + y.squares) / freedom)
+        effect_size = statistic / np.sqrt(squares * (expected / squares.mean()) / freedom)
     return Draws(statistic, effect_size)
 
 
@@ -66,15 +81,16 @@ def set_draws(held: PromptSet, resamples: int, rng: np.random.Generator, *, prom
     return SetDraws(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
 
-def centred_interval(draws: np.ndarray, value: float, freedom: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Ends of an interval as wide as Student's t; NaN where the value, or a replicate, is none.
+def centred(draws: np.ndarray, value: float) -> np.ndarray:
+    """Replicates of a quadratic form, moved onto the estimate: their mean is off by its diagonal, Σ_p var(w_p)·G_pp."""
+    return np.asarray(draws - draws.mean() + value)
 
-    The mean of the replicates of a quadratic form is off by its diagonal, ``Σ_p var(w_p)·G_pp``; the replicates are
-    therefore moved onto the estimate before their percentiles are taken.
-    """
+
+def interval_of(draws: np.ndarray, value: float, freedom: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Ends of an interval as wide as Student's t; NaN where the value, or a replicate, is none."""
     if not (isfinite(value) and np.isfinite(draws).all()):
         return nan, nan
-    found = percentile_interval(draws - draws.mean() + value, confidence, freedom)
+    found = percentile_interval(draws, confidence, freedom)
     return float(found.low), float(found.high)
 
 

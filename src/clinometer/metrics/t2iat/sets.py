@@ -154,6 +154,18 @@ def pair_sets(x: PromptSet, y: PromptSet) -> SetPair:
     return SetPair(x, y, gram)
 
 
+def squared_deviations(values: np.ndarray) -> float:
+    """Sum of the squared deviations from the mean."""
+    return float(np.sum((values - values.mean()) ** 2))
+
+
+def pooled_deviation(x: PromptSet, y: PromptSet) -> float:
+    """Two-group pooled standard deviation of the images' associations; 0 where neither group has two images."""
+    freedom = x.n_images + y.n_images - 2
+    squares = sum(squared_deviations(held.image_associations) for held in (x, y))
+    return float(np.sqrt(squares / freedom)) if freedom > 0 else 0.0
+
+
 def average_sets(sets: Sequence[PromptSet]) -> PromptSet:
     """A set's cosines averaged over encoders; means and directions, which no average has, are left empty."""
     broken = next((each for each in sets if each.reason), None)

@@ -14,7 +14,7 @@ from clinometer.metrics.records import Score, storable
 from clinometer.metrics.t2iat.amplification import amplification_rows, overall_rows
 from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbeddings, DesignedTest
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
-from clinometer.metrics.t2iat.draws import centred_interval, freedom_of, set_draws
+from clinometer.metrics.t2iat.draws import centred, freedom_of, interval_of, set_draws
 from clinometer.metrics.t2iat.sets import PromptSet, average_pairs, average_sets, pair_sets, prompt_set
 from clinometer.metrics.t2iat.stimuli import (
     Density,
@@ -202,8 +202,8 @@ def _concept_rows(view: _View, design: AssociationDesign, n_resamples: int, seed
 def _interval_of_set(
     held: PromptSet, n_resamples: int, rng: np.random.Generator, *, prompts: bool
 ) -> tuple[float, float]:
-    draws = set_draws(held, n_resamples, rng, prompts=prompts).association
-    return centred_interval(draws, held.association, freedom_of([held], prompts=prompts))
+    draws = centred(set_draws(held, n_resamples, rng, prompts=prompts).association, held.association)
+    return interval_of(draws, held.association, freedom_of([held], prompts=prompts))
 
 
 def _stimulus_rows(view: _View, design: AssociationDesign) -> list[Score]:

@@ -17,8 +17,8 @@ def own_text(view: LeaningView) -> dict[str, Any] | None:
     audit = view.scores.by_concept("mcas", "tt")
     own = {name: view.scores.by_concept(OWN_TEXT_METRIC, "tt", encoder=name) for name in names}
     # TT may be far smaller than MCAS, and every encoder has a scale of its own
-    digits = {name: wording.digits_for([row.value for row in rows.values()]) for name, rows in own.items()}
-    of_audit = wording.digits_for([row.value for row in audit.values()])
+    digits = {name: _digits(rows) for name, rows in own.items()}
+    of_audit = _digits(audit)
     return {
         "encoders": names,
         "rows": [
@@ -32,6 +32,12 @@ def own_text(view: LeaningView) -> dict[str, Any] | None:
         "label_a": view.label_a,
         "label_b": view.label_b,
     }
+
+
+def _digits(rows: dict[str, Row]) -> int:
+    """No more than the intervals deserve."""
+    shown = ((row.value, row.stimulus_low, row.stimulus_high) for row in rows.values())
+    return wording.digits_for([number for numbers in shown for number in numbers])
 
 
 def _cell(row: Row | None, digits: int) -> dict[str, str]:

@@ -16,7 +16,10 @@ def prior(view: LeaningView) -> dict[str, Any] | None:
         return None
     drawn = view.scores.by_concept(PRIOR_METRIC, "ii", encoder=name)
     stages = [_own_text(view), drawn, view.scores.by_concept("mcas", "ii")]
-    digits = [wording.digits_for([row.value for row in rows.values()]) for rows in stages]
+    digits = [
+        wording.digits_for([n for row in rows.values() for n in (row.value, *_ends(row, at))])
+        for at, rows in enumerate(stages)
+    ]
     return {
         "prior": name,
         "rows": [
@@ -43,12 +46,16 @@ def _own_text(view: LeaningView) -> dict[str, Row]:
 def _cell(row: Row | None, digits: int, stage: int) -> dict[str, str]:
     if row is None or not row.defined:
         return {"value": wording.MISSING, "interval": "", "q": ""}
-    low, high = (row.stimulus_low, row.stimulus_high) if stage == 0 else (row.low, row.high)
     return {
         "value": wording.signed(row.value, digits),
-        "interval": wording.interval(low, high, digits),
+        "interval": wording.interval(*_ends(row, stage), digits),
         "q": wording.probability(row.q, "q").removeprefix("q").removeprefix(" = ").strip(),  # its column says q
     }
+
+
+def _ends(row: Row, stage: int) -> tuple[float, float]:
+    """Of a text, over words; of what was drawn, over what was drawn."""
+    return (row.stimulus_low, row.stimulus_high) if stage == 0 else (row.low, row.high)
 
 
 def _agreement(view: LeaningView, stages: list[dict[str, Row]]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from clinometer.errors import ModelError, RunNotFoundError
+from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
 from clinometer.metrics import ClassificationDesign, Contrast, association_curves, classification_study
 from clinometer.metrics.classification_comparison import ClassifiedPortraits, compare_classifications
 from clinometer.metrics.classification_study import CurvePoint
@@ -24,6 +24,7 @@ from clinometer.metrics.records import Score
 from clinometer.models.protocols import Denoiser, Generator
 from clinometer.runs.progress import Progress
 from clinometer.runs.stages import named
+from clinometer.runs.storage import REDO
 from clinometer.runs.store import Run, classifications_name
 from clinometer.runs.studies.common import Scored, scores_table, suite_of
 from clinometer.stats.racing import Elimination
@@ -195,8 +196,17 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
     column = {label: order for order, label in enumerate(suite.classes)}
     found = np.full((len(place), len(column), suite.noise_samples[-1]), np.nan, np.float32)
     tolerance = 0.0
-    for part in run.parts:
-        for row in run.directory.read_table(classifications_name(part)).to_pylist():
+    samples = run.samples
+    made = set(samples.id[samples.status == "ok"])
+    for part, planned in run.parts.items():
+        name = classifications_name(part)
+        rows = run.directory.read_table(name, SCHEMA.names).to_pylist()
+        expected = {(sample.id, label) for sample in planned if sample.id in made for label in column}
+        if {(row["id"], row["label"]) for row in rows} != expected:
+            raise RunCorruptError(
+                f"{run.directory.path(name)}: it lacks a class of a portrait, or holds others. {REDO}"
+            )
+        for row in rows:
             if not row["reason"]:
                 found[place[row["id"]], column[row["label"]]] = row["errors"]
             tolerance = max(tolerance, row["tolerance"])

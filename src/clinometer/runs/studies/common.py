@@ -77,6 +77,8 @@ def embedded(run: Run, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, n
     ------
     RunNotFoundError
         The encoder has not finished.
+    RunCorruptError
+        A file is damaged, or lacks an image or a text.
     """
     unfinished = [part for part in run.parts if not run.has_embeddings(encoder, part)]
     if unfinished or not run.has_texts(encoder):
@@ -84,7 +86,9 @@ def embedded(run: Run, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, n
             f"{run.url}: encoder {encoder} has not finished ({len(unfinished)} parts to go); give: clinometer score "
             f"{run.url} --encoder {encoder}"
         )
-    return run.embeddings(encoder), run.texts(encoder)
+    vectors = run.embeddings(encoder)
+    run.require_embedded(encoder, vectors)
+    return vectors, run.texts(encoder)
 
 
 def planted_of(run: Run) -> Mapping[str, Mapping[str, float]] | None:
