@@ -14,7 +14,18 @@ import numpy as np
 from PIL import Image
 
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
+from clinometer.runs import Silence
 from clinometer.suites import Suite, suite_from_mapping
+
+
+class Notes(Silence):
+    """Keeps what a user should read."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.messages.append(message)
 
 
 class Painter:

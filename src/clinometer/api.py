@@ -188,7 +188,7 @@ def import_images(
             f"suite {asked.name}: a model must work on the images, so an import is not enough; give: clinometer audit "
             f"--suite {asked.name if isinstance(suite, Suite) else suite} --portraits {folder}"
         )
-    rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name)
+    rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name, progress)
     plan = build_plan(
         manifest_questions(rows, asked, str(folder)),
         seed=seed,
@@ -443,13 +443,15 @@ def _execute(
 
 
 def _finished(
-    folder: Path, manifest: Path | None, name: str | None
+    folder: Path, manifest: Path | None, name: str | None, progress: Progress
 ) -> tuple[Sequence[ManifestRow], FolderSource | ImageDataset]:
     """Images in a folder with a manifest; where there is none, in a table."""
     if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
         dataset = ImageDataset(folder, name=name)
         return dataset.rows, dataset
     rows = read_manifest(folder, manifest)
+    if rows.ignored:
+        progress.note(f"{rows.path.name}: columns that mean nothing here: {', '.join(map(str, rows.ignored))}")
     return rows, FolderSource(folder, rows, name=name)
 
 

@@ -1,16 +1,18 @@
 """Finished images in a table: Parquet, and what `datasets` saves."""
 
 import io
+import json
 import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 import clinometer as cm
 from clinometer.errors import ImportManifestError
 from clinometer.models.image_dataset import ImageDataset
-from tests.toys import Eye, paint, toy_suite
+from tests.toys import Eye, Notes, paint, toy_suite
 
 SUITE = toy_suite(target=2, attribute=1, concepts=2)
 
@@ -57,6 +59,31 @@ def test_a_directory_of_datasets_is_the_same(parquet, tmp_path):
     table = datasets.Dataset.from_list(list(records())).cast_column("image", datasets.Image())
     table.save_to_disk(tmp_path / "saved")
     assert values(imported(tmp_path / "saved", tmp_path / "arrow")) == whole
+
+
+def test_what_was_done_to_images_is_told_with_how_many(parquet, tmp_path):
+    """It changes pixels, and a user should know of it. A plain RGB file is not told."""
+    rows = list(records())
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for number, row in enumerate(rows):
+        picture = Image.open(io.BytesIO(row["image"]["bytes"]))
+        buffer = io.BytesIO()
+        (picture.quantize(4) if number < 3 else picture).save(buffer, "PNG")
+        row["image"]["bytes"] = buffer.getvalue()
+        (folder / f"{number}.png").write_bytes(buffer.getvalue())
+    pq.write_table(pa.Table.from_pylist(rows), parquet)
+    other = {"seed": "1", "promt": "", "image": None}
+    lines = [{**row, **other, "file": f"{number}.png"} for number, row in enumerate(rows)]
+    (folder / "manifest.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    told = "converted as they were read, and how many images: palette resolved (3)"
+    for place, expected in (
+        (parquet, [told]),
+        (folder, ["manifest.jsonl: columns that mean nothing here: image, seed, promt", told]),
+    ):
+        notes = Notes()
+        cm.import_images(place, tmp_path / f"run of {place.stem}", suite=SUITE, encoder=Eye(), progress=notes)
+        assert notes.messages == expected
 
 
 def test_row_groups_are_read_one_at_a_time(parquet, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from clinometer.runs.batches import settle_batch_size
 from clinometer.runs.stages import requests_of
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.memory import limited
-from tests.toys import Eye, toy_suite
+from tests.toys import Eye, Notes, toy_suite
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +46,6 @@ class Limited(DiffusersGenerator):
                 self.pipeline.unet.limit = self.later[1]
             if self.drawn == self.stop_after:
                 raise KeyboardInterrupt
-
-
-class Notes(Silence):
-    def __init__(self):
-        self.messages = []
-
-    def note(self, message):
-        self.messages.append(message)
 
 
 def audit(generator, out, **options):

@@ -17,6 +17,7 @@ import csv
 import io
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,6 +130,7 @@ class FolderSource:
         max_pixels: int = MAX_PIXELS,
     ) -> None:
         self.batch_size = 32
+        self.conversions: Counter[str] = Counter()  # what was done to images that are not plain RGB, and to how many
         self._directory = Path(directory)
         self._max_pixels = max_pixels
         self._files = {row.file: row.file for row in rows}
@@ -154,6 +156,7 @@ class FolderSource:
                 yield GenerationResult(request.id, "failed", None, "the manifest lists no image for it")
                 continue
             found = decode_image(self._directory / file, max_pixels=self._max_pixels)
+            self.conversions.update(found.conversions)
             seconds = perf_counter() - started
             yield GenerationResult(request.id, found.status, found.image, found.reason, seconds)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -59,6 +60,7 @@ class ImageDataset:
 
     def __init__(self, place: Path, *, name: str | None = None) -> None:
         self.batch_size = 32
+        self.conversions: Counter[str] = Counter()  # as of `FolderSource`
         self._place = place
         self._root = place.parent if place.is_file() else place
         files = dataset_files(place)
@@ -97,6 +99,7 @@ class ImageDataset:
                 yield GenerationResult(request.id, "failed", None, reason)
                 continue
             found = decode_image(content)
+            self.conversions.update(found.conversions)
             yield GenerationResult(request.id, found.status, found.image, found.reason, perf_counter() - started)
 
     def _rows_of(self, path: Path) -> Iterator[ManifestRow]:

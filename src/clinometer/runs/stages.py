@@ -54,6 +54,10 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
         title = "drawing" if run.record["origin"] == "generated" else "reading"
         draw_parts(run, None, draw, progress, title, paid=price_of(generator) > 0)
         failures.require_one()
+    converted = getattr(generator, "conversions", {})  # of a source of files
+    if converted:
+        told = "; ".join(f"{what} ({images})" for what, images in sorted(converted.items()))
+        progress.note(f"converted as they were read, and how many images: {told}")
 
 
 def remind(model: Any, run: Run, *, edits: bool) -> None:
