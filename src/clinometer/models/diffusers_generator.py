@@ -25,6 +25,7 @@ from clinometer.models.batching import BatchBounds, Batches, largest_batch
 from clinometer.models.conditioning import Conditioning
 from clinometer.models.diffusers_denoiser import DiffusersDenoiser
 from clinometer.models.diffusers_loading import images_of
+from clinometer.models.diffusers_pixels import Shown, in_bytes
 from clinometer.models.diffusers_settings import FIXED, trial_call
 from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
@@ -164,12 +165,12 @@ class DiffusersGenerator:
         if len(batch) > 1 and self._draws_alone:
             return [result for each in batch for result in self._results([each])]
         started = perf_counter()
-        with global_noise(batch[0].seed) as taken:
+        with global_noise(batch[0].seed) as taken, in_bytes(self.pipeline) as shown:
             output = self._output(batch)
             self._draws_alone = taken()
         if len(batch) > 1 and self._draws_alone:
             return self._results(batch)
-        return self._judged(batch, output, started)
+        return self._judged(batch, output, shown, started)
 
     def _output(self, batch: Sequence[GenerationRequest]) -> Any:
         """Call the pipeline."""
@@ -186,11 +187,13 @@ class DiffusersGenerator:
                 f"{found}; ask for a size that it has"
             )
 
-    def _judged(self, batch: Sequence[GenerationRequest], output: Any, started: float) -> list[GenerationResult]:
+    def _judged(
+        self, batch: Sequence[GenerationRequest], output: Any, shown: Shown, started: float
+    ) -> list[GenerationResult]:
         """Judge each image of a call's output; ``started`` is when the call began."""
         seconds = (perf_counter() - started) / len(batch)
-        flags = _flags(output, len(batch))
-        drawn = zip(batch, np.asarray(images_of(output)), flags, strict=True)
+        images = np.asarray(images_of(output))
+        drawn = zip(batch, images, shown.is_finite(images), _flags(output, len(batch)), strict=True)
         with ThreadPoolExecutor(available_cores()) as threads:  # the device waits for this
             return list(threads.map(lambda each: replace(_outcome(*each), seconds=seconds), drawn))
 
@@ -229,12 +232,12 @@ def _failed(request: GenerationRequest, reason: str, seconds: float) -> Generati
     return GenerationResult(request.id, "failed", None, reason, seconds)
 
 
-def _outcome(request: GenerationRequest, values: np.ndarray, flagged: bool) -> GenerationResult:
-    """Judge one drawn image: values (height, width, 3) in [0, 1]. By image, for a batch does not fit a core's cache."""
+def _outcome(request: GenerationRequest, values: np.ndarray, finite: bool, flagged: bool) -> GenerationResult:
+    """Judge one drawn image: (height, width, 3), bytes or in [0, 1]. By image: a batch does not fit a core's cache."""
     if flagged:
         return GenerationResult(request.id, "refused", None, REFUSED)
-    if not np.isfinite(values).all():
+    if not finite:
         return GenerationResult(request.id, "failed", None, NOT_FINITE)
-    image = Image.fromarray((values * 255).round().astype(np.uint8))
+    image = Image.fromarray(values if values.dtype == np.uint8 else (values * 255).round().astype(np.uint8))
     reason = blank_reason(image)
     return GenerationResult(request.id, "blank" if reason else "ok", image, reason)

@@ -1,0 +1,67 @@
+"""Pixels of a pipeline's images: bytes before they leave the device.
+
+A pipeline asked for arrays moves floats to its host, four bytes a value or two, and the host rounds them to one while
+the device waits. Its image processor is where that happens, so it is asked for the floats where they are::
+
+    b = round(255 · x)        x in [0, 1]; halves to even, as numpy rounds
+
+and the pipeline hands on the bytes. One that does not show its images through an image processor, or not as pictures
+of three channels, gives what it gives; so does one whose images are with the host already, where numpy is as quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from clinometer._torch import torch
+
+
+@dataclass
+class Shown:
+    """What an image processor turned into bytes last: they, and of each image whether its values were finite."""
+
+    bytes: np.ndarray | None = None
+    finite: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+
+    def is_finite(self, images: np.ndarray) -> np.ndarray:
+        """Whether the values of each image (n, height, width, 3) are finite, or were before they became bytes."""
+        if images is self.bytes:
+            return self.finite
+        return np.array([bool(np.isfinite(each).all()) for each in images])
+
+
+@contextmanager
+def in_bytes(pipeline: Any) -> Iterator[Shown]:
+    """Have a pipeline that is asked for arrays, ``output_type="np"``, give (n, height, width, 3) uint8."""
+    shown = Shown()
+    processor: Any = getattr(pipeline, "image_processor", None)
+    original = getattr(processor, "postprocess", None)
+    if original is None:
+        yield shown
+        return
+
+    def postprocess(image: Any, output_type: str = "pil", *arguments: Any, **options: Any) -> Any:
+        if output_type != "np":  # a safety checker is shown pictures
+            return original(image, output_type, *arguments, **options)
+        values = original(image, "pt", *arguments, **options)
+        if not (isinstance(values, torch.Tensor) and values.ndim == 4 and values.shape[1] == 3 and _is_away(values)):
+            return original(image, output_type, *arguments, **options)
+        shown.finite = torch.isfinite(values).flatten(1).all(dim=1).cpu().numpy()
+        rounded = (values.float() * 255).round_().to(torch.uint8)
+        shown.bytes = rounded.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+        return shown.bytes
+
+    processor.postprocess = postprocess
+    try:
+        yield shown
+    finally:
+        del processor.postprocess
+
+
+def _is_away(values: torch.Tensor) -> bool:
+    return values.device.type != "cpu"
