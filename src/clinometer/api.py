@@ -435,7 +435,8 @@ def _execute(
                 stage(run, generator, progress)
             for each in encoders:
                 encode(run, each, progress)
-            if rounds is None or not rounds.extend(run, generator, part_size, progress):
+            names = [each.card.name for each in encoders]
+            if rounds is None or not rounds.extend(run, generator, names, part_size, progress):
                 break
         score(run, progress)
         report.write(run)

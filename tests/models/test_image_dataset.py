@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import clinometer as cm
-from clinometer.errors import ImportManifestError
+from clinometer.errors import ImportManifestError, RunMismatchError
 from clinometer.models.image_dataset import ImageDataset
 from tests.toys import Eye, Notes, paint, toy_suite
 
@@ -84,6 +84,37 @@ def test_what_was_done_to_images_is_told_with_how_many(parquet, tmp_path):
         notes = Notes()
         cm.import_images(place, tmp_path / f"run of {place.stem}", suite=SUITE, encoder=Eye(), progress=notes)
         assert notes.messages == expected
+
+
+def in_another_order(lines):
+    return [lines[1], lines[0], *lines[2:]]
+
+
+def of_another_concept(lines):
+    other = next(line["concept"] for line in lines if line["concept"] not in ("", lines[0]["concept"]))
+    return [lines[0] | {"concept": other, "prompt": ""}, *lines[1:]]
+
+
+@pytest.mark.parametrize(
+    ("mend", "said"),
+    [(in_another_order, "in another order"), (of_another_concept, r"\.png with the \w+ '.*', not '")],
+)
+def test_a_manifest_that_was_mended_is_another_run(tmp_path, mend, said):
+    """The pictures are the same, and so were the scores."""
+    folder, lines = tmp_path / "folder", []
+    folder.mkdir()
+    for number, row in enumerate(records()):
+        (folder / f"{number}.png").write_bytes(row.pop("image")["bytes"])
+        lines.append(row | {"file": f"{number}.png"})
+    lines.sort(key=lambda line: line["concept"], reverse=True)
+    manifest = folder / "manifest.jsonl"
+    manifest.write_text("\n".join(map(json.dumps, lines)))
+    run = imported(folder, tmp_path)
+    manifest.write_text("\n".join(map(json.dumps, mend(lines))))
+    with pytest.raises(RunMismatchError, match=f"holds a run of another manifest .*{said}.*give another --out"):
+        imported(folder, tmp_path)
+    manifest.write_text("\n".join(map(json.dumps, lines)))
+    assert values(imported(folder, tmp_path)) == values(run)
 
 
 def test_row_groups_are_read_one_at_a_time(parquet, tmp_path, monkeypatch):

@@ -8,9 +8,11 @@ import pytest
 
 import clinometer as cm
 from clinometer._torch import torch
+from clinometer.errors import RunNotFoundError
 from clinometer.models.diffusers_pipeline import load
 from clinometer.models.own_text import own_text_encoders
 from clinometer.runs import Silence
+from clinometer.runs.store import embeddings_name
 from tests.models.families import save_family
 from tests.toys import Eye, Painter, toy_suite
 
@@ -73,6 +75,14 @@ def test_it_moves_no_other_number(tmp_path, stable_diffusion, monkeypatch):
     without = cm.audit(model, toy_suite(), tmp_path / "without", encoder=Eye()).scores
     rest = run.scores[run.scores.metric != "own_text"].reset_index(drop=True)
     assert rest.equals(without)
+
+
+def test_texts_that_are_gone_are_missed(tmp_path, stable_diffusion):
+    run = cm.audit(load(str(stable_diffusion), steps=1), toy_suite(), tmp_path / "run", encoder=Eye())
+    (name, *_) = run.own_encoder_cards
+    run.directory.remove(f"{embeddings_name(name)}/texts.parquet")
+    with pytest.raises(RunNotFoundError, match=f"what {name} embedded is not complete; give the command that began"):
+        cm.score_run(run.url)
 
 
 def test_texts_are_embedded_once(tmp_path, stable_diffusion, monkeypatch):

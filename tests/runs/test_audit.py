@@ -548,6 +548,17 @@ def test_a_generator_that_loses_a_request_is_named(tmp_path):
         audit(tmp_path / "run", model=Forgetful())
 
 
+def test_a_generator_that_loses_a_paid_request_costs_the_others_nothing(tmp_path):
+    forgetful = Forgetful()
+    forgetful.price_per_image = 0.01
+    with pytest.raises(ModelError, match="no result for 1 of 8 requests"):
+        audit(tmp_path / "run", model=forgetful, budget=1.0)
+    run = cm.open_run(tmp_path / "run")
+    assert (
+        sum(len(run.undrawn(part)) for part in run.parts) == len(run.plan) - forgetful.drawn + 2
+    )  # two parts, less one
+
+
 class Refusing(Painter):
     def generate(self, requests):
         for request in requests:
@@ -592,6 +603,15 @@ def test_a_run_of_failures_alone_is_refused_however_few_they_are(tmp_path):
     with pytest.raises(ModelError, match=r"painter: all 10 images failed, the first because: CUDA error: an illegal"):
         audit(tmp_path / "run", model=Dying(0), suite=few)
     assert (audit(tmp_path / "run", suite=few).samples.status == "ok").all()
+
+
+def test_failures_without_a_reason_are_failures(tmp_path):
+    class Silent(Painter):
+        def generate(self, requests):
+            yield from (GenerationResult(request.id, "failed", None, "") for request in requests)
+
+    with pytest.raises(ModelError, match="all 10 images failed, the first because: it gave no reason"):
+        audit(tmp_path / "run", model=Silent(), suite=toy_suite(target=1, attribute=1))
 
 
 def test_one_image_that_did_not_fail_is_a_run(tmp_path):
@@ -763,6 +783,13 @@ def test_a_record_that_lacks_something_is_named(tmp_path, finished, change, word
     path.write_text(json.dumps(record))
     with pytest.raises(RunCorruptError, match=f"run.json: {words}.*; restore it or start a new run"):
         cm.score_run(path.parent)
+
+
+def test_a_run_that_lost_images_is_not_scored_without_them(tmp_path, finished):
+    shutil.copytree(finished.url, tmp_path / "run")
+    (tmp_path / "run/samples/part-00001.parquet").unlink()
+    with pytest.raises(RunNotFoundError, match="8 of 54 images are not drawn yet; give the command that began the run"):
+        cm.score_run(tmp_path / "run")
 
 
 def test_a_run_of_another_version_is_refused(tmp_path):

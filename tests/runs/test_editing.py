@@ -101,6 +101,18 @@ def rows(run: cm.Run, component: str, **equal: str):
     return found
 
 
+def test_edits_that_all_fail_are_no_run(tmp_path: Path) -> None:
+    class Broken(Recolourer):
+        def edit(self, requests: list[EditRequest]):
+            yield from (GenerationResult(request.id, "failed", None, "no brush") for request in requests)
+
+    with pytest.raises(ModelError, match="recolourer: all 24 images failed, the first because: no brush"):
+        cm.audit(Broken(), toy_suite(), tmp_path / "run", encoder=Reader())
+    assert cm.open_run(tmp_path / "run").samples.status.eq("ok").sum() == 6
+    run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
+    assert run.samples.status.eq("ok").all()
+
+
 def test_the_known_flips_are_measured(tmp_path: Path) -> None:
     run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     flips = rows(run, "flip_rate").set_index(["group", "category", "setting"]).value

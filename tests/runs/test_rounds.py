@@ -74,6 +74,29 @@ def test_interrupted_in_any_round_it_ends_the_same(stopped, tmp_path, after):
     assert [s.id for s in run.plan] == [s.id for s in stopped.plan]
 
 
+class Closing(Eye):
+    """The user stops it after some images."""
+
+    def encode_images(self, images):
+        vectors = super().encode_images(images)
+        if self.seen > 60:
+            raise KeyboardInterrupt
+        return vectors
+
+
+def test_an_encoder_that_is_added_on_the_way_changes_no_round(stopped, tmp_path):
+    """It is none of the run's encoders any more once there are images that it has not seen."""
+    with pytest.raises(KeyboardInterrupt):
+        audit(tmp_path / "run", encoder=Closing())
+    cm.score_run(tmp_path / "run", encoder=Eye("second"))
+    assert set(cm.open_run(tmp_path / "run").encoder_cards) == {"second"}
+    run = audit(tmp_path / "run")
+    assert table_bytes(run) == table_bytes(stopped)
+    assert set(run.encoder_cards) == {"eye"}
+    cm.score_run(run.url, encoder=Eye("second"))
+    assert set(cm.open_run(run.url).encoder_cards) == {"eye", "second"}
+
+
 def test_again_it_draws_nothing(stopped):
     painter, before = Painter(), table_bytes(stopped)
     again = audit(stopped.url, model=painter)

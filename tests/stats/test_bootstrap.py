@@ -14,6 +14,7 @@ from clinometer.stats.bootstrap import (
     bca_interval,
     fold_interval,
     percentile_interval,
+    rao_wu_chunks,
     rao_wu_weights,
     studentised_interval,
 )
@@ -65,6 +66,15 @@ def test_one_item_has_no_variance():
     assert np.isnan(weights[:, 3]).all()
     assert np.isfinite(weights[:, :3]).all()
     assert np.isnan(percentile_interval(weights @ np.ones(4)).low)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 40, 100])
+def test_chunks_are_the_rows_of_the_whole(chunk):
+    sizes = [3, 1, 0, 12]
+    whole = rao_wu_weights(sizes, 40, np.random.default_rng(3))
+    chunks = list(rao_wu_chunks(sizes, 40, np.random.default_rng(3), chunk))
+    assert max(map(len, chunks)) <= chunk
+    assert np.array_equal(np.concatenate(chunks), whole, equal_nan=True)
 
 
 def test_empty_strata_take_no_column():

@@ -85,9 +85,8 @@ class LiveProgress:
     def finish(self) -> None:
         """End the stage."""
         task = self._bars.tasks[self._bars.task_ids.index(self._task)]
-        self._bars.stop_task(self._task)
-        if not self._console.is_terminal:
-            self._console.print(f"{escape(self._stage)}: done in {task.elapsed or 0:.1f} s")
+        self._bars.remove_task(self._task)  # a run of many rounds has more stages than a terminal lines
+        self._console.print(f"{escape(self._stage)}: done in {task.elapsed or 0:.1f} s")
 
     def note(self, message: str) -> None:
         """Say something a user should read."""

@@ -65,9 +65,10 @@ def whole_components(name: str) -> Iterator[None]:
     """
     plain = vars(transformers.PreTrainedModel)["from_pretrained"].__func__
 
-    def from_pretrained(kind: Any, path: Any, /, *args: Any, output_loading_info: bool = False, **options: Any) -> Any:
-        model, told = plain(kind, path, *args, output_loading_info=True, **options)
-        component = Path(path).name
+    def from_pretrained(kind: Any, /, *args: Any, output_loading_info: bool = False, **options: Any) -> Any:
+        model, told = plain(kind, *args, output_loading_info=True, **options)
+        path = args[0] if args else options.get("pretrained_model_name_or_path")
+        component = Path(str(path or kind.__name__)).name
         unread = TEXT_ALONE if "text_encoder" in component else NEVER_READ
         require_weights(f"{name}/{component}", told["missing_keys"], unread)
         return (model, told) if output_loading_info else model

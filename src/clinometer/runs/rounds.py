@@ -8,7 +8,7 @@ that came before, the images are the first ones of a run that draws them all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -54,11 +54,13 @@ class Rounds:
             first = min(FIRST_ROUND, question.images)
             yield replace(question, images=first) if question.concept else question
 
-    def extend(self, run: Run, generator: Generator, part_size: int, progress: Progress) -> bool:
+    def extend(
+        self, run: Run, generator: Generator, encoders: Sequence[str], part_size: int, progress: Progress
+    ) -> bool:
         """Plan the next round of a run that is drawn and embedded so far; False where none is needed."""
         open_concepts = STUDIES[self.suite.study].open_concepts
         assert open_concepts is not None  # __post_init__
-        still_open = set(open_concepts(run, self.rule))
+        still_open = set(open_concepts(run, self.rule, encoders))
         planned = Counter(sample.concept for sample in run.plan if sample.concept)
         more = [
             replace(question, images=min(LATER_ROUND, question.images - planned[question.concept]))

@@ -7,6 +7,7 @@ import pandas as pd
 from clinometer.errors import RunNotFoundError
 from clinometer.runs.progress import Progress
 from clinometer.runs.refusals import with_refusals
+from clinometer.runs.stages import require_drawn
 from clinometer.runs.store import Run
 from clinometer.runs.studies import STUDIES
 
@@ -19,8 +20,9 @@ def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> pd.Dat
     Raises
     ------
     RunNotFoundError
-        No encoder has embedded the run, or the embeddings of one that had are not complete.
+        Images are still to be drawn, no encoder has embedded the run, or what one embedded is not complete.
     """
+    require_drawn(run)
     study = STUDIES[run.suite.study]
     if study.encoders_needed and not run.encoder_cards:
         name = next(iter(run.begun_encoder_cards), "reference")

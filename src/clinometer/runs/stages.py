@@ -53,7 +53,7 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
     with failures.forgotten():
         title = "drawing" if run.record["origin"] == "generated" else "reading"
         draw_parts(run, None, draw, progress, title, paid=price_of(generator) > 0)
-        failures.require_one()
+        failures.require_one([sample for sample in run.plan if not sample.source])
     converted = getattr(generator, "conversions", {})  # of a source of files
     if converted:
         told = "; ".join(f"{what} ({images})" for what, images in sorted(converted.items()))
@@ -76,7 +76,7 @@ class Failures:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._in_a_row: list[Sample] = []
-        self._reason = ""
+        self._first_reason: str | None = None
         self._any_lived = False
 
     def watch(self, samples: Sequence[Sample], results: Iterable[GenerationResult]) -> Iterator[GenerationResult]:
@@ -95,7 +95,8 @@ class Failures:
                 self._any_lived = True
                 yield result
                 continue
-            self._reason = self._reason or in_one_line(str(result.reason), LONGEST_REASON)
+            if self._first_reason is None:
+                self._first_reason = in_one_line(result.reason or "it gave no reason", LONGEST_REASON)
             if result.id in by_id and not by_id[result.id].file:
                 self._in_a_row.append(by_id[result.id])
                 asked = {sample.prompt for sample in self._in_a_row}
@@ -106,20 +107,23 @@ class Failures:
                     )
             yield result
 
-    def require_one(self) -> None:
-        """Refuse a run of failures alone: of fewer images than `HOPELESS`, or of files.
+    def require_one(self, samples: Sequence[Sample]) -> None:
+        """Refuse a stage of failures alone: of fewer images or prompts than `HOPELESS` says, or of files.
 
         Raises
         ------
         ModelError
             All images failed.
         """
-        if not self._reason or self._any_lived or (self._run.samples.status != "failed").any():
+        if self._first_reason is None or self._any_lived:
             return
-        self._run.forget_failed_parts(self._run.parts)
+        held = self._run.samples
+        if (held.status[held.id.isin([sample.id for sample in samples])] != "failed").any():
+            return
+        self._run.forget_failed_parts({sample.part for sample in samples})
         raise ModelError(
-            f"{self._run.model_card['name']}: all {len(self._run.plan)} images failed, the first because: "
-            f"{self._reason}; mend it and give the same command again"
+            f"{self._run.model_card['name']}: all {len(samples)} images failed, the first because: "
+            f"{self._first_reason}; mend it and give the same command again"
         )
 
     @contextmanager
@@ -165,11 +169,11 @@ def draw_parts(
                 for result in _results(draw, samples, run.model_card["name"]):
                     results.append(compressors.submit(_compressed, result))
                     progress.advance(1)
+                write(_write_part, run, part, samples, results, paid)  # meets what befell the part before
             except BaseException:  # the user stops it, too
                 if paid:
                     _keep_drawn(run, part, samples, results)
                 raise
-            write(_write_part, run, part, samples, results)
     progress.finish()
 
 
@@ -225,11 +229,13 @@ def _compressed(result: GenerationResult) -> _Stored:
     return _Stored(replace(result, image=None), content)
 
 
-def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]]) -> None:
+def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]], paid: bool) -> None:
     with named("generator", run.model_card["name"]):
         by_id = {stored.result.id: stored for stored in (each.result() for each in results)}
     lost = [sample.id for sample in samples if sample.id not in by_id]
     if lost:
+        if paid:
+            _keep_drawn(run, part, samples, results)
         raise ModelError(f"the generator gave no result for {len(lost)} of {len(samples)} requests, first {lost[0]}")
     run.write_samples(part, [_row(sample, by_id[sample.id]) for sample in samples])
 
@@ -289,12 +295,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
     name = encoder.card.name
     parts = run.parts
     missing = [part for part in parts if not run.has_embeddings(name, part)]
-    undrawn = sum(len(run.undrawn(part)) for part in missing)
-    if undrawn:
-        raise RunNotFoundError(
-            f"{run.url}: {undrawn} of {len(run.plan)} images are not drawn yet; give the command that began the run "
-            f"again, and then: clinometer score {run.url} --encoder {name}"
-        )
+    require_drawn(run, f"clinometer score {run.url} --encoder {name}")
     run.begin_encoder(encoder.card)
     prepare, embed = _halves(encoder)
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
@@ -323,6 +324,23 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
             progress.advance(len(parts[part]))
     run.finish_encoder(encoder.card)
     progress.finish()
+
+
+def require_drawn(run: Run, then: str = "") -> None:
+    """Refuse a run of which images are still to be drawn.
+
+    Raises
+    ------
+    RunNotFoundError
+        The message names the way out, and what comes ``then``.
+    """
+    undrawn = sum(len(run.undrawn(part)) for part in run.parts)
+    if undrawn:
+        after = f", and then: {then}" if then else ""
+        raise RunNotFoundError(
+            f"{run.url}: {undrawn} of {len(run.plan)} images are not drawn yet; give the command that began the run "
+            f"again{after}"
+        )
 
 
 @contextmanager

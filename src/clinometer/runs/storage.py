@@ -19,7 +19,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
 
-REDO = "Delete the file and give the same command again: only this part is done anew"
+REDO = "Delete the file and give the command that began the run again: only this part is done anew"
 
 
 class Directory:

@@ -22,6 +22,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,7 +113,8 @@ class Run:
         return table_to_plan(self.directory.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST))
 
     def extend_plan(self, samples: Sequence[Sample]) -> None:
-        """Plan more samples, in parts of their own."""
+        """Plan more samples, in parts of their own. No encoder has embedded the whole run any more."""
+        self._update_record(encoders={}, begun_encoders=self.begun_encoder_cards | self.encoder_cards)
         plan = [*self.plan, *samples]
         self.directory.write_table("plan.parquet", plan_to_table(plan))
         self.__dict__["plan"] = plan
@@ -344,11 +346,11 @@ class Run:
         RunCorruptError
             The message names the file.
         """
-        samples = self.samples
-        lost = [identifier for identifier in samples.id[samples.status == "ok"] if identifier not in vectors]
-        if lost:
-            name = self.directory.path(vectors_name(encoder, self._part_of[lost[0]]))
-            raise RunCorruptError(f"{name}: it has no vector of image {lost[0]}. {REDO}")
+        for part in self.parts:
+            for identifier, status in zip(*self._part(part, ["id", "status"]).to_pydict().values(), strict=True):
+                if status == "ok" and identifier not in vectors:
+                    name = self.directory.path(vectors_name(encoder, part))
+                    raise RunCorruptError(f"{name}: it has no vector of image {identifier}. {REDO}")
 
     def has_texts(self, encoder: str) -> bool:
         """Whether the suite's texts are embedded (or known to have no embedding)."""
@@ -431,6 +433,30 @@ class Run:
                     "give another --out, or delete that directory"
                 )
 
+    def require_same_plan(self, plan: Sequence[Sample]) -> None:
+        """Refuse a plan that does not begin with these samples: of a mended manifest, whose images are the same.
+
+        Raises
+        ------
+        RunMismatchError, RunCorruptError
+            The message says what differs.
+        """
+        for held, asked in zip_longest(self.plan[: len(plan)], plan):
+            one, other = ({} if each is None else vars(each) | {"part": 0} for each in (held, asked))
+            if one == other:
+                continue
+            if not (asked or held).file:
+                raise RunCorruptError(
+                    f"{self.directory.path('plan.parquet')}: not the plan of what run.json asks. {PLAN_LOST}"
+                )
+            said = "in another order"
+            if held and asked and held.file == asked.file:
+                field = next(name for name in one if one[name] != other[name])
+                said = f"{asked.file} with the {field} {one[field] or '(none)'!r}, not {other[field] or '(none)'!r}"
+            raise RunMismatchError(
+                f"{self.url}: holds a run of another manifest ({said}); give another --out, or delete that directory"
+            )
+
     def __repr__(self) -> str:
         done = sum(self.has_samples(part) for part in self.parts)
         return (
@@ -476,8 +502,7 @@ def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Seq
     if directory.exists("run.json"):
         run = Run(url)
         run.require_same_question(record)
-        if [sample.id for sample in run.plan[: len(plan)]] != [sample.id for sample in plan]:
-            raise RunCorruptError(f"{directory.path('plan.parquet')}: not the plan of what run.json asks. {PLAN_LOST}")
+        run.require_same_plan(plan)
         directory.remove_leftovers()
         return run
     if directory.contents():

@@ -7,7 +7,7 @@ replicates at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -41,19 +41,26 @@ def rao_wu_weights(sizes: Sequence[int], n_resamples: int, rng: np.random.Genera
     is NaN too. Each stratum draws from its own child generator: its weights do not depend on the strata
     beside it.
     """
-    require_count("n_resamples", n_resamples)
-    total = sum(sizes)
-    weights = np.empty((n_resamples, total), np.float32)
-    start = 0
-    for size, child in zip(sizes, rng.spawn(len(sizes)), strict=True):
-        columns = slice(start, start + size)
-        if size == 1:
-            weights[:, columns] = np.nan
-        elif size > 1:
-            counts = child.multinomial(size - 1, np.full(size, 1 / size), size=n_resamples)
-            weights[:, columns] = counts * (size / (total * (size - 1)))
-        start += size
+    (weights,) = rao_wu_chunks(sizes, n_resamples, rng, n_resamples)
     return weights
+
+
+def rao_wu_chunks(sizes: Sequence[int], n_resamples: int, rng: np.random.Generator, chunk: int) -> Iterator[np.ndarray]:
+    """The rows of :func:`rao_wu_weights`, the same, ``chunk`` of them at a time: for many items."""
+    require_count("n_resamples", n_resamples)
+    total, children = sum(sizes), rng.spawn(len(sizes))
+    for first in range(0, n_resamples, chunk):
+        weights = np.empty((min(chunk, n_resamples - first), total), np.float32)
+        start = 0
+        for size, child in zip(sizes, children, strict=True):
+            columns = slice(start, start + size)
+            if size == 1:
+                weights[:, columns] = np.nan
+            elif size > 1:
+                counts = child.multinomial(size - 1, np.full(size, 1 / size), size=len(weights))
+                weights[:, columns] = counts * (size / (total * (size - 1)))
+            start += size
+        yield weights
 
 
 def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: ArrayLike = inf) -> Interval:

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from clinometer.metrics.t2iat.sets import PromptSet, SetPair, equal_weights, squared_deviations
 from clinometer.metrics.t2iat.welch import mean_part
-from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights, welch_satterthwaite
+from clinometer.stats.bootstrap import percentile_interval, rao_wu_chunks, welch_satterthwaite
 
 _CHUNK = 1000  # replicates at a time, so that a large set takes no more memory than a small one
 
@@ -25,7 +25,7 @@ _CHUNK = 1000  # replicates at a time, so that a large set takes no more memory 
 class Draws:
     """Replicates of S and of d, moved onto the estimates: (resamples,) each.
 
-    NaN where a prompt (or a set) has one item only; of d also where a replicate has no spread.
+    NaN where a prompt (or a set) has one item only; of d infinite where a replicate has no spread.
     """
 
     statistic: np.ndarray
@@ -72,12 +72,16 @@ def difference_draws(drawn: tuple[SetDraws, SetDraws], sets: tuple[PromptSet, Pr
 def set_draws(held: PromptSet, resamples: int, rng: np.random.Generator, *, prompts: bool) -> SetDraws:
     """Replicates of one set."""
     sizes = (held.sizes, held.sizes_a, held.sizes_b)
+    weights: Iterable[Iterable[np.ndarray]]
     if prompts:  # a prompt takes all three of its kinds of images along
-        drawn = rao_wu_weights([held.n_prompts], resamples, rng)
-        weights = [np.repeat(drawn / np.asarray(each, np.float32), each, axis=1) for each in sizes]
+        weights = (
+            [np.repeat(drawn / np.asarray(each, np.float32), each, axis=1) for each in sizes]
+            for drawn in rao_wu_chunks([held.n_prompts], resamples, rng, _CHUNK)
+        )
     else:
-        weights = [_image_weights(each, resamples, child) for each, child in zip(sizes, rng.spawn(3), strict=True)]
-    found = [_chunk(held, *part) for part in zip(*map(_in_chunks, weights), strict=True)]
+        kinds = [_image_weights(each, resamples, child) for each, child in zip(sizes, rng.spawn(3), strict=True)]
+        weights = zip(*kinds, strict=True)
+    found = [_chunk(held, *part) for part in weights]
     return SetDraws(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
 
@@ -131,14 +135,10 @@ def _by_prompt(values: np.ndarray, sizes: Sequence[int]) -> list[np.ndarray]:
     return np.split(values, np.cumsum(sizes)[:-1])
 
 
-def _image_weights(sizes: Sequence[int], resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """(resamples × images) weights within prompts that weigh equally."""
-    scale = np.repeat([sum(sizes) / (len(sizes) * n) for n in sizes], sizes)
-    return np.asarray(rao_wu_weights(sizes, resamples, rng) * scale.astype(np.float32))
-
-
-def _in_chunks(weights: np.ndarray) -> list[np.ndarray]:
-    return [weights[start : start + _CHUNK] for start in range(0, len(weights), _CHUNK)]
+def _image_weights(sizes: Sequence[int], resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """(replicates × images) weights within prompts that weigh equally, a chunk after the other."""
+    scale = np.repeat([sum(sizes) / (len(sizes) * n) for n in sizes], sizes).astype(np.float32)
+    return (weights * scale for weights in rao_wu_chunks(sizes, resamples, rng, _CHUNK))
 
 
 def _chunk(held: PromptSet, w: np.ndarray, v_a: np.ndarray, v_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

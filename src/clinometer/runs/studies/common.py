@@ -50,7 +50,8 @@ class Study:
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     extend_plan : (suite, samples of its questions, part size) → the whole plan, where more samples follow from those.
     check : refuses a generator that the stages cannot use, before anything is drawn.
-    open_concepts : (run, rule) → the concepts that need more images, for a study that can be drawn until decided.
+    open_concepts : (run, rule, encoders) → the concepts that need more images by these encoders, for a study that can
+        be drawn until decided.
     """
 
     score: Callable[[Run, int], Scored]
@@ -60,7 +61,7 @@ class Study:
     texts_needed: bool = False
     extend_plan: Callable[[Suite, Sequence[Sample], int], list[Sample]] | None = None
     check: Callable[[Generator, Suite], None] | None = None
-    open_concepts: Callable[[Run, StoppingRule], Collection[str]] | None = None
+    open_concepts: Callable[[Run, StoppingRule, Sequence[str]], Collection[str]] | None = None
 
 
 def suite_of(run: Run, shape: type[AnySuite]) -> AnySuite:

@@ -45,10 +45,10 @@ def score_leaning(run: Run, resamples: int) -> Scored:
     return Scored(table, _curves(table))
 
 
-def open_concepts(run: Run, rule: StoppingRule) -> list[str]:
-    """The targets that the images so far do not decide."""
+def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
+    """The targets that the images so far do not decide, by these encoders."""
     suite = suite_of(run, LeaningSuite)
-    embeddings = [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
+    embeddings = [encoder_embeddings(run, suite, encoder) for encoder in encoders]
     stands = stands_of(embeddings, study_design(suite))
     return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
 

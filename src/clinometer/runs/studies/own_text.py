@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clinometer.errors import ModelError
+from clinometer.errors import ModelError, RunNotFoundError
 from clinometer.metrics import EncoderEmbeddings
 from clinometer.models.protocols import Generator
 from clinometer.runs.progress import Progress
@@ -38,7 +38,18 @@ def embed_own_texts(run: Run, generator: Generator, progress: Progress) -> None:
 
 
 def own_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
-    """The texts as the model's own encoders embed them, with no image anywhere."""
+    """The texts as the model's own encoders embed them, with no image anywhere.
+
+    Raises
+    ------
+    RunNotFoundError
+        What one of them, or the prior, embedded is not complete.
+    """
+    for name in run.own_encoder_cards:
+        if not (run.has_texts(name) or all(run.has_embeddings(name, part) for part in run.parts)):
+            raise RunNotFoundError(
+                f"{run.url}: what {name} embedded is not complete; give the command that began the run again"
+            )
     return [_embeddings(run, suite, name) for name in run.own_encoder_cards if run.has_texts(name)]
 
 
