@@ -109,7 +109,9 @@ def audit(
     batch_size, device, dtype : how to compute; batch size and device do not enter an image's noise. Without a batch
         size the largest is looked for that memory holds; a run that is continued keeps its own.
     text_targets : what stands for a target in text: its ``"prompt"`` or its ``"keyword"``.
-    model_options : what else the model's adapter takes, such as ``{"lora": …}``; see ``clinometer.models``.
+    model_options : what else the model's adapter takes, such as ``{"lora": …}``; see ``clinometer.models``. Like the
+        settings above it is for a model that is loaded here; of a generator itself only ``device`` may be given, which
+        serves the encoders.
     budget : what drawing may cost in all, for a model with a price; it is checked before the first request.
     portraits : for a suite of study editing or classification, portraits to edit or classify instead of drawn ones: a
         folder with a manifest, one of files named as in the Chicago Face Database, or ``"reference"`` for those that
@@ -516,19 +518,17 @@ def _generator(
     dtype: str,
     further: Mapping[str, Any] | None = None,
 ) -> Generator:
+    options = {"steps": steps, "guidance_scale": guidance_scale, "batch_size": batch_size, "dtype": dtype}
+    options |= further or {}
     if not isinstance(model, str | os.PathLike):
-        if further:
-            raise ModelError(f"model_options: found {', '.join(further)}, but {model.card.name} is loaded already")
+        given = [name for name, value in options.items() if value not in (None, "auto")]
+        if given:
+            raise ModelError(
+                f"{', '.join(given)}: {model.card.name} is loaded already and keeps its own; give such options where "
+                "it is loaded, or the model by its name"
+            )
         return model
-    return load_generator(
-        os.fspath(model),
-        steps=steps,
-        guidance_scale=guidance_scale,
-        batch_size=batch_size,
-        device=device,
-        dtype=dtype,
-        **(further or {}),
-    )
+    return load_generator(os.fspath(model), device=device, **options)
 
 
 def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> list[Encoder]:

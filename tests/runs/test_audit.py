@@ -76,6 +76,17 @@ def test_a_seed_of_numpy_is_a_seed(tmp_path, finished):
     assert table_bytes(audit(tmp_path / "run", seed=np.int64(0))) == table_bytes(finished)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [{"steps": 4}, {"guidance_scale": 2.0}, {"batch_size": 2}, {"dtype": "float16"}, {"model_options": {"height": 8}}],
+)
+def test_a_setting_that_a_loaded_model_cannot_take_is_refused_by_name(tmp_path, option):
+    name = "height" if "model_options" in option else next(iter(option))
+    with pytest.raises(ModelError, match=f"^{name}: painter is loaded already"):
+        audit(tmp_path / "run", **option)
+    assert not (tmp_path / "run").exists()
+
+
 def test_no_encoder_at_all_costs_no_image(tmp_path):
     with pytest.raises(ModelError, match="encoder: found none, expected one at least"):
         audit(tmp_path / "run", encoder=[])
