@@ -17,6 +17,8 @@ from clinometer.cli.app import app
 from clinometer.errors import RunMismatchError
 from clinometer.models.protocols import GenerationResult
 from clinometer.report.comparison import comparison_verdict, pairing_in_words
+from clinometer.report.side_by_side import side_by_side
+from clinometer.runs.comparison import shared_encoders
 from tests.runs.test_editing import Reader, Recolourer
 from tests.runs.test_editing import toy_suite as toy_editing_suite
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
@@ -214,6 +216,16 @@ def test_what_cannot_be_compared_is_refused_by_name(runs, tmp_path):
     changed = audit(tmp_path / "changed", suite=toy_suite(**small), encoder=eye)
     with pytest.raises(RunMismatchError, match="different encoders of that name"):
         cm.compare(runs["plain"], changed)
+
+
+def test_an_encoder_that_is_another_leaves_those_that_are_the_same(tmp_path):
+    other = Eye()
+    other.card = dataclasses.replace(other.card, settings={"size": 9})
+    first = audit(tmp_path / "first", encoder=[Eye(), Eye("second")])
+    second = audit(tmp_path / "second", encoder=[other, Eye("second")])
+    (compared,) = cm.compare(first, second)
+    assert {"second"} <= set(compared.scores.encoder) <= {"second", "mean"}
+    assert side_by_side({"first": first, "second": second}, shared_encoders((first, second)))["encoder"] == "second"
 
 
 # --- association studies -----------------------------------------------------------------------------------------

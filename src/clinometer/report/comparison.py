@@ -19,7 +19,7 @@ from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.side_by_side import side_by_side
 from clinometer.report.view import PIXELS
 from clinometer.runs import Run
-from clinometer.runs.comparison import Comparison
+from clinometer.runs.comparison import Comparison, shared_encoders
 from clinometer.runs.storage import Directory
 from clinometer.suites import AssociationSuite, ClassificationSuite, EditingSuite, LeaningSuite, Suite
 
@@ -91,7 +91,6 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
     style = asset("style.css")
     runs = [comparisons[0].first, *(each.second for each in comparisons)]
     called = names_of(runs)
-    shared = [name for name in runs[0].encoder_cards if all(name in run.encoder_cards for run in runs)]
     return (
         environment()
         .get_template("comparison.html")
@@ -102,7 +101,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
                 _shown(each, (called[0], name)) for each, name in zip(comparisons, called[1:], strict=True)
             ],
             compared=compared(dict(zip(called, runs, strict=True))),
-            s=side_by_side(dict(zip(called, runs, strict=True)), shared),
+            s=side_by_side(dict(zip(called, runs, strict=True)), shared_encoders(runs)),
             style=Markup(style),
             policy=policy(style, ""),
         )

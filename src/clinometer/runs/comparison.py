@@ -136,13 +136,13 @@ def _comparable(first: Run, second: Run) -> list[str]:
         )
     if not STUDIES[first.suite.study].encoders_needed:
         return []
-    shared = [name for name in first.encoder_cards if name in second.encoder_cards]
-    for name in shared:
-        if first.encoder_cards[name]["fingerprint"] != second.encoder_cards[name]["fingerprint"]:
-            raise RunMismatchError(
-                f"encoder {name!r}: {first.url} and {second.url} hold embeddings of different encoders of that name; "
-                f"add one that is the same to both: clinometer score RUN --encoder NAME"
-            )
+    shared = shared_encoders((first, second))
+    named = [name for name in first.encoder_cards if name in second.encoder_cards]
+    if named and not shared:
+        raise RunMismatchError(
+            f"encoder {named[0]!r}: {first.url} and {second.url} hold embeddings of different encoders of that name; "
+            f"add one that is the same to both: clinometer score RUN --encoder NAME"
+        )
     if not shared:
         names = [", ".join(run.encoder_cards) or "none" for run in (first, second)]
         raise RunMismatchError(
@@ -150,6 +150,16 @@ def _comparable(first: Run, second: Run) -> list[str]:
             "give: clinometer score RUN --encoder NAME"
         )
     return shared
+
+
+def shared_encoders(runs: Sequence[Run]) -> list[str]:
+    """Names of the encoders that all runs have, the same in each: one of that name may be another."""
+    cards = [run.encoder_cards for run in runs]
+    return [
+        name
+        for name, card in cards[0].items()
+        if all(name in other and other[name]["fingerprint"] == card["fingerprint"] for other in cards[1:])
+    ]
 
 
 def _question(run: Run) -> object:
