@@ -1,5 +1,7 @@
 """`classify` and `models --check-skin`, over a real, tiny pipeline."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from typer.testing import CliRunner
 from clinometer import api
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, ModelError
+from clinometer.runs.classify import image_files
 from tests.builders import tiny_stable_diffusion
 from tests.toys import Painter
 
@@ -53,6 +56,16 @@ def test_images_are_classified_and_written(pipeline, pictures, tmp_path):
 def test_one_file_and_all_trials(pipeline, pictures):
     table = api.classify_images([pictures / "b.png"], ["cook", "pilot"], model=str(pipeline), trials=3, all_trials=True)
     assert table.evaluations.tolist() == [6]
+
+
+def test_what_is_hidden_or_a_folder_is_no_image(pictures, tmp_path):
+    shutil.copytree(pictures, tmp_path / "all")
+    (tmp_path / "all" / "._b.png").write_bytes(b"\0\5\x16\7")
+    (tmp_path / "all" / "folder.png").mkdir()
+    (tmp_path / "all" / ".cache").mkdir()
+    shutil.copy(pictures / "b.png", tmp_path / "all" / ".cache" / "d.png")
+    found = image_files([tmp_path / "all"])
+    assert [path.name for path in found] == ["a.jpg", "b.png", "c.webp", "torn.png"]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ AT_ONCE = 64
 
 
 def image_files(places: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """List the files named, and the images in the folders named, sorted within a folder.
+    """List the files named, and the images in the folders named, sorted within a folder; hidden ones are left out.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def image_files(places: Sequence[str | os.PathLike[str]]) -> list[Path]:
     found: list[Path] = []
     for place in map(Path, places):
         if place.is_dir():
-            inside = sorted(path for path in place.rglob("*") if path.suffix.lower() in SUFFIXES)
+            inside = sorted(path for path in place.rglob("*") if _is_image(path, place))
             if not inside:
                 raise InvalidInputError(f"{place}: no image in this folder (expected {', '.join(SUFFIXES[:4])}, …)")
             found += inside
@@ -49,6 +49,12 @@ def image_files(places: Sequence[str | os.PathLike[str]]) -> list[Path]:
     if not found:
         raise InvalidInputError("images: none given; give files or folders")
     return found
+
+
+def _is_image(path: Path, folder: Path) -> bool:
+    """Whether a path in a folder is an image's by its name; macOS puts ``._a.png`` beside ``a.png``."""
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return path.suffix.lower() in SUFFIXES and not hidden and path.is_file()
 
 
 def classify_files(files: Sequence[Path], classifier: DiffusionClassifier, progress: Progress) -> pd.DataFrame:
