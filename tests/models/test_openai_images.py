@@ -187,6 +187,15 @@ def test_a_key_that_a_long_message_cuts_in_two_is_hidden_too():
     assert KEY[:6] not in results["1"].reason
 
 
+def test_a_long_key_in_an_answer_that_is_no_json_is_not_cut_before_it_is_hidden(monkeypatch):
+    long = KEY + "-" + "y" * 100
+    monkeypatch.setenv("OPENAI_API_KEY", long)
+    page = f"<p>{'x' * 240} {long}".encode()
+    results, _ = draw(lambda number, asked: (502, page, {}), REQUESTS[:1], retries=0)
+    assert "x …" in results["1"].reason
+    assert KEY[:6] not in results["1"].reason
+
+
 @pytest.mark.parametrize(
     "as_told", [base64.encodebytes, lambda data: b"data:image/png;base64," + base64.b64encode(data)]
 )

@@ -247,7 +247,8 @@ class OpenAIImages:
         if message:
             text = f"{code}: {message}" if code else str(message)
         else:
-            text = f"{describe(error)}: {_text_of(body)}" if body else describe(error)
+            described = describe(error, self._scrubbed)
+            text = f"{described}: {_text_of(body)}" if body else described
         return in_one_line(self._scrubbed(text), 300)
 
     def _scrubbed(self, text: str) -> str:

@@ -97,10 +97,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def describe(error: BaseException) -> str:
-    """Say an error in one line: its kind and the first line of its message."""
+def describe(error: BaseException, scrub: Callable[[str], str] = str) -> str:
+    """Say an error in one line: its kind and the first line of its message, scrubbed before it is cut."""
     text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {in_one_line(text[0], 300)}" if text else type(error).__name__
+    return f"{type(error).__name__}: {in_one_line(scrub(text[0]), 300)}" if text else type(error).__name__
 
 
 def in_one_line(text: str, most: int) -> str:
