@@ -175,10 +175,11 @@ def configuration_files(folders: Iterable[Path]) -> list[Path]:
 def hash_files(files: Iterable[Path], root: Path) -> str:
     """Hash names (relative to ``root``) and contents of files: SHA-256, 64 hexadecimal digits.
 
-    The files are streamed, and the result does not depend on the order in which they are given.
+    The files are streamed, and the result does not depend on the order in which they are given, nor on the system:
+    paths of Windows sort without regard to case.
     """
     total = hashlib.sha256()
-    for path in sorted(files):
+    for path in sorted(files, key=lambda path: path.relative_to(root).parts):
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         total.update(f"{path.relative_to(root).as_posix()} {digest}\n".encode())
