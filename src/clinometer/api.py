@@ -15,6 +15,7 @@ from clinometer.models import load_encoder, load_generator, reference
 from clinometer.models.folder import FolderSource, ManifestRow, has_manifest, read_manifest
 from clinometer.models.image_dataset import ImageDataset, dataset_files
 from clinometer.models.portraits import PortraitSource, choose_portraits, read_portraits
+from clinometer.models.weights import user_path
 from clinometer.report.comparison import write_comparison
 from clinometer.runs import Directory, Progress, Silence, create_run, encode, generate, score, store
 from clinometer.runs.association_tests import Settings, association_tests
@@ -246,9 +247,11 @@ def association_test(
         A test that is none, an encoder that cannot be loaded or takes no text or no picture.
     """
     options = {} if labels is None else {"labels": os.fspath(labels)}
-    if isinstance(encoder, str):
-        is_file = Path(encoder).expanduser().is_file() or encoder.startswith("embeddings:")
-        encoder = load_encoder(encoder, **options, **({} if is_file else {"device": device}))
+    seed = _plain_seed(seed)
+    if isinstance(encoder, str | os.PathLike):
+        spec = os.fspath(encoder)
+        is_file = user_path(spec).is_file() or spec.startswith("embeddings:")
+        encoder = load_encoder(spec, **options, **({} if is_file else {"device": device}))
     settings = Settings(
         unit=unit,
         alternative=alternative,
@@ -379,6 +382,7 @@ def classify_images(
     """
     from clinometer.models.diffusion_classifier import DiffusionClassifier
 
+    seed = _plain_seed(seed)
     files = image_files(images)
     generator = _generator(model, None, None, batch_size, device, dtype)
     classifier = DiffusionClassifier(
@@ -532,8 +536,11 @@ def _generator(
 
 
 def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> list[Encoder]:
-    named = [encoder] if isinstance(encoder, str) or hasattr(encoder, "card") else list(encoder)  # type: ignore[arg-type]
-    encoders = [load_encoder(each, device=device) if isinstance(each, str) else each for each in named]
+    alone = isinstance(encoder, str | os.PathLike) or hasattr(encoder, "card")
+    named = [encoder] if alone else list(encoder)  # type: ignore[arg-type]
+    encoders = [
+        load_encoder(os.fspath(each), device=device) if isinstance(each, str | os.PathLike) else each for each in named
+    ]
     for each in encoders:
         if not hasattr(each, "encode_images"):
             raise ModelError(

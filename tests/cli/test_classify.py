@@ -58,6 +58,17 @@ def test_one_file_and_all_trials(pipeline, pictures):
     assert table.evaluations.tolist() == [6]
 
 
+def test_a_seed_is_a_whole_number_of_python_or_of_numpy(pipeline, pictures):
+    def classified(seed):
+        return api.classify_images(
+            [pictures / "b.png"], ["cook", "pilot"], model=str(pipeline), trials=3, all_trials=True, seed=seed
+        )
+
+    pd.testing.assert_frame_equal(classified(np.int64(1)), classified(1))
+    with pytest.raises(InvalidInputError, match="seed: expected a whole number, 0 or more, found 1.5"):
+        classified(1.5)
+
+
 def test_what_is_hidden_or_a_folder_is_no_image(pictures, tmp_path):
     shutil.copytree(pictures, tmp_path / "all")
     (tmp_path / "all" / "._b.png").write_bytes(b"\0\5\x16\7")

@@ -143,6 +143,38 @@ def test_vectors_that_no_cosine_takes_are_a_reason():
     assert "a[2]: row 0 holds NaN" in run(encoder=Broken()).iloc[0].reason
 
 
+def test_what_an_encoders_own_code_raises_is_one_line_with_its_name(tmp_path):
+    class Stopping(Viewer):
+        def _vector(self, text):
+            raise RuntimeError("out of words")
+
+        def encode_images(self, images):
+            raise RuntimeError("out of sight")
+
+    class Short(Viewer):
+        def encode_texts(self, texts):
+            return super().encode_texts(texts)[:-1]
+
+        def encode_images(self, images):
+            return super().encode_images(images)[0]
+
+    (tmp_path / "x").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "x" / "a.png")
+    with pytest.raises(ModelError, match=r"^encoder reader: it stopped with RuntimeError: out of words$"):
+        run(encoder=Stopping())
+    with pytest.raises(ModelError, match=r"^encoder reader: it stopped with RuntimeError: out of sight$"):
+        run(encoder=Stopping(), images=tmp_path)
+    for options in ({}, {"images": tmp_path}):
+        with pytest.raises(ModelError, match=r"^encoder reader: found ndarray .*expected an array of numbers"):
+            run(encoder=Short(), **options)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", None])
+def test_a_seed_that_is_none_is_named(seed):
+    with pytest.raises(InvalidInputError, match=f"seed: expected a whole number, 0 or more, found {seed!r}"):
+        run(seed=seed)
+
+
 def test_the_same_call_gives_the_same_table():
     first, again, other = run(sentences=True), run(sentences=True), run(sentences=True, seed=1)
     assert first.equals(again)
@@ -178,11 +210,11 @@ def test_what_cannot_be_tested_is_refused(tmp_path):
         run(encoder=Viewer(), images=tmp_path)
     with pytest.raises(ModelError, match="no such folder"):
         run(encoder=Viewer(), images=tmp_path / "nowhere")
-    with pytest.raises(InvalidInputError, match="seed: expected 0 or more, found -1"):
+    with pytest.raises(InvalidInputError, match="seed: expected a whole number, 0 or more, found -1"):
         run(seed=-1)
     with pytest.raises(InvalidInputError, match="max_missing: expected a share"):
         run(max_missing=1.0)
-    for name, number in (("permutations", 0), ("resamples", 0), ("ddof", -1), ("seed", -1)):
+    for name, number in (("permutations", 0), ("resamples", 0), ("ddof", -1)):
         with pytest.raises(InvalidInputError, match=f"{name}: expected . or more, found {number}"):
             run(**{name: number})
     with pytest.raises(InvalidInputError, match="unit: expected one of word, sentence"):

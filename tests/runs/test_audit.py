@@ -20,6 +20,7 @@ import clinometer as cm
 from clinometer.errors import (
     InvalidInputError,
     ModelError,
+    ModelNotFoundError,
     RunCorruptError,
     RunMismatchError,
     RunNotFoundError,
@@ -85,6 +86,14 @@ def test_a_setting_that_a_loaded_model_cannot_take_is_refused_by_name(tmp_path, 
     with pytest.raises(ModelError, match=f"^{name}: painter is loaded already"):
         audit(tmp_path / "run", **option)
     assert not (tmp_path / "run").exists()
+
+
+def test_an_encoder_is_a_path_too(tmp_path):
+    for each in (tmp_path / "nothing", [tmp_path / "nothing"]):
+        with pytest.raises(ModelNotFoundError, match="no encoder '.*nothing'"):
+            audit(tmp_path / "run", encoder=each)
+    with pytest.raises(ModelNotFoundError, match="no encoder '.*nothing'"):
+        cm.association_test(encoder=tmp_path / "nothing")
 
 
 def test_no_encoder_at_all_costs_no_image(tmp_path):

@@ -18,7 +18,7 @@ from clinometer.models.registry import (
     load_generator,
     open_clip_architectures,
 )
-from clinometer.models.weights import is_single_file, locate
+from clinometer.models.weights import is_single_file, locate, user_path
 
 Kind = Literal["generator", "encoder"]
 VECTORS = (".txt", ".vec", ".csv", ".tsv", ".parquet", ".npy", ".npz")
@@ -87,7 +87,7 @@ def kind_of(spec: str) -> Kind:
         return "generator"
     if any(point.name == name for point in entry_points(group=ENCODERS)):
         return "encoder"
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     if spec and path.is_dir():
         return "generator" if (path / "model_index.json").is_file() else "encoder"
     if path.suffix.lower() in VECTORS or (spec.partition("/")[0] in open_clip_architectures() and "/" in spec):
@@ -116,7 +116,7 @@ def _kind_on_hub(spec: str) -> Kind:
 
 def _licence(spec: str) -> str:
     """The licence in the head of a directory's README, or in the head of a safetensors file."""
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     if (path / "README.md").is_file():
         from huggingface_hub import ModelCard
 

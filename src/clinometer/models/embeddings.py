@@ -24,7 +24,7 @@ import numpy as np
 
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models.protocols import Card
-from clinometer.models.weights import describe, hash_files
+from clinometer.models.weights import describe, hash_files, user_path
 
 Rows = Iterator[tuple[str, np.ndarray]]
 
@@ -120,7 +120,7 @@ def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
     ModelNotFoundError, ModelError
         There is no such file, or it is of no known kind.
     """
-    path = Path(source).expanduser()
+    path = user_path(source)
     if not path.is_file():
         raise ModelNotFoundError(f"no file of embeddings at {source!r}")
     if path.suffix.lower() not in READERS:
@@ -131,7 +131,7 @@ def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
     if labels is not None and path.suffix.lower() != ".npy":
         raise ModelError(f"{path.name}: labels belong to .npy only; this file has its own")
     beside = path.with_suffix(".txt") if path.suffix.lower() == ".npy" else None
-    return EmbeddingsFile(path, beside if labels is None else Path(labels).expanduser())
+    return EmbeddingsFile(path, beside if labels is None else user_path(labels))
 
 
 def _read_text(path: Path, _labels: Path | None, wanted: Collection[str]) -> Rows:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.weights import Source, damage, describe, hash_files, locate, quiet_loading
+from clinometer.models.weights import Source, damage, describe, hash_files, locate, quiet_loading, user_path
 
 
 def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False)
 
 def _find(spec: str, offline: bool) -> tuple[Source, Path]:
     """The file of a LoRA, and where it comes from."""
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     if path.is_file():
         found = Source(name=path.name, path=path.parent)
         files = [path]

@@ -17,7 +17,7 @@ from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models._encoding import DualEncoderBase, resolve_options, tried
 from clinometer.models._pixels import Normalisation
 from clinometer.models.protocols import Card
-from clinometer.models.weights import PICKLES, describe, hash_files, locate
+from clinometer.models.weights import PICKLES, describe, hash_files, locate, user_path
 
 import open_clip  # isort: skip - after _torch, which declares the torchvision operators that it needs
 from open_clip.transform import PreprocessCfg, image_transform_v2  # isort: skip
@@ -155,7 +155,7 @@ def _find(architecture: str, weights: str, offline: bool) -> _Weights:
     tag: dict[str, Any] = open_clip.get_pretrained_cfg(architecture, weights)
     name = f"{architecture}/{weights}"
     if not tag:
-        path = Path(weights).expanduser()
+        path = user_path(weights)
         if path.is_file():
             return _Weights(f"{architecture}/{path.name}", path, None, {})
         tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none"

@@ -28,7 +28,7 @@ from typing import Any, cast
 
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
 from clinometer.models.protocols import Encoder, Generator
-from clinometer.models.weights import describe, is_single_file
+from clinometer.models.weights import describe, is_single_file, user_path
 
 GENERATORS = "clinometer.generators"
 ENCODERS = "clinometer.encoders"
@@ -88,9 +88,9 @@ def load_encoder(spec: str, **options: Any) -> Encoder:
     found = _split(ENCODERS, spec)
     if found is None:
         if _is_directory(spec):
-            sentence = (Path(spec).expanduser() / "modules.json").is_file()
+            sentence = (user_path(spec) / "modules.json").is_file()
             found = _entry(ENCODERS, "sentence" if sentence else "transformers"), spec
-        elif Path(spec).expanduser().is_file():
+        elif user_path(spec).is_file():
             found = _entry(ENCODERS, "embeddings"), spec
         elif spec.partition("/")[0] in open_clip_architectures() and "/" in spec:
             found = _entry(ENCODERS, "open_clip"), spec
@@ -133,7 +133,7 @@ def registered() -> list[tuple[str, str, str]]:
 
 
 def _is_directory(spec: str) -> bool:
-    return spec != "" and Path(spec).expanduser().is_dir()
+    return spec != "" and user_path(spec).is_dir()
 
 
 def _split(group: str, spec: str) -> tuple[EntryPoint, str] | None:

@@ -17,7 +17,7 @@ from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models.completeness import require_values, require_vocabularies, whole_components
 from clinometer.models.diffusers_loading import model_index, pipeline_class, require_text_to_image
-from clinometer.models.weights import PICKLES, Source, describe, locate, quiet_loading, weight_files
+from clinometer.models.weights import PICKLES, Source, describe, locate, quiet_loading, user_path, weight_files
 
 CONFIGURATION = ("*.json", "*.txt", "*.model")
 """What is fetched of a repository that serves as configuration: no weights."""
@@ -39,7 +39,7 @@ def checked_file(spec: str) -> tuple[Source, Path, dict[str, Any]]:
     ModelNotFoundError, ModelError
         It is not there, a pickle, damaged, a LoRA, or a part of a model.
     """
-    file = Path(spec).expanduser()
+    file = user_path(spec)
     if not file.is_file():
         raise ModelNotFoundError(f"no file {spec!r}; give a safetensors file, a pipeline's directory, or a hub id")
     if file.suffix != ".safetensors":

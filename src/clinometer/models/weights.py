@@ -7,6 +7,7 @@ refused.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,9 +34,14 @@ class Source:
     revision: str | None = None
 
 
+def user_path(spec: str | os.PathLike[str]) -> Path:
+    """A path as a user wrote it, with ``~`` read; one of a user that there is not stays as it is, and is not there."""
+    return Path(os.path.expanduser(spec))
+
+
 def is_single_file(spec: str) -> bool:
     """Whether a spec names a file of weights, there or not."""
-    path = Path(spec).expanduser()
+    path = user_path(spec)
     return spec != "" and not path.is_dir() and (path.is_file() or path.suffix in (".safetensors", *PICKLES))
 
 
@@ -55,7 +61,7 @@ def locate(spec: str, download: Callable[[str, str | None], str | Path]) -> Sour
     ModelError
         It is gated, or it is not cached and the hub cannot be reached.
     """
-    directory = Path(spec).expanduser()
+    directory = user_path(spec)
     if directory.is_dir():
         return Source(name=directory.resolve().name, path=directory)
     repository, _, revision = spec.partition("@")

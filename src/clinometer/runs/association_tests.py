@@ -23,6 +23,7 @@ from clinometer.metrics.weat import Spread, Weat, stimulus_weat
 from clinometer.models.images import decode_image
 from clinometer.models.protocols import Encoder
 from clinometer.runs.classify import image_files
+from clinometer.runs.stages import named, shaped_vectors
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.permutation import Alternative
 from clinometer.suites import Suite, WeatSuite, load_suite, suite_names
@@ -210,6 +211,7 @@ def _pictures(images: Path, asked: Sequence[_Asked], encoder: Encoder) -> dict[s
 
 
 def _folder(folder: Path, encoder: Encoder) -> _Set:
+    name, width = encoder.card.name, None
     embedded: list[np.ndarray] = []
     missing: list[str] = []
     files = image_files([folder])
@@ -218,7 +220,11 @@ def _folder(folder: Path, encoder: Encoder) -> _Set:
         missing += [path.name for path, image in decoded if image is None]
         readable = [image for _, image in decoded if image is not None]
         if readable:
-            embedded += list(encoder.encode_images(readable)[:, None])
+            with named("encoder", name, kept=""):
+                found = encoder.encode_images(readable)
+            vectors = shaped_vectors(found, name, [path.name for path, image in decoded if image is not None], width)
+            width = vectors.shape[1]
+            embedded += list(vectors[:, None])
     return _Set(embedded, missing, is_images=True)
 
 
@@ -234,9 +240,12 @@ def _vectors(asked: Sequence[_Asked], pictures: Mapping[str, _Set], encoder: Enc
     )
     if texts and not hasattr(encoder, "encode_texts"):
         raise ModelError(f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another")
-    missing = set(encoder.missing(texts)) if hasattr(encoder, "missing") else set()
-    known = [text for text in texts if text not in missing]
-    return dict(zip(known, encoder.encode_texts(known), strict=True)) if known else {}
+    name = encoder.card.name
+    with named("encoder", name, kept=""):
+        missing = set(encoder.missing(texts)) if hasattr(encoder, "missing") else set()
+        known = [text for text in texts if text not in missing]
+        found = encoder.encode_texts(known) if known else []
+    return dict(zip(known, shaped_vectors(found, name, known), strict=True)) if known else {}
 
 
 def _row(
@@ -245,13 +254,13 @@ def _row(
     suite = asked.suite
     sets = {role: _set(asked, stimuli, pictures, vectors, settings.unit) for role, stimuli in suite.sets.items()}
     kinds = {"image" if each.is_images else settings.unit if asked.in_sentences else "word" for each in sets.values()}
-    named: dict[str, Any] = {role: stimuli.label for role, stimuli in suite.sets.items()}
+    labels: dict[str, Any] = {role: stimuli.label for role, stimuli in suite.sets.items()}
     counted: dict[str, Any] = {f"n_{role}": len(each.stimuli) for role, each in sets.items()}
     row = AssociationTest(
         test=asked.name,
         title=suite.title,
         encoder=encoder,
-        **named,
+        **labels,
         **counted,
         spread=settings.spread,
         ddof=settings.ddof,

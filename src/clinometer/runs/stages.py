@@ -269,14 +269,14 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
 
 
 @contextmanager
-def named(kind: str, name: str) -> Iterator[None]:
-    """Whatever a model's own code raises, in one line with its name; what is finished is on disk."""
+def named(kind: str, name: str, kept: str = "; what is finished is kept") -> Iterator[None]:
+    """Whatever a model's own code raises, in one line with its name; what is finished is on disk, but for tests."""
     try:
         yield
     except ClinometerError:
         raise
     except Exception as error:
-        raise ModelError(f"{kind} {name}: it stopped with {describe(error)}; what is finished is kept") from error
+        raise ModelError(f"{kind} {name}: it stopped with {describe(error)}{kept}") from error
 
 
 def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
@@ -392,10 +392,23 @@ class NoVectorsError(ModelError):
 def require_vectors(found: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
     """What an encoder gave, as (n, d) float32: a vector for each name, of one width with those before.
 
-    A vector with NaN or infinity, or of zeros, would poison every score it enters, and one too few would give each
-    image its neighbour's: they are refused where they arise, before they are stored. A text without a word may have no
-    direction: scores leave the blank prompt out then.
+    A vector with NaN or infinity, or of zeros, would poison every score it enters, and is refused where it arises,
+    before it is stored. A text without a word may have no direction: scores leave the blank prompt out then.
     """
+    vectors = shaped_vectors(found, encoder, names, width)
+    not_finite = ~np.isfinite(vectors).all(axis=1)
+    zero = ~vectors.any(axis=1) & np.array([bool(name.strip()) for name in names], bool)
+    for bad, what in ((not_finite, "not finite"), (zero, "zero, and have no direction")):
+        if bad.any():
+            raise NoVectorsError(
+                f"encoder {encoder}: {int(bad.sum())} of {len(vectors)} embeddings are {what}, first that of "
+                f"{names[int(bad.argmax())]!r}: its weights are damaged, or too large for the precision it runs in"
+            )
+    return vectors
+
+
+def shaped_vectors(found: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
+    """What an encoder gave, as (n, d) float32, whatever its numbers: one too few would give each its neighbour's."""
     try:
         vectors = np.asarray(found)
         with np.errstate(over="ignore"):  # named below
@@ -408,12 +421,4 @@ def require_vectors(found: Any, encoder: str, names: Sequence[str], width: int |
             f"encoder {encoder}: found {type(found).__name__}{shape}, expected an array of numbers, "
             f"({len(names)}, {width or 'dimension'}): a vector for each image or text, all of one length"
         )
-    not_finite = ~np.isfinite(vectors).all(axis=1)
-    zero = ~vectors.any(axis=1) & np.array([bool(name.strip()) for name in names], bool)
-    for bad, what in ((not_finite, "not finite"), (zero, "zero, and have no direction")):
-        if bad.any():
-            raise NoVectorsError(
-                f"encoder {encoder}: {int(bad.sum())} of {len(vectors)} embeddings are {what}, first that of "
-                f"{names[int(bad.argmax())]!r}: its weights are damaged, or too large for the precision it runs in"
-            )
     return vectors
