@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from clinometer.errors import ImportManifestError
+from clinometer.errors import ImportManifestError, InvalidInputError
 from clinometer.models import reference
 from clinometer.models.portraits import choose_portraits, read_portraits
 
@@ -72,6 +72,8 @@ def test_what_is_missing_is_named(faces: Path, tmp_path_factory: pytest.TempPath
         read_portraits(faces, {**CODES, "latino": ("LM",)})
     with pytest.raises(ImportManifestError, match="neither a manifest"):
         read_portraits(tmp_path_factory.mktemp("empty"), CODES)
+    with pytest.raises(InvalidInputError, match="expression: found 'happy', expected one of N, A, F, HC, HO"):
+        read_portraits(faces, CODES, expression="happy")
     with pytest.raises(ImportManifestError, match="no such folder"):
         read_portraits(faces / "nowhere", CODES)
 

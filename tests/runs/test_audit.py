@@ -90,9 +90,9 @@ def test_a_setting_that_a_loaded_model_cannot_take_is_refused_by_name(tmp_path, 
 
 def test_an_encoder_is_a_path_too(tmp_path):
     for each in (tmp_path / "nothing", [tmp_path / "nothing"]):
-        with pytest.raises(ModelNotFoundError, match="no encoder '.*nothing'"):
+        with pytest.raises(ModelNotFoundError, match=r"no encoder '.*nothing'"):
             audit(tmp_path / "run", encoder=each)
-    with pytest.raises(ModelNotFoundError, match="no encoder '.*nothing'"):
+    with pytest.raises(ModelNotFoundError, match=r"no encoder '.*nothing'"):
         cm.association_test(encoder=tmp_path / "nothing")
 
 

@@ -19,7 +19,7 @@ from clinometer.suites import EditingSuite, suite_from_mapping
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.families import save_family
 from tests.report.page import Page
-from tests.toys import Painter
+from tests.toys import Notes, Painter
 
 SUITE = {
     "study": "editing",
@@ -206,6 +206,16 @@ def test_portraits_from_a_face_folder(tmp_path: Path) -> None:
     assert len(run.samples[run.samples.role == "portrait"]) == 6
     assert rows(run, "flip_rate", group="women", category="high-paid", setting="strength 1").value.eq(1).all()
     assert run.model_card["settings"]["portraits"]["sha256"]
+
+
+def test_what_was_done_to_given_portraits_is_told(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 20, (16, 16, 3))
+    for code, colour in (("WF", (40, 200, 40)), ("WM", (200, 40, 40))):
+        portrait = Image.fromarray((np.array(colour) + noise).astype(np.uint8))
+        (portrait.quantize(4) if code == "WF" else portrait).save(tmp_path / f"CFD-{code}-001-001-N.png")
+    notes = Notes()
+    cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path, progress=notes)
+    assert "converted as they were read, and how many images: palette resolved (1)" in notes.messages
 
 
 def test_a_pipeline_without_image_to_image_is_refused_before_drawing(tmp_path: Path) -> None:

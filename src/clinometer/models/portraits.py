@@ -17,12 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from clinometer.errors import ImportManifestError
+from clinometer.errors import ImportManifestError, InvalidInputError
 from clinometer.models.folder import NAMES, FolderSource, ManifestRow, read_manifest
 from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator
 
+EXPRESSIONS: Final = ("N", "A", "F", "HC", "HO")
 FACE_NAME: Final = re.compile(
-    r"CFD-(?P<code>[ABLWIM][FM])-(?P<person>\d+)-(?P<picture>\d+)-(?P<expression>N|A|F|HC|HO)\.(jpe?g|png)",
+    rf"CFD-(?P<code>[ABLWIM][FM])-(?P<person>\d+)-(?P<picture>\d+)-(?P<expression>{'|'.join(EXPRESSIONS)})\.(jpe?g|png)",
     re.IGNORECASE,
 )
 
@@ -41,11 +42,15 @@ def read_portraits(
 
     Raises
     ------
+    InvalidInputError
+        An expression that there is not.
     ImportManifestError
         No such folder; neither a manifest nor such names; a file that begins like them and ends otherwise; or a
         group that has no portrait.
     """
     folder = Path(directory)
+    if expression.upper() not in EXPRESSIONS:
+        raise InvalidInputError(f"expression: found {expression!r}, expected one of {', '.join(EXPRESSIONS)}")
     if not folder.is_dir():
         raise ImportManifestError(f"{directory}: no such folder; give the folder that holds the portraits")
     if any((folder / name).is_file() for name in NAMES):
@@ -105,6 +110,7 @@ class PortraitSource:
     def __init__(self, folder: FolderSource, model: Generator) -> None:
         self._folder, self._model = folder, model
         self.batch_size = model.batch_size
+        self.conversions = folder.conversions
         self.price_per_image = float(getattr(model, "price_per_image", 0.0))
         portraits = {"name": folder.card.name, "sha256": folder.card.weights_sha256}
         self.card = replace(model.card, settings=model.card.settings | {"portraits": portraits})
