@@ -26,6 +26,15 @@ def test_a_file_reads_back(tmp_path):
     assert directory.names("nothing", ".json") == []
 
 
+def test_colons_in_a_path_are_no_chain_of_urls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for written in ("runs/a::b", "~/runs/a::b", "./runs/a::b/", tmp_path / "runs" / "a::b"):
+        directory = Directory(written)
+        assert directory.root == str(tmp_path / "runs" / "a::b")
+        assert directory.is_local
+
+
 def test_the_same_holds_on_another_filesystem():
     directory = Directory("memory://somewhere/run")
     table = pa.table({"x": [1, 2]})

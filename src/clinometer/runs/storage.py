@@ -19,6 +19,9 @@ from fsspec.implementations.local import LocalFileSystem
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
 
+local_path = LocalFileSystem._strip_protocol
+"""A path made absolute, with ``~`` read."""
+
 REDO = "Delete the file and give the command that began the run again: only this part is done anew"
 
 
@@ -28,7 +31,9 @@ class Directory:
     def __init__(self, url: str | os.PathLike[str]) -> None:
         self.url = os.fspath(url)
         try:
-            self.fs, root = url_to_fs(self.url)
+            # A path may hold "::", which fsspec takes for URLs in a chain.
+            is_url = "://" in self.url
+            self.fs, root = url_to_fs(self.url) if is_url else (LocalFileSystem(), local_path(self.url))
         except (ImportError, ValueError) as error:
             raise RunStorageError(
                 f"{self.url}: its kind of filesystem is not at hand ({error}); install its package, or give a path"
