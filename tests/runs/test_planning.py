@@ -104,3 +104,6 @@ def test_bad_input_is_named(pilot):
         cm.plan("t2iat/reference")
     with pytest.raises(SuiteError, match="expected one of 'reference'"):
         cm.plan("reference", pilot=pilot.url)
+    with pytest.raises(SuiteError, match="its suite 'toy' asks other things"):
+        cm.plan(toy_suite(concepts=2), pilot=pilot.url)
+    assert cm.plan(toy_suite(target=60), pilot=pilot.url).table.equals(cm.plan(pilot=pilot.url).table)

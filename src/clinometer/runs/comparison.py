@@ -14,6 +14,7 @@ from clinometer.runs.score import RESAMPLES
 from clinometer.runs.store import Run
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.common import scores_table
+from clinometer.suites import Suite
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def _comparable(first: Run, second: Run) -> list[str]:
                 f"{run.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
                 "beforehand; compare runs without --until"
             )
-    asked = [_question(run) for run in (first, second)]
+    asked = [question_of(run.suite) for run in (first, second)]
     if asked[0] != asked[1]:
         raise RunMismatchError(
             f"{second.url}: suite {second.suite.name!r} asks other things than suite {first.suite.name!r} of "
@@ -162,9 +163,9 @@ def shared_encoders(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _question(run: Run) -> object:
-    """What a run was asked, whatever the number of images."""
-    return run.suite.model_dump(exclude={"images", "name", "title", "description", "source"})
+def question_of(suite: Suite) -> object:
+    """What a suite asks, whatever the number of images."""
+    return suite.model_dump(exclude={"images", "name", "title", "description", "source"})
 
 
 def first_against_rest(runs: Sequence[Run], *, resamples: int = RESAMPLES) -> list[Comparison]:

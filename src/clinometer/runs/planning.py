@@ -11,6 +11,7 @@ import pandas as pd
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.metrics.verdict import LEVEL
 from clinometer.runs.budget import cost
+from clinometer.runs.comparison import question_of
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, samples_name
 from clinometer.stats.equivalence import standard_error_of
@@ -141,8 +142,11 @@ def plan_audit(
             {"share": SHARES, "to_detect": [images_for_share(s, power=power, alpha=alpha) for s in SHARES]}
         )
         return Plan(shares, images_needed=nan, **settings)  # type: ignore[arg-type]
-    if pilot.suite.name != suite.name:
-        raise SuiteError(f"{pilot.url}: a run of suite {pilot.suite.name!r}, expected one of {suite.name!r}")
+    if question_of(pilot.suite) != question_of(suite):
+        raise SuiteError(
+            f"{pilot.url}: its suite {pilot.suite.name!r} asks other things, expected one of {suite.name!r} as it "
+            "stands; leave the suite out to plan by the pilot's own"
+        )
     if pilot.record.get("until") is not None:
         raise SuiteError(
             f"{pilot.url}: its images were drawn until decided, so its intervals do not say what one image "
