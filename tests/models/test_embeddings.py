@@ -127,6 +127,9 @@ def test_labels_may_lie_elsewhere_and_must_match(tmp_path):
     (tmp_path / "labels").write_text("\n".join(WORDS))
     encoder = load(str(tmp_path / "v.npy"), labels=str(tmp_path / "labels"))
     assert np.array_equal(encoder.encode_texts(["nurse"]), VECTORS[4:])
+    fingerprint = encoder.card.fingerprint
+    (tmp_path / "labels").write_text("\n".join(WORDS[::-1]))
+    assert load(str(tmp_path / "v.npy"), labels=str(tmp_path / "labels")).card.fingerprint != fingerprint
     (tmp_path / "labels").write_text("he\nshe")
     with pytest.raises(ModelError, match="2 labels for an array of shape"):
         load(str(tmp_path / "v.npy"), labels=str(tmp_path / "labels")).missing(["he"])

@@ -48,7 +48,7 @@ class EmbeddingsFile:
             name=path.name,
             family=f"embeddings/{path.suffix.lstrip('.')}",
             weights_sha256=hash_files([path], path.parent),
-            settings={"lookup": "as spelled, else in lower case"},
+            settings={"lookup": "as spelled, else in lower case"} | _labels_hash(labels),
         )
 
     def missing(self, texts: Iterable[str]) -> list[str]:
@@ -105,6 +105,13 @@ class EmbeddingsFile:
             raise
         except Exception as error:  # not UTF-8, an archive cut short, a value that is no number: many kinds
             raise ModelError(f"{self.card.name}: it cannot be read: {describe(error)}") from error
+
+
+def _labels_hash(labels: Path | None) -> dict[str, str]:
+    """Labels of their own file say whose each vector is: with others it is another encoder."""
+    if labels is None or not labels.is_file():  # which is told when it is read
+        return {}
+    return {"labels_sha256": hash_files([labels], labels.parent)}
 
 
 def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
