@@ -56,8 +56,8 @@ class StoppingRule:
     precision: float | None = None
 
     def __post_init__(self) -> None:
-        if self.precision is not None and not self.precision > 0:
-            raise InvalidInputError(f"precision: expected a positive number, found {self.precision}")
+        if self.precision is not None and not 0 < self.precision < inf:
+            raise InvalidInputError(f"precision: expected a positive finite number, found {self.precision}")
 
 
 @dataclass(frozen=True)
