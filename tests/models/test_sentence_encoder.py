@@ -79,6 +79,12 @@ def test_batches_change_a_vector_by_rounding_only(tmp_path):
     assert np.allclose(alone, together, atol=1e-6)
 
 
+@pytest.mark.parametrize("batch_size", [-1, 0])
+def test_a_batch_of_no_text_is_refused(tmp_path, batch_size):
+    with pytest.raises(ModelError, match=f"batch_size: found {batch_size}, expected 1 or more"):
+        load_encoder(f"sentence:{tiny_bert(tmp_path / 'bert')}", batch_size=batch_size)
+
+
 def test_a_long_text_is_cut_with_a_warning(tmp_path):
     encoder = load_encoder(str(tiny_bert(tmp_path, {"pooling_mode": "mean"})))
     with pytest.warns(UserWarning, match="first 5 tokens"):

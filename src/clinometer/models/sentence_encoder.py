@@ -14,9 +14,16 @@ from typing import Any
 import numpy as np
 import transformers
 
-from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
+from clinometer._torch import dtype_name, torch
 from clinometer.errors import ModelError
-from clinometer.models._encoding import TEXT_BATCH, encode_in_batches, mark_lacking, tried, warn_of_truncation
+from clinometer.models._encoding import (
+    TEXT_BATCH,
+    encode_in_batches,
+    mark_lacking,
+    resolve_options,
+    tried,
+    warn_of_truncation,
+)
 from clinometer.models.batching import Batches
 from clinometer.models.completeness import require_vocabulary
 from clinometer.models.protocols import Card
@@ -108,13 +115,13 @@ def load(
     Raises
     ------
     ModelNotFoundError, ModelError
-        It is not there, without safetensors, or has a step that is neither pooling nor normalisation.
+        It is not there, without safetensors, or has a step that is neither pooling nor normalisation; or an option
+        that is none.
     """
     found = locate(source, lambda repository, revision: _download(repository, revision, offline))
     weights = weight_files(found.name, [found.path])
     steps = _steps(found)
-    chosen_device = resolve_device(device)
-    chosen_dtype = resolve_dtype("float32" if dtype in (None, "auto") else dtype, chosen_device)
+    _, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
     model, tokenizer, lacking = _open(found, chosen_dtype)
     model.to(chosen_device).eval()
     sentence = _json(found.path / "sentence_bert_config.json")
