@@ -544,7 +544,7 @@ def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> 
     for each in encoders:
         if not hasattr(each, "encode_images"):
             raise ModelError(
-                f"encoder {each.card.name}: it embeds texts only, and a run holds images; name a dual encoder, such as "  # type: ignore[union-attr]
+                f"encoder {each.card.name}: it embeds texts only, and a run holds images; name a dual encoder, such as "  # type: ignore[union-attr,attr-defined]
                 "ViT-B-32/openai (clinometer test takes any encoder)"
             )
     _require_names(encoders)  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ def test_a_seed_is_a_whole_number_of_python_or_of_numpy(pipeline, pictures):
         )
 
     pd.testing.assert_frame_equal(classified(np.int64(1)), classified(1))
-    with pytest.raises(InvalidInputError, match="seed: expected a whole number, 0 or more, found 1.5"):
+    with pytest.raises(InvalidInputError, match=r"seed: expected a whole number, 0 or more, found 1\.5"):
         classified(1.5)
 
 

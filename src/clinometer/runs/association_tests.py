@@ -244,7 +244,7 @@ def _vectors(asked: Sequence[_Asked], pictures: Mapping[str, _Set], encoder: Enc
     with named("encoder", name, kept=""):
         missing = set(encoder.missing(texts)) if hasattr(encoder, "missing") else set()
         known = [text for text in texts if text not in missing]
-        found = encoder.encode_texts(known) if known else []
+        found = encoder.encode_texts(known) if known else None
     return dict(zip(known, shaped_vectors(found, name, known), strict=True)) if known else {}
 
 
