@@ -61,7 +61,7 @@ def test_a_single_file_with_its_configuration(stable_diffusion, tmp_path):
         ("gone.safetensors", "generator"),
         ("vectors.vec", "encoder"),
         ("nowhere", "generator"),
-        ("~nobody/x", "generator"),
+        ("~nouser/x", "generator"),
     ],
 )
 def test_a_name_tells_the_kind(spec, kind):

@@ -187,12 +187,11 @@ def test_a_key_that_a_long_message_cuts_in_two_is_hidden_too():
     assert KEY[:6] not in results["1"].reason
 
 
-def test_a_long_key_in_an_answer_that_is_no_json_is_not_cut_before_it_is_hidden(monkeypatch):
+def test_a_long_key_in_an_answer_without_a_message_is_hidden_before_it_is_cut(monkeypatch):
     long = KEY + "-" + "y" * 100
     monkeypatch.setenv("OPENAI_API_KEY", long)
-    page = f"<p>{'x' * 240} {long}".encode()
-    results, _ = draw(lambda number, asked: (502, page, {}), REQUESTS[:1], retries=0)
-    assert "x …" in results["1"].reason
+    results, _ = draw(lambda number, asked: (500, {"detail": "x" * 230 + long}, {}), REQUESTS[:1], retries=0)
+    assert "xx…" in results["1"].reason
     assert KEY[:6] not in results["1"].reason
 
 

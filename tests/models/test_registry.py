@@ -93,7 +93,7 @@ def test_options_that_leave_the_choice_are_not_passed(entry_points):
 
 
 @pytest.mark.parametrize("load", [load_generator, load_encoder])
-@pytest.mark.parametrize("spec", ["nothing", "./nothing", "a/b/c", "", "RN50", "~/x/y", "~nobody/x"])
+@pytest.mark.parametrize("spec", ["nothing", "./nothing", "a/b/c", "", "RN50", "~/x/y", "~nouser/x"])
 def test_a_name_that_is_nothing(entry_points, load, spec):
     with pytest.raises(ModelNotFoundError, match=r"no (generator|encoder) .*plug-ins \(.*mine.*\); give a directory"):
         load(spec)
