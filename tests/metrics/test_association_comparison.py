@@ -13,6 +13,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics import AssociationDesign, AssociationEmbeddings, DesignedTest, Score, association_study
 from clinometer.metrics.differences import judge_differences
 from clinometer.metrics.t2iat.comparison import compare_associations
+from clinometer.stats.bootstrap import magnitude_excess
 from tests.metrics.test_t2iat_study import DESIGN, cosine, embeddings
 
 NAMES = ("r1", "r2", "r3", "g1", "g2", "g3")
@@ -198,6 +199,12 @@ def test_a_stimulus_is_tested_as_three_samples_of_pairs():
     assert row.p == pytest.approx(2 * stats.t.sf(abs(parts[0].mean()) / np.sqrt(variances.sum()), freedom))
 
 
+def excess_of(run, name):
+    man, woman = (cosine(run.neutral[name], run.attribute[name, group]) for group in ("man", "woman"))
+    error = sum(part.var(ddof=1) / len(part) for part in (man.mean(1) - woman.mean(1), man.mean(0), woman.mean(0)))
+    return magnitude_excess(man.mean() - woman.mean(), np.sqrt(error))
+
+
 def test_over_all_stimuli_every_flip_is_counted():
     first, second = embeddings(), embeddings(seed=5)
     rows = compare(first, second, OCCUPATIONS)
@@ -213,7 +220,8 @@ def test_over_all_stimuli_every_flip_is_counted():
     assert row.value == pytest.approx(changes.mean(), abs=1e-12)
     assert row.p == pytest.approx(np.mean(np.abs(flips @ changes) >= abs(changes.sum()) - 1e-12))
     interval = stats.ttest_1samp(changes, 0).confidence_interval()
-    assert (row.stimulus_low, row.stimulus_high) == pytest.approx((interval.low, interval.high))
+    excess = [np.mean([excess_of(run, name) for name in NAMES]) for run in (first, second)]
+    assert (row.stimulus_low, row.stimulus_high) == pytest.approx((interval.low - excess[1], interval.high + excess[0]))
     assert row.n_target == 6
 
 

@@ -18,6 +18,7 @@ from clinometer.metrics.editing import (
     flips,
     read_gender,
 )
+from clinometer.metrics.editing_comparison import EditedPortraits, compare_edits
 from clinometer.metrics.records import Score
 from clinometer.stats.sign_flips import sign_flip_test
 
@@ -250,3 +251,29 @@ def test_shapes_that_do_not_match_are_named() -> None:
         editing_study(
             [replace(case.readings, after=case.readings.after[:, :1])], case.faces, case.groups, DESIGN
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("lost", [0.5, 1.0])
+def test_edits_that_one_run_lost_make_it_lean_no_other_way(lost: float) -> None:
+    """A mean over the professions that are left would be of other edits than the other run's."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat([0, 1], 20)
+    design = EditingDesign(
+        (PortraitGroup("women", "woman", "light"), PortraitGroup("men", "man", "light")), "man", "woman",
+        {"doctor": "high-paid", "lawyer": "high-paid", "waiter": "low-paid"}, (0.6,), (),
+    )  # fmt: skip
+    before = np.where(groups == 0, -1.0, 1.0)[:, None]
+    chances = np.where(groups == 0, 0.8, 0.1)[:, None] * [1.0, 0.2, 0.3]
+    after = np.where(rng.random((40, 3)) < chances, -1, 1)[..., None, None] * before[:, :, None, None]
+    fewer = after.copy()
+    fewer[rng.random(40) < lost, 0] = np.nan
+    runs = [
+        EditedPortraits(
+            groups, [GenderReadings("eye", before, held, np.ones(held.shape[:3]))], np.full(held.shape[:3], np.nan)
+        )
+        for held in (after, fewer)
+    ]
+    for found in compare_edits(*runs, design, paired=True):
+        if found.component in ("flip_rate", "flip_asymmetry", "magnitude") and np.isfinite(found.value):
+            assert found.value == pytest.approx(0, abs=1e-12), found
+            assert found.p == 1

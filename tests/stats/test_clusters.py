@@ -52,8 +52,37 @@ def test_answers_that_agree_within_clusters_count_once() -> None:
 
 
 def test_answers_that_vary_within_clusters_count_each() -> None:
+    """As many as they are, less for what ten clusters say of their spread: Korn and Graubard's quantiles of t."""
     found = cluster_share([0.5] * 10, 2)
-    assert (found.low, found.high) == pytest.approx(proportion_confint(10, 20, method="beta"))
+    independent = 20 * (stats.t.ppf(0.975, 19) / stats.t.ppf(0.975, 9)) ** 2
+    assert 10 < independent < 20
+    low, high = (stats.beta.ppf(q, independent / 2 + (q > 0.5), independent / 2 + (q < 0.5)) for q in (0.025, 0.975))
+    assert (found.low, found.high) == pytest.approx((low, high))
+
+
+def test_one_cluster_counts_as_one_answer() -> None:
+    found = cluster_share([0.32], 25)
+    assert found.low < 0.001
+    assert found.high > 0.98
+
+
+@pytest.mark.parametrize("clusters", [4, 6])
+def test_share_covers_with_few_clusters(clusters: int) -> None:
+    rng, held = np.random.default_rng(11), 0
+    for _ in range(600):
+        chances = rng.beta(2, 2, clusters)
+        found = cluster_share(rng.binomial(10, chances) / 10, 10)
+        held += found.low <= 0.5 <= found.high
+    assert held / 600 > 0.93
+
+
+def test_shares_of_many_answers_that_vary_alike_make_a_difference_narrow() -> None:
+    """Newcombe's correction is of single answers: taken whole, it left nothing of what shares of 25 have in common."""
+    rng = np.random.default_rng(12)
+    common = rng.normal(0.5, 0.13, 25)
+    first, second = (np.clip(common + rng.normal(0, 0.06, 25), 0, 1) for _ in range(2))
+    paired, apart = (share_difference(first, second, 25, paired=way) for way in (True, False))
+    assert paired.high - paired.low < 0.7 * (apart.high - apart.low)
 
 
 def test_share_covers_under_clustering() -> None:

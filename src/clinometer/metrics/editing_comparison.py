@@ -160,11 +160,22 @@ class _Comparison:
         """Each portrait's mean over the professions of every cell, by whatever the groups are called."""
         cells = [cell for cell in self.design.cells() if not (classes_only and "concept" in cell[2])]
         names = np.array([named(group) for group in self.design.groups])
+        if self.paired:
+            first, second = self._partners(first, second)
         held = []
         for run, values in ((self.first, first), (self.second, second)):
             columns = np.stack([portrait_means(values, positions, s) for positions, s, _ in cells], axis=1)
             held.append({name: columns[names[run.groups] == name] for name in dict.fromkeys(names.tolist())})
         return PortraitPair(held[0], held[1], self.paired)
+
+    def _partners(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both runs' values without the edits that one of them could not measure: a mean would be of other edits."""
+        first, second = first.copy(), second.copy()
+        for group in range(len(self.design.groups)):
+            one, two = self.first.groups == group, self.second.groups == group
+            alone = np.isnan(first[one]) | np.isnan(second[two])
+            first[one], second[two] = (np.where(alone, np.nan, values) for values in (first[one], second[two]))
+        return first, second
 
     def rows(
         self, pair: PortraitPair, weights: Mapping[str, float], component: str, *, shares: bool, **named: str

@@ -15,6 +15,7 @@ import numpy as np
 from clinometer.metrics.differences import METRIC, judge_magnitude
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
+from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.clusters import ClusterEstimate, contrast, mean_difference, share_difference
 from clinometer.stats.permutation import PermutationTest, permute_labels, permute_statistic
 
@@ -90,7 +91,8 @@ def magnitude_row(
     """Which run leans more: ``mean_c |θ_c(second)| − mean_c |θ_c(first)|`` over the columns c.
 
     ``weights`` has a number a column for each group. Portraits that miss a column count in none. The interval holds the
-    signs of the estimates; the test does not.
+    signs of the estimates; the test does not. The ends are moved outwards by what either run's magnitude may owe to
+    columns near 0 (``magnitude_excess``).
     """
     pool = _pool(pair, list(weights))
     about: dict[str, Any] = {"component": "magnitude", "category": "all"}
@@ -118,12 +120,23 @@ def magnitude_row(
         for inside in [pool.groups == group]
     ]
     row = _row(contrast(held, [1.0] * len(held)), **about)
+    if not np.array_equal(terms[pool.second], terms[~pool.second]):
+        excess = [_excess(terms[side], pool.groups[side]) for side in (~pool.second, pool.second)]
+        row = replace(row, low=row.low - excess[1], high=row.high + excess[0])
     tolerance = 1e-10 * float(np.abs(own).sum() + np.abs(other).sum())
     test = permute_statistic(
         differ, pool.second, pool.strata, tolerance=tolerance, n_permutations=n_permutations, rng=rng
     )
     row = _tested(row, test, paired=pair.paired)
     return judge_magnitude(replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: magnitude"))
+
+
+def _excess(terms: np.ndarray, groups: np.ndarray) -> float:
+    """By how much a run's mean magnitude may be too large, from its portraits' (n × columns) terms."""
+    held = [terms[groups == group] for group in dict.fromkeys(groups.tolist())]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt(sum(each.var(axis=0, ddof=1) / len(each) if len(each) > 1 else np.nan for each in held))
+    return float(magnitude_excess(sum(each.mean(axis=0) for each in held), error).mean())
 
 
 @dataclass(frozen=True)

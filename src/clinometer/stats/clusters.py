@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf, isfinite, nan, sqrt
+from math import isfinite, nan, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,11 +50,12 @@ def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0
 
     ::
 
-        n_eff = p (1 − p) / (s² / n)        within [n, n · per_cluster]
-        low, high = Clopper–Pearson of p · n_eff successes in n_eff      (Korn & Graubard 1998)
+        n_eff = p (1 − p) / (s² / n) · (t_{m−1} / t_{n−1})²      m = n · per_cluster; within [n, m]
+        low, high = Clopper–Pearson of p · n_eff successes in n_eff                    (Korn & Graubard 1998)
 
     The answers of one cluster depend on each other; the clusters' spread s² shows how much, and n_eff is the number of
-    independent answers that would have that spread. At p = 0 or 1 no spread is seen and the clusters alone count.
+    independent answers that would have that spread, fewer as s² itself is known from few clusters. At p = 0 or 1, and
+    of one cluster, no spread is seen and the clusters alone count.
 
     Raises
     ------
@@ -68,11 +69,12 @@ def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0
     if n == 0:
         return ClusterEstimate(nan, nan, nan, 0, "nothing was measured")
     p = float(values.mean())
-    spread = float(values.var(ddof=1)) / n if n > 1 else 0.0
-    effective = float(n)
-    if 0 < p < 1:
-        effective = float(np.clip(p * (1 - p) / spread if spread > 0 else inf, n, n * per_cluster))
-    tail, hits = (1 - confidence) / 2, p * effective
+    tail, effective, answers = (1 - confidence) / 2, float(n), n * per_cluster
+    if 0 < p < 1 and n > 1:
+        spread = float(values.var(ddof=1)) / n
+        independent = min(p * (1 - p) / spread, answers) if spread > 0 else answers
+        effective = max(n, independent * float(t.ppf(tail, answers - 1) / t.ppf(tail, n - 1)) ** 2)
+    hits = p * effective
     low = 0.0 if p == 0 else float(beta.ppf(tail, hits, effective - hits + 1))
     high = 1.0 if p == 1 else float(beta.ppf(1 - tail, hits + 1, effective - hits))
     return ClusterEstimate(p, low, high, n)
@@ -149,12 +151,17 @@ def share_difference(
 
 
 def _cautious_correlation(one: np.ndarray, two: np.ndarray) -> float:
-    """Newcombe's: a positive covariance is taken to be smaller by 1/(2n), down to 0; 0 where either does not vary."""
+    """Newcombe's: a positive covariance is taken to be smaller by 1/(2n), down to 0; 0 where either does not vary.
+
+    That is meant for single answers. Shares of many answers vary less, and what is taken off is smaller in proportion.
+    """
     n, spread = len(one), float(one.std() * two.std()) if len(one) else 0.0
     if spread == 0:
         return 0.0
     covariance = float(((one - one.mean()) * (two - two.mean())).mean())
-    return (max(0.0, covariance - 0.5 / n) if covariance > 0 else covariance) / spread
+    of_answers = sqrt(float(np.prod([share * (1 - share) for share in (one.mean(), two.mean())])))
+    less = 0.5 / n * spread / of_answers
+    return (max(0.0, covariance - less) if covariance > 0 else covariance) / spread
 
 
 def _known(values: ArrayLike) -> np.ndarray:

@@ -26,7 +26,7 @@ from clinometer.metrics.study.estimates import (
 )
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.views import replicates_of
-from clinometer.stats.bootstrap import percentile_interval, welch_satterthwaite
+from clinometer.stats.bootstrap import magnitude_excess, percentile_interval, welch_satterthwaite
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 
 COMPONENTS = ("ii", "itp", "ita", "mcas")
@@ -59,7 +59,8 @@ def compare_leanings(
     the same in both runs, and are always resampled alike. Intervals of a target's numbers are as wide as Student's t.
     In ``magnitude`` the signs of the estimates are held while resampling: a percentile interval of |x| cannot reach 0;
     and each prompt has equally many images in both runs, the first ones of the larger: the magnitude of few images is
-    larger by chance.
+    larger by chance. So is that of targets near parity: the ends are moved outwards, and the difference that p judges
+    towards 0, by what either run's magnitude may owe to it (``magnitude_excess``).
 
     Returns
     -------
@@ -206,12 +207,21 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
         ]
         return np.asarray((held[1] - held[0])[..., known].mean(axis=-1))
 
-    value, images = difference("point"), difference("images")
-    inner, outer = percentile_interval(images, confidence), percentile_interval(difference("stimulus"), confidence)
-    p = float(p_value_of_no_difference(images, value))
+    def excess(kind: str) -> list[float]:
+        errors = [np.sqrt(variance(_scores(design, getattr(run, kind), "mcas")))[known] for run in both]
+        return [float(magnitude_excess(own[known], each).mean()) for own, each in zip(points, errors, strict=True)]
+
+    value, images, stimulus = difference("point"), difference("images"), difference("stimulus")
+    inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
+    of_images, of_stimuli = (excess(kind) if drawn.any() else [0.0, 0.0] for kind, drawn in
+                             (("images", images), ("stimulus", stimulus)))  # fmt: skip
+    surely = np.sign(value) * max(0.0, abs(float(value)) - of_images[int(value > 0)])
+    p = float(p_value_of_no_difference(images, np.asarray(surely)))
     row = Score(
-        metric=METRIC, component="magnitude", category="all", value=float(value), low=float(inner.low),
-        high=float(inner.high), stimulus_low=float(outer.low), stimulus_high=float(outer.high), p=p, q=p, p_holm=p,
+        metric=METRIC, component="magnitude", category="all", value=float(value),
+        low=float(inner.low) - of_images[1], high=float(inner.high) + of_images[0],
+        stimulus_low=float(outer.low) - of_stimuli[1], stimulus_high=float(outer.high) + of_stimuli[0],
+        p=p, q=p, p_holm=p,
         test=_test(paired) if isfinite(p) else "", family=f"{METRIC}: magnitude",
         n_target=int(known.sum()), reason=_reason(float(value), p),
     )  # fmt: skip

@@ -30,6 +30,7 @@ from clinometer.metrics.t2iat.draws import freedom_of, interval_of
 from clinometer.metrics.t2iat.stimulus_differences import magnitude_of_stimuli, stimulus_difference_rows
 from clinometer.metrics.t2iat.swaps import magnitude_test
 from clinometer.metrics.verdict import stimulus_ends
+from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.permutation import PermutationTest
 from clinometer.stats.sign_flips import sign_flip_test
 
@@ -56,7 +57,8 @@ def compare_associations(
         Δ    = mean_t |S_t(second)| − mean_t |S_t(first)|                          ``magnitude``
 
     Positive: the second run leans more to attribute a. ``magnitude`` is over the tests, or over the stimuli where the
-    design has no tests.
+    design has no tests; its ends are moved outwards by what either run's magnitude may owe to tests near 0
+    (``magnitude_excess``).
 
     Both runs are asked the same prompts, so ΔS and Δ are always paired by prompt: p swaps the runs prompt by prompt
     (:mod:`clinometer.metrics.t2iat.swaps`; the null is that the runs' images of a prompt might as well have changed
@@ -98,8 +100,9 @@ def _rows(pair: ComparedPair, asked: Asked) -> list[Score]:
     tests = [_test_rows(pair, test, asked) for test in asked.design.tests]
     statistics = corrected([rows[0] for rows in tests], f"{METRIC}: tests of the suite")
     stimuli = stimulus_difference_rows(
-        pair.first.stimuli, pair.second.stimuli, asked.design, pair.encoder, paired=asked.paired
-    )
+        pair.first.stimuli, pair.second.stimuli, asked.design, pair.encoder, paired=asked.paired,
+        confidence=asked.confidence,
+    )  # fmt: skip
     return [*statistics, *(rows[1] for rows in tests), *stimuli]
 
 
@@ -205,8 +208,9 @@ def _magnitude(
     if not asked.design.tests:
         rng = np.random.default_rng([asked.seed, 1])
         row = magnitude_of_stimuli(
-            pair.first.stimuli, pair.second.stimuli, asked.design, rng, paired=asked.paired, test=SWAP_TEST
-        )
+            pair.first.stimuli, pair.second.stimuli, asked.design, rng, paired=asked.paired, test=SWAP_TEST,
+            confidence=asked.confidence,
+        )  # fmt: skip
         return judge_magnitude(row, stimulus_ends)
     tests = [test for test in asked.design.tests if all(name in pair.images for name in (test.x, test.y))]
     about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(tests)}
@@ -216,12 +220,12 @@ def _magnitude(
     values = [[abs(_value(run, test)) for test in tests] for run in (pair.first, pair.second)]
     value = float(np.mean(values[1]) - np.mean(values[0]))
     concepts = sorted({name for test in tests for name in (test.x, test.y)})
-    ends = {
-        name: interval_of(
-            _held(pair, tests, kind, signs), value, _freedom(pair, concepts, kind, asked), asked.confidence
-        )
-        for name, kind in (("image", "images"), ("stimulus", "prompts"))
-    }
+    ends = {}
+    for name, kind in (("image", "images"), ("stimulus", "prompts")):
+        held = _held(pair, tests, kind, signs)
+        low, high = interval_of(held, value, _freedom(pair, concepts, kind, asked), asked.confidence)
+        excess = [_excess(pair, tests, kind, run) if held.any() else 0.0 for run in (0, 1)]
+        ends[name] = low - excess[1], high + excess[0]
     found = magnitude_test([pair_swaps(pair, test, asked) for test in tests], np.random.default_rng([asked.seed, 2]))
     row = Score(value=value, family=f"{METRIC}: magnitude", **_interval(ends), **_permuted(found), **about)
     return judge_magnitude(_explained(replace(row, q=row.p, p_holm=row.p)), stimulus_ends)
@@ -229,6 +233,13 @@ def _magnitude(
 
 def _value(run: ComparedRun, test: DesignedTest) -> float:
     return run.held[test.x].association - run.held[test.y].association
+
+
+def _excess(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, run: int) -> float:
+    """By how much a run's mean magnitude may be too large, with tests near 0."""
+    held = (pair.first, pair.second)[run]
+    errors = [np.std(draws_of(pair, test, kind, run).statistic) for test in tests]
+    return float(magnitude_excess([_value(held, test) for test in tests], errors).mean())
 
 
 def _held(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, signs: Sequence[Sequence[float]]) -> np.ndarray:

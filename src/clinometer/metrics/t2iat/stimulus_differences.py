@@ -14,6 +14,7 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.design import AssociationDesign
 from clinometer.metrics.t2iat.stimuli import StimulusCosines
 from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean, mean_part, paired_bilinear_difference
+from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.sign_flips import sign_flip_test
 
 PAIRED_TEST = "paired t of images of one noise, two-sided"
@@ -27,6 +28,7 @@ def stimulus_difference_rows(
     encoder: str,
     *,
     paired: bool,
+    confidence: float,
 ) -> list[Score]:
     """ΔAsc of every stimulus with its t interval over images, p and q over the suite's stimuli.
 
@@ -36,7 +38,7 @@ def stimulus_difference_rows(
         se²  = var over neutral images + var over images with a + var over images with b     (of pairs, or of both runs)
     """
     rows = [
-        _row(first[name], second[name], design, paired, concept=name, category=concept, encoder=encoder)
+        _row(first[name], second[name], design, paired, confidence, concept=name, category=concept, encoder=encoder)
         for concept, stimuli in design.concepts.items()
         for name in stimuli
     ]
@@ -44,10 +46,11 @@ def stimulus_difference_rows(
 
 
 def _row(
-    first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool, **about: Any
-) -> Score:
+    first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool, confidence: float,
+    **about: Any,
+) -> Score:  # fmt: skip
     found = difference_estimate(first, second, design, paired=paired)
-    (low, high), p = _interval_and_p(found)
+    (low, high), p = _interval_and_p(found, confidence)
     return Score(
         metric=METRIC,
         component="association",
@@ -77,11 +80,11 @@ def difference_estimate(
     return bilinear_mean(*cosines[1], what) + (-bilinear_mean(*cosines[0], what))
 
 
-def _interval_and_p(found: Estimate) -> tuple[tuple[float, float], float]:
+def _interval_and_p(found: Estimate, confidence: float) -> tuple[tuple[float, float], float]:
     """The t interval and p; of runs that are the same to the last bit, no width and p = 1."""
     if found.value == 0 and found.standard_error == 0:
         return (0.0, 0.0), 1.0
-    return found.interval(), found.p_value()
+    return found.interval(confidence), found.p_value()
 
 
 def magnitude_of_stimuli(
@@ -92,11 +95,13 @@ def magnitude_of_stimuli(
     *,
     paired: bool,
     test: str,
+    confidence: float,
 ) -> Score:
     """``mean |Asc(second)| − mean |Asc(first)|`` over the stimuli that both runs measure.
 
     p flips the sign of each stimulus's difference: a stimulus whose runs change places. ``low, high`` are over images,
-    the signs of the estimates held; ``stimulus_low, stimulus_high`` are the t interval over stimuli.
+    the signs of the estimates held; ``stimulus_low, stimulus_high`` are the t interval over stimuli. Both are moved
+    outwards by what either run's magnitude may owe to stimuli near 0 (``magnitude_excess``).
     """
     names = [name for stimuli in design.concepts.values() for name in stimuli]
     held = [name for name in names if len(first[name].associations) and len(second[name].associations)]
@@ -106,15 +111,25 @@ def magnitude_of_stimuli(
     estimates = [_aligned(first[name], second[name], design, paired) for name in held]
     values = np.array([each.value for each in estimates])
     found = sign_flip_test(values, rng=rng)
-    low, high = _interval_and_p(_mean_of(estimates))[0]
+    low, high = _interval_and_p(_mean_of(estimates), confidence)[0]
     variance, freedom = mean_part(values)
-    stimulus_low, stimulus_high = _interval_and_p(Estimate(float(values.mean()), (variance,), (freedom,)))[0]
+    over_stimuli = Estimate(float(values.mean()), (variance,), (freedom,))
+    stimulus_low, stimulus_high = _interval_and_p(over_stimuli, confidence)[0]
+    excess = [_excess(run, held, design) if values.any() else 0.0 for run in (first, second)]
     p = float(found.p_value[0])
     return Score(
-        value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
+        value=float(values.mean()), low=low - excess[1], high=high + excess[0],
+        stimulus_low=stimulus_low - excess[1], stimulus_high=stimulus_high + excess[0],
         q=p, p_holm=p, test=test, family=f"{METRIC}: magnitude", **permuted(found),
         reason="" if isfinite(stimulus_low) else "interval over stimuli: there is one only", **about,
     )  # fmt: skip
+
+
+def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: AssociationDesign) -> float:
+    """By how much a run's mean magnitude may be too large, with stimuli near 0."""
+    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
+    found = [bilinear_mean(run[name].image_a, run[name].image_b, what) for name in names]
+    return float(magnitude_excess([each.value for each in found], [each.standard_error for each in found]).mean())
 
 
 def _aligned(first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool) -> Estimate:
