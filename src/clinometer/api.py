@@ -113,7 +113,7 @@ def audit(
     model_options : what else the model's adapter takes, such as ``{"lora": …}``; see ``clinometer.models``. Like the
         settings above it is for a model that is loaded here; of a generator itself only ``device`` may be given, which
         serves the encoders.
-    budget : what drawing may cost in all, for a model with a price; it is checked before the first request.
+    budget : what the images still missing may cost, of a model with a price; checked before the first request.
     portraits : for a suite of study editing or classification, portraits to edit or classify instead of drawn ones: a
         folder with a manifest, one of files named as in the Chicago Face Database, or ``"reference"`` for those that
         ship with the package.
@@ -310,6 +310,8 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     RunMismatchError
         The runs are of other suites, were drawn until decided, or no encoder has seen both.
     """
+    if out is not None:
+        Directory(out).require_place()
     compared = first_against_rest([run if isinstance(run, store.Run) else Run(run) for run in runs])
     if out is not None:
         write_comparison(compared, out)
@@ -422,6 +424,7 @@ def _execute(
     _require_texts(encoders, suite, until=rounds is not None)
     if generator.card.name != "reference" and any(each.card.name == "reference" for each in encoders):
         progress.note(REFERENCE_ENCODER_NOTE)
+    store.require_run_or_nothing(Directory(out))
     with Directory(out).locked():
         until = None if rounds is None else rounds.record
         record = new_record(

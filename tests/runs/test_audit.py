@@ -277,7 +277,23 @@ def test_a_directory_that_is_no_run_is_left_alone(tmp_path):
     (tmp_path / "diary.txt").write_text("mine")
     with pytest.raises(RunMismatchError, match="not empty and not a run directory"):
         audit(tmp_path)
-    assert [name for name in os.listdir(tmp_path) if not name.startswith(".")] == ["diary.txt"]
+    assert os.listdir(tmp_path) == ["diary.txt"]  # not even a lock
+
+
+def test_what_differs_in_an_encoder_is_told_alone_and_in_short(tmp_path):
+    """What run.json holds has been JSON: its lists were tuples."""
+
+    def eye(mean, weights):
+        made = Eye()
+        settings = {"preprocessing": {"mean": mean, "size": (8, 8)}}
+        made.card = dataclasses.replace(made.card, settings=settings, weights_sha256=weights)
+        return made
+
+    audit(tmp_path / "run", encoder=eye((0.5, 0.4), "a" * 64))
+    with pytest.raises(RunMismatchError, match=r"'eye' \(weights_sha256 aaaaaaaa → bbbbbbbb\); give"):
+        audit(tmp_path / "run", encoder=eye((0.5, 0.4), "b" * 64))
+    with pytest.raises(RunMismatchError, match=r"'eye' \(preprocessing.mean \[0.5, 0.4\] → \[0.5, 0.3\]\); give"):
+        audit(tmp_path / "run", encoder=eye((0.5, 0.3), "a" * 64))
 
 
 class Mirrored(Eye):

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
-from clinometer.errors import RunMismatchError
+from clinometer.errors import RunMismatchError, RunStorageError
 from clinometer.models.protocols import GenerationResult
 from clinometer.report.comparison import comparison_verdict, pairing_in_words
 from clinometer.report.side_by_side import side_by_side
@@ -127,6 +127,17 @@ def test_the_command(runs, tmp_path):
     assert "MCAS of redder minus MCAS of painter" in result.output
     assert "redder beside painter" in result.output
     assert "34 pairs of images, each drawn from one prompt and one noise." in " ".join(result.output.split())
+
+
+def test_the_command_names_the_page_and_refuses_a_place_before_it_compares(runs, tmp_path, monkeypatch):
+    asked = ["compare", runs["plain"].url, runs["redder"].url, "--out"]
+    result = CliRunner().invoke(app, [*asked, str(tmp_path / "out")], env={"COLUMNS": "160"})
+    assert f"Report: {tmp_path}/out/comparison.html" in result.output
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("clinometer.api.first_against_rest", None)
+    result = CliRunner().invoke(app, [*asked, str(tmp_path / "file")])
+    assert isinstance(result.exception, RunStorageError)
+    assert "cannot be written: File exists; give another --out" in str(result.exception)
 
 
 def test_one_model_at_two_settings_goes_by_its_directories(runs, tmp_path):

@@ -108,9 +108,8 @@ def test_two_level_interval_covers():
 def test_the_excess_of_a_magnitude_bounds_its_bias(truth):
     drawn = truth + np.random.default_rng(0).standard_normal(200_000)
     bias = np.abs(drawn).mean() - truth
-    assert (
-        magnitude_excess(drawn, 1.0).mean() >= bias - 0.02
-    )  # at 0 itself one estimate in twenty looks as if it were elsewhere
+    # at 0 itself one estimate in twenty looks as if it were elsewhere
+    assert magnitude_excess(drawn, 1.0).mean() >= bias - 0.02
     assert magnitude_excess(6.0, 1.0) < 1e-4
     assert magnitude_excess(0.0, 1.0) == pytest.approx(np.sqrt(2 / np.pi))
     assert magnitude_excess(3.0, 0.0) == 0

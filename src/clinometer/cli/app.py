@@ -218,11 +218,12 @@ def compare(
 ) -> None:
     """Hold finished runs against the first of them: which leans more, and by how much."""
     from clinometer import api
-    from clinometer.cli.comparison import print_comparison
+    from clinometer.cli.comparison import print_comparison, print_place
 
     compared = api.compare(*runs, out=out)
     for each in compared:
         print_comparison(each)
+    print_place(out)
 
 
 @app.command("import")

@@ -24,6 +24,12 @@ def print_comparison(comparison: Comparison) -> None:
     console.print(pairing_in_words(comparison))
 
 
+def print_place(out: str | None) -> None:
+    """Name the page, or say how to have one."""
+    place = "none, as no --out was given" if out is None else f"[bold]{escape(out.rstrip('/'))}/comparison.html[/]"
+    Console(soft_wrap=True).print(f"Report: {place}")
+
+
 def _printed(table: DifferenceTable) -> Table:
     shown = Table(title=escape(table.title))
     for heading in table.columns:

@@ -39,7 +39,9 @@ TrustRemoteCodeOption = Annotated[
     str | None, _option(help="The model's own name, if the code in its repository may run.")
 ]
 PriceOption = Annotated[float | None, _paid(help="What one image costs at these settings, by the server's list.")]
-BudgetOption = Annotated[float | None, _paid(help="What drawing may cost in all; checked before the first request.")]
+BudgetOption = Annotated[
+    float | None, _paid(help="What the missing images may cost; checked before the first request.")
+]
 BaseUrlOption = Annotated[str | None, _paid(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")]
 QualityOption = Annotated[str | None, _paid(help="As the server names it.")]
 ConcurrencyOption = Annotated[int | None, _paid(min=1, help="Requests at once. [default: 4]")]

@@ -173,9 +173,10 @@ def weight_files(
 
 
 def configuration_files(folders: Iterable[Path]) -> list[Path]:
-    """List the configuration and vocabulary files of these folders, sorted by name."""
+    """List the configuration and vocabulary files of these folders, sorted by name; none that is hidden."""
     kinds = {".json", ".txt", ".model"}
-    return [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in kinds]
+    found = (path for folder in folders for path in sorted(folder.iterdir()))
+    return [path for path in found if path.suffix in kinds and not path.name.startswith(".")]
 
 
 def hash_files(files: Iterable[Path], root: Path) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -129,10 +131,30 @@ def _stopping(until: Mapping[str, Any] | None) -> str:
 
 def difference_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """The first few settings in which two cards differ."""
-    flat = [{**card, **card.get("settings", {})} for card in (old, new)]
-    keys = [key for key in {**flat[0], **flat[1]} if key not in ("settings", "notes", "fingerprint")]
-    changed = [f"{key} {flat[0].get(key)} → {flat[1].get(key)}" for key in keys if flat[0].get(key) != flat[1].get(key)]
+    flat = [_flat(json.loads(json.dumps(card))) for card in (old, new)]  # a tuple that was stored is a list
+    changed = [
+        f"{key} {_short(flat[0].get(key))} → {_short(flat[1].get(key))}"
+        for key in {**flat[0], **flat[1]}
+        if flat[0].get(key) != flat[1].get(key)
+    ]
     return ", ".join(changed[:3]) or "same settings"
+
+
+def _flat(card: Mapping[str, Any]) -> dict[str, Any]:
+    """A card's fields, and its settings one by one, to the last."""
+    found: dict[str, Any] = {}
+    for key, value in card.items():
+        if isinstance(value, Mapping) and key != "notes":
+            found |= {name if key == "settings" else f"{key}.{name}": each for name, each in _flat(value).items()}
+        elif key not in ("notes", "fingerprint"):
+            found[key] = value
+    return found
+
+
+def _short(value: Any) -> str:
+    """A value as a message shows it: of a hash the first digits."""
+    text = str(value)
+    return text[:8] if re.fullmatch("[0-9a-f]{64}", text) else text
 
 
 def _package_versions() -> dict[str, str]:

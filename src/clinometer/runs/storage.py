@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -188,6 +189,23 @@ class Directory:
         return RunCorruptError(
             f"{self.path(name)}: cannot be read: {error.strerror or error}; mend that and give the same command again"
         )
+
+    def require_place(self) -> None:
+        """Make the directory, so that what takes long to compute is not lost to a place that cannot be written.
+
+        Raises
+        ------
+        RunStorageError
+            It cannot be made, or not be written.
+        """
+        try:
+            self.fs.makedirs(self.root, exist_ok=True)
+            if self.is_local and not os.access(self.root, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as error:
+            raise RunStorageError(
+                f"{self.url}: cannot be written: {error.strerror or error}; give another --out"
+            ) from error
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -505,13 +505,23 @@ def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Seq
         run.require_same_plan(plan)
         directory.remove_leftovers()
         return run
-    if directory.contents():
-        if not _only_planned(directory):
-            raise RunMismatchError(f"{directory.url}: not empty and not a run directory; give another --out")
-        directory.remove_leftovers()
+    require_run_or_nothing(directory)
+    directory.remove_leftovers()
     directory.write_table("plan.parquet", plan_to_table(plan))
     directory.write_json("run.json", dict(record))  # last: a directory with run.json has its plan
     return Run(url)
+
+
+def require_run_or_nothing(directory: Directory) -> None:
+    """Refuse a directory of other things: nothing is written into it, not even a lock.
+
+    Raises
+    ------
+    RunMismatchError
+        It holds something, and no run.
+    """
+    if directory.contents() and not (directory.exists("run.json") or _only_planned(directory)):
+        raise RunMismatchError(f"{directory.url}: not empty and not a run directory; give another --out")
 
 
 def _only_planned(directory: Directory) -> bool:
