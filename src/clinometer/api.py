@@ -12,7 +12,7 @@ from clinometer import report
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder, load_generator, reference
-from clinometer.models.folder import FolderSource, ManifestRow, has_manifest, read_manifest
+from clinometer.models.folder import FolderSource, Manifest, ManifestRow, has_manifest, read_manifest
 from clinometer.models.image_dataset import ImageDataset, dataset_files
 from clinometer.models.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.weights import user_path
@@ -193,7 +193,7 @@ def import_images(
         )
     rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name, progress)
     plan = build_plan(
-        manifest_questions(rows, asked, str(folder)),
+        manifest_questions(rows, asked, rows.path.name if isinstance(rows, Manifest) else str(folder)),
         seed=seed,
         model_fingerprint=source.card.fingerprint,
         part_size=IMPORTED_PART,

@@ -165,4 +165,4 @@ def test_finished_images_are_imported(tmp_path):
     (folder / "manifest.csv").write_text("\n".join([*lines, "4.png,astronaut,,"]))
     result = run("import", "made", "--suite", "mcas", "--out", "other", cwd=tmp_path)
     assert result.returncode == 2
-    assert "line 6, concept: 'astronaut' is not in suite mcas" in result.stderr
+    assert "manifest.csv, line 6, concept: 'astronaut' is not in suite mcas" in result.stderr

@@ -76,6 +76,7 @@ def test_other_modes_become_rgb(mode):
     )
     assert found.status in {"ok", "blank"}
     assert found.image.mode == "RGB"
+    assert found.conversions == (() if mode == "HSV" else (f"{mode} converted",))
 
 
 def test_cmyk_jpeg():

@@ -26,6 +26,9 @@ BLANK_TOLERANCE = 2
 PNG_MODES = ("1", "L", "LA", "I;16", "RGB", "RGBA")
 """Modes that PNG holds as they are."""
 
+TRANSPARENT = ("LA", "La", "PA", "RGBA", "RGBa")
+"""Modes with transparency."""
+
 TURNED = range(2, 9)
 """EXIF orientations other than upright: mirrored, turned, or both."""
 
@@ -166,7 +169,7 @@ def _to_rgb(image: Image.Image, conversions: list[str]) -> Image.Image:
         return _wide_to_rgb(image)
     if mode == "P":
         conversions.append("palette resolved")
-    if "A" in mode or "a" in mode or "transparency" in image.info:
+    if mode in TRANSPARENT or "transparency" in image.info:
         rgba = image.convert("RGBA")
         if np.asarray(rgba.getchannel("A")).min() < 255:
             conversions.append("alpha composited on white")

@@ -216,7 +216,10 @@ class OpenAIImages:
             # A gateway's 500 may hold what the model said.
             status: Status = "refused" if _is_refusal(error) else "failed"
             result = GenerationResult(request.id, status, None, self._said(error))
-        except Exception as error:  # a closed connection, a timeout, a malformed answer: many kinds
+        except openai.APIConnectionError as error:
+            reason = f"{self._said(error).rstrip('.')} ({self.card.settings['server']})"
+            result = GenerationResult(request.id, "failed", None, reason)
+        except Exception as error:  # a malformed answer: many kinds
             result = GenerationResult(request.id, "failed", None, self._said(error))
         return GenerationResult(request.id, result.status, result.image, result.reason, perf_counter() - started)
 

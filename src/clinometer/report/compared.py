@@ -59,7 +59,8 @@ def _settings(report: ReportInput) -> dict[str, str]:
 def _by_name(held: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
     """What each run has under a name, empty where it has nothing; names that none has anything under are left out."""
     names = dict.fromkeys(name for each in held for name in each)
-    cells = {name: [each.get(name, "") for each in held] for name in names}
+    nothing = ("", wording.MISSING)  # not told, and told to be nothing
+    cells = {name: ["" if each.get(name, "") in nothing else each[name] for each in held] for name in names}
     return {name: found for name, found in cells.items() if any(found)}
 
 
