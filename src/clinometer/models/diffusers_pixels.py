@@ -46,10 +46,10 @@ def in_bytes(pipeline: Any) -> Iterator[Shown]:
         return
 
     def postprocess(image: Any, output_type: str = "pil", *arguments: Any, **options: Any) -> Any:
-        if output_type != "np":  # a safety checker is shown pictures
+        if output_type != "np" or not _is_away(image):  # a safety checker is shown pictures
             return original(image, output_type, *arguments, **options)
         values = original(image, "pt", *arguments, **options)
-        if not (isinstance(values, torch.Tensor) and values.ndim == 4 and values.shape[1] == 3 and _is_away(values)):
+        if not isinstance(values, torch.Tensor) or values.ndim != 4 or values.shape[1] != 3:
             return original(image, output_type, *arguments, **options)
         shown.finite = torch.isfinite(values).flatten(1).all(dim=1).cpu().numpy()
         rounded = (values.float() * 255).round_().to(torch.uint8)
@@ -63,5 +63,5 @@ def in_bytes(pipeline: Any) -> Iterator[Shown]:
         del processor.postprocess
 
 
-def _is_away(values: torch.Tensor) -> bool:
-    return values.device.type != "cpu"
+def _is_away(image: Any) -> bool:
+    return isinstance(image, torch.Tensor) and image.device.type != "cpu"

@@ -129,7 +129,7 @@ def _comparable(first: Run, second: Run) -> list[str]:
                 f"{run.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
                 "beforehand; compare runs without --until"
             )
-    asked = [question_of(run.suite) for run in (first, second)]
+    asked = [asked_by(run.suite) for run in (first, second)]
     if asked[0] != asked[1]:
         raise RunMismatchError(
             f"{second.url}: suite {second.suite.name!r} asks other things than suite {first.suite.name!r} of "
@@ -163,7 +163,7 @@ def shared_encoders(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def question_of(suite: Suite) -> object:
+def asked_by(suite: Suite) -> object:
     """What a suite asks, whatever the number of images."""
     return suite.model_dump(exclude={"images", "name", "title", "description", "source"})
 

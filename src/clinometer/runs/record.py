@@ -69,7 +69,7 @@ def new_record(
 
 
 class _Model(BaseModel):
-    """The card of the model that was asked."""
+    """The card of a model or an encoder."""
 
     name: str
     family: str
@@ -103,7 +103,7 @@ def require_whole(record: Mapping[str, Any], source: str) -> None:
     if record.get("format") != FORMAT:
         raise RunCorruptError(
             f"{source}: format {record.get('format')!r}, expected {FORMAT}; it was written by another version of "
-            "clinometer"
+            "clinometer, which can read it"
         )
     try:
         _Record.model_validate(record)
