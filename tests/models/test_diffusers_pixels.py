@@ -55,7 +55,7 @@ def test_bytes_are_those_of_numpy(kind, away):
         found = held.image_processor.postprocess(values, output_type="np")
     assert found.dtype == np.uint8
     assert np.array_equal(found, (plain * 255).round().astype(np.uint8))
-    assert shown.is_finite(found).tolist() == [True] * 3
+    assert shown.is_finite(found) == [True] * 3
 
 
 def test_what_was_not_finite_is_known_of_its_bytes(away):
@@ -64,8 +64,17 @@ def test_what_was_not_finite_is_known_of_its_bytes(away):
     held = pipeline()
     with in_bytes(held) as shown:
         found = held.image_processor.postprocess(values, output_type="np")
-    assert shown.is_finite(found).tolist() == [True, False, True]
-    assert shown.is_finite(np.array([[[[0.5]]], [[[np.nan]]]])).tolist() == [True, False]  # of an array from elsewhere
+    assert shown.is_finite(found) == [True, False, True]
+    assert shown.is_finite(np.array([[[[0.5]]], [[[np.nan]]]])) == [True, False]  # of an array from elsewhere
+
+
+def test_images_that_are_shown_one_by_one_and_copied_are_known_too(away):
+    values = torch.zeros(3, 3, 8, 8)
+    values[2, 0, 0, 0] = torch.nan
+    held = pipeline()
+    with in_bytes(held) as shown:
+        found = [held.image_processor.postprocess(each[None], output_type="np") for each in values]
+    assert shown.is_finite(np.concatenate(found)) == [True, True, False]
 
 
 def test_a_safety_checker_is_shown_pictures_and_nothing_stays_behind(away):
@@ -82,16 +91,16 @@ def test_what_is_no_picture_of_three_channels_is_left_as_it_is(shape, away):
     with in_bytes(held) as shown:
         found = held.image_processor.postprocess(torch.zeros(shape), output_type="np")
     assert found.dtype == np.float32
-    assert shown.bytes is None
+    assert shown.finite == []
 
 
 def test_images_of_the_host_stay_as_they_are():
     held = pipeline()
     with in_bytes(held) as shown:
         assert held.image_processor.postprocess(torch.zeros(1, 3, 8, 8), output_type="np").dtype == np.float32
-    assert shown.bytes is None
+    assert shown.finite == []
 
 
 def test_a_pipeline_without_an_image_processor_is_left_alone():
     with in_bytes(SimpleNamespace()) as shown:
-        assert shown.bytes is None
+        assert shown.finite == []

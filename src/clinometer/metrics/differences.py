@@ -35,6 +35,15 @@ def _words(row: Score, ends: tuple[float, float], q_alike: float, a: str, b: str
     return f"the second leans more to {a if row.value > 0 else b}"
 
 
+def outward(low: float, high: float, excess: Sequence[float]) -> tuple[float, float]:
+    """Ends of a difference of mean magnitudes, moved by what the first's and the second's may owe to chance.
+
+    ``excess`` is their mean :func:`clinometer.stats.bootstrap.magnitude_excess`. Two runs that differ by nothing at all
+    have an interval of no width, and owe nothing.
+    """
+    return (low, high) if low == high == 0 else (low - excess[1], high + excess[0])
+
+
 def judge_magnitude(row: Score, ends: Ends = image_ends) -> Score:
     """Say which of two runs leans more over all, from the difference of their mean magnitudes."""
     low, high = ends(row)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC, judge_magnitude
+from clinometer.metrics.differences import METRIC, judge_magnitude, outward
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
 from clinometer.stats.bootstrap import magnitude_excess
@@ -120,9 +120,10 @@ def magnitude_row(
         for inside in [pool.groups == group]
     ]
     row = _row(contrast(held, [1.0] * len(held)), **about)
-    if not np.array_equal(terms[pool.second], terms[~pool.second]):
-        excess = [_excess(terms[side], pool.groups[side]) for side in (~pool.second, pool.second)]
-        row = replace(row, low=row.low - excess[1], high=row.high + excess[0])
+    low, high = outward(
+        row.low, row.high, [_excess(terms[side], pool.groups[side]) for side in (~pool.second, pool.second)]
+    )
+    row = replace(row, low=low, high=high)
     tolerance = 1e-10 * float(np.abs(own).sum() + np.abs(other).sum())
     test = permute_statistic(
         differ, pool.second, pool.strata, tolerance=tolerance, n_permutations=n_permutations, rng=rng

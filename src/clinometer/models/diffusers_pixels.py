@@ -23,16 +23,15 @@ from clinometer._torch import torch
 
 @dataclass
 class Shown:
-    """What an image processor turned into bytes last: they, and of each image whether its values were finite."""
+    """Of each image that an image processor turned into bytes, in turn: whether its values were finite."""
 
-    bytes: np.ndarray | None = None
-    finite: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    finite: list[bool] = field(default_factory=list)
 
-    def is_finite(self, images: np.ndarray) -> np.ndarray:
+    def is_finite(self, images: np.ndarray) -> list[bool]:
         """Whether the values of each image (n, height, width, 3) are finite, or were before they became bytes."""
-        if images is self.bytes:
-            return self.finite
-        return np.array([bool(np.isfinite(each).all()) for each in images])
+        if self.finite and images.dtype == np.uint8:  # a pipeline may show its images one by one
+            return self.finite[-len(images) :]
+        return [bool(np.isfinite(each).all()) for each in images]
 
 
 @contextmanager
@@ -51,10 +50,9 @@ def in_bytes(pipeline: Any) -> Iterator[Shown]:
         values = original(image, "pt", *arguments, **options)
         if not isinstance(values, torch.Tensor) or values.ndim != 4 or values.shape[1] != 3:
             return original(image, output_type, *arguments, **options)
-        shown.finite = torch.isfinite(values).flatten(1).all(dim=1).cpu().numpy()
+        shown.finite += torch.isfinite(values).flatten(1).all(dim=1).tolist()
         rounded = (values.float() * 255).round_().to(torch.uint8)
-        shown.bytes = rounded.permute(0, 2, 3, 1).contiguous().cpu().numpy()
-        return shown.bytes
+        return rounded.permute(0, 2, 3, 1).contiguous().cpu().numpy()
 
     processor.postprocess = postprocess
     try:

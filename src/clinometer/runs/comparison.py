@@ -14,7 +14,6 @@ from clinometer.runs.score import RESAMPLES
 from clinometer.runs.store import Run
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.common import scores_table
-from clinometer.suites import Suite
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def _comparable(first: Run, second: Run) -> list[str]:
                 f"{run.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
                 "beforehand; compare runs without --until"
             )
-    asked = [asked_by(run.suite) for run in (first, second)]
+    asked = [run.suite.asked for run in (first, second)]
     if asked[0] != asked[1]:
         raise RunMismatchError(
             f"{second.url}: suite {second.suite.name!r} asks other things than suite {first.suite.name!r} of "
@@ -161,11 +160,6 @@ def shared_encoders(runs: Sequence[Run]) -> list[str]:
         for name, card in cards[0].items()
         if all(name in other and other[name]["fingerprint"] == card["fingerprint"] for other in cards[1:])
     ]
-
-
-def asked_by(suite: Suite) -> object:
-    """What a suite asks, whatever the number of images."""
-    return suite.model_dump(exclude={"images", "name", "title", "description", "source"})
 
 
 def first_against_rest(runs: Sequence[Run], *, resamples: int = RESAMPLES) -> list[Comparison]:

@@ -11,7 +11,6 @@ import pandas as pd
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.metrics.verdict import LEVEL
 from clinometer.runs.budget import cost
-from clinometer.runs.comparison import asked_by
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, samples_name
 from clinometer.stats.equivalence import standard_error_of
@@ -142,7 +141,7 @@ def plan_audit(
             {"share": SHARES, "to_detect": [images_for_share(s, power=power, alpha=alpha) for s in SHARES]}
         )
         return Plan(shares, images_needed=nan, **settings)  # type: ignore[arg-type]
-    if asked_by(pilot.suite) != asked_by(suite):
+    if pilot.suite.asked != suite.asked:
         raise SuiteError(
             f"{pilot.url}: its suite {pilot.suite.name!r} asks other things, expected one of {suite.name!r} as it "
             "stands; leave the suite out to plan by the pilot's own"

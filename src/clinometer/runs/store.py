@@ -21,6 +21,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -347,10 +348,10 @@ class Run:
             The message names the file.
         """
         for part in self.parts:
-            for identifier, status in zip(*self._part(part, ["id", "status"]).to_pydict().values(), strict=True):
-                if status == "ok" and identifier not in vectors:
+            for row in self._part(part, ["id", "status"]).to_pylist():
+                if row["status"] == "ok" and row["id"] not in vectors:
                     name = self.directory.path(vectors_name(encoder, part))
-                    raise RunCorruptError(f"{name}: it has no vector of image {identifier}. {REDO}")
+                    raise RunCorruptError(f"{name}: it has no vector of image {row['id']}. {REDO}")
 
     def has_texts(self, encoder: str) -> bool:
         """Whether the suite's texts are embedded (or known to have no embedding)."""
@@ -442,8 +443,7 @@ class Run:
             The message says what differs.
         """
         for held, asked in zip_longest(self.plan[: len(plan)], plan):
-            one, other = ({} if each is None else vars(each) | {"part": 0} for each in (held, asked))
-            if one == other:
+            if held and asked and replace(held, part=asked.part) == asked:
                 continue
             if not (asked or held).file:
                 raise RunCorruptError(
@@ -451,7 +451,8 @@ class Run:
                 )
             said = "in another order"
             if held and asked and held.file == asked.file:
-                field = next(name for name in one if one[name] != other[name])
+                one, other = vars(held), vars(asked)
+                field = next(name for name in one if name != "part" and one[name] != other[name])
                 said = f"{asked.file} with the {field} {one[field] or '(none)'!r}, not {other[field] or '(none)'!r}"
             raise RunMismatchError(
                 f"{self.url}: holds a run of another manifest ({said}); give another --out, or delete that directory"

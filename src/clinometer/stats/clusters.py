@@ -159,8 +159,8 @@ def _cautious_correlation(one: np.ndarray, two: np.ndarray) -> float:
     if spread == 0:
         return 0.0
     covariance = float(((one - one.mean()) * (two - two.mean())).mean())
-    of_answers = sqrt(float(np.prod([share * (1 - share) for share in (one.mean(), two.mean())])))
-    less = 0.5 / n * spread / of_answers
+    p, q = float(one.mean()), float(two.mean())
+    less = 0.5 / n * spread / sqrt(p * (1 - p) * q * (1 - q))
     return (max(0.0, covariance - less) if covariance > 0 else covariance) / spread
 
 

@@ -114,6 +114,11 @@ class Suite(Strict, ABC):
         asked = self.model_dump(exclude={"study"})
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Everything it asks, whatever the number of images and whatever it is called."""
+        return self.model_dump(exclude={"images", "name", "title", "description", "source"})
+
     def with_options(self, **options: Any) -> Self:
         """The same suite with some options changed; those that are None stay as they are.
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude
+from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, outward
 from clinometer.metrics.mcas import component_of
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Settings, Study
@@ -213,15 +213,14 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
 
     value, images, stimulus = difference("point"), difference("images"), difference("stimulus")
     inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
-    of_images, of_stimuli = (excess(kind) if drawn.any() else [0.0, 0.0] for kind, drawn in
-                             (("images", images), ("stimulus", stimulus)))  # fmt: skip
+    of_images = excess("images")
+    low, high = outward(float(inner.low), float(inner.high), of_images)
+    stimulus_low, stimulus_high = outward(float(outer.low), float(outer.high), excess("stimulus"))
     surely = np.sign(value) * max(0.0, abs(float(value)) - of_images[int(value > 0)])
     p = float(p_value_of_no_difference(images, np.asarray(surely)))
     row = Score(
-        metric=METRIC, component="magnitude", category="all", value=float(value),
-        low=float(inner.low) - of_images[1], high=float(inner.high) + of_images[0],
-        stimulus_low=float(outer.low) - of_stimuli[1], stimulus_high=float(outer.high) + of_stimuli[0],
-        p=p, q=p, p_holm=p,
+        metric=METRIC, component="magnitude", category="all", value=float(value), low=low, high=high,
+        stimulus_low=stimulus_low, stimulus_high=stimulus_high, p=p, q=p, p_holm=p,
         test=_test(paired) if isfinite(p) else "", family=f"{METRIC}: magnitude",
         n_target=int(known.sum()), reason=_reason(float(value), p),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude
+from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, outward
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.compared_runs import (
@@ -222,10 +222,9 @@ def _magnitude(
     concepts = sorted({name for test in tests for name in (test.x, test.y)})
     ends = {}
     for name, kind in (("image", "images"), ("stimulus", "prompts")):
-        held = _held(pair, tests, kind, signs)
-        low, high = interval_of(held, value, _freedom(pair, concepts, kind, asked), asked.confidence)
-        excess = [_excess(pair, tests, kind, run) if held.any() else 0.0 for run in (0, 1)]
-        ends[name] = low - excess[1], high + excess[0]
+        freedom = _freedom(pair, concepts, kind, asked)
+        inner = interval_of(_held(pair, tests, kind, signs), value, freedom, asked.confidence)
+        ends[name] = outward(*inner, [_excess(pair, tests, kind, run) for run in (0, 1)])
     found = magnitude_test([pair_swaps(pair, test, asked) for test in tests], np.random.default_rng([asked.seed, 2]))
     row = Score(value=value, family=f"{METRIC}: magnitude", **_interval(ends), **_permuted(found), **about)
     return judge_magnitude(_explained(replace(row, q=row.p, p_holm=row.p)), stimulus_ends)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC
+from clinometer.metrics.differences import METRIC, outward
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.design import AssociationDesign
@@ -115,11 +115,12 @@ def magnitude_of_stimuli(
     variance, freedom = mean_part(values)
     over_stimuli = Estimate(float(values.mean()), (variance,), (freedom,))
     stimulus_low, stimulus_high = _interval_and_p(over_stimuli, confidence)[0]
-    excess = [_excess(run, held, design) if values.any() else 0.0 for run in (first, second)]
+    excess = [_excess(run, held, design) for run in (first, second)]
+    low, high = outward(low, high, excess)
+    stimulus_low, stimulus_high = outward(stimulus_low, stimulus_high, excess)
     p = float(found.p_value[0])
     return Score(
-        value=float(values.mean()), low=low - excess[1], high=high + excess[0],
-        stimulus_low=stimulus_low - excess[1], stimulus_high=stimulus_high + excess[0],
+        value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
         q=p, p_holm=p, test=test, family=f"{METRIC}: magnitude", **permuted(found),
         reason="" if isfinite(stimulus_low) else "interval over stimuli: there is one only", **about,
     )  # fmt: skip
