@@ -39,6 +39,7 @@ from clinometer.stats.permutation import (
     sampled_p_value,
     split_test,
 )
+from clinometer.stats.products import matmul
 
 EXACT_SPLITS = 1_000_000
 """Splits of sets of unequal size that are enumerated."""
@@ -193,7 +194,7 @@ def _single_precision(gram: np.ndarray, members: np.ndarray) -> np.ndarray:
     chosen = members.astype(np.float32)
     symmetric = (gram + gram.T) / 2
     rows = symmetric.sum(axis=1)
-    linear = chosen @ (2 / y**2 * rows) - symmetric.sum() / y**2
+    linear = matmul(chosen, 2 / y**2 * rows) - symmetric.sum() / y**2
     factor = 1 / x**2 - 1 / y**2
     if factor == 0:
         return np.asarray(linear)

@@ -17,6 +17,7 @@ import numpy as np
 
 from clinometer.metrics.study.design import EncoderEmbeddings, Layout
 from clinometer.stats.association import unit_vectors
+from clinometer.stats.products import matmul
 
 
 @dataclass(frozen=True)
@@ -133,16 +134,16 @@ def mean_cosines(cosines: Cosines, layout: Layout, weights: Weights) -> np.ndarr
         w = weights.targets[t]
         if len(gram) == 0:
             continue
-        to_images = w @ gram.astype(kind)
+        to_images = matmul(w, gram.astype(kind))
         _sum_by_group(to_images, weights.images, image_slices, tensor[:, t, 0])
-        _sum_by_group(w @ words.astype(kind), weights.words, word_slices, tensor[:, t, 2])
+        _sum_by_group(matmul(w, words.astype(kind)), weights.words, word_slices, tensor[:, t, 2])
     for m, texts, v, slices in (
         (1, cosines.text_image, weights.images, image_slices),
         (3, cosines.text_word, weights.words, word_slices),
     ):
         for g, columns in enumerate(slices):
             if columns.stop > columns.start:
-                tensor[:, :, m, g] = v[:, columns] @ texts[:, columns].T.astype(kind)
+                tensor[:, :, m, g] = matmul(v[:, columns], texts[:, columns].T.astype(kind))
     return tensor
 
 

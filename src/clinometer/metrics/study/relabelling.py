@@ -20,6 +20,7 @@ from clinometer.stats.permutation import (
     sample_memberships,
     split_test,
 )
+from clinometer.stats.products import matmul
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def relabelled_tensor(items: ItemMeans, pools: Pools, n_draws: int, rng: np.rand
         for g in np.unique(pool.labels):
             members = (drawn == g).astype(np.float32) / np.float32(np.sum(pool.labels == g))
             for values, m in zip(means[..., pool.columns].astype(np.float32), modalities, strict=True):
-                tensor[:, :, m, g] = members @ values.T
+                tensor[:, :, m, g] = matmul(members, values.T)
     return tensor
 
 
