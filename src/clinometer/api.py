@@ -17,17 +17,17 @@ from clinometer.models.image_dataset import ImageDataset, dataset_files
 from clinometer.models.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.weights import user_path
 from clinometer.report.comparison import write_comparison
-from clinometer.runs import Directory, Progress, Silence, create_run, encode, generate, score, store
+from clinometer.runs import Directory, Progress, Silence, encode, score, store
 from clinometer.runs.association_tests import Settings, association_tests
 from clinometer.runs.batches import settle_batch_size
-from clinometer.runs.budget import require_budget
 from clinometer.runs.classify import classify_files, image_files
 from clinometer.runs.comparison import Comparison, first_against_rest
+from clinometer.runs.encoders import require_images, require_names, require_texts
+from clinometer.runs.execution import Job, execute, part_size_of
 from clinometer.runs.manifest import manifest_questions
-from clinometer.runs.plan import Sample, build_plan
+from clinometer.runs.plan import build_plan
 from clinometer.runs.planning import Plan, plan_audit
-from clinometer.runs.record import new_record
-from clinometer.runs.rounds import Rounds, rounds_of
+from clinometer.runs.rounds import rounds_of
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.classification import denoiser_of
 from clinometer.stats.racing import Elimination
@@ -51,7 +51,6 @@ __all__ = [
     "score_run",
 ]
 
-SMALLEST_PART = 8
 IMPORTED_PART = 64
 
 REFERENCE_ENCODER_NOTE = (
@@ -140,7 +139,7 @@ def audit(
     generator = _generator(model, steps, guidance_scale, batch_size, device, dtype, model_options)
     out = out or _default_out(generator, asked)
     settle_batch_size(out, generator, asked, progress)
-    part_size = max(generator.batch_size, SMALLEST_PART)
+    part_size = part_size_of(generator)
     questions, source = (asked if rounds is None else rounds).questions(), None
     if portraits is not None:
         questions, source = _portraits(asked, portraits, expression, seed)
@@ -153,9 +152,8 @@ def audit(
         study.check(generator, asked)
     if study.extend_plan is not None:
         plan = study.extend_plan(asked, plan, part_size)
-    return _execute(
-        out, asked, generator, plan, encoder, seed, "generated", device, progress, retry_failed, budget, rounds
-    )  # fmt: skip
+    job = Job(asked, generator, plan, seed, rounds=rounds, budget=budget, retry_failed=retry_failed)
+    return _execute(job, out, encoder, device, progress)
 
 
 def import_images(
@@ -199,8 +197,8 @@ def import_images(
         part_size=IMPORTED_PART,
     )
     source.assign({sample.id: sample.file for sample in plan})
-    out = out or _default_out(source, asked)
-    return _execute(out, asked, source, plan, encoder, seed, "imported", device, progress)
+    job = Job(asked, source, plan, seed, origin="imported")
+    return _execute(job, out or _default_out(source, asked), encoder, device, progress)
 
 
 def association_test(
@@ -284,7 +282,7 @@ def score_run(
     run = Run(path)
     with run.directory.locked():
         encoders = _encoders(encoder, device)
-        _require_texts(encoders, run.suite, until=run.record.get("until") is not None)
+        require_texts(encoders, run.suite, until=run.record.get("until") is not None)
         for each in encoders:
             encode(run, each, progress)
         table = score(run, progress)
@@ -404,51 +402,19 @@ def check_skin() -> tuple[Swatch, ...]:
 
 
 def _execute(
+    job: Job,
     out: str | os.PathLike[str],
-    suite: Suite,
-    generator: Generator,
-    plan: Sequence[Sample],
     encoder: str | Encoder | Sequence[str | Encoder],
-    seed: int,
-    origin: str,
     device: str,
     progress: Progress,
-    retry_failed: bool = False,
-    budget: float | None = None,
-    rounds: Rounds | None = None,
 ) -> Run:
-    # every encoder is loaded before anything is drawn: a misspelt one must not cost an hour of images
-    encoders = _encoders(encoder, device) if STUDIES[suite.study].encoders_needed else []
-    if STUDIES[suite.study].encoders_needed and not encoders:
-        raise ModelError("encoder: found none, expected one at least, such as reference")
-    _require_texts(encoders, suite, until=rounds is not None)
-    if generator.card.name != "reference" and any(each.card.name == "reference" for each in encoders):
+    encoders = _encoders_of(job.suite, encoder, device, until=job.rounds is not None)
+    if job.generator.card.name != "reference" and any(each.card.name == "reference" for each in encoders):
         progress.note(REFERENCE_ENCODER_NOTE)
-    store.require_run_or_nothing(Directory(out))
-    with Directory(out).locked():
-        until = None if rounds is None else rounds.record
-        record = new_record(
-            suite, generator.card, seed=seed, origin=origin, until=until, batch_size=generator.batch_size
-        )
-        run = create_run(out, record, plan)
-        for each in encoders:
-            run.require_encoder(each.card)
-        if retry_failed:
-            progress.note(f"{run.redraw_failures()} failed images are drawn anew")
-        further = 0 if rounds is None else suite.image_count - len(run.plan)
-        require_budget(run, generator, budget, further=further)
-        part_size = max(generator.batch_size, SMALLEST_PART)
-        while True:
-            generate(run, generator, progress)
-            for stage in STUDIES[suite.study].stages:
-                stage(run, generator, progress)
-            for each in encoders:
-                encode(run, each, progress)
-            names = [each.card.name for each in encoders]
-            if rounds is None or not rounds.extend(run, generator, names, part_size, progress):
-                break
-        score(run, progress)
-        report.write(run)
+    directory = Directory(out)
+    store.require_run_or_nothing(directory)
+    with directory.locked():
+        report.write(execute(job, out, encoders, progress))
     return Run(out)
 
 
@@ -463,17 +429,6 @@ def _finished(
     if rows.ignored:
         progress.note(f"{rows.path.name}: columns that mean nothing here: {', '.join(map(str, rows.ignored))}")
     return rows, FolderSource(folder, rows, name=name)
-
-
-def _require_texts(encoders: Sequence[Encoder], suite: Suite, *, until: bool) -> None:
-    """Refuse an encoder that reads none, where scores need it or where they decide how many images there are."""
-    needed = until or STUDIES[suite.study].texts_needed
-    for each in encoders:
-        if needed and not hasattr(each, "encode_texts"):
-            raise ModelError(
-                f"encoder {each.card.name}: it embeds images only, and a suite of study {suite.study} asks by words "
-                "what they show; name a dual encoder, such as ViT-B-32/openai"
-            )
 
 
 def _portraits(
@@ -538,32 +493,27 @@ def _generator(
     return load_generator(os.fspath(model), device=device, **options)
 
 
+def _encoders_of(
+    suite: Suite, encoder: str | Encoder | Sequence[str | Encoder], device: str, *, until: bool
+) -> list[Encoder]:
+    """The encoders of an audit; none where its study needs none."""
+    if not STUDIES[suite.study].encoders_needed:
+        return []
+    encoders = _encoders(encoder, device)
+    if not encoders:
+        raise ModelError("encoder: found none, expected one at least, such as reference")
+    require_texts(encoders, suite, until=until)
+    return encoders
+
+
 def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> list[Encoder]:
     alone = isinstance(encoder, str | os.PathLike) or hasattr(encoder, "card")
     named = [encoder] if alone else list(encoder)  # type: ignore[arg-type]
-    encoders = [
-        load_encoder(os.fspath(each), device=device) if isinstance(each, str | os.PathLike) else each for each in named
+    encoders: list[Encoder] = [
+        load_encoder(os.fspath(each), device=device) if isinstance(each, str | os.PathLike) else each  # type: ignore[misc]
+        for each in named
     ]
     for each in encoders:
-        if not hasattr(each, "encode_images"):
-            raise ModelError(
-                f"encoder {each.card.name}: it embeds texts only, and a run holds images; name a dual encoder, such as "  # type: ignore[union-attr,attr-defined]
-                "ViT-B-32/openai (clinometer test takes any encoder)"
-            )
-    _require_names(encoders)  # type: ignore[arg-type]
-    return encoders  # type: ignore[return-value]
-
-
-def _require_names(encoders: Sequence[Encoder]) -> None:
-    """Refuse the name that scores keep for themselves, and two encoders whose embeddings would lie in one place."""
-    held: dict[str, Encoder] = {}
-    for each in encoders:
-        if each.card.name == "mean":
-            raise ModelError("encoder 'mean': in the scores that name is the mean over encoders; rename its directory")
-        place = store.embeddings_name(each.card.name)
-        other = held.setdefault(place, each)
-        if other.card.fingerprint != each.card.fingerprint:
-            raise ModelError(
-                f"encoders {other.card.name!r} ({other.card.family}) and {each.card.name!r} ({each.card.family}): the "
-                f"embeddings of both would lie in {place}; rename the directory of one, or give one only"
-            )
+        require_images(each)
+    require_names(encoders)
+    return encoders

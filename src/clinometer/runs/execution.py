@@ -1,0 +1,86 @@
+"""A run from the first image to the scores: what is finished is not done again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clinometer.models.protocols import Encoder, Generator
+from clinometer.runs.budget import require_budget
+from clinometer.runs.plan import Sample
+from clinometer.runs.progress import Progress
+from clinometer.runs.record import new_record
+from clinometer.runs.rounds import Rounds
+from clinometer.runs.score import score
+from clinometer.runs.stages import encode, generate
+from clinometer.runs.store import Run, create_run
+from clinometer.runs.studies import STUDIES
+from clinometer.suites import Suite
+
+SMALLEST_PART = 8
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run is of, and how it is drawn.
+
+    Attributes
+    ----------
+    origin : ``"generated"`` or ``"imported"``.
+    rounds : how it is drawn where it may stop early.
+    budget : what the images still missing may cost.
+    retry_failed : draw images anew that failed earlier.
+    """
+
+    suite: Suite
+    generator: Generator
+    plan: Sequence[Sample]
+    seed: int
+    origin: str = "generated"
+    rounds: Rounds | None = None
+    budget: float | None = None
+    retry_failed: bool = False
+
+
+def part_size_of(generator: Generator) -> int:
+    """Images in a part: a batch, but no fewer than are worth a file."""
+    return max(generator.batch_size, SMALLEST_PART)
+
+
+def execute(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], progress: Progress) -> Run:
+    """Draw, embed and score what is missing in a run directory that the caller has locked."""
+    run = _created(job, out)
+    for encoder in encoders:
+        run.require_encoder(encoder.card)
+    if job.retry_failed:
+        progress.note(f"{run.redraw_failures()} failed images are drawn anew")
+    further = 0 if job.rounds is None else job.suite.image_count - len(run.plan)
+    require_budget(run, job.generator, job.budget, further=further)
+    while True:
+        generate(run, job.generator, progress)
+        for stage in STUDIES[job.suite.study].stages:
+            stage(run, job.generator, progress)
+        for encoder in encoders:
+            encode(run, encoder, progress)
+        if job.rounds is None or not _extended(job, job.rounds, run, encoders, progress):
+            break
+    score(run, progress)
+    return run
+
+
+def _created(job: Job, out: str | os.PathLike[str]) -> Run:
+    record = new_record(
+        job.suite,
+        job.generator.card,
+        seed=job.seed,
+        origin=job.origin,
+        until=None if job.rounds is None else job.rounds.record,
+        batch_size=job.generator.batch_size,
+    )
+    return create_run(out, record, job.plan)
+
+
+def _extended(job: Job, rounds: Rounds, run: Run, encoders: Sequence[Encoder], progress: Progress) -> bool:
+    names = [encoder.card.name for encoder in encoders]
+    return rounds.extend(run, job.generator, names, part_size_of(job.generator), progress)
