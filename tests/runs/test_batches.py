@@ -14,7 +14,7 @@ from clinometer.models.images import decode_own_png
 from clinometer.models.transformers_clip import load as load_clip
 from clinometer.runs import Silence, encode
 from clinometer.runs.batches import settle_batch_size
-from clinometer.runs.stages import requests_of
+from clinometer.runs.drawing import requests_of
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.memory import limited
 from tests.toys import Eye, Notes, toy_suite

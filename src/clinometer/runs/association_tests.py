@@ -23,7 +23,8 @@ from clinometer.metrics.weat import Spread, Weat, stimulus_weat
 from clinometer.models.images import decode_image
 from clinometer.models.protocols import Encoder
 from clinometer.runs.classify import image_files
-from clinometer.runs.stages import named, shaped_vectors
+from clinometer.runs.failures import named
+from clinometer.runs.vectors import shaped_vectors
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.permutation import Alternative
 from clinometer.suites import Suite, WeatSuite, load_suite, suite_names

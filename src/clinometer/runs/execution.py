@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.runs.budget import require_budget
+from clinometer.runs.drawing import generate
+from clinometer.runs.encoding import encode
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.record import new_record
 from clinometer.runs.rounds import Rounds
 from clinometer.runs.score import score
-from clinometer.runs.stages import encode, generate
 from clinometer.runs.store import Run, create_run
 from clinometer.runs.studies import STUDIES
 from clinometer.suites import Suite

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from clinometer.errors import RunNotFoundError
+from clinometer.runs.encoding import require_drawn
 from clinometer.runs.progress import Progress
 from clinometer.runs.refusals import with_refusals
-from clinometer.runs.stages import require_drawn
 from clinometer.runs.store import Run
 from clinometer.runs.studies import STUDIES
 

@@ -22,8 +22,8 @@ from clinometer.metrics.classification_comparison import ClassifiedPortraits, co
 from clinometer.metrics.classification_study import CurvePoint
 from clinometer.metrics.records import Score
 from clinometer.models.protocols import Denoiser, Generator
+from clinometer.runs.failures import named
 from clinometer.runs.progress import Progress
-from clinometer.runs.stages import named
 from clinometer.runs.storage import REDO
 from clinometer.runs.store import Run, classifications_name
 from clinometer.runs.studies.common import Scored, scores_table, suite_of

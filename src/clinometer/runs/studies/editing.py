@@ -20,9 +20,10 @@ from clinometer.metrics.planted_order import planted_order
 from clinometer.metrics.records import Score
 from clinometer.models.protocols import EditRequest, GenerationResult, Generator
 from clinometer.runs.budget import price_of
+from clinometer.runs.drawing import draw_parts, remind
+from clinometer.runs.failures import Failures
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.progress import Progress
-from clinometer.runs.stages import Failures, draw_parts, remind
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, planted_of, scores_table, suite_of
 from clinometer.runs.studies.faces import UNALIGNED, align, average_faces, read_faces

@@ -7,9 +7,10 @@ import numpy as np
 from clinometer.errors import ModelError, RunNotFoundError
 from clinometer.metrics import EncoderEmbeddings
 from clinometer.models.protocols import Generator
+from clinometer.runs.failures import named
 from clinometer.runs.progress import Progress
-from clinometer.runs.stages import named, require_vectors
 from clinometer.runs.store import Run
+from clinometer.runs.vectors import require_vectors
 from clinometer.suites import LeaningSuite
 
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from clinometer.metrics import EncoderEmbeddings
 from clinometer.models.protocols import Generator
+from clinometer.runs.drawing import requests_of
+from clinometer.runs.failures import named
 from clinometer.runs.progress import Progress
-from clinometer.runs.stages import named, requests_of
 from clinometer.runs.store import Run
 from clinometer.runs.studies.stacks import stacked_images
 from clinometer.suites import LeaningSuite

@@ -1,0 +1,160 @@
+"""Drawing: the parts that are missing, and none twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from clinometer.errors import ModelError
+from clinometer.models.images import encode_png, sha256
+from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator, Status
+from clinometer.models.weights import in_one_line
+from clinometer.runs.budget import price_of
+from clinometer.runs.failures import LONGEST_REASON, Failures, named
+from clinometer.runs.plan import Sample
+from clinometer.runs.progress import Progress
+from clinometer.runs.store import Run
+from clinometer.runs.workers import WORKERS, one_behind
+
+
+def generate(run: Run, generator: Generator, progress: Progress) -> None:
+    """Draw the parts that are missing, of all samples that are drawn from a prompt alone."""
+    failures = Failures(run)
+    remind(generator, run, edits=False)
+
+    def draw(samples: Sequence[Sample]) -> Iterator[GenerationResult]:
+        held = generator.batch_size
+        yield from failures.watch(samples, generator.generate(requests_of(samples)))
+        if generator.batch_size < held:
+            run.record_batch_size(generator.batch_size)
+            progress.note(f"memory ran out: batches of {generator.batch_size} from here on; nothing is lost")
+
+    with failures.forgotten():
+        title = "drawing" if run.record["origin"] == "generated" else "reading"
+        draw_parts(run, None, draw, progress, title, paid=price_of(generator) > 0)
+        failures.require_one([sample for sample in run.plan if not sample.source])
+    converted = getattr(generator, "conversions", {})  # of a source of files
+    if converted:
+        told = "; ".join(f"{what} ({images})" for what, images in sorted(converted.items()))
+        progress.note(f"converted as they were read, and how many images: {told}")
+
+
+def remind(model: Any, run: Run, *, edits: bool) -> None:
+    """Tell a model that asks for it that the run holds images of its own: its settings are such as draw some."""
+    if not getattr(model, "has_drawn", True):
+        model.has_drawn = run.has_image(edited=edits)
+
+
+def requests_of(samples: Sequence[Sample]) -> Iterator[GenerationRequest]:
+    """What a generator is asked for samples that are drawn from a prompt alone."""
+    return (GenerationRequest(id=s.id, prompt=s.prompt, seed=s.seed) for s in samples)
+
+
+def draw_parts(
+    run: Run,
+    role: str | None,
+    draw: Callable[[Sequence[Sample]], Iterable[GenerationResult]],
+    progress: Progress,
+    title: str,
+    *,
+    paid: bool,
+) -> None:
+    """Make the missing parts that hold samples of a role; without one, those of samples made from no other.
+
+    Batches never cross a part, so a run that was stopped draws the remaining parts exactly as it would have. What was
+    drawn of the part in hand is kept where it was paid for; else it is drawn anew, in the batches it would have had.
+    Images are compressed as they come and a part is written beside the drawing of the next. No more than two parts are
+    held: a disk that is slower than the model slows it down.
+    """
+    parts = {
+        part: samples
+        for part, samples in run.parts.items()
+        if (samples[0].role == role if role is not None else not samples[0].source)
+    }
+    undrawn = {part: run.undrawn(part) for part in parts}
+    total = sum(map(len, parts.values()))
+    progress.start(title, total, total - sum(map(len, undrawn.values())))
+    with ThreadPoolExecutor(WORKERS) as compressors, one_behind() as write:
+        for part, samples in undrawn.items():
+            if not samples:
+                continue
+            results: list[Future[_Stored]] = []
+            try:
+                for result in _results(draw, samples, run.model_card["name"]):
+                    results.append(compressors.submit(_compressed, result))
+                    progress.advance(1)
+                write(_write_part, run, part, samples, results, paid)  # meets what befell the part before
+            except BaseException:  # the user stops it, too
+                if paid:
+                    _keep_drawn(run, part, samples, results)
+                raise
+    progress.finish()
+
+
+def _results(
+    draw: Callable[[Sequence[Sample]], Iterable[GenerationResult]], samples: Sequence[Sample], name: str
+) -> Iterator[GenerationResult]:
+    """What a generator gives, checked before it is stored: a plug-in may give anything."""
+    with named("generator", name):
+        for result in draw(samples):
+            if result.status not in get_args(Status) or (result.status == "ok" and result.image is None):
+                shown = "without an image" if result.image is None else "with an image"
+                raise ModelError(
+                    f"generator {name}, {result.id}: found status {result.status!r} {shown}, expected 'ok' with one, "
+                    "or 'refused', 'failed' or 'blank'"
+                )
+            yield result
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A result with its image as it is stored."""
+
+    result: GenerationResult
+    content: bytes | None
+
+
+def _compressed(result: GenerationResult) -> _Stored:
+    content = encode_png(result.image) if result.image is not None else None
+    return _Stored(replace(result, image=None), content)
+
+
+def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]], paid: bool) -> None:
+    with named("generator", run.model_card["name"]):
+        by_id = {stored.result.id: stored for stored in (each.result() for each in results)}
+    lost = [sample.id for sample in samples if sample.id not in by_id]
+    if lost:
+        if paid:
+            _keep_drawn(run, part, samples, results)
+        raise ModelError(f"the generator gave no result for {len(lost)} of {len(samples)} requests, first {lost[0]}")
+    run.write_samples(part, [_row(sample, by_id[sample.id]) for sample in samples])
+
+
+def _keep_drawn(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]]) -> None:
+    """Keep what is drawn of a part that ends in its midst; what failed is drawn with the rest, when it is gone on."""
+    drawn = (each.result() for each in results if each.exception() is None)
+    by_id = {stored.result.id: stored for stored in drawn if stored.result.status != "failed"}
+    run.keep_samples(part, [_row(sample, by_id[sample.id]) for sample in samples if sample.id in by_id])
+
+
+def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
+    result, content = stored.result, stored.content
+    reason = None if result.reason is None else in_one_line(result.reason, LONGEST_REASON)
+    return {
+        "id": sample.id,
+        "prompt": sample.prompt,
+        "concept": sample.concept,
+        "role": sample.role,
+        "group": sample.group,
+        "category": sample.category,
+        "seed": sample.seed,
+        "source": sample.source,
+        "strength": sample.strength,
+        "status": result.status,
+        "reason": reason,
+        "image": {"bytes": content, "path": f"{sample.id}.png"} if content else None,
+        "sha256": sha256(content) if content else None,
+        "seconds": result.seconds,
+    }

@@ -1,0 +1,129 @@
+"""Encoding: the embeddings that are missing, and none twice."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from clinometer.errors import RunNotFoundError
+from clinometer.models.protocols import Encoder
+from clinometer.runs.failures import named
+from clinometer.runs.progress import Progress
+from clinometer.runs.store import Run
+from clinometer.runs.vectors import NO_VECTORS, NoVectorsError, require_vectors
+from clinometer.runs.workers import WORKERS, one_behind
+
+AT_ONCE = 8
+"""Images that a thread decodes in one go, at most."""
+
+
+def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
+    """Embed the texts of the suite and the images that this encoder has not seen.
+
+    While texts or a part are embedded, the next part's images are decoded and resized, and the last one's vectors are
+    written.
+
+    Raises
+    ------
+    RunNotFoundError
+        Images are still to be drawn.
+    RunMismatchError
+        The run holds embeddings of another encoder of that name.
+    """
+    name = encoder.card.name
+    parts = run.parts
+    missing = [part for part in parts if not run.has_embeddings(name, part)]
+    require_drawn(run, f"clinometer score {run.url} --encoder {name}")
+    run.begin_encoder(encoder.card)
+    prepare, embed = _halves(encoder)
+    done = len(run.plan) - sum(len(parts[part]) for part in missing)
+    progress.start(f"encoding with {name}", len(run.plan), done)
+    with (
+        _forgotten(run, name),
+        ThreadPoolExecutor(WORKERS) as decoders,
+        ThreadPoolExecutor(1) as reader,
+        one_behind() as write,
+    ):
+        ahead = deque(reader.submit(_read_images, run, part, prepare, decoders) for part in missing[:1])
+        with named("encoder", name):
+            _encode_texts(run, encoder)
+        width = next((len(vector) for vector in run.texts(name).values()), None)
+        for index, part in enumerate(missing):
+            with named("encoder", name):
+                ids, images = ahead.popleft().result()
+            if index + 1 < len(missing):
+                ahead.append(reader.submit(_read_images, run, missing[index + 1], prepare, decoders))
+            vectors = NO_VECTORS
+            if images:
+                with named("encoder", name):
+                    vectors = require_vectors(embed(images), name, ids, width)
+                width = vectors.shape[1]
+            write(run.write_embeddings, name, part, ids, vectors)
+            progress.advance(len(parts[part]))
+    run.finish_encoder(encoder.card)
+    progress.finish()
+
+
+def require_drawn(run: Run, then: str = "") -> None:
+    """Refuse a run of which images are still to be drawn.
+
+    Raises
+    ------
+    RunNotFoundError
+        The message names the way out, and what comes ``then``.
+    """
+    undrawn = sum(len(run.undrawn(part)) for part in run.parts)
+    if undrawn:
+        after = f", and then: {then}" if then else ""
+        raise RunNotFoundError(
+            f"{run.url}: {undrawn} of {len(run.plan)} images are not drawn yet; give the command that began the run "
+            f"again{after}"
+        )
+
+
+@contextmanager
+def _forgotten(run: Run, encoder: str) -> Iterator[None]:
+    """Keep nothing of an encoder that gives no vectors: with one that cannot finish, a run would have no scores."""
+    try:
+        yield
+    except NoVectorsError as error:
+        run.forget_encoder(encoder)
+        raise NoVectorsError(f"{error}; mend it, or name another encoder: what is drawn is kept") from error
+
+
+def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], np.ndarray]]:
+    """What an encoder does to images before its model, and with it; one that does not tell them apart does all last."""
+    if hasattr(encoder, "encode_prepared"):
+        return encoder.prepare_images, encoder.encode_prepared
+    return list, encoder.encode_images
+
+
+def _read_images(
+    run: Run, part: int, prepare: Callable[[list[Any]], list[Any]], decoders: Executor
+) -> tuple[list[str], list[Any]]:
+    """The images of a part that are there: ids and what an encoder's model takes of each."""
+    rows = [row for row in run.read_images(part) if row["status"] == "ok"]
+
+    # A few at a time: each call of an image processor, and each that waits for a thread, costs some of Python's time.
+    size = min(AT_ONCE, max(1, len(rows) // (2 * WORKERS)))
+    chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
+    prepared = decoders.map(
+        lambda chunk: prepare([run.decoded(row["id"], row["image"]["bytes"]) for row in chunk]), chunks
+    )
+    return [row["id"] for row in rows], list(chain.from_iterable(prepared))
+
+
+def _encode_texts(run: Run, encoder: Encoder) -> None:
+    if run.has_texts(encoder.card.name):
+        return
+    reads_text = hasattr(encoder, "encode_texts")
+    texts = run.suite.texts() if reads_text else []
+    name = encoder.card.name
+    vectors = require_vectors(encoder.encode_texts(texts), name, texts) if texts else NO_VECTORS
+    run.write_texts(name, texts, vectors)

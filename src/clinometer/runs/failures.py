@@ -1,0 +1,100 @@
+"""A model that fails: what its code raises is told in one line, and one that only fails is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from clinometer.errors import ClinometerError, ModelError
+from clinometer.models.protocols import GenerationResult
+from clinometer.models.weights import describe, in_one_line
+from clinometer.runs.plan import Sample
+from clinometer.runs.store import Run
+
+HOPELESS: Final = (32, 3)
+"""A model is stopped that fails so many images in a row, of so many prompts: one prompt may be at fault itself."""
+
+LONGEST_REASON: Final = 4000
+"""Characters; the prompt that a server drew instead may be long."""
+
+
+@contextmanager
+def named(kind: str, name: str, kept: str = "; what is finished is kept") -> Iterator[None]:
+    """Whatever a model's own code raises, in one line with its name; what is finished is on disk, but for tests."""
+    try:
+        yield
+    except ClinometerError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{kind} {name}: it stopped with {describe(error)}{kept}") from error
+
+
+class Failures:
+    """Stops a model that fails image after image, such as on a device that is lost or with weights that overflow.
+
+    One image that fails is a gap in the scores. A model that fails them all would leave nothing else. Images that are
+    read from files fail each by itself, but not all.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._in_a_row: list[Sample] = []
+        self._first_reason: str | None = None
+        self._any_lived = False
+
+    def watch(self, samples: Sequence[Sample], results: Iterable[GenerationResult]) -> Iterator[GenerationResult]:
+        """Pass results on.
+
+        Raises
+        ------
+        ModelError
+            As many in a row have failed as `HOPELESS` says.
+        """
+        by_id = {sample.id: sample for sample in samples}
+        images, prompts = HOPELESS
+        for result in results:
+            if result.status != "failed":
+                self._in_a_row.clear()
+                self._any_lived = True
+                yield result
+                continue
+            if self._first_reason is None:
+                self._first_reason = in_one_line(result.reason or "it gave no reason", LONGEST_REASON)
+            if result.id in by_id and not by_id[result.id].file:
+                self._in_a_row.append(by_id[result.id])
+                asked = {sample.prompt for sample in self._in_a_row}
+                if len(self._in_a_row) >= images and len(asked) >= prompts:
+                    raise ModelError(
+                        f"{self._run.model_card['name']}: {len(self._in_a_row)} images in a row failed, of "
+                        f"{len(asked)} prompts: {result.reason}; mend it and give the same command again"
+                    )
+            yield result
+
+    def require_one(self, samples: Sequence[Sample]) -> None:
+        """Refuse a stage of failures alone: of fewer images or prompts than `HOPELESS` says, or of files.
+
+        Raises
+        ------
+        ModelError
+            All images failed.
+        """
+        if self._first_reason is None or self._any_lived:
+            return
+        held = self._run.samples
+        if (held.status[held.id.isin([sample.id for sample in samples])] != "failed").any():
+            return
+        self._run.forget_failed_parts({sample.part for sample in samples})
+        raise ModelError(
+            f"{self._run.model_card['name']}: all {len(samples)} images failed, the first because: "
+            f"{self._first_reason}; mend it and give the same command again"
+        )
+
+    @contextmanager
+    def forgotten(self) -> Iterator[None]:
+        """Where the model is stopped in here, keep no part that holds nothing but failures: it is drawn anew."""
+        try:
+            yield
+        except ModelError:
+            self._run.forget_failed_parts({sample.part for sample in self._in_a_row})
+            raise

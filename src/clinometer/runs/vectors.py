@@ -1,0 +1,52 @@
+"""What an encoder gives, checked before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from clinometer.errors import ModelError
+
+NO_VECTORS: Final = np.zeros((0, 1), np.float32)
+"""Parquet has no vectors of no length."""
+
+
+class NoVectorsError(ModelError):
+    """What an encoder gave is not what it was asked for."""
+
+
+def require_vectors(found: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
+    """What an encoder gave, as (n, d) float32: a vector for each name, of one width with those before.
+
+    A vector with NaN or infinity, or of zeros, would poison every score it enters, and is refused where it arises,
+    before it is stored. A text without a word may have no direction: scores leave the blank prompt out then.
+    """
+    vectors = shaped_vectors(found, encoder, names, width)
+    not_finite = ~np.isfinite(vectors).all(axis=1)
+    zero = ~vectors.any(axis=1) & np.array([bool(name.strip()) for name in names], bool)
+    for bad, what in ((not_finite, "not finite"), (zero, "zero, and have no direction")):
+        if bad.any():
+            raise NoVectorsError(
+                f"encoder {encoder}: {int(bad.sum())} of {len(vectors)} embeddings are {what}, first that of "
+                f"{names[int(bad.argmax())]!r}: its weights are damaged, or too large for the precision it runs in"
+            )
+    return vectors
+
+
+def shaped_vectors(found: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
+    """What an encoder gave, as (n, d) float32, whatever its numbers: one too few would give each its neighbour's."""
+    try:
+        vectors = np.asarray(found)
+        with np.errstate(over="ignore"):  # named below
+            vectors = vectors.astype(np.float32) if vectors.dtype.kind in "fiu" else np.zeros(())
+    except (TypeError, ValueError, RuntimeError):  # a ragged list, a tensor with its gradient or on a device
+        vectors = np.zeros(())
+    if vectors.ndim != 2 or len(vectors) != len(names) or vectors.shape[1] != (width or vectors.shape[1] or -1):
+        shape = f" of {found.dtype}, {tuple(found.shape)}" if hasattr(found, "shape") else ""
+        raise NoVectorsError(
+            f"encoder {encoder}: found {type(found).__name__}{shape}, expected an array of numbers, "
+            f"({len(names)}, {width or 'dimension'}): a vector for each image or text, all of one length"
+        )
+    return vectors
