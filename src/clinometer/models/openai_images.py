@@ -9,15 +9,8 @@ The key comes from the environment (``OPENAI_API_KEY``) and goes nowhere else: n
 
 from __future__ import annotations
 
-import base64
-import binascii
-import http.client
-import json
 import os
-import re
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from copy import copy
@@ -30,31 +23,16 @@ from urllib.parse import urlsplit
 
 from clinometer.errors import ModelError
 from clinometer.models.images import decode_image, encode_png
+from clinometer.models.openai_answers import ErrorInAnswer, bytes_of, is_refusal, text_of
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult, Status
 from clinometer.models.weights import describe, in_one_line
 
 KEY = "OPENAI_API_KEY"
-REFUSAL_CODES = ("moderationblocked", "safety")
-"""Letters in the code or type of an error that mean: the prompt or the picture is not allowed."""
-
-REFUSALS = (
-    "contentpolicy",
-    "contentfilter",
-    "contentmoderation",
-    "flaggedinput",
-    "nsfw",
-    "responsibleai",
-    "safetysystem",
-)
-"""The same, anywhere in what a server says: many have no code for it, or one that they share with other errors."""
-
 ENDS_ALL = (402, 405, 410)
 """Statuses that no request gets past: an empty account, an address that draws nothing, a model that is gone."""
 
 PART = 8
 """Images of a part: what is drawn again, beside those under way, when the process is killed."""
-
-MOST_BYTES = 64_000_000
 
 OPENAI = "api.openai.com"
 
@@ -66,15 +44,6 @@ class _RejectedResult(GenerationResult):
     """A request that the server does not take: its prompt is at fault, or a setting that all requests share."""
 
     prompt: str = ""
-
-
-class _ErrorInAnswer(Exception):  # noqa: N818 - the answer's, in the shape of the client's own errors
-    """An error that came in an answer of status 200."""
-
-    def __init__(self, body: Any) -> None:
-        super().__init__("the answer holds an error")
-        self.body = body
-        self.code, self.type = (body.get(key) if isinstance(body, dict) else None for key in ("code", "type"))
 
 
 class OpenAIImages:
@@ -203,7 +172,7 @@ class OpenAIImages:
         try:
             result = self._received(request, ask(request))
         except (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError) as error:
-            if not _is_refusal(error):
+            if not is_refusal(error):
                 return _RejectedResult(request.id, "failed", None, self._said(error), prompt=request.prompt)
             result = GenerationResult(request.id, "refused", None, self._said(error))
         except (openai.AuthenticationError, openai.NotFoundError) as error:
@@ -214,7 +183,7 @@ class OpenAIImages:
             if error.status_code in ENDS_ALL:
                 raise ModelError(f"{self.card.name}: {self._said(error)}; check the server's address") from None
             # A gateway's 500 may hold what the model said.
-            status: Status = "refused" if _is_refusal(error) else "failed"
+            status: Status = "refused" if is_refusal(error) else "failed"
             result = GenerationResult(request.id, status, None, self._said(error))
         except openai.APIConnectionError as error:
             reason = f"{self._said(error).rstrip('.')} ({self.card.settings['server']})"
@@ -228,7 +197,7 @@ class OpenAIImages:
         data = getattr(answer, "data", None)
         if not data:
             return self._without_image(request, answer)
-        decoded = decode_image(_bytes_of(data[0], self._client.max_retries))
+        decoded = decode_image(bytes_of(data[0], self._client.max_retries))
         revised = getattr(data[0], "revised_prompt", None)
         drew = f"the server drew: {self._scrubbed(str(revised))}" if revised and revised != request.prompt else None
         return GenerationResult(request.id, decoded.status, decoded.image, decoded.reason or drew)
@@ -239,8 +208,8 @@ class OpenAIImages:
         if not found:
             shown = f": {self._scrubbed(answer)[:100]}" if isinstance(answer, str) else ""
             return GenerationResult(request.id, "failed", None, f"malformed answer: it holds no image{shown}")
-        error = _ErrorInAnswer(found)
-        return GenerationResult(request.id, "refused" if _is_refusal(error) else "failed", None, self._said(error))
+        error = ErrorInAnswer(found)
+        return GenerationResult(request.id, "refused" if is_refusal(error) else "failed", None, self._said(error))
 
     def _said(self, error: Exception) -> str:
         """An error in one line, without the key: in the server's words, whatever shape they have."""
@@ -251,7 +220,7 @@ class OpenAIImages:
             text = f"{code}: {message}" if code else str(message)
         else:
             described = describe(error, self._scrubbed)
-            text = f"{described}: {_text_of(body)}" if body else described
+            text = f"{described}: {text_of(body)}" if body else described
         return in_one_line(self._scrubbed(text), 300)
 
     def _scrubbed(self, text: str) -> str:
@@ -385,66 +354,6 @@ def _server(url: str) -> str:
     port = f":{found.port}" if found.port else ""
     own = found.hostname == OPENAI
     return str(found.hostname) if own else f"{found.hostname}{port}{found.path.rstrip('/')}"
-
-
-def _is_refusal(error: Any) -> bool:
-    """Whether it is the model that says no. A page of HTML is a proxy's, and says no to everything."""
-    if isinstance(error.body, str) and error.body.lstrip().startswith("<"):
-        return False
-    code, said = _letters(f"{error.code} {error.type}"), _letters(_text_of(error.body))
-    return any(word in code for word in REFUSAL_CODES) or any(word in said for word in REFUSALS)
-
-
-def _text_of(body: Any) -> str:
-    return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str)
-
-
-def _letters(text: str) -> str:
-    """``content_policy_violation``, ``contentFilter`` and "Content policy" have their letters in common."""
-    return re.sub("[^a-z]", "", text.lower())
-
-
-def _bytes_of(image: Any, retries: int) -> bytes:
-    """The file of an image that came as base64, in lines or in a ``data:`` URL too, or as the address where it lies."""
-    coded = image.b64_json or (image.url if str(image.url).startswith("data:") else "")
-    if coded:
-        try:
-            return base64.b64decode("".join(coded.rpartition(",")[2].split()), validate=True)
-        except binascii.Error as error:
-            raise ValueError(f"malformed answer: {error}") from error
-    if urlsplit(image.url or "").scheme not in ("http", "https"):
-        raise ValueError("malformed answer: neither an image nor its address")
-    return _downloaded(image.url, retries)
-
-
-def _downloaded(url: str, retries: int) -> bytes:
-    """What lies at an address. The image is paid for by now, so it is fetched as often as the model is asked."""
-    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
-
-    attempts = Retrying(
-        stop=stop_after_attempt(retries + 1),
-        wait=wait_random_exponential(multiplier=0.5, max=8),
-        retry=retry_if_exception(_may_pass),
-        reraise=True,
-    )
-    return attempts(_fetched, url)
-
-
-def _fetched(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        content = bytes(answer.read(MOST_BYTES))
-        if (
-            answer.length and len(content) < MOST_BYTES
-        ):  # reading up to a limit, Python takes a broken-off file as whole
-            raise http.client.IncompleteRead(content, answer.length)
-        return content
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Whether asking again may help: a busy server, or a connection that failed or broke off."""
-    if isinstance(error, urllib.error.HTTPError):
-        return error.code in (408, 429) or error.code >= 500
-    return isinstance(error, OSError | http.client.HTTPException)
 
 
 def _results(done: Iterable[Future[GenerationResult | None]]) -> Iterator[GenerationResult]:
