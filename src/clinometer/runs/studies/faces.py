@@ -55,10 +55,16 @@ def align(run: Run, portraits: Sequence[Sample]) -> Alignment:
     landmarker = load_landmarker()
     if landmarker is None:
         return Alignment(f"{UNALIGNED.words} (for that: {EXTRA})")
-    images = [run.decoded(key, content) for key, content in run.images([p.id for p in portraits]) if content]
-    found = [points for image in images if (points := landmarker.landmarks(image)) is not None]
-    where = f"a face was found in {len(found)} of {len(images)} portraits"
-    if not found or len(found) < ENOUGH * len(images):
+    found, n_images = [], 0
+    for key, content in run.images([portrait.id for portrait in portraits]):
+        if content is None:
+            continue
+        n_images += 1
+        points = landmarker.landmarks(run.decoded(key, content))
+        if points is not None:
+            found.append(points)
+    where = f"a face was found in {len(found)} of {n_images} portraits"
+    if not found or len(found) < ENOUGH * n_images:
         return Alignment(f"{UNALIGNED.words}: {where} ({landmarker.name})")
     return Alignment(
         f"warped to the portraits' mean shape by {landmarker.name}; {where}", landmarker, mean_shape(found)
@@ -67,25 +73,25 @@ def align(run: Run, portraits: Sequence[Sample]) -> Alignment:
 
 def read_faces(run: Run, portraits: Sequence[Sample], edits: np.ndarray, alignment: Alignment) -> Faces:
     """Angles at full size, and the images at a small one."""
-    shape = (FACE_SIZE, FACE_SIZE, 3)
-    angles: dict[str, float] = {}
-    small: dict[str, np.ndarray] = {}
-    for key, content in run.images([portrait.id for portrait in portraits] + [key for key in edits.ravel() if key]):
-        if content is not None:
-            image = run.decoded(key, content)
-            angles[key] = skin_tone(np.asarray(image)).angle
-            face = alignment.small(image)
-            if face is not None:
-                small[key] = face
-    nothing = np.full(shape, np.nan, np.float32)
-    keys = [portrait.id for portrait in portraits]
+    n, keys = len(portraits), [*(portrait.id for portrait in portraits), *edits.ravel()]
+    rows = {key: row for row, key in enumerate(keys) if key}
+    angles, drawn = np.full(len(keys), np.nan), np.zeros(len(keys), bool)
+    small = np.full((len(keys), FACE_SIZE, FACE_SIZE, 3), np.nan, np.float32)
+    for key, content in run.images(rows):
+        if content is None:
+            continue
+        image, row = run.decoded(key, content), rows[key]
+        angles[row], drawn[row] = skin_tone(np.asarray(image)).angle, True
+        face = alignment.small(image)
+        if face is not None:
+            small[row] = face
     return Faces(
-        before=np.array([angles.get(key, np.nan) for key in keys]),
-        after=np.array([angles.get(key, np.nan) for key in edits.ravel()]).reshape(edits.shape),
-        drawn_before=np.array([key in angles for key in keys]),
-        drawn_after=np.array([key in angles for key in edits.ravel()]).reshape(edits.shape),
-        image_before=np.array([small.get(key, nothing) for key in keys]).reshape(-1, *shape),
-        image_after=np.array([small.get(key, nothing) for key in edits.ravel()]).reshape(*edits.shape, *shape),
+        before=angles[:n],
+        after=angles[n:].reshape(edits.shape),
+        drawn_before=drawn[:n],
+        drawn_after=drawn[n:].reshape(edits.shape),
+        image_before=small[:n],
+        image_after=small[n:].reshape(*edits.shape, *small.shape[1:]),
     )
 
 
