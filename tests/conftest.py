@@ -1,16 +1,21 @@
-"""The order of the tests, and the cores that each of several processes takes."""
+"""The order of the tests, the examples of their properties, and the cores that each of several processes takes."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+from hypothesis import settings
 
 from clinometer._cores import available_cores
 
 PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 if PROCESSES > 1:  # before torch is imported: processes that each take all cores slow each other down
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // PROCESSES)))
+
+# the same examples everywhere, and no stopwatch: a loaded machine is no failure
+settings.register_profile("clinometer", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("clinometer")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

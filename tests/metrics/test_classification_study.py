@@ -54,7 +54,7 @@ def slow_association(errors, n):
     return sum(per_image) / len(per_image)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(SEEDS)
 def test_s_and_delta_s_against_a_slow_oracle(seed):
     errors = drawn(seed, images=5)
@@ -68,7 +68,7 @@ def test_s_and_delta_s_against_a_slow_oracle(seed):
         assert difference.value == pytest.approx(expected)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(SEEDS)
 def test_swapping_groups_or_sets_turns_the_sign(seed):
     errors = drawn(seed, images=6, lean=0.03)

@@ -25,7 +25,7 @@ OF_COUNTS = [entropy_bias, mean_absolute_deviation, distribution_bias, tone_gap]
 counts = st.lists(st.integers(0, 6), min_size=2, max_size=4).filter(any)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(counts)
 def test_by_definition(given_counts):
     shares = np.array(given_counts) / sum(given_counts)
@@ -38,7 +38,7 @@ def test_by_definition(given_counts):
     assert distribution_bias(given_counts).value == pytest.approx(area)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(counts, st.sampled_from(OF_COUNTS), st.randoms())
 def test_the_order_of_groups_changes_no_value_and_the_interval_holds_it(given_counts, score, random):
     shuffled = random.sample(given_counts, len(given_counts))
@@ -149,7 +149,7 @@ def test_misses_are_counted_over_the_images_that_are_there():
     assert result.low < 1 / 3 < result.high
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_overlap_by_definition_for_equal_numbers_and_its_symmetry(seed):
     rng = np.random.default_rng(seed)

@@ -31,7 +31,7 @@ def a_picture(size: int = 160) -> np.ndarray:
     return np.stack([0.5 + 0.4 * np.sin(5 * x), 0.5 + 0.4 * np.cos(4 * y), x * y], -1).astype(np.float32)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(0.2, 5), st.floats(-3, 3), st.floats(-200, 200), st.floats(-200, 200))
 def test_a_shape_does_not_know_where_the_face_was(scale: float, angle: float, x: float, y: float) -> None:
     faces = [a_face(0), a_face(1)]

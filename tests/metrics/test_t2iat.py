@@ -137,7 +137,7 @@ def same(one, other, sign=1):
     assert other.p_value == pytest.approx(one.p_value, abs=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=SEEDS)
 def test_swapping_the_concepts_or_the_attributes_negates(seed):
     data = drawn(seed, (2, 3, 1), (2, 2, 4), lean=0.2)
@@ -148,7 +148,7 @@ def test_swapping_the_concepts_or_the_attributes_negates(seed):
     same(found, quick(attributes), sign=-1)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=SEEDS)
 def test_rotation_scale_and_order_change_nothing(seed):
     data = drawn(seed, (2, 3), (2, 2), lean=0.2)
@@ -161,7 +161,7 @@ def test_rotation_scale_and_order_change_nothing(seed):
     same(found, quick(shuffled))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=SEEDS)
 def test_a_prompts_weight_does_not_depend_on_its_number_of_images(seed):
     data = drawn(seed, (2, 2), (2, 2), lean=0.2)

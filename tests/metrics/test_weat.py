@@ -241,7 +241,7 @@ def as_stimuli(*embeddings):
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_one_embedding_a_stimulus_is_weat_itself(seed):
     x, y, a, b = sets(seed)
     plain, result = weat(x, y, a, b), stimulus_weat(*as_stimuli(x, y, a, b), resamples=50, rng=seed)
@@ -301,7 +301,7 @@ def test_the_spread_of_replicates_is_that_of_the_targets():
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["union", "pooled"]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_slopes_are_the_shares_of_the_error(seed, spread):
     """They add to 0 in every set, and those of the statistic are its deviations from the mean, over n."""
     held = [unit_vectors(each) for each in sets(seed)]

@@ -113,7 +113,7 @@ def test_the_probe_holds_every_byte_in_every_channel(height, width):
     assert [len(np.unique(image[..., c])) for c in range(3)] == [256] * 3
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 255), st.floats(1, 300), st.floats(-1, 1), st.floats(0.01, 2))
 def test_each_byte_is_mapped_by_itself(byte, divisor, mean, std):
     pixels = torch.full((2, 3, 1, 1), byte, dtype=torch.uint8)

@@ -48,7 +48,7 @@ def server(stable_diffusion):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not running.started:
             assert thread.is_alive()
             assert time.monotonic() < deadline

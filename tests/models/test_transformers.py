@@ -49,7 +49,7 @@ def test_vectors_are_the_models_own(encoder, clip):
     assert encoder.encode_images(images).shape == (3, encoder.card.settings["dimension"])
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4))
 def test_the_callers_chunks_change_a_vector_by_rounding_only(encoder, chunks):
     images = pictures(sum(chunks))
