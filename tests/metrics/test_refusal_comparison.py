@@ -38,9 +38,7 @@ def compare(prompts, *, paired=True):
 
 def one(rows, component="refusal_rate", **equal):
     equal = {"concept": "", "group": "", "setting": ""} | equal
-    (row,) = [
-        row for row in rows if row.component == component and all(getattr(row, k) == v for k, v in equal.items())
-    ]
+    (row,) = [row for row in rows if row.component == component and all(getattr(row, k) == v for k, v in equal.items())]
     return row
 
 
@@ -206,9 +204,7 @@ def test_the_tests_keep_their_level_and_the_intervals_their_cover(kind):
     for _ in range(n):
         named = [{"concept": f"{i}", "prompt": f"{i}"} for i in range(12)] if kind == "rate" else []
         named += [{"group": g, "pair": f"{i}", "prompt": f"{g}{i}"} for g in ("a", "b") for i in range(6)]
-        fair = [
-            prompt(*(rng.binomial(8, rng.beta(0.3, 1.2)) for _ in range(2)), **each) for each in named
-        ]
+        fair = [prompt(*(rng.binomial(8, rng.beta(0.3, 1.2)) for _ in range(2)), **each) for each in named]
         rows = compare(fair)
         row = one(rows) if kind == "rate" else one(rows, "refusal_difference", group="a")
         false += row.p <= 0.05

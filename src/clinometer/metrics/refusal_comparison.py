@@ -75,9 +75,9 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
 
     ::
 
-        Δ_u = r_u(second) − r_u(first)         r_u: mean over the prompts of unit u of the share of their pictures missing
-        Δ   = mean_u Δ_u                                                       in [−1, 1], positive: the second refuses more
-        ΔG  = G(second) − G(first)             G = mean_{prompts of a} r − mean_{prompts of b} r               in [−2, 2]
+        Δ_u = r_u(second) − r_u(first)       r_u: mean over the unit's prompts of the share of pictures missing
+        Δ   = mean_u Δ_u                     in [−1, 1], positive: the second refuses more
+        ΔG  = G(second) − G(first)           in [−2, 2], G = mean_{units of a} r − mean_{units of b} r
 
     ======================= ====================================================================================
     component               what
