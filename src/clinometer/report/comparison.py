@@ -198,6 +198,7 @@ def _table(
     ends = [_judged_ends(row, over_prompts=kind.over == "prompts") for row in rows]
     digits = wording.digits_for([number for row, held in zip(rows, ends, strict=True) for number in (row.value, *held)])
     name = _namer(kind, comparison, short=short)
+    told = _told(rows)
     counts = Counter(worded(row.verdict, comparison, called) for row in rows)
     return DifferenceTable(
         title=wording.capitalised(f"{kind.symbol} of {called[1]} minus {kind.symbol} of {called[0]}"),
@@ -218,7 +219,7 @@ def _table(
                 *([wording.signed(effects[row.concept].value)] if effects else []),
                 wording.probability(row.q, "q").removeprefix("q ").removeprefix("= "),
                 wording.about(row.n_decide),
-                _judgement(row, comparison, called) if row.defined else row.reason,
+                _judgement(row, comparison, called, told) if row.defined else row.reason,
             )
             for row, held in zip(rows, ends, strict=True)
         ),
@@ -234,14 +235,14 @@ def _note(kind: _Kind, rows: Sequence[Row], suite: Suite, first: str) -> str:
     note += f"{wording.capitalised(test)}; 95 % over {kind.over}; q over the {kind.unit}s."
     if any(row.n_decide for row in rows):
         note += f" To decide: about so many {kind.to_decide}, if the estimate stands."
-    return f"{note}{_left_out(rows)}"
+    told = _told(rows)
+    return f"{note} {wording.capitalised(told)}." if told else note
 
 
-def _left_out(rows: Sequence[Row]) -> str:
-    """What rows that are judged leave out, where that is the same for all; the table of scores has every reason."""
+def _told(rows: Sequence[Row]) -> str:
+    """What all rows that are judged leave out alike; the note says it once."""
     held = {row.reason for row in rows if row.defined and row.verdict != "not measured"}
-    reason = held.pop() if len(held) == 1 else ""
-    return f" {wording.capitalised(reason)}." if reason else ""
+    return held.pop() if len(held) == 1 else ""
 
 
 def _label_a(suite: Suite) -> str:
@@ -274,10 +275,10 @@ def _judged_ends(row: Row, *, over_prompts: bool) -> tuple[float, float]:
     return (row.stimulus_low, row.stimulus_high) if over_prompts else (row.low, row.high)
 
 
-def _judgement(row: Row, comparison: Comparison, called: tuple[str, str]) -> str:
-    """The verdict; why there is none where it cannot be judged."""
+def _judgement(row: Row, comparison: Comparison, called: tuple[str, str], told: str) -> str:
+    """The verdict; why there is none, or what the row leaves out, where that is not told of the whole table."""
     said = worded(row.verdict, comparison, called)
-    return f"{said} ({row.reason})" if row.verdict == "not measured" and row.reason else said
+    return f"{said} ({row.reason})" if row.reason and row.reason != told else said
 
 
 def pairing_in_words(comparison: Comparison) -> str:
