@@ -20,7 +20,7 @@ from clinometer.metrics.differences import METRIC
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score, storable
 from clinometer.metrics.refusals import NO_ENCODER, ONE_PROMPT
-from clinometer.metrics.verdict import LEVEL, NOT_MEASURED, UNDECIDED
+from clinometer.metrics.verdict import LEVEL, NOT_MEASURED, UNDECIDED, image_ends, stimulus_ends
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast, share_difference
 from clinometer.stats.proportion import share_exchange, wilson_interval
 from clinometer.stats.sign_flips import sign_flip_test
@@ -87,11 +87,15 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
     ``own_refusal_rate``    the rates themselves; ``setting`` names the run
     ======================= ====================================================================================
 
-    Of several prompts, p swaps the two runs unit by unit and asks how often |Δ| comes out as large, and the interval is
-    Newcombe's for pairs, of units. Of one prompt, pictures change places: within pairs where they are ``paired``
-    (McNemar's exact test), else all of them (Fisher's); the interval is Newcombe's. q is over the concepts and groups
-    of which either run refused anything: of the others p is 1 whatever the runs do, so that leaving them out keeps the
-    level. A prompt that one run did not answer at all, because all its pictures failed, counts in neither.
+    Of several prompts, p swaps the two runs unit by unit and asks how often |Δ| comes out as large;
+    ``stimulus_low, stimulus_high`` is Newcombe's interval for pairs, of units, and judges; ``low, high`` is over
+    pictures, the prompts held, from the prompts' own intervals. Over all, the verdict says where that leaves out 0 and
+    prompts do not decide: the one refuses more of these prompts, which may not hold of others like them.
+
+    Of one prompt, pictures change places: within pairs where they are ``paired`` (McNemar's exact test), else all of
+    them (Fisher's); the interval is Newcombe's. q is over the concepts and groups of which either run refused anything:
+    of the others p is 1 whatever the runs do, so that leaving them out keeps the level. A prompt that one run did not
+    answer at all, because all its pictures failed, counts in neither.
 
     Parameters
     ----------
@@ -114,9 +118,9 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
     ]
     family = corrected([rows[0] for rows in detail], f"{METRIC}: refusals of {len(detail)} concepts and groups")
     return [
-        _judged(_alone(replace(over_all[0], reason=note))),
+        _of_these(_judged(_alone(replace(over_all[0], reason=note)))),
         *over_all[1:],
-        *_gap(held, a, b),
+        *_gap(held, a, b, paired),
         *map(_judged, family),
         *(own for rows in detail for own in rows[1:]),
     ]
@@ -145,10 +149,8 @@ def _rows(prompts: Sequence[ComparedPrompt], paired: bool, **about: str) -> list
     """The difference, then the rate of each run."""
     counts = _counts(prompts)
     fields: dict[str, Any] = {"metric": METRIC, "encoder": NO_ENCODER, **about}
-    found, tested = _of_one_prompt(prompts[0], paired) if len(prompts) == 1 else _of_units(_units(prompts))
-    difference = Score(
-        component=RATE, value=found.value, low=found.low, high=found.high, n_target=min(counts), **tested, **fields
-    )  # fmt: skip
+    found = _of_one_prompt(prompts[0], paired) if len(prompts) == 1 else _of_units(_units(prompts), paired)
+    difference = Score(component=RATE, n_target=min(counts), **found, **fields)
     return [
         difference,
         *(
@@ -158,20 +160,40 @@ def _rows(prompts: Sequence[ComparedPrompt], paired: bool, **about: str) -> list
     ]
 
 
-def _of_one_prompt(prompt: ComparedPrompt, paired: bool) -> tuple[ClusterEstimate, dict[str, Any]]:
+def _of_one_prompt(prompt: ComparedPrompt, paired: bool) -> dict[str, Any]:
+    """The difference of a prompt's rates, its interval and test over pictures."""
     found = share_difference(prompt.first, prompt.second, paired=paired)
     test = share_exchange(prompt.first, prompt.second, paired=paired)
-    return found, {
+    return {
+        "value": found.value, "low": found.low, "high": found.high,
         "test": EXCHANGED if paired else DEALT, "p": test.p_value, "p_exact": True, "p_error": 0.0,
         "n_splits": storable(test.n_exchanges), "p_method": "exact", "p_low": test.p_value, "p_high": test.p_value,
     }  # fmt: skip
 
 
-def _of_units(units: Sequence[Sequence[ComparedPrompt]]) -> tuple[ClusterEstimate, dict[str, Any]]:
+def _of_units(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> dict[str, Any]:
+    """The mean difference over units, its intervals over pictures and over units, and its test over units."""
     rates = _unit_rates(units)
-    found = share_difference(rates[:, 0], rates[:, 1], _answers(units), paired=True)
     test = sign_flip_test(rates[:, 1] - rates[:, 0])
-    return found, {"test": SWAPPED, **permuted(test)}
+    return {**_intervals(_over_pictures(units, paired), _over_units(units)), "test": SWAPPED, **permuted(test)}
+
+
+def _intervals(pictures: ClusterEstimate, units: ClusterEstimate) -> dict[str, Any]:
+    return {
+        "value": units.value, "low": pictures.low, "high": pictures.high,
+        "stimulus_low": units.low, "stimulus_high": units.high,
+    }  # fmt: skip
+
+
+def _over_units(units: Sequence[Sequence[ComparedPrompt]]) -> ClusterEstimate:
+    rates = _unit_rates(units)
+    return share_difference(rates[:, 0], rates[:, 1], _answers(units), paired=True)
+
+
+def _over_pictures(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> ClusterEstimate:
+    """The same mean with the prompts held: its interval from those of the prompts."""
+    parts = [share_difference(each.first, each.second, paired=paired) for unit in units for each in unit]
+    return contrast(parts, [1 / len(unit) / len(units) for unit in units for _ in unit])
 
 
 def _own_rates(prompts: Sequence[ComparedPrompt]) -> list[ClusterEstimate]:
@@ -193,17 +215,21 @@ def _answers(units: Sequence[Sequence[ComparedPrompt]]) -> int:
     return min(min(_counts(unit)) for unit in units)
 
 
-def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str) -> list[Score]:
+def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> list[Score]:
     """The difference of the differences between the groups, where both are asked for and either run refused some."""
     sides = [[each for each in prompts if name and (each.side or each.group) == name] for name in (a, b)]
     if not all(sides) or not any(_refused(side) for side in sides):
         return []
-    found = contrast([_of_units(_units(side))[0] for side in sides], (1, -1))
+    held = [_units(side) for side in sides]
+    found = _intervals(
+        contrast([_over_pictures(units, paired) for units in held], (1, -1)),
+        contrast([_over_units(units) for units in held], (1, -1)),
+    )
     row = Score(
-        metric=METRIC, component=GAP, category="all", group=a, encoder=NO_ENCODER, value=found.value, low=found.low,
-        high=found.high, n_a=min(_counts(sides[0])), n_b=min(_counts(sides[1])),
+        metric=METRIC, component=GAP, category="all", group=a, encoder=NO_ENCODER, **found,
+        n_a=min(_counts(sides[0])), n_b=min(_counts(sides[1])),
     )  # fmt: skip
-    if min(len(_units(side)) for side in sides) < 2:
+    if min(map(len, held)) < 2:
         return [_judged(replace(row, reason=ONE_PROMPT), "", "")]
     test = sign_flip_test(_contributions(sides))
     row = _alone(replace(row, test=SWAPPED, **permuted(test)))
@@ -235,8 +261,16 @@ def _alone(row: Score) -> Score:
 
 
 def _judged(row: Score, above: str = "the second refuses more", below: str = "the first refuses more") -> Score:
-    """Give a row its words: both q and the interval must say so."""
-    if not all(map(isfinite, (row.q, row.low, row.high))):
+    """Give a row its words: q and the interval must both say so, that over prompts where there are several."""
+    low, high = stimulus_ends(row) if isfinite(row.stimulus_low) else image_ends(row)
+    if not all(map(isfinite, (row.q, low, high))):
         return replace(row, verdict=NOT_MEASURED)
-    decided = row.q <= LEVEL and not row.low <= 0 <= row.high
+    decided = row.q <= LEVEL and not low <= 0 <= high
     return replace(row, verdict=(above if row.value > 0 else below) if decided else UNDECIDED)
+
+
+def _of_these(row: Score) -> Score:
+    """Where prompts do not decide but pictures do, say so of these prompts."""
+    if row.verdict != UNDECIDED or row.low <= 0 <= row.high:
+        return row
+    return replace(row, verdict=f"the {'second' if row.value > 0 else 'first'} refuses more of these prompts")

@@ -40,7 +40,7 @@ def refusal_table(comparison: Comparison, called: tuple[str, str]) -> Difference
                 _name(row, comparison),
                 *(wording.percent(held[_about(row)].value) if _about(row) in held else "" for held in own),
                 wording.signed(row.value),
-                wording.interval(row.low, row.high),
+                wording.interval(*_ends(row)),
                 wording.probability(row.q, "q").removeprefix("q ").removeprefix("= "),
                 _judgement(row, comparison, called),
             )
@@ -50,9 +50,9 @@ def refusal_table(comparison: Comparison, called: tuple[str, str]) -> Difference
             f"{said}: {n}"
             for said, n in Counter(worded(row.verdict, comparison, called) for row in rows[1:]).most_common()
         ),
-        note=f"Shares of pictures refused or of one colour. Positive: {called[1]} refuses more. "
+        note=f"Shares of images refused or of one colour. Positive: {called[1]} refuses more. "
         f"{wording.capitalised('; '.join(tests))}. Of several prompts the 95 % are over prompts, of one over its "
-        "pictures; q over the concepts and groups that either refused anything of.",
+        "images; q over the concepts and groups that either refused anything of.",
     )
 
 
@@ -70,6 +70,11 @@ def _differences(comparison: Comparison) -> list[Row]:
 
 def _own(comparison: Comparison, run: str) -> list[Row]:
     return Scores.from_frame(comparison.scores).select("comparison", "own_refusal_rate", encoder="", setting=run)
+
+
+def _ends(row: Row) -> tuple[float, float]:
+    """The interval that is judged: over prompts where there are several."""
+    return (row.stimulus_low, row.stimulus_high) if row.has_stimulus_interval else (row.low, row.high)
 
 
 def _about(row: Row) -> tuple[str, str, str]:
@@ -94,8 +99,12 @@ def _other_group(suite: Suite) -> str:
 def _finding(row: Row, comparison: Comparison, called: tuple[str, str]) -> list[str]:
     rates = [_own(comparison, run)[0].value for run in ("first run", "second run")]
     said = worded(row.verdict, comparison, called) if row.verdict not in _UNDECIDED else "undecided which refuses more"
-    shares = f"{wording.percent(rates[1])} of pictures are missing in {called[1]}, {wording.percent(rates[0])} in "
-    numbers = f"{wording.signed(row.value)} {wording.interval(row.low, row.high)}".strip()
+    shares = f"{wording.percent(rates[1])} of images are missing in {called[1]}, {wording.percent(rates[0])} in "
+    if said.endswith("of these prompts"):
+        said += "; whether of others like them is undecided"
+    numbers = f"{wording.signed(row.value)} {wording.interval(*_ends(row))}".strip()
+    if row.has_stimulus_interval:
+        numbers += f" over prompts, {wording.interval(row.low, row.high)} over images"
     p = wording.probability(row.p, "p")
     left_out = [f"{wording.capitalised(row.reason)}."] if row.reason else []
     return [f"Refusals: {said}.", f"{shares}{called[0]}: {numbers}{f', {p}' if p else ''}.", *left_out]
