@@ -301,7 +301,8 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     Returns
     -------
     A :class:`clinometer.runs.comparison.Comparison` for each run after the first. Its ``scores`` has a row a concept
-    (or a test, or a prompt) and component: the difference, second minus first, with interval, p, q and verdict.
+    (or a test, or a prompt) and component: the difference, second minus first, with interval, p, q and verdict; and
+    rows of refusals, where either run has any.
 
     Raises
     ------

@@ -315,7 +315,23 @@ def test_a_test_without_a_prompt_is_nan_with_a_reason():
         assert np.isnan(row.p)
         assert "no prompt of red has all its images in both runs" in row.reason
     assert one(rows, "differential_association").verdict == "not measured"
-    assert "no test is measured" in one(rows, "magnitude").reason
+    size = one(rows, "magnitude")
+    assert "no test is measured" in size.reason
+    assert size.verdict == "not measured"
+
+
+def test_a_stimulus_of_one_image_is_left_out_of_which_leans_more():
+    first, second = embeddings(), embeddings(seed=5)
+    single = replace(second, neutral=second.neutral | {"r2": second.neutral["r2"][:1]})
+    without = replace(second, neutral=second.neutral | {"r2": second.neutral["r2"][:0]})
+    row, expected = (one(compare(first, run, OCCUPATIONS, paired=False), "magnitude") for run in (single, without))
+    assert (row.value, row.p, row.n_target) == (expected.value, expected.p, 5)
+    assert row.verdict == expected.verdict != "not measured"
+    assert row.reason == "left out, with one image of a kind in one of the runs: r2"
+    few = [replace(run, neutral={name: images[:1] for name, images in run.neutral.items()}) for run in (first, second)]
+    none = one(compare(*few, OCCUPATIONS, paired=False), "magnitude")
+    assert (none.verdict, np.isfinite(none.value)) == ("not measured", True)
+    assert none.reason == "no interval: every stimulus has one image of a kind in one of the runs"
 
 
 def test_one_prompt_in_each_set_has_no_interval_over_prompts():

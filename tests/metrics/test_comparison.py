@@ -217,3 +217,53 @@ def test_what_cannot_be_compared_is_refused():
         compare(embeddings(), embeddings(images=7))
     with pytest.raises(InvalidInputError, match="expected the same in both"):
         compare(embeddings("one"), embeddings("two"))
+
+
+def without_prompt(of: EncoderEmbeddings, group: str, lost: int) -> EncoderEmbeddings:
+    images = tuple(x[:0] if i == lost else x for i, x in enumerate(of.group_images[group]))
+    return replace(of, group_images=of.group_images | {group: images})
+
+
+def test_an_attribute_prompt_that_one_run_lost_is_left_out_of_both():
+    first, second = embeddings(), embeddings(seed=5)
+    cut = [without_prompt(run, "woman", 2) for run in (first, second)]
+    rows, expected = compare(first, cut[1], paired=False), compare(*cut, paired=False)
+    assert [(r.value, r.low, r.high, r.p, r.verdict) for r in rows] == [
+        (r.value, r.low, r.high, r.p, r.verdict) for r in expected
+    ]
+    row = one(rows, "comparison", "mcas", concept="target 0")
+    assert row.reason == "left out of both for want of images in one of the runs: “old woman” of woman"
+    assert one(rows, "comparison", "ita", concept="target 0").reason == ""
+    other = compare(first, without_prompt(second, "nonbinary", 1), paired=False)
+    assert one(other, "comparison", "mcas", concept="target 0").reason == ""
+
+
+def test_a_lost_attribute_prompt_makes_no_difference_between_runs_that_draw_alike():
+    """Old women are drawn as old men: a mean over women without them is another one."""
+    first = embeddings(noise=0.05)
+    women = tuple(first.group_images["man" if i == 2 else "woman"][i] for i in range(4))
+    first = replace(first, group_images=first.group_images | {"woman": women})
+    second = shifted(first, (0.0,) * 6, noise=0.01)
+    rows = compare(first, without_prompt(second, "woman", 2), paired=False)
+    mixed = study(first), study(without_prompt(second, "woman", 2))
+    of = {"concept": "target 0", "encoder": "mean"}
+    own = one(mixed[1], "mcas", "mcas", **of).value - one(mixed[0], "mcas", "mcas", **of).value
+    assert abs(one(rows, "comparison", "mcas", **of).value) < abs(own) / 5
+
+
+def test_a_target_of_one_image_is_left_out_of_which_leans_more():
+    first, second = embeddings(), embeddings(seed=5)
+    images = (second.target_images[0][:1], *second.target_images[1:])
+    row = compare(first, replace(second, target_images=images), paired=False)[-1]
+    rest = [replace(run, target_images=(run.target_images[0][:0], *run.target_images[1:])) for run in (first, second)]
+    expected = compare(*rest, paired=False)[-1]
+    assert (row.value, row.n_target) == (pytest.approx(expected.value), 5)
+    assert row.verdict != "not measured"
+    assert row.reason == "left out, with one image in one of the runs: target 0"
+
+
+def test_which_leans_more_without_any_target_is_not_measured():
+    first = embeddings()
+    none = replace(first, target_images=tuple(images[:0] for images in first.target_images))
+    row = compare(first, none, paired=False)[-1]
+    assert (row.verdict, row.reason) == ("not measured", "no target is measured in both runs")

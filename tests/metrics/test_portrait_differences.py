@@ -5,6 +5,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from clinometer.metrics.editing import EditingDesign, GenderReadings, PortraitGroup
+from clinometer.metrics.editing_comparison import EditedPortraits, compare_edits
 from clinometer.metrics.portrait_differences import DEALT, SWAPPED, PortraitPair, difference_row, magnitude_row
 
 WEIGHTS = {"women": 1.0, "men": -1.0}
@@ -123,6 +125,52 @@ def test_a_group_without_portraits_has_no_difference_and_no_test():
     size = magnitude_row(PortraitPair(first, drawn(rng), True), weights, rng=rng, **OPTIONS)
     assert np.isnan(size.value)
     assert "both runs measure" in size.reason
+    assert size.verdict == "not measured"
+
+
+def edited(rng, lose=None, group=None, n=12):
+    """Portraits of women and of men, edited into three professions; of one of them a run may have no edit."""
+    groups = np.repeat([0, 1], n)
+    before = np.where(groups == 0, -1.0, 1.0)[:, None]
+    after = rng.normal(size=(2 * n, 3, 1, 1)) + 2 * before[:, :, None, None] * np.array([-1, 1, 1])[:, None, None]
+    tone = rng.normal(size=(2 * n, 3, 1))
+    if lose is not None:
+        rows = np.ones(2 * n, bool) if group is None else groups == group
+        after[rows, lose] = tone[rows, lose] = np.nan
+    return EditedPortraits(groups, [GenderReadings("reader", before, after, np.ones(tone.shape))], tone)
+
+
+EDITING = EditingDesign(
+    groups=(PortraitGroup("women", "f", ""), PortraitGroup("men", "m", "")), a="m", b="f",
+    professions={"cook": "low", "maid": "low", "judge": "high"}, strengths=(1.0,), tones=(),
+)  # fmt: skip
+
+
+def edit_row(rows, component="flip_asymmetry", **named):
+    wanted = {"encoder": "mean", "concept": "", "category": "low", "group": ""} | named
+    (row,) = [r for r in rows if r.component == component and all(getattr(r, k) == v for k, v in wanted.items())]
+    return row
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_a_profession_that_one_run_lost_is_left_out_of_both(paired):
+    """Cooks flip and maids do not: a class with cooks in one run only would differ by that alone."""
+    rng = np.random.default_rng(8)
+    rows = compare_edits(edited(rng, lose=0), edited(rng), EDITING, paired=paired, n_permutations=199)
+    row, maid, cook = edit_row(rows), edit_row(rows, concept="maid"), edit_row(rows, concept="cook")
+    assert (row.value, row.low, row.high) == (maid.value, maid.low, maid.high)
+    assert row.reason == "left out, as one of the runs has nothing of it: cook"
+    assert (cook.verdict, cook.reason) == ("not measured", "nothing was measured in one of the runs: cook")
+    assert edit_row(rows, category="high").reason == ""
+    assert "cook" in edit_row(rows, "magnitude", category="all").reason
+
+
+def test_a_profession_that_one_group_lost_is_said_of_that_group():
+    rng = np.random.default_rng(9)
+    rows = compare_edits(edited(rng, lose=0, group=1), edited(rng), EDITING, paired=False, n_permutations=199)
+    assert "cook" in edit_row(rows, "flip_rate", group="men").reason
+    assert edit_row(rows, "flip_rate", group="women").reason == ""
+    assert "cook" in edit_row(rows).reason
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import pytest
 import clinometer as cm
 from clinometer.report.compared import compared
 from clinometer.report.comparison import comparison_html, comparison_tables, names_of
+from clinometer.report.refusals_compared import refusal_table
 from clinometer.report.side_by_side import side_by_side
 from tests.report.page import Page
 from tests.runs.test_editing import Reader, Recolourer
@@ -364,3 +365,45 @@ def test_in_a_browser_nothing_overflows_and_every_text_can_be_read(request, tmp_
         assert paper.evaluate(CLOSED) == []
         browser.close()
     assert complaints == []
+
+
+# --- refusals ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory):
+    """One refuses young women, the other most concepts; the first two share their noise."""
+    folder = tmp_path_factory.mktemp("refusing")
+    suite = toy_suite(target=6, attribute=3, concepts=4)
+    return [
+        cm.audit(Painter(name=name, refuse=refuse), suite, folder / f"{number}", encoder=Eye(), seed=seed)
+        for number, (name, refuse, seed) in enumerate(
+            (("open", "", 0), ("<i>prude</i>", "lean", 0), ("old", "young women", 5))
+        )
+    ]
+
+
+def test_the_page_says_who_refuses_more_and_what_that_means(refusing, tmp_path):
+    cm.compare(*refusing, out=tmp_path)
+    text = (tmp_path / "comparison.html").read_text()
+    assert "<i>prude" not in text
+    page = unescape(text)
+    for words in (
+        "Refusals of <i>prude</i> minus refusals of open",
+        "Refusals: <i>prude</i> refuses more of these prompts; whether of others like them is undecided.",
+        "<i>prude</i> refuses more of: concept 0.20, concept 0.40, concept 0.60 and concept 0.80.",
+        "they are about what both runs drew",
+        "Left out of both for want of images in one of the runs: “young women” of woman.",
+        "Differences of leaning are about what each run drew.",
+    ):
+        assert words in page, words
+
+
+def test_a_row_of_refusals_has_both_rates_and_the_judged_interval(refusing):
+    (found,) = cm.compare(*refusing[:2])
+    table = refusal_table(found, ("one", "two"))
+    assert table.columns == ("concept or group", "one", "two", "difference", "95 %", "q", "verdict")
+    cells = {row[0]: row for row in table.rows}
+    assert cells["concept 0.20"][1:4] == ("0\N{NARROW NO-BREAK SPACE}%", "100\N{NARROW NO-BREAK SPACE}%", "+1.00")
+    assert cells["all prompts"][-1] == "two refuses more of these prompts"
+    assert refusal_table(cm.compare(refusing[0], refusing[2])[0], ("one", "two")).rows[1][0] == "man, against woman"

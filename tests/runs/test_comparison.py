@@ -16,7 +16,7 @@ import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import RunMismatchError, RunStorageError
 from clinometer.models.protocols import GenerationResult
-from clinometer.report.comparison import comparison_verdict, pairing_in_words
+from clinometer.report.comparison import comparison_refusals, comparison_verdict, pairing_in_words
 from clinometer.report.side_by_side import side_by_side
 from clinometer.runs.comparison import shared_encoders
 from tests.runs.test_editing import Reader, Recolourer
@@ -239,6 +239,88 @@ def test_an_encoder_that_is_another_leaves_those_that_are_the_same(tmp_path):
     assert side_by_side({"first": first, "second": second}, shared_encoders((first, second)))["encoder"] == "second"
 
 
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+
+def refusals(comparison, component="refusal_rate", **equal):
+    equal = {"concept": "", "group": "", "setting": ""} | equal
+    rows = comparison.scores[comparison.scores.component == component]
+    for name, value in equal.items():
+        rows = rows[rows[name] == value]
+    (row,) = rows.to_dict("records")
+    return row
+
+
+def test_refusals_are_compared_where_there_are_any(runs):
+    (found,) = cm.compare(runs["plain"], runs["refusing"])
+    row = refusals(found, concept="concept 0.20")
+    assert (row["value"], row["p"], row["n_target"], row["metric"]) == (1, 2 / 2**4, 4, "comparison")
+    assert refusals(found)["value"] == pytest.approx(1 / (4 + 4))  # four concepts, young and old, two others
+    (none,) = cm.compare(runs["plain"], runs["redder"])
+    assert not none.scores.component.str.contains("refusal").any()
+    assert comparison_refusals(none) == ""
+
+
+def test_refusals_turned_round_are_negated(runs):
+    (forth,), (back,) = cm.compare(runs["plain"], runs["refusing"]), cm.compare(runs["refusing"], runs["plain"])
+    for concept in ("", "concept 0.20"):
+        assert refusals(forth, concept=concept)["value"] == -refusals(back, concept=concept)["value"]
+        assert refusals(forth, concept=concept)["p"] == refusals(back, concept=concept)["p"]
+
+
+def test_who_refuses_more_is_said_on_the_page_and_on_the_console(runs, tmp_path):
+    suite = toy_suite(target=12, attribute=2, concepts=3)
+    one = audit(tmp_path / "one", suite=suite)
+    two = audit(tmp_path / "two", Redder(refuse="lean 0.20", name="refusing"), suite=suite)
+    result = CliRunner().invoke(app, ["compare", one.url, two.url, "--out", str(tmp_path)], env={"COLUMNS": "160"})
+    said = " ".join(result.output.split())
+    assert "Refusals: undecided which refuses more." in said
+    assert "refusing refuses more of: concept 0.20. So differences of leaning are conditional" in said
+    page = (tmp_path / "comparison.html").read_text()
+    for words in ("Refusals of refusing minus refusals of painter", "Refusals: undecided which refuses more.",
+                  "they are about what both runs drew"):  # fmt: skip
+        assert words in page
+    assert "refusal_rate" in set(pd.read_csv(tmp_path / "comparison.csv").component)
+
+
+def test_runs_that_refuse_the_same_are_said_to_hold_the_same_images(runs, tmp_path):
+    again = audit(tmp_path / "again", Redder(refuse="lean 0.20", name="refusing"))
+    (found,) = cm.compare(runs["refusing"], again)
+    assert "nothing differs, for both hold the same images" in comparison_verdict(found)
+    assert refusals(found)["value"] == 0
+    less = audit(tmp_path / "less", Redder(name="less"))
+    (found,) = cm.compare(runs["refusing"], less)
+    assert "nothing differs" not in comparison_verdict(found)  # every pair is the same, but not what was refused
+
+
+def test_what_an_imported_model_refused_is_not_known(runs, tmp_path):
+    plain = runs["plain"]
+    (tmp_path / "images").mkdir()
+    rows = ["file,concept,group,prompt"]
+    for sample, (_, image) in zip(plain.plan, plain.images([each.id for each in plain.plan]), strict=True):
+        (tmp_path / f"images/{sample.id}.png").write_bytes(image)
+        rows.append(f"{sample.id}.png,{sample.concept},{sample.group},{sample.prompt}")
+    (tmp_path / "images/manifest.csv").write_text("\n".join(rows))
+    imported = cm.import_images(
+        tmp_path / "images", tmp_path / "out", suite=plain.suite, manifest=tmp_path / "images/manifest.csv",
+        encoder=Eye(),
+    )  # fmt: skip
+    (found,) = cm.compare(runs["refusing"], imported)
+    row = refusals(found)
+    assert np.isnan(row["value"])
+    assert row["verdict"] == "not measured"
+    assert "cannot be compared: the second run was imported" in comparison_refusals(found)
+
+
+def test_edits_and_stimuli_that_were_refused_are_compared(associations, edits):
+    (found,) = cm.compare(associations["plain"], associations["refusing"])
+    assert refusals(found)["value"] == pytest.approx(1 / 8 / 4)  # one of a stimulus's four prompts, of eight stimuli
+    assert refusals(found, group="woman")["n_splits"] == 2**8
+    assert "left out for want of" not in refusals(found)["reason"]
+    (found,) = cm.compare(edits["plain"], edits["failing"])
+    assert not found.scores.component.str.contains("refusal").any()  # what failed is no answer
+
+
 # --- association studies -----------------------------------------------------------------------------------------
 
 
@@ -416,7 +498,7 @@ def test_a_portrait_that_one_run_lacks_counts_in_neither(edits):
     assert (found.pairs, found.dropped) == (12 * 5, 12 * 5)
     row = cell(found, "flip_asymmetry", encoder="mean")
     assert row["verdict"] == "not measured"
-    assert row["reason"] == "nothing was measured"
+    assert row["reason"].startswith("nothing was measured in one of the runs: ")
     assert "undecided" not in found.scores[found.scores.component == "magnitude"].iloc[0].reason
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+from math import comb
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.multiplicity import benjamini_hochberg, e_benjamini_hochberg, holm
-from clinometer.stats.proportion import parity_gap_null, wilson_interval
+from clinometer.stats.proportion import parity_gap_null, share_exchange, wilson_interval
 from clinometer.stats.smoothing import loess_curve
 
 
@@ -136,3 +140,45 @@ def test_loess_leaves_nan_out_and_says_when_points_are_too_few():
     assert few.x.size == 0
     assert "4 distinct points" in few.reason
     assert loess_curve(np.ones(30), np.arange(30.0)).reason
+
+
+# --- exchanges of yes-or-no answers ------------------------------------------------------------------------------
+
+ANSWERS = arrays(bool, 6)
+
+
+@given(ANSWERS, ANSWERS, st.booleans())
+def test_exchanged_shares_turned_round_have_the_same_p(first, second, paired):
+    p = share_exchange(first, second, paired=paired).p_value
+    assert 0 < p <= 1
+    assert share_exchange(second, first, paired=paired).p_value == pytest.approx(p)
+    assert share_exchange(~first, ~second, paired=paired).p_value == pytest.approx(p)
+    assert share_exchange(first, first, paired=paired).p_value == 1
+
+
+@given(ANSWERS, ANSWERS)
+def test_p_counts_every_exchange(first, second):
+    differences = second.astype(int) - first
+    swaps = np.abs(np.array(list(product((1, -1), repeat=6))) @ differences)
+    found = share_exchange(first, second, paired=True)
+    assert found.p_value == pytest.approx((swaps >= abs(differences.sum())).mean())
+    assert found.n_exchanges == 2**6
+    pool = np.concatenate([first, second]).astype(int)
+    dealt = np.array([2 * pool[list(own)].sum() - pool.sum() for own in combinations(range(12), 6)])
+    found = share_exchange(first, second, paired=False)
+    assert found.p_value == pytest.approx((np.abs(dealt) >= abs(differences.sum())).mean())
+    assert found.n_exchanges == comb(12, 6) == len(dealt)
+
+
+def test_exchanges_of_pairs_are_mcnemars_test():
+    rng = np.random.default_rng(1)
+    first, second = rng.random(40) < 0.2, rng.random(40) < 0.5
+    table = [[(a & b).sum() for b in (second, ~second)] for a in (first, ~first)]
+    assert share_exchange(first, second, paired=True).p_value == pytest.approx(mcnemar(table, exact=True).pvalue)
+
+
+def test_answers_that_are_no_pairs_are_refused():
+    with pytest.raises(InvalidInputError, match="found 2 and 3, expected some in both, as many in pairs"):
+        share_exchange([0, 1], [0, 1, 1], paired=True)
+    with pytest.raises(InvalidInputError, match="found 0 and 3"):
+        share_exchange([], [0, 1, 1], paired=False)

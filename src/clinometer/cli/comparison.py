@@ -8,7 +8,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from clinometer.report.comparison import DifferenceTable, comparison_tables, comparison_verdict, pairing_in_words
+from clinometer.report.comparison import (
+    comparison_refusals,
+    comparison_tables,
+    comparison_verdict,
+    pairing_in_words,
+)
+from clinometer.report.difference_table import DifferenceTable
 
 if TYPE_CHECKING:
     from clinometer.runs.comparison import Comparison
@@ -21,7 +27,10 @@ def print_comparison(comparison: Comparison) -> None:
         console.print(_printed(table))
         console.print(f"[dim]{escape(table.note)}[/]")
     console.print(f"[bold]{escape(comparison_verdict(comparison))}[/]")
-    console.print(pairing_in_words(comparison))
+    refusals = comparison_refusals(comparison)
+    if refusals:
+        console.print(escape(refusals))
+    console.print(escape(pairing_in_words(comparison)))
 
 
 def print_place(out: str | None) -> None:

@@ -12,6 +12,9 @@ from clinometer.metrics.verdict import LEVEL, NOT_MEASURED, UNDECIDED, Ends, ima
 METRIC = "comparison"
 ALIKE = "shown to lean alike within margin"
 
+MOST_NAMED = 3
+"""Prompts, targets or stimuli that a reason names; more are counted."""
+
 
 def judge_differences(
     rows: Sequence[Score],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -160,22 +160,47 @@ class _Comparison:
         """Each portrait's mean over the professions of every cell, by whatever the groups are called."""
         cells = [cell for cell in self.design.cells() if not (classes_only and "concept" in cell[2])]
         names = np.array([named(group) for group in self.design.groups])
-        if self.paired:
-            first, second = self._partners(first, second)
-        held = []
+        held = (first, second)
+        first, second = self._shared(first, second)
+        numbers = []
         for run, values in ((self.first, first), (self.second, second)):
             columns = np.stack([portrait_means(values, positions, s) for positions, s, _ in cells], axis=1)
-            held.append({name: columns[names[run.groups] == name] for name in dict.fromkeys(names.tolist())})
-        return PortraitPair(held[0], held[1], self.paired)
+            numbers.append({name: columns[names[run.groups] == name] for name in dict.fromkeys(names.tolist())})
+        lost: dict[str, list[list[str]]] = {}
+        for name, here in zip(names.tolist(), self._lost(held, (first, second)), strict=True):
+            said = lost.setdefault(name, [[] for _ in cells])
+            for order, (positions, s, _) in enumerate(cells):
+                said[order] += [list(self.design.professions)[p] for p in positions if here[p, s]]
+        return PortraitPair(numbers[0], numbers[1], self.paired, lost)
 
-    def _partners(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Both runs' values without the edits that one of them could not measure: a mean would be of other edits."""
+    def _shared(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both runs' values without the edits that one of them could not measure: a mean would be of other edits.
+
+        Of pairs, edit by edit; else whole professions of a group, at a strength.
+        """
         first, second = first.copy(), second.copy()
         for group in range(len(self.design.groups)):
             one, two = self.first.groups == group, self.second.groups == group
-            alone = np.isnan(first[one]) | np.isnan(second[two])
+            missing = [np.isnan(first[one]), np.isnan(second[two])]
+            if not self.paired:
+                missing = [run.all(axis=0, keepdims=True) for run in missing]
+            alone = missing[0] | missing[1]
             first[one], second[two] = (np.where(alone, np.nan, values) for values in (first[one], second[two]))
         return first, second
+
+    def _lost(
+        self, before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]
+    ) -> Iterator[np.ndarray]:
+        """Of every group, the (professions × strengths) that one run at least measured and that were left out."""
+        for group in range(len(self.design.groups)):
+            had, has = (
+                [
+                    np.isfinite(values[run.groups == group]).any(axis=0)
+                    for run, values in zip((self.first, self.second), both, strict=True)
+                ]
+                for both in (before, after)
+            )
+            yield (had[0] | had[1]) & ~(has[0] & has[1])
 
     def rows(
         self, pair: PortraitPair, weights: Mapping[str, float], component: str, *, shares: bool, **named: str

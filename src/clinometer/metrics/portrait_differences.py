@@ -6,8 +6,9 @@ group's own rate, or the difference between two groups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from clinometer.metrics.differences import METRIC, judge_magnitude, outward
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
+from clinometer.metrics.verdict import NOT_MEASURED
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.clusters import ClusterEstimate, contrast, mean_difference, share_difference
 from clinometer.stats.permutation import PermutationTest, permute_labels, permute_statistic
@@ -31,18 +33,26 @@ class PortraitPair:
     ----------
     first, second : by group, (portraits × columns) numbers; NaN where a portrait has none.
     paired : the i-th portraits of a group belong together: they are one picture, or were drawn from one noise.
+    left_out : by group, for each column the names of what its numbers leave out, because one run has nothing of it.
     """
 
     first: Mapping[str, np.ndarray]
     second: Mapping[str, np.ndarray]
     paired: bool
+    left_out: Mapping[str, Sequence[Collection[str]]] = field(default_factory=dict)
 
     def columns(self, *chosen: int) -> PortraitPair:
         """Keep some columns."""
         first, second = (
             {group: values[:, list(chosen)] for group, values in run.items()} for run in (self.first, self.second)
         )
-        return PortraitPair(first, second, self.paired)
+        left_out = {group: [names[at] for at in chosen] for group, names in self.left_out.items()}
+        return PortraitPair(first, second, self.paired, left_out)
+
+    def lacking(self, groups: Collection[str]) -> str:
+        """The names of what the numbers of these groups leave out."""
+        held = [names for group in groups for names in self.left_out.get(group, ())]
+        return ", ".join(dict.fromkeys(name for each in held for name in each))
 
 
 def difference_row(
@@ -69,7 +79,7 @@ def difference_row(
         )
         for group in weights
     ]
-    row = _row(contrast(parts, list(weights.values())), component, **named)
+    row = _noted(_row(contrast(parts, list(weights.values())), component, **named), pair.lacking(weights))
     pool = _pool(pair, list(weights))
     if pool is None:
         return row
@@ -97,7 +107,8 @@ def magnitude_row(
     pool = _pool(pair, list(weights))
     about: dict[str, Any] = {"component": "magnitude", "category": "all"}
     if pool is None:
-        return Score(metric=METRIC, reason="no two groups to compare have portraits that both runs measure", **about)
+        reason = "no two groups to compare have portraits that both runs measure"
+        return Score(metric=METRIC, verdict=NOT_MEASURED, reason=reason, **about)
     terms = pool.values * np.array([weights[group] for group in pool.groups])
     own, other = (
         terms / np.array([np.sum(pool.groups[side] == group) for group in pool.groups])[:, None]
@@ -128,7 +139,7 @@ def magnitude_row(
     test = permute_statistic(
         differ, pool.second, pool.strata, tolerance=tolerance, n_permutations=n_permutations, rng=rng
     )
-    row = _tested(row, test, paired=pair.paired)
+    row = _noted(_tested(row, test, paired=pair.paired), pair.lacking(weights))
     return judge_magnitude(replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: magnitude"))
 
 
@@ -182,6 +193,16 @@ def _row(found: ClusterEstimate, component: str, **named: Any) -> Score:
         metric=METRIC, component=component, value=found.value, low=found.low, high=found.high, n_target=found.n,
         reason=found.reason, **named,
     )  # fmt: skip
+
+
+def _noted(row: Score, lacking: str) -> Score:
+    """Say what a number leaves out; where there is no number, that is why."""
+    if not lacking:
+        return row
+    if not isfinite(row.value):
+        return replace(row, reason=f"nothing was measured in one of the runs: {lacking}")
+    left_out = f"left out, as one of the runs has nothing of it: {lacking}"
+    return replace(row, reason="; ".join(part for part in (row.reason, left_out) if part))
 
 
 def _tested(row: Score, test: PermutationTest, *, paired: bool) -> Score:

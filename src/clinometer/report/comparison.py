@@ -14,7 +14,9 @@ from markupsafe import Markup
 from clinometer.report import wording
 from clinometer.report.classification_view import DENOISER, contrast_in_words
 from clinometer.report.compared import compared
+from clinometer.report.difference_table import DifferenceTable, worded
 from clinometer.report.html import asset, environment, policy
+from clinometer.report.refusals_compared import refusal_table, refusals_in_words
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.side_by_side import side_by_side
 from clinometer.report.view import PIXELS
@@ -73,17 +75,6 @@ _KINDS: Final[dict[str, tuple[_Kind, ...]]] = {
     ),
 }  # fmt: skip
 """By the suite's study; the first kind is the one whose mean magnitude says which leans more."""
-
-
-@dataclass(frozen=True)
-class DifferenceTable:
-    """Differences of one kind: headings (the first a name, the last a verdict), rows of cells, counted verdicts."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    counts: tuple[str, ...]
-    note: str
 
 
 def comparison_html(comparisons: Sequence[Comparison]) -> str:
@@ -145,6 +136,11 @@ def comparison_verdict(comparison: Comparison) -> str:
     return " ".join(part for part in _verdict(comparison, names(comparison)) if part)
 
 
+def comparison_refusals(comparison: Comparison) -> str:
+    """Which run refuses more, and what that means; empty where neither refused anything."""
+    return " ".join(refusals_in_words(comparison, names(comparison)))
+
+
 def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]:
     """A sentence, and the numbers that it rests on."""
     (row,) = Scores.from_frame(comparison.scores).select("comparison", "magnitude")
@@ -156,7 +152,7 @@ def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]
     kind = _kinds(comparison)[0 if _has_tests(comparison) else -1]
     ends = _judged_ends(row, over_prompts=isinstance(comparison.first.suite, AssociationSuite))
     digits = wording.digits_for([row.value, *ends])
-    said = _worded(row.verdict, comparison, called)
+    said = worded(row.verdict, comparison, called)
     if row.verdict == "not measured":
         said = f"which leans more cannot be judged: {row.reason or 'there is no interval or no p'}"
     elif not said.endswith("leans more"):
@@ -166,9 +162,10 @@ def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]
     over = f", from {counted}," if kind.over == "portraits" else f" over {counted}"
     numbers = f"{wording.signed(row.value, digits)} {wording.interval(*ends, digits)}".strip()
     p = wording.probability(row.p, "p")
+    without = f" ({row.reason})" if row.reason and row.verdict != "not measured" else ""
     return (
         f"{second} beside {first}: {said}.",
-        f"Mean |{kind.symbol}|{over} differs by {numbers}{f', {p}' if p else ''}.",
+        f"Mean |{kind.symbol}|{over} differs by {numbers}{f', {p}' if p else ''}{without}.",
     )
 
 
@@ -189,6 +186,8 @@ def _shown(comparison: Comparison, called: tuple[str, str]) -> dict[str, Any]:
         "measured": measured,
         "pairing": pairing_in_words(comparison),
         "tables": comparison_tables(comparison, called),
+        "refusals": refusals_in_words(comparison, called),
+        "refusal_table": refusal_table(comparison, called),
     }
 
 
@@ -199,7 +198,8 @@ def _table(
     ends = [_judged_ends(row, over_prompts=kind.over == "prompts") for row in rows]
     digits = wording.digits_for([number for row, held in zip(rows, ends, strict=True) for number in (row.value, *held)])
     name = _namer(kind, comparison, short=short)
-    counts = Counter(_worded(row.verdict, comparison, called) for row in rows)
+    told = _told(rows)
+    counts = Counter(worded(row.verdict, comparison, called) for row in rows)
     return DifferenceTable(
         title=wording.capitalised(f"{kind.symbol} of {called[1]} minus {kind.symbol} of {called[0]}"),
         columns=(
@@ -219,7 +219,7 @@ def _table(
                 *([wording.signed(effects[row.concept].value)] if effects else []),
                 wording.probability(row.q, "q").removeprefix("q ").removeprefix("= "),
                 wording.about(row.n_decide),
-                _judgement(row, comparison, called) if row.defined else row.reason,
+                _judgement(row, comparison, called, told) if row.defined else row.reason,
             )
             for row, held in zip(rows, ends, strict=True)
         ),
@@ -235,7 +235,14 @@ def _note(kind: _Kind, rows: Sequence[Row], suite: Suite, first: str) -> str:
     note += f"{wording.capitalised(test)}; 95 % over {kind.over}; q over the {kind.unit}s."
     if any(row.n_decide for row in rows):
         note += f" To decide: about so many {kind.to_decide}, if the estimate stands."
-    return note
+    told = _told(rows)
+    return f"{note} {wording.capitalised(told)}." if told else note
+
+
+def _told(rows: Sequence[Row]) -> str:
+    """What all rows that are judged leave out alike; the note says it once."""
+    held = {row.reason for row in rows if row.defined and row.verdict != "not measured"}
+    return held.pop() if len(held) == 1 else ""
 
 
 def _label_a(suite: Suite) -> str:
@@ -268,21 +275,10 @@ def _judged_ends(row: Row, *, over_prompts: bool) -> tuple[float, float]:
     return (row.stimulus_low, row.stimulus_high) if over_prompts else (row.low, row.high)
 
 
-def _judgement(row: Row, comparison: Comparison, called: tuple[str, str]) -> str:
-    """The verdict; why there is none where it cannot be judged."""
-    said = _worded(row.verdict, comparison, called)
-    return f"{said} ({row.reason})" if row.verdict == "not measured" and row.reason else said
-
-
-def _worded(verdict: str, comparison: Comparison, called: tuple[str, str]) -> str:
-    """The runs' names in place of their numbers, the groups' labels in place of their names."""
-    for side, name in zip(("the first", "the second"), called, strict=True):
-        if verdict.startswith(side):
-            said = verdict.removeprefix(side)
-            head, found, group = said.partition(" to ")
-            label = comparison.first.suite.label_of(group) if found else ""
-            return f"{name}{head}{found}{label}"
-    return verdict
+def _judgement(row: Row, comparison: Comparison, called: tuple[str, str], told: str) -> str:
+    """The verdict; why there is none, or what the row leaves out, where that is not told of the whole table."""
+    said = worded(row.verdict, comparison, called)
+    return f"{said} ({row.reason})" if row.reason and row.reason != told else said
 
 
 def pairing_in_words(comparison: Comparison) -> str:
@@ -309,7 +305,8 @@ def _sameness(comparison: Comparison) -> str:
 def _same_images(comparison: Comparison) -> bool:
     """Whether the runs hold the same images and so differ in nothing; another classifier of given portraits may."""
     alike = 0 < comparison.pairs == comparison.identical
-    return alike and bool((comparison.scores["value"].fillna(0) == 0).all())
+    differences = comparison.scores[comparison.scores.component != "own_refusal_rate"]
+    return alike and bool((differences["value"].fillna(0) == 0).all())
 
 
 def names(comparison: Comparison) -> tuple[str, str]:

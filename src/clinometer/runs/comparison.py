@@ -10,6 +10,7 @@ import pandas as pd
 
 from clinometer.errors import RunMismatchError
 from clinometer.runs.plan import Sample
+from clinometer.runs.refusals import compared_refusals
 from clinometer.runs.score import RESAMPLES
 from clinometer.runs.store import Run
 from clinometer.runs.studies import STUDIES
@@ -27,7 +28,7 @@ class Comparison:
     pairs : images that both runs have; 0 where they are not paired.
     dropped : images of either run that have no partner, because the other run could not make it.
     identical : pairs of which both images are one and the same.
-    scores : rows of metric ``comparison``, second against first.
+    scores : rows of metric ``comparison``, second against first; of refusals where either run has any.
     """
 
     first: Run
@@ -62,6 +63,7 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
     both = drawn[0].keys() & drawn[1].keys()
     compare = STUDIES[first.suite.study].compare
     rows = compare((first, second), encoders, None if unpaired else frozenset(seed for seed, *_ in both), resamples)
+    rows += compared_refusals(first, second, paired=not unpaired)
     return Comparison(
         first=first,
         second=second,

@@ -1,13 +1,15 @@
-"""What became of a run's pictures, prompt by prompt, for the rates of refusal."""
+"""What became of the pictures of a run, or of two, prompt by prompt, for the rates of refusal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from clinometer.metrics.records import Score
+from clinometer.metrics.refusal_comparison import ComparedPrompt, compare_refusals, unknown_refusals
 from clinometer.metrics.refusals import PromptRefusals, refusal_scores
 from clinometer.runs.store import Run
 from clinometer.suites import EditingSuite, LeaningSuite, Suite
@@ -44,6 +46,48 @@ def with_refusals(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
     """Scores, and below them the rates of refusal where there are any."""
     rows = [vars(score) for score in run_refusals(run)]
     return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
+
+
+def compared_refusals(first: Run, second: Run, *, paired: bool) -> list[Score]:
+    """Differences of the rates of refusal, second minus first; nothing where every picture of both came.
+
+    ``paired``: pictures of one noise are pairs, and one that failed in either run counts in neither.
+    """
+    held = [_answers(run) for run in (first, second)]
+    if not any(missing for prompts in held for answers in prompts.values() for missing in answers.values()):
+        return []
+    imported = [run.record["origin"] != "generated" for run in (first, second)]
+    if any(imported):
+        which = "both runs were" if all(imported) else f"the {'first' if imported[0] else 'second'} run was"
+        return unknown_refusals(f"{which} imported: what was refused before is not known")
+    pairs, sides = _pairs(first.suite), _sides(first.suite)
+    prompts = []
+    for concept, group, prompt in dict.fromkeys([*held[0], *held[1]]):
+        answers = [run.get((concept, group, prompt), {}) for run in held]
+        if paired:
+            both = [start for start in answers[0] if start in answers[1]]
+            answers = [{start: run[start] for start in both} for run in answers]
+        first_missing, second_missing = (np.array(list(run.values()), bool) for run in answers)
+        side, tone = sides.get(group, ("", ""))
+        pair = pairs.get(prompt, "") or tone
+        prompts.append(ComparedPrompt(concept, group, pair, prompt, first_missing, second_missing, side))
+    a, b = _groups(first.suite)
+    return compare_refusals(prompts, a=a, b=b, paired=paired)
+
+
+def _answers(run: Run) -> dict[tuple[str, str, str], dict[tuple[int, float, str], bool]]:
+    """Whether each picture that did not fail is missing: by prompt, and by what it starts from.
+
+    That is its noise and, of an edit, its strength; the file, where a run was imported.
+    """
+    samples = run.samples[run.samples.status != "failed"]
+    status = dict(zip(samples.id, samples.status, strict=True))
+    found: dict[tuple[str, str, str], dict[tuple[int, float, str], bool]] = {}
+    for sample in run.plan:
+        if sample.id in status:
+            answers = found.setdefault((sample.concept, sample.group, sample.prompt), {})
+            answers[sample.seed, sample.strength, sample.file] = status[sample.id] in WITHHELD
+    return found
 
 
 def _groups(suite: Suite) -> tuple[str, str]:

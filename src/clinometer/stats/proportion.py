@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import nan
+from math import comb, nan
 
 import numpy as np
-from scipy.stats import binom, binomtest
+from numpy.typing import ArrayLike
+from scipy.stats import binom, binomtest, fisher_exact
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import require_confidence, require_count
@@ -40,6 +41,42 @@ def wilson_interval(count: int, n: int, confidence: float = 0.95) -> Proportion:
         return Proportion(nan, nan, nan, 0, "no image")
     interval = binomtest(count, n).proportion_ci(confidence, method="wilson")
     return Proportion(count / n, float(interval.low), float(interval.high), n)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The exact p of two shares, and the number of exchanges that it counts."""
+
+    p_value: float
+    n_exchanges: int
+
+
+def share_exchange(first: ArrayLike, second: ArrayLike, *, paired: bool) -> Exchange:
+    """Two-sided exact p of "no difference" between two samples of yes-or-no answers: they may have changed places.
+
+    ``paired``: the i-th of both belong together and change places with each other, which is McNemar's exact test: of
+    the pairs that differ, a binomial number has the yes on either side. Otherwise all answers are dealt out anew:
+    Fisher's exact test. p is 1 where nothing differs.
+
+    >>> share_exchange([1, 1, 1, 1, 1], [0, 0, 0, 0, 0], paired=True).p_value
+    0.0625
+    >>> round(share_exchange([1, 1, 1, 1, 1], [0, 0, 0, 0, 0], paired=False).p_value, 6)
+    0.007937
+
+    Raises
+    ------
+    InvalidInputError
+        No answers, or pairs of other numbers.
+    """
+    one, two = np.asarray(first, bool).ravel(), np.asarray(second, bool).ravel()
+    if not len(one) or not len(two) or (paired and len(one) != len(two)):
+        raise InvalidInputError(f"answers: found {len(one)} and {len(two)}, expected some in both, as many in pairs")
+    if paired:
+        more, less = int((one & ~two).sum()), int((two & ~one).sum())
+        p = float(binomtest(more, more + less).pvalue) if more + less else 1.0
+        return Exchange(p, 2 ** len(one))
+    table = [[int(each.sum()), int((~each).sum())] for each in (one, two)]
+    return Exchange(min(1.0, float(fisher_exact(table).pvalue)), comb(len(one) + len(two), len(one)))
 
 
 def parity_gap_null(n: int) -> float:

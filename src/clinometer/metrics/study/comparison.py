@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, isfinite
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, outward
+from clinometer.metrics.differences import METRIC, MOST_NAMED, judge_differences, judge_magnitude, outward
 from clinometer.metrics.mcas import component_of
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Settings, Study
@@ -26,6 +26,7 @@ from clinometer.metrics.study.estimates import (
 )
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.views import replicates_of
+from clinometer.metrics.verdict import NOT_MEASURED
 from clinometer.stats.bootstrap import magnitude_excess, percentile_interval, welch_satterthwaite
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 
@@ -57,6 +58,8 @@ def compare_leanings(
     both runs, so both are resampled by the same weights and what they have in common cancels; then every prompt must
     have equally many images in both. Otherwise each run's images are resampled for themselves. Words and encoders are
     the same in both runs, and are always resampled alike. Intervals of a target's numbers are as wide as Student's t.
+    An attribute prompt that one run has no image of is left out of both, and rows that rest on it say so: the mean of a
+    group would be one of other prompts.
     In ``magnitude`` the signs of the estimates are held while resampling: a percentile interval of |x| cannot reach 0;
     and each prompt has equally many images in both runs, the first ones of the larger: the magnitude of few images is
     larger by chance. So is that of targets near parity: the ends are moved outwards, and the difference that p judges
@@ -80,13 +83,17 @@ def compare_leanings(
     layouts = [layout_of(run, design) for run in (first, second)]
     if paired and _counts(layouts[0]) != _counts(layouts[1]):
         raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
+    lost = _lost_prompts(layouts)
+    first, second = ([_without(each, lost) for each in run] for run in (first, second))
+    layouts = [layout_of(run, design) for run in (first, second)]
     settings = Settings(n_resamples, 1, seed, confidence)
     measured = _measured(first, second, design, settings, paired)
     rows = []
     for encoder in measured[0]:
         both = measured[0][encoder], measured[1][encoder]
         for component in COMPONENTS:
-            rows += _family(design, layouts, both, encoder, component, paired=paired, confidence=confidence)
+            family = _family(design, layouts, both, encoder, component, paired=paired, confidence=confidence)
+            rows += [_noted(row, lost, design) for row in family]
     if _counts(layouts[0]) != _counts(layouts[1]):
         measured = _measured(*_levelled(first, second), design, settings, paired)
     return [*rows, _magnitude(design, (measured[0]["mean"], measured[1]["mean"]), paired, confidence)]
@@ -94,6 +101,42 @@ def compare_leanings(
 
 def _counts(layout: Layout) -> tuple[object, object]:
     return layout.target_sizes, layout.prompt_sizes
+
+
+def _lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
+    """The attribute prompts that one of the runs has no image of, by group and position."""
+    sizes = [dict(zip(layout.groups, layout.prompt_sizes, strict=True)) for layout in layouts]
+    lost = {
+        group: [i for i, both in enumerate(zip(sizes[0][group], sizes[1][group], strict=True)) if not all(both)]
+        for group in layouts[0].groups
+    }
+    return {group: prompts for group, prompts in lost.items() if prompts}
+
+
+def _without(run: EncoderEmbeddings, lost: Mapping[str, Sequence[int]]) -> EncoderEmbeddings:
+    """A run without the images of these attribute prompts: the mean of a group is one of the same prompts in both."""
+    images = {
+        group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(held))
+        for group, held in run.group_images.items()
+    }
+    return replace(run, group_images=images)
+
+
+def _noted(row: Score, lost: Mapping[str, Sequence[int]], design: Design) -> Score:
+    """Say in a row that rests on attribute images which of their prompts were left out."""
+    shown = {group: lost[group] for group in (design.a, design.b) if group in lost}
+    if not shown or row.component == "ita":
+        return row
+    said = " and ".join(f"{_prompts_in_words(group, at, design)} of {group}" for group, at in shown.items())
+    left_out = f"left out of both for want of images in one of the runs: {said}"
+    return replace(row, reason="; ".join(part for part in (row.reason, left_out) if part))
+
+
+def _prompts_in_words(group: str, positions: Sequence[int], design: Design) -> str:
+    prompts = design.prompts.get(group)
+    if prompts is None or len(positions) > MOST_NAMED:
+        return f"{len(positions)} of the prompts"
+    return ", ".join(f"“{prompts[i]}”" for i in positions)
 
 
 def _measured(
@@ -199,7 +242,11 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
     points = [_scores(design, run.point, "mcas") for run in both]
     known = np.isfinite(points[0]) & np.isfinite(points[1])
     if not known.any():
-        return Score(metric=METRIC, component="magnitude", category="all", reason="no target is measured in both runs")
+        return Score(
+            metric=METRIC, component="magnitude", category="all", verdict=NOT_MEASURED,
+            reason="no target is measured in both runs",
+        )  # fmt: skip
+    known, left_out = _with_interval(design, both, known)
 
     def difference(kind: str) -> np.ndarray:
         held = [
@@ -222,9 +269,23 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
         metric=METRIC, component="magnitude", category="all", value=float(value), low=low, high=high,
         stimulus_low=stimulus_low, stimulus_high=stimulus_high, p=p, q=p, p_holm=p,
         test=_test(paired) if isfinite(p) else "", family=f"{METRIC}: magnitude",
-        n_target=int(known.sum()), reason=_reason(float(value), p),
+        n_target=int(known.sum()), reason=_reason(float(value), p) or left_out,
     )  # fmt: skip
     return judge_magnitude(row)
+
+
+def _with_interval(design: Design, both: tuple[Replicates, Replicates], known: np.ndarray) -> tuple[np.ndarray, str]:
+    """The targets whose images have a spread in both runs, and why others are left out; all, where none has one.
+
+    A single target of one image would take the interval from the mean over all.
+    """
+    spread = [np.isfinite(variance(_scores(design, run.images, "mcas"))) for run in both]
+    sure = known & spread[0] & spread[1]
+    if not sure.any() or sure.sum() == known.sum():
+        return known, ""
+    names = [target.name for target, out in zip(design.targets, known & ~sure, strict=True) if out]
+    said = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} targets"
+    return sure, f"left out, with one image in one of the runs: {said}"
 
 
 def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom: ArrayLike = inf) -> np.ndarray:

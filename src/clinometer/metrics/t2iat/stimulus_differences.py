@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC, outward
+from clinometer.metrics.differences import METRIC, MOST_NAMED, outward
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.design import AssociationDesign
@@ -108,6 +108,8 @@ def magnitude_of_stimuli(
     about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(held)}
     if not held:
         return Score(reason="no stimulus is measured in both runs", **about)
+    held, left_out = _with_error(first, second, held, design)
+    about["n_target"] = len(held)
     estimates = [_aligned(first[name], second[name], design, paired) for name in held]
     values = np.array([each.value for each in estimates])
     found = sign_flip_test(values, rng=rng)
@@ -122,14 +124,32 @@ def magnitude_of_stimuli(
     return Score(
         value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
         q=p, p_holm=p, test=test, family=f"{METRIC}: magnitude", **permuted(found),
-        reason="" if isfinite(stimulus_low) else "interval over stimuli: there is one only", **about,
+        reason=left_out or ("" if isfinite(stimulus_low) else "interval over stimuli: there is one only"), **about,
     )  # fmt: skip
+
+
+def _with_error(
+    first: Mapping[str, StimulusCosines], second: Mapping[str, StimulusCosines], names: list[str],
+    design: AssociationDesign,
+) -> tuple[list[str], str]:  # fmt: skip
+    """The stimuli whose images have a spread in both runs, and why others are left out; all, where none has one."""
+    spread = [[np.isfinite(each.standard_error) for each in _estimates(run, names, design)] for run in (first, second)]
+    held = [name for name, *known in zip(names, *spread, strict=True) if all(known)]
+    if not held:
+        return names, "no interval: every stimulus has one image of a kind in one of the runs"
+    out = [name for name in names if name not in held]
+    said = ", ".join(out) if len(out) <= MOST_NAMED else f"{len(out)} stimuli"
+    return held, f"left out, with one image of a kind in one of the runs: {said}" if out else ""
+
+
+def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: AssociationDesign) -> list[Estimate]:
+    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
+    return [bilinear_mean(run[name].image_a, run[name].image_b, what) for name in names]
 
 
 def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: AssociationDesign) -> float:
     """By how much a run's mean magnitude may be too large, with stimuli near 0."""
-    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
-    found = [bilinear_mean(run[name].image_a, run[name].image_b, what) for name in names]
+    found = _estimates(run, names, design)
     return float(magnitude_excess([each.value for each in found], [each.standard_error for each in found]).mean())
 
 
