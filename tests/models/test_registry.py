@@ -99,6 +99,11 @@ def test_a_name_that_is_nothing(entry_points, load, spec):
         load(spec)
 
 
+def test_a_plug_ins_name_that_is_mistyped(entry_points):
+    with pytest.raises(ModelNotFoundError, match=r"did you mean mine\? Else give a directory, a hub id"):
+        load_generator("mien:x")
+
+
 def test_an_option_that_is_not_known(entry_points):
     with pytest.raises(ModelError, match=r"model 'mine': .*'stepz'; it takes device, size"):
         load_generator("mine", stepz=3)

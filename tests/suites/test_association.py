@@ -103,6 +103,7 @@ def test_the_number_of_images_changes_both_kinds_and_nothing_else():
         (["axis", "b"], "ugly", "axis.b: no group named 'ugly'"),
         (["axis", "b"], "good", "found twice: good"),
         (["tests", 0, "y"], "birds", "tests[pets].y: no concept named 'birds'"),
+        (["tests", 0, "y"], "kats", "tests[pets].y: no concept named 'kats'; did you mean cats?"),
         (["tests", 0, "y"], "cats", "x and y must differ; found twice: cats"),
         (["concepts", "dogs", "stimuli"], ["cat"], "stimulus used twice: cat"),
         (["concepts", "dogs", "stimuli"], [], "concepts.dogs.stimuli"),

@@ -48,7 +48,8 @@ def test_a_suite_about_something_other_than_gender_needs_yaml_only(tmp_path):
 MISTAKES = [
     (["colour"], "red", "colour: unknown key"),
     (["groups", "light", "word"], ["x"], "groups.light.word: unknown key"),
-    (["axis", "b"], "medium", "axis.b: no group named 'medium'"),
+    (["axis", "b"], "medium", "axis.b: no group named 'medium'; groups are light, dark"),
+    (["axis", "b"], "Drak", "axis.b: no group named 'Drak'; did you mean dark?"),
     (["axis", "b"], "light", "found twice: light"),
     (["axis"], ..., "axis: Field required"),
     (["groups", "dark"], ..., "groups"),
