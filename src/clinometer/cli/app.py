@@ -218,11 +218,10 @@ def compare(
 ) -> None:
     """Hold finished runs against the first of them: which leans more, and by how much."""
     from clinometer import api
-    from clinometer.cli.comparison import print_comparison, print_place
+    from clinometer.cli.comparison import print_comparisons, print_place
 
     compared = api.compare(*runs, out=out)
-    for each in compared:
-        print_comparison(each)
+    print_comparisons(compared)
     print_place(out)
 
 

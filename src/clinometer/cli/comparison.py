@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from clinometer.report.comparison import DifferenceTable, comparison_tables, comparison_verdict, pairing_in_words
+from clinometer.report.comparison import (
+    DifferenceTable,
+    called_in,
+    comparison_tables,
+    comparison_verdict,
+    pairing_in_words,
+)
 
 if TYPE_CHECKING:
     from clinometer.runs.comparison import Comparison
 
 
-def print_comparison(comparison: Comparison) -> None:
-    """One sentence, a row a concept (or a test, or a prompt), and what was compared with what."""
+def print_comparisons(comparisons: Sequence[Comparison]) -> None:
+    """Of each, a row a concept (or a test, or a prompt), one sentence, and what was compared with what."""
     console = Console()
-    for table in comparison_tables(comparison, short=True):
-        console.print(_printed(table))
-        console.print(f"[dim]{escape(table.note)}[/]")
-    console.print(f"[bold]{escape(comparison_verdict(comparison))}[/]")
-    console.print(pairing_in_words(comparison))
+    for comparison, called in zip(comparisons, called_in(comparisons), strict=True):
+        for table in comparison_tables(comparison, called, short=True):
+            console.print(_printed(table))
+            console.print(f"[dim]{escape(table.note)}[/]")
+        console.print(f"[bold]{escape(comparison_verdict(comparison, called))}[/]")
+        console.print(escape(pairing_in_words(comparison)))
 
 
 def print_place(out: str | None) -> None:

@@ -89,7 +89,7 @@ class DifferenceTable:
 def comparison_html(comparisons: Sequence[Comparison]) -> str:
     """Render comparisons with one first run as one self-contained HTML page."""
     style = asset("style.css")
-    runs = [comparisons[0].first, *(each.second for each in comparisons)]
+    runs = _runs(comparisons)
     called = names_of(runs)
     return (
         environment()
@@ -97,9 +97,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
         .render(
             title=f"{wording.listed(called[1:])} beside {called[0]}",
             suite=runs[0].suite.title,
-            comparisons=[
-                _shown(each, (called[0], name)) for each, name in zip(comparisons, called[1:], strict=True)
-            ],
+            comparisons=[_shown(*each) for each in zip(comparisons, called_in(comparisons), strict=True)],
             compared=compared(dict(zip(called, runs, strict=True))),
             s=side_by_side(dict(zip(called, runs, strict=True)), shared_encoders(runs)),
             style=Markup(style),
@@ -111,11 +109,8 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
 def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLike[str]) -> str:
     """Write ``comparison.html`` and ``comparison.csv``, its rows led by the runs' names; return the page's place."""
     directory = Directory(folder)
-    called = names_of([comparisons[0].first, *(each.second for each in comparisons)])
-    tables = [
-        each.scores.assign(first=called[0], second=name) for each, name in zip(comparisons, called[1:], strict=True)
-    ]
-    table = pd.concat(tables)
+    named = zip(comparisons, called_in(comparisons), strict=True)
+    table = pd.concat([each.scores.assign(first=first, second=second) for each, (first, second) in named])
     table = table[["first", "second", *table.columns.drop(["first", "second"])]]
     directory.write_bytes("comparison.csv", table.to_csv(index=False).encode())
     directory.write_bytes("comparison.html", comparison_html(comparisons).encode("utf-8", errors="replace"))
@@ -129,7 +124,7 @@ def comparison_tables(
 
     With ``short``, tests go by their names and not by their concepts, and edits by the classes of professions alone.
     """
-    called = called or names(comparison)
+    called = called or called_in([comparison])[0]
     scores = Scores.from_frame(comparison.scores)
     tables = []
     for kind in _kinds(comparison):
@@ -140,9 +135,9 @@ def comparison_tables(
     return tables
 
 
-def comparison_verdict(comparison: Comparison) -> str:
+def comparison_verdict(comparison: Comparison, called: tuple[str, str] | None = None) -> str:
     """Which leans more, or that it is undecided, and over what."""
-    return " ".join(part for part in _verdict(comparison, names(comparison)) if part)
+    return " ".join(part for part in _verdict(comparison, called or called_in([comparison])[0]) if part)
 
 
 def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]:
@@ -312,10 +307,15 @@ def _same_images(comparison: Comparison) -> bool:
     return alike and bool((comparison.scores["value"].fillna(0) == 0).all())
 
 
-def names(comparison: Comparison) -> tuple[str, str]:
-    """What the two are called, see :func:`names_of`."""
-    first, second = names_of([comparison.first, comparison.second])
-    return first, second
+def called_in(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
+    """What the two runs of each comparison are called, among all of them: see :func:`names_of`."""
+    first, *others = names_of(_runs(comparisons))
+    return [(first, other) for other in others]
+
+
+def _runs(comparisons: Sequence[Comparison]) -> list[Run]:
+    """The run that the others are held against, and the others."""
+    return [comparisons[0].first, *(each.second for each in comparisons)]
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:
