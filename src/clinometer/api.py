@@ -327,6 +327,7 @@ def plan(
     power: float = 0.8,
     alpha: float = 0.05,
     price: float = 0.0,
+    images: int | None = None,
 ) -> Plan:
     """Say how many images an audit needs, and what they would cost in time and disk. Draws nothing.
 
@@ -334,6 +335,7 @@ def plan(
     ----------
     suite : as of :func:`audit`; by default the pilot's.
     pilot : a scored run of that suite. Without one, only what needs no pilot is said: images to find a share.
+    images : as of :func:`audit`: images a target of the suite whose images and cost are told.
     effect, margin, power, alpha, price : see :func:`clinometer.runs.planning.plan_audit`.
 
     Raises
@@ -343,6 +345,7 @@ def plan(
     """
     run = None if pilot is None else Run(pilot)
     asked = load_suite(suite) if suite is not None else run.suite if run is not None else load_suite("reference")
+    asked = asked.with_options(images=images)
     return plan_audit(asked, run, effect=effect, margin=margin, power=power, alpha=alpha, price=price)
 
 

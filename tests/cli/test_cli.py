@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
 import clinometer as cm
+from clinometer.cli.app import app
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -105,6 +107,19 @@ def test_score_and_report_work_on_a_finished_run(finished):
     result = run("report", finished.url)
     assert result.returncode == 0, result.stderr
     assert Path(result.stdout.split("Report: ")[1].strip()).exists()
+
+
+def test_what_could_not_be_measured_has_its_reason_in_place_of_an_empty_table(tmp_path):
+    nobody = cm.audit(Painter(refuse=" men"), toy_suite(), tmp_path / "run", encoder=Eye())
+    shown = CliRunner().invoke(app, ["score", nobody.url], env={"COLUMNS": "120"}).output
+    assert "Not measured: no image of group 'man'; draw or import some (4 concepts)." in shown
+    assert "MCAS" not in shown
+    assert "Not measured: no image of group &#39;man&#39;" in nobody._repr_html_()
+    assert "<table>" not in nobody._repr_html_()
+    some = cm.audit(Painter(refuse="lean 0.2"), toy_suite(), tmp_path / "some", encoder=Eye())
+    shown = CliRunner().invoke(app, ["score", some.url], env={"COLUMNS": "120"}).output
+    assert "Not measured: no image of the target (1 concept)." in shown
+    assert "concept 0.80" in shown
 
 
 def test_suites_are_listed_and_shown():

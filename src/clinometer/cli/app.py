@@ -359,6 +359,7 @@ def plan(
     pilot: Annotated[
         str | None, typer.Option("--pilot", "-p", metavar="RUN", help="A scored run of the suite.")
     ] = None,
+    images: Annotated[int | None, typer.Option(min=1, help="Images a target. [default: the suite's]")] = None,
     effect: Annotated[
         float | None, typer.Option(help="|MCAS| that is to be found. [default: each concept's own in the pilot]")
     ] = None,
@@ -373,7 +374,10 @@ def plan(
     from clinometer import api
     from clinometer.cli.planning import print_plan
 
-    print_plan(api.plan(suite, pilot=pilot, effect=effect, margin=margin, power=power, alpha=alpha, price=price))
+    found = api.plan(
+        suite, pilot=pilot, effect=effect, margin=margin, power=power, alpha=alpha, price=price, images=images
+    )
+    print_plan(found, images)
 
 
 @app.command()
