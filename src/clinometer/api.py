@@ -20,7 +20,7 @@ from clinometer.report.comparison import write_comparison
 from clinometer.runs import Directory, Progress, Silence, create_run, encode, generate, score, store
 from clinometer.runs.association_tests import Settings, association_tests
 from clinometer.runs.batches import settle_batch_size
-from clinometer.runs.budget import require_budget
+from clinometer.runs.budget import price_of, require_budget
 from clinometer.runs.classify import classify_files, image_files
 from clinometer.runs.comparison import Comparison, first_against_rest
 from clinometer.runs.manifest import manifest_questions
@@ -113,7 +113,8 @@ def audit(
     model_options : what else the model's adapter takes, such as ``{"lora": …}``; see ``clinometer.models``. Like the
         settings above it is for a model that is loaded here; of a generator itself only ``device`` may be given, which
         serves the encoders.
-    budget : what the images still missing may cost, of a model with a price; checked before the first request.
+    budget : what the images still missing may cost, of a model with a price; checked before the first request. Of a
+        model without one it limits nothing, which is said: a script may give it to all models.
     portraits : for a suite of study editing or classification, portraits to edit or classify instead of drawn ones: a
         folder with a manifest, one of files named as in the Chicago Face Database, or ``"reference"`` for those that
         ship with the package.
@@ -142,6 +143,8 @@ def audit(
     settle_batch_size(out, generator, asked, progress)
     part_size = max(generator.batch_size, SMALLEST_PART)
     questions, source = (asked if rounds is None else rounds).questions(), None
+    if portraits is None and expression != "N":
+        raise InvalidInputError(f"expression: found {expression!r}, and no portraits to take it of; give --portraits")
     if portraits is not None:
         questions, source = _portraits(asked, portraits, expression, seed)
         generator = PortraitSource(source, generator)
@@ -438,6 +441,8 @@ def _execute(
             run.require_encoder(each.card)
         if retry_failed:
             progress.note(f"{run.redraw_failures()} failed images are drawn anew")
+        if budget is not None and not price_of(generator):
+            progress.note(f"--budget {budget:g}: images of {generator.card.name} cost nothing, so it limits nothing")
         further = 0 if rounds is None else suite.image_count - len(run.plan)
         require_budget(run, generator, budget, further=further)
         part_size = max(generator.batch_size, SMALLEST_PART)
@@ -564,7 +569,7 @@ def _require_names(encoders: Sequence[Encoder]) -> None:
         if each.card.name == "mean":
             raise ModelError("encoder 'mean': in the scores that name is the mean over encoders; rename its directory")
         place = store.embeddings_name(each.card.name)
-        other = held.setdefault(place, each)
+        other = held.setdefault(place.lower(), each)  # one place on systems that know no case
         if other.card.fingerprint != each.card.fingerprint:
             raise ModelError(
                 f"encoders {other.card.name!r} ({other.card.family}) and {each.card.name!r} ({each.card.family}): the "

@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
-from tests.toys import Eye, Painter, toy_suite
+from clinometer.errors import ClinometerError
+from tests.builders import tiny_stable_diffusion
+from tests.toys import Eye, Notes, Painter, toy_suite
 
 
 def run(*arguments, cwd=None, **environment):
@@ -120,6 +122,39 @@ def test_what_could_not_be_measured_has_its_reason_in_place_of_an_empty_table(tm
     shown = CliRunner().invoke(app, ["score", some.url], env={"COLUMNS": "120"}).output
     assert "Not measured: no image of the target (1 concept)." in shown
     assert "concept 0.80" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "--effect", "-1"], "--effect: expected a positive number, found -1"),
+        (["audit", "--seed", "-1"], "--seed: expected a whole number, 0 or more, found -1"),
+        (["audit", "--model", "PIPELINE", "--guidance", "inf"], "--guidance: found inf, expected a number from 0 up"),
+        (["audit", "--model", "PIPELINE", "--device-map", "x", "--device", "cpu"], "--device-map: found 'x', but "),
+        (["audit", "--model", "PIPELINE", "--lora", "nothing"], "--lora: no model at 'nothing'"),
+        (["audit", "--model", "PIPELINE", "--price", "1"], "--price: model 'diffusers' has no such option; it takes "),
+        (["audit", "--model", "openai:x", "--lora", "x"], "--lora: model 'openai' has no such option; it takes "
+         "--price, --base-url, --height, --width, --quality, --concurrency, --requests-per-minute, --device"),
+        (["audit", "--suite", "t2iat/reference", "--text-targets", "keyword"], "--text-targets: it does not apply to "
+         "suite t2iat/reference, whose study is 'association'; it takes --images"),
+        (["audit", "--expression", "A"], "--expression: found 'A', and no portraits to take it of; give --portraits"),
+        (["classify", "no-image", "--labels", "a, b"], "no-image: no such file or folder"),
+    ],
+)  # fmt: skip
+def test_a_mistake_names_the_option_as_it_is_typed(tmp_path_factory, arguments, said):
+    pipeline = tmp_path_factory.mktemp("models") / "tiny-sd"
+    if "PIPELINE" in arguments:
+        tiny_stable_diffusion(pipeline)
+    result = CliRunner().invoke(app, [str(pipeline) if word == "PIPELINE" else word for word in arguments])
+    assert isinstance(result.exception, ClinometerError)
+    assert str(result.exception).startswith(said)
+    assert "_" not in str(result.exception).replace(str(pipeline), "")
+
+
+def test_a_budget_for_what_costs_nothing_is_said_to_limit_nothing(tmp_path):
+    notes = Notes()
+    cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye(), budget=5, progress=notes)
+    assert notes.messages == ["--budget 5: images of painter cost nothing, so it limits nothing"]
 
 
 def test_suites_are_listed_and_shown():

@@ -31,18 +31,23 @@ from clinometer.cli.options import (
     VaeTilingOption,
     VariantOption,
     WidthOption,
+    as_typed,
     given,
 )
+from clinometer.errors import ClinometerError
 
 RESUMED = ("audit", "import", "score")
 
 
 class _Commands(TyperGroup):
-    """All commands. Ctrl-C ends in a line: Typer's own answer is a status without a word."""
+    """All commands. Mistakes name options as they are typed. Ctrl-C ends in a line: Typer's own answer has no word."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except ClinometerError as error:
+            message = as_typed(str(error), self.commands[ctx.invoked_subcommand])
+            raise type(error)(message) from error
         except KeyboardInterrupt:
             goes_on = " The same command goes on from here." if ctx.invoked_subcommand in RESUMED else ""
             typer.echo(f"clinometer: stopped.{goes_on}", err=True)

@@ -160,17 +160,25 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
     except Exception as error:  # importing a package runs it
         why = error if isinstance(error, ImportError | AttributeError) else describe(error)
         raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {why}") from error
-    try:
-        inspect.signature(factory).bind(source, **options)
-    except TypeError as error:
-        known = ", ".join(list(inspect.signature(factory).parameters)[1:]) or "none"
-        raise ModelError(f"model {point.name!r}: {error}; it takes {known}") from error
+    _require_taken(point.name, factory, source, options)
     try:
         return factory(source, **options)
     except ClinometerError:
         raise
     except Exception as error:
         raise ModelError(f"model {point.name!r} ({point.value}) stopped with {describe(error)}") from error
+
+
+def _require_taken(name: str, factory: Callable[..., object], source: str, options: dict[str, Any]) -> None:
+    """Refuse options that a factory does not take, by its signature."""
+    signature = inspect.signature(factory)
+    try:
+        signature.bind(source, **options)
+    except TypeError as error:
+        known = list(signature.parameters)[1:]
+        unknown = ", ".join(option for option in options if option not in known)
+        found = f"{unknown}: model {name!r} has no such option" if unknown else f"model {name!r}: {error}"
+        raise ModelError(f"{found}; it takes {', '.join(known) or 'none'}") from error
 
 
 def _unknown(group: str, spec: str) -> ModelNotFoundError:

@@ -131,7 +131,7 @@ class Suite(Strict, ABC):
         unknown = sorted(set(given) - self.options)
         if unknown:
             raise SuiteError(
-                f"suite {self.name}: {unknown[0]} does not apply to the study {self.study!r}; "
+                f"{unknown[0]}: it does not apply to suite {self.name}, whose study is {self.study!r}; "
                 f"it takes {', '.join(sorted(self.options))}"
             )
         return self.checked(self._changed(**given), source=f"suite {self.name}")
