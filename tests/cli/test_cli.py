@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from PIL import Image
 from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
+from clinometer.cli.options import as_typed
 from clinometer.errors import ClinometerError
 from tests.builders import tiny_stable_diffusion
 from tests.toys import Eye, Notes, Painter, toy_suite
@@ -149,6 +151,24 @@ def test_a_mistake_names_the_option_as_it_is_typed(tmp_path_factory, arguments, 
     assert isinstance(result.exception, ClinometerError)
     assert str(result.exception).startswith(said)
     assert "_" not in str(result.exception).replace(str(pipeline), "")
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("steps: model 'x' has no such option; it takes none", "--steps: model 'x' has no such option; it takes none"),
+        ("steps: no such option; it takes style, width", "--steps: no such option; it takes --width"),
+        ("steps: no such option; it takes style", "--steps: no such option; it takes none"),
+        ("height and width: found one of them", "--height and --width: found one of them"),
+        ("prior_guidance_scale: found -1", "--prior-guidance: found -1"),
+        ("compile: no", "--compile: no"),
+        ("suite mine.yaml: images: no", "suite mine.yaml: images: no"),
+        ("retries: Python's alone", "retries: Python's alone"),
+        ("no colon", "no colon"),
+    ],
+)
+def test_names_of_python_become_options(message, said):
+    assert as_typed(message, typer.main.get_command(app).commands["audit"]) == said
 
 
 def test_a_budget_for_what_costs_nothing_is_said_to_limit_nothing(tmp_path):

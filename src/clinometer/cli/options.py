@@ -71,8 +71,10 @@ def as_typed(message: str, command: Any) -> str:
     if fields is None or not typed.keys() >= set(re.split(", | and ", fields[0])):
         return message
     opening = re.sub(r"\w+", lambda name: typed.get(name[0], name[0]), fields[0])
-    rest = message[fields.end() :]
-    return opening + TAKEN.sub(lambda names: ", ".join(typed[n] for n in names[0].split(", ") if n in typed), rest)
+    return opening + TAKEN.sub(
+        lambda names: ", ".join(typed[name] for name in names[0].split(", ") if name in typed) or "none",
+        message[fields.end() :],
+    )
 
 
 def given(**options: Any) -> dict[str, Any]:
