@@ -217,7 +217,7 @@ def test_remote_code_runs_when_asked_for_by_name(families, tmp_path):
     index = json.loads((path / "model_index.json").read_text())
     (path / "model_index.json").write_text(json.dumps(index | {"_class_name": ["pipeline", "Own"]}))
     (path / "pipeline.py").write_text(REMOTE)
-    with pytest.raises(ModelError, match=r"remote code .* give trust_remote_code='remote'"):
+    with pytest.raises(ModelError, match=r"remote code .* give --trust-remote-code remote"):
         load(str(path))
     generator = load(str(path), steps=1, trust_remote_code="remote")
     assert generator.card.family == "diffusers/Own"

@@ -193,7 +193,7 @@ def pipeline_class(found: Source, name: Any) -> Any:
     if not isinstance(name, str):
         raise ModelError(
             f"{found.name}: its pipeline is remote code ({name}), which is not run; look at the code, and if you trust "
-            f"it give trust_remote_code={found.name!r}"
+            f"it give --trust-remote-code {found.name}"
         )
     kind = _named(name)
     if kind is None:

@@ -142,9 +142,11 @@ def cannot_load(name: str, library: str, error: Exception) -> ModelError:
 
 
 def damage(error: BaseException) -> str:
-    """What is added to an error that a damaged file of weights led to: the way out. Nothing for any other."""
+    """What is added to an error that a missing file or a damaged one of weights led to: the way out; else nothing."""
     from safetensors import SafetensorError
 
+    if any("no file named" in str(cause) for cause in _causes(error)):  # the words of diffusers and transformers
+        return "; download it anew"
     damaged = any(isinstance(cause, SafetensorError) for cause in _causes(error))
     return " (a file of weights is empty or damaged: download it anew)" if damaged else ""
 
