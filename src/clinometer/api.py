@@ -112,7 +112,8 @@ def audit(
     model_options : what else the model's adapter takes, such as ``{"lora": …}``; see ``clinometer.models``. Like the
         settings above it is for a model that is loaded here; of a generator itself only ``device`` may be given, which
         serves the encoders.
-    budget : what the images still missing may cost, of a model with a price; checked before the first request.
+    budget : what the images still missing may cost, of a model with a price; checked before the first request. Of a
+        model without one it limits nothing, which is said: a script may give it to all models.
     portraits : for a suite of study editing or classification, portraits to edit or classify instead of drawn ones: a
         folder with a manifest, one of files named as in the Chicago Face Database, or ``"reference"`` for those that
         ship with the package.
@@ -141,6 +142,8 @@ def audit(
     settle_batch_size(out, generator, asked, progress)
     part_size = part_size_of(generator)
     questions, source = (asked if rounds is None else rounds).questions(), None
+    if portraits is None and expression != "N":
+        raise InvalidInputError(f"expression: found {expression!r}, and no portraits to take it of; give --portraits")
     if portraits is not None:
         questions, source = _portraits(asked, portraits, expression, seed)
         generator = PortraitSource(source, generator)
@@ -326,6 +329,7 @@ def plan(
     power: float = 0.8,
     alpha: float = 0.05,
     price: float = 0.0,
+    images: int | None = None,
 ) -> Plan:
     """Say how many images an audit needs, and what they would cost in time and disk. Draws nothing.
 
@@ -333,6 +337,7 @@ def plan(
     ----------
     suite : as of :func:`audit`; by default the pilot's.
     pilot : a scored run of that suite. Without one, only what needs no pilot is said: images to find a share.
+    images : as of :func:`audit`: images a target of the suite whose images and cost are told.
     effect, margin, power, alpha, price : see :func:`clinometer.runs.planning.plan_audit`.
 
     Raises
@@ -342,6 +347,7 @@ def plan(
     """
     run = None if pilot is None else Run(pilot)
     asked = load_suite(suite) if suite is not None else run.suite if run is not None else load_suite("reference")
+    asked = asked.with_options(images=images)
     return plan_audit(asked, run, effect=effect, margin=margin, power=power, alpha=alpha, price=price)
 
 

@@ -1,6 +1,7 @@
 """`classify` and `models --check-skin`, over a real, tiny pipeline."""
 
 import shutil
+from math import nan
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from clinometer import api
 from clinometer.cli.app import app
+from clinometer.cli.classify import print_choices
 from clinometer.errors import InvalidInputError, ModelError
 from clinometer.runs.classify import image_files
 from tests.builders import tiny_stable_diffusion
@@ -51,6 +53,18 @@ def test_images_are_classified_and_written(pipeline, pictures, tmp_path):
     assert "image" in table.reason.iloc[-1]
     for name in ("a.jpg", "torn.png"):
         assert name in shown.output
+
+
+def test_the_table_has_the_minus_sign_of_every_other_table(capsys):
+    choice = {"file": "a.png", "label": "cook", "runner_up": "pilot", "margin": 0.02, "low": -0.01, "high": 0.05,
+              "evaluations": 6, "tie": False, "reason": ""}  # fmt: skip
+    unread = choice | {"label": "", "runner_up": "", "margin": nan, "low": nan, "high": nan, "reason": "no image"}
+    print_choices(pd.DataFrame([choice, unread]))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "+2.0" in shown
+    assert "[−1.0" in shown
+    assert "—" not in shown
+    assert "no image" in shown
 
 
 def test_one_file_and_all_trials(pipeline, pictures):

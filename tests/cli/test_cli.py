@@ -6,10 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from PIL import Image
+from typer.testing import CliRunner
 
 import clinometer as cm
-from tests.toys import Eye, Painter, toy_suite
+from clinometer.cli.app import app
+from clinometer.cli.options import as_typed
+from clinometer.errors import ClinometerError
+from tests.builders import tiny_stable_diffusion
+from tests.toys import Eye, Notes, Painter, toy_suite
 
 
 def run(*arguments, cwd=None, **environment):
@@ -105,6 +111,70 @@ def test_score_and_report_work_on_a_finished_run(finished):
     result = run("report", finished.url)
     assert result.returncode == 0, result.stderr
     assert Path(result.stdout.split("Report: ")[1].strip()).exists()
+
+
+def test_what_could_not_be_measured_has_its_reason_in_place_of_an_empty_table(tmp_path):
+    nobody = cm.audit(Painter(refuse=" men"), toy_suite(), tmp_path / "run", encoder=Eye())
+    shown = CliRunner().invoke(app, ["score", nobody.url], env={"COLUMNS": "120"}).output
+    assert "Not measured: no image of group 'man'; draw or import some (4 concepts)." in shown
+    assert "MCAS" not in shown
+    assert "Not measured: no image of group &#39;man&#39;" in nobody._repr_html_()
+    assert "<table>" not in nobody._repr_html_()
+    some = cm.audit(Painter(refuse="lean 0.2"), toy_suite(), tmp_path / "some", encoder=Eye())
+    shown = CliRunner().invoke(app, ["score", some.url], env={"COLUMNS": "120"}).output
+    assert "Not measured: no image of the target (1 concept)." in shown
+    assert "concept 0.80" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "--effect", "-1"], "--effect: expected a positive number, found -1"),
+        (["audit", "--seed", "-1"], "--seed: expected a whole number, 0 or more, found -1"),
+        (["audit", "--model", "PIPELINE", "--guidance", "inf"], "--guidance: found inf, expected a number from 0 up"),
+        (["audit", "--model", "PIPELINE", "--device-map", "x", "--device", "cpu"], "--device-map: found 'x', but "),
+        (["audit", "--model", "PIPELINE", "--lora", "nothing"], "--lora: no model at 'nothing'"),
+        (["audit", "--model", "PIPELINE", "--price", "1"], "--price: model 'diffusers' has no such option; it takes "),
+        (["audit", "--model", "openai:x", "--lora", "x"], "--lora: model 'openai' has no such option; it takes "
+         "--price, --base-url, --height, --width, --quality, --concurrency, --requests-per-minute, --device"),
+        (["audit", "--suite", "t2iat/reference", "--text-targets", "keyword"], "--text-targets: it does not apply to "
+         "suite t2iat/reference, whose study is 'association'; it takes --images"),
+        (["audit", "--expression", "A"], "--expression: found 'A', and no portraits to take it of; give --portraits"),
+        (["classify", "no-image", "--labels", "a, b"], "no-image: no such file or folder"),
+    ],
+)  # fmt: skip
+def test_a_mistake_names_the_option_as_it_is_typed(tmp_path_factory, arguments, said):
+    pipeline = tmp_path_factory.mktemp("models") / "tiny-sd"
+    if "PIPELINE" in arguments:
+        tiny_stable_diffusion(pipeline)
+    result = CliRunner().invoke(app, [str(pipeline) if word == "PIPELINE" else word for word in arguments])
+    assert isinstance(result.exception, ClinometerError)
+    assert str(result.exception).startswith(said)
+    assert "_" not in str(result.exception).replace(str(pipeline), "")
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("steps: model 'x' has no such option; it takes none", "--steps: model 'x' has no such option; it takes none"),
+        ("steps: no such option; it takes style, width", "--steps: no such option; it takes --width"),
+        ("steps: no such option; it takes style", "--steps: no such option; it takes none"),
+        ("height and width: found one of them", "--height and --width: found one of them"),
+        ("prior_guidance_scale: found -1", "--prior-guidance: found -1"),
+        ("compile: no", "--compile: no"),
+        ("suite mine.yaml: images: no", "suite mine.yaml: images: no"),
+        ("retries: Python's alone", "retries: Python's alone"),
+        ("no colon", "no colon"),
+    ],
+)
+def test_names_of_python_become_options(message, said):
+    assert as_typed(message, typer.main.get_command(app).commands["audit"]) == said
+
+
+def test_a_budget_for_what_costs_nothing_is_said_to_limit_nothing(tmp_path):
+    notes = Notes()
+    cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye(), budget=5, progress=notes)
+    assert notes.messages == ["--budget 5: images of painter cost nothing, so it limits nothing"]
 
 
 def test_suites_are_listed_and_shown():

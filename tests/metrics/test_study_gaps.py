@@ -83,7 +83,7 @@ def test_a_group_with_no_images_at_all(group):
         one(rows, "xmcas", "similarity", concept="target 0"),
     )
     assert isnan(ii.value) is of_axis
-    assert ii.reason == (f"no image of group '{group}'" if of_axis else "")
+    assert ii.reason == (f"no image of group '{group}'; draw or import some" if of_axis else "")
     assert isnan(similarity.value) is not of_axis
     assert isfinite(one(rows, "mcas", "ita", concept="target 0").value)
     for row in rows:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 
 import diffusers
@@ -284,7 +285,7 @@ def test_remote_code_is_refused(stable_diffusion, tmp_path):
 
 
 def test_what_is_not_a_pipeline(tmp_path, clip, stable_diffusion):
-    with pytest.raises(ModelError, match=r"tiny-clip/model_index\.json: FileNotFoundError; expected a diffusers"):
+    with pytest.raises(ModelError, match=r"tiny-clip/model_index\.json: no such file; expected a diffusers"):
         load(str(clip))
     path = shutil.copytree(stable_diffusion, tmp_path / "image-to-image")
     index = json.loads((path / "model_index.json").read_text())
@@ -323,12 +324,32 @@ def test_an_index_without_a_class_asks_for_no_trust(tmp_path, content):
             "scheduler: found 'MagicScheduler', expected a class of diffusers: ",
         ),
         ({"scheduler": "SchedulerMixin"}, "scheduler: found 'SchedulerMixin', expected a class of diffusers: "),
-        ({"lora": "gone.safetensors"}, "lora gone.safetensors: no such file; give a safetensors file"),
+        ({"scheduler": "DDIMShceduler"}, "scheduler: found 'DDIMShceduler', did you mean DDIMScheduler?"),
+        ({"lora": "gone.safetensors"}, "lora: no file gone.safetensors; give a safetensors file"),
+        ({"lora": "gone"}, "lora: no model at 'gone': there is no such directory"),
+        ({"variant": "fp16"}, "variant: found 'fp16', and tiny-sd has no such weights; leave it out"),
+        ({"safety_checker": "off"}, "safety_checker: found 'off', but this model has none; leave it out"),
+        ({"safety_checker": "keep"}, "safety_checker: found 'keep', but this model has none; leave it out"),
+        ({"device_map": "balanced", "device": "cpu"}, "device_map: found 'balanced', but the CPU has nothing to share"),
     ],
 )
 def test_options_that_do_not_fit(stable_diffusion, options, message):
     with pytest.raises(ModelError, match=message):
         load(str(stable_diffusion), **options)
+
+
+@pytest.mark.parametrize("component", ["unet", "scheduler"])
+def test_a_component_that_is_missing_is_named(stable_diffusion, tmp_path, component):
+    path = shutil.copytree(stable_diffusion, tmp_path / "lacking")
+    for file in (path / component).iterdir():
+        file.unlink()
+    with pytest.raises(ModelError, match=rf"lacking: diffusers cannot load it: .*{component}; download it anew") as at:
+        load(str(path))
+    assert not re.search("[A-Z][a-z]+Error", str(at.value))
+    (path / component).rmdir()
+    message = f"lacking: model_index.json names {component}, and there is no such folder; download it anew"
+    with pytest.raises(ModelError, match=message):
+        load(str(path))
 
 
 def test_a_hub_model_that_is_not_cached(monkeypatch, tmp_path):

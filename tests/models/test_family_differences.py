@@ -142,6 +142,7 @@ def test_a_checker_that_is_put_off_need_not_load(families, tmp_path):
     index = json.loads((path / "model_index.json").read_text())
     index["safety_checker"] = ["deepfloyd_if", "IFSafetyChecker"]
     (path / "model_index.json").write_text(json.dumps(index))
+    (path / "safety_checker").mkdir()
     with pytest.raises(ModelError, match="diffusers cannot load it"):
         load(str(path))
     assert load(str(path), safety_checker="off").card.settings["safety_checker"] is False

@@ -122,6 +122,19 @@ def test_what_was_downloaded_needs_no_hub(outcomes, hub, tmp_path):
     assert len(hub.asked) == before
 
 
+def test_a_tower_of_open_clip_that_was_never_downloaded_is_missing_and_not_pickled(hub, tmp_path):
+    """The address that was not reached ends in .safetensors, which was taken for a word about pickles."""
+    found = loaded(hub, tmp_path, "encoder=RN50/openai", HF_HUB_OFFLINE="1")
+    kind, message = found["encoder=RN50/openai"]
+    assert kind == "ModelError"
+    assert "it is not in the local cache and cannot be downloaded (offline was asked for)" in message
+
+
+def test_a_variant_that_the_hub_does_not_have_is_named(hub, tmp_path):
+    asked = "from clinometer.models import load_generator; load_generator('maker/pipeline', variant='fp16')"
+    assert "ModelError: variant: " in run(hub, tmp_path, "-c", asked).stderr.splitlines()[-1]
+
+
 @pytest.mark.slow
 def test_an_audit_by_hub_ids_keeps_the_commits_and_no_token(hub, tmp_path):
     out = tmp_path / "run"

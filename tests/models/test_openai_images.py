@@ -372,14 +372,14 @@ def test_the_key_is_written_nowhere(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"price": None}, "price: found None, expected what one image costs"),
+        ({"price": None}, "price: found none, expected what one image costs"),
         ({"price": -1}, "price: found -1"),
         ({"height": 64}, "expected both or none"),
-        ({"concurrency": 0}, "expected 1 or more"),
+        ({"concurrency": 0}, "concurrency: found 0, expected 1 or more"),
         ({"price": float("nan")}, "price: found nan"),
         ({"price": float("inf")}, "price: found inf"),
-        ({"requests_per_minute": -5}, "requests_per_minute -5: expected positive"),
-        ({"timeout": 0}, "timeout 0"),
+        ({"requests_per_minute": -5}, "requests_per_minute: found -5, expected a positive"),
+        ({"timeout": 0}, "timeout: found 0"),
         ({"base_url": "localhost:8000/v1"}, "base_url: it is no web address; expected one such as http"),
         ({"base_url": "http://user:password@[::1/v1"}, "base_url: it is no web address"),
         ({"base_url": "http://localhost:port/v1"}, "base_url: it is no web address"),

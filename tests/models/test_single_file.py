@@ -82,8 +82,17 @@ def test_a_configuration_of_another_size(checkpoint, configuration, tmp_path):
     shutil.copytree(configuration, other)
     config = other / "unet" / "config.json"
     config.write_text(config.read_text().replace('"cross_attention_dim": 32', '"cross_attention_dim": 48'))
-    with pytest.raises(ModelError, match=r"merged-v3.safetensors: it does not fit the configuration other"):
+    with pytest.raises(ModelError, match=r"merged-v3.safetensors: it does not fit the configuration other") as at:
         load_generator(str(checkpoint), model_config=str(other))
+    assert "StableDiffusion" not in str(at.value)
+    assert len(str(at.value).splitlines()) == 1
+
+
+def test_a_configuration_that_is_not_there_is_named_by_its_option(checkpoint, tmp_path):
+    with pytest.raises(ModelNotFoundError, match="model_config: no model at 'nothing'"):
+        load_generator(str(checkpoint), model_config="nothing")
+    with pytest.raises(ModelError, match=r"/model_index.json: no such file; expected a diffusers pipeline"):
+        load_generator(str(checkpoint), model_config=str(tmp_path))
 
 
 def test_offline_without_a_configuration_names_the_way_out(checkpoint, monkeypatch, tmp_path):

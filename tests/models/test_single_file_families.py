@@ -99,9 +99,7 @@ def test_a_flux_of_another_width_is_refused_by_name(tmp_path):
     pipeline = tiny_flux()
     whole, _ = saved(pipeline, tmp_path)
     file = single_flux_file(pipeline, tmp_path / "narrow.safetensors")
-    with pytest.raises(
-        ModelError, match=r"narrow.safetensors: it does not fit the configuration whole, a FluxPipeline"
-    ):
+    with pytest.raises(ModelError, match=r"narrow.safetensors: it does not fit the configuration whole: "):
         load_generator(str(file), model_config=str(whole))
 
 

@@ -10,8 +10,9 @@ from html import unescape
 import pytest
 
 import clinometer as cm
+from clinometer.report.called import names_of
 from clinometer.report.compared import compared
-from clinometer.report.comparison import comparison_html, comparison_tables, names_of
+from clinometer.report.comparison import comparison_html, comparison_tables
 from clinometer.report.refusals_compared import refusal_table
 from clinometer.report.side_by_side import side_by_side
 from tests.report.page import Page
@@ -277,7 +278,7 @@ def test_nothing_stands_side_by_side_that_no_encoder_has_seen(associations):
 def test_models_of_one_name_go_by_their_directories(associations):
     one, another = associations["one"], associations["another"]
     assert names_of([one, another]) == ["one", "another"]
-    assert names_of([one, cm.open_run(one.url)]) == [one.url, one.url]
+    assert names_of([one, cm.open_run(one.url)]) == [one.url, f"{one.url} (2)"]
 
 
 def test_a_copy_of_a_run_differs_by_nothing_and_goes_by_its_directory(associations, tmp_path):

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from clinometer.report import Curve, render_html, wording
+from clinometer.report.sections.gallery import all_there
+from clinometer.report.sections.masthead import caption
 from clinometer.report.view import LeaningView
 from clinometer.suites import load_suite
 from tests.report.page import Element, Page
@@ -52,6 +54,21 @@ def test_a_category_without_numbers_is_no_ring_of_the_dial():
     labels = LeaningView.of(small_input()).category_label
     assert all(labels(name) in caption for name in kept)
     assert labels(lost) not in caption
+
+
+def test_a_single_ring_has_no_outside():
+    whole = small_input()
+    first, *_ = load_suite("xmcas").categories
+    for categories, said in (([first], "The ring: "), ([], "no leaning. Arcs")):
+        kept = whole.scores[whole.scores.category.isin(categories) | (whole.scores.metric != "mcas")]
+        shown = caption(LeaningView.of(small_input(scores=kept)))
+        assert said in shown
+        assert "outside" not in shown
+
+
+@pytest.mark.parametrize(("n", "said"), [(1, "the one image is there"), (1200, "all 1,200 images are there")])
+def test_one_image_is_not_all_of_them(n, said):
+    assert all_there(n) == said
 
 
 def test_a_text_encoder_of_a_small_scale_keeps_its_signs():

@@ -19,6 +19,15 @@ def test_interval():
     assert wording.interval(nan, 0.27) == ""
 
 
+@pytest.mark.parametrize(("value", "written"), [(-0.0512, "−5.1\u202f%"), (0.2, "+20.0\u202f%"), (nan, "—")])
+def test_signed_percent(value, written):
+    assert wording.signed_percent(value) == written
+
+
+def test_the_commonest_reasons_are_counted():
+    assert wording.commonest("baabcdb", "test") == "b (3 tests), a (2 tests), c (1 test) and 1 more"
+
+
 @pytest.mark.parametrize(("p", "written"), [(0.0004, "q < 0.001"), (0.0341, "q = 0.034"), (nan, "")])
 def test_probability(p, written):
     assert wording.probability(p, "q") == written

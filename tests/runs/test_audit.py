@@ -308,7 +308,8 @@ class Mirrored(Eye):
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("RN50/openai", "RN50-openai"), ("eye", "eye"), ("\u6a21\u578b", "\u773c\u775b")]
+    ("first", "second"),
+    [("RN50/openai", "RN50-openai"), ("Eye", "eye"), ("eye", "eye"), ("\u6a21\u578b", "\u773c\u775b")],
 )
 def test_no_encoder_is_given_the_embeddings_of_another(tmp_path, first, second):
     painter = Painter()
@@ -360,7 +361,7 @@ def test_another_encoder_may_take_the_place_of_embeddings_that_are_deleted(tmp_p
         cm.score_run(run.url, encoder=Eye())
 
 
-@pytest.mark.parametrize(("first", "second"), [("模型", "编码器"), ("B-32/openai", "B-32-openai")])
+@pytest.mark.parametrize(("first", "second"), [("模型", "编码器"), ("B-32/openai", "B-32-openai"), ("Eye", "eye")])
 def test_two_encoders_never_share_a_folder(tmp_path, first, second):
     run = audit(tmp_path / "run", encoder=Eye(first))
     with pytest.raises(RunMismatchError, match=f"encoder '{second}' would share embeddings/.* with encoder '{first}'"):

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import shutil
+from html import unescape
 from html.parser import HTMLParser
 from itertools import product
 
@@ -144,6 +145,19 @@ def test_one_model_at_two_settings_goes_by_its_directories(runs, tmp_path):
     result = CliRunner().invoke(app, ["compare", runs["plain"].url, runs["seed"].url], env={"COLUMNS": "160"})
     assert "MCAS of seed minus MCAS of plain" in result.output
     assert "Not paired: the runs have other seeds (0 and 1)." in result.output
+
+
+def test_console_page_and_table_name_three_runs_alike(runs, tmp_path):
+    """Two of them share a model, so all go by their directories: in either comparison, and on the page."""
+    asked = [runs[name].url for name in ("plain", "redder", "seed")]
+    result = CliRunner().invoke(app, ["compare", *asked, "--out", str(tmp_path)], env={"COLUMNS": "160"})
+    page, table = (tmp_path / "comparison.html").read_text(), pd.read_csv(tmp_path / "comparison.csv")
+    for other in ("redder", "seed"):
+        assert f"MCAS of {other} minus MCAS of plain" in result.output
+        assert f"MCAS of {other} minus MCAS of plain" in unescape(page)
+    assert set(zip(table["first"], table["second"], strict=True)) == {("plain", "redder"), ("plain", "seed")}
+    assert "painter beside" not in result.output
+    assert "beside painter" not in result.output
 
 
 def test_runs_of_one_seed_and_other_numbers_of_images_are_not_said_to_have_other_seeds(tmp_path):

@@ -12,6 +12,7 @@ import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.models import load_generator
+from clinometer.suites import load_suite
 from tests.models.image_server import ImageServer
 from tests.toys import Eye, Painter, toy_suite
 
@@ -82,6 +83,27 @@ def test_images_of_a_server_are_not_timed_as_if_it_drew_one_after_another(tmp_pa
     assert cm.plan(pilot=pilot.url).by_server
     shown = CliRunner().invoke(app, ["plan", "--pilot", pilot.url], env={"COLUMNS": "300"})
     assert "s an image one after another" in shown.output
+
+
+def test_a_pilot_that_measured_nothing_gives_its_reason_and_no_nan(tmp_path):
+    nobody = cm.audit(Painter(refuse=" men"), toy_suite(), tmp_path / "run", encoder=Eye())
+    assert set(cm.plan(pilot=nobody.url).table.reason) == {"no image of group 'man'; draw or import some"}
+    shown = CliRunner().invoke(app, ["plan", "--pilot", nobody.url], env={"COLUMNS": "300"}).output
+    assert "has no interval: no image of group 'man'; draw or import some (4 concepts)." in shown
+    assert "nan" not in shown
+    assert "--alpha" not in shown  # of verdicts that there are not
+    single = cm.audit(Painter(), toy_suite(target=1), tmp_path / "single", encoder=Eye())
+    shown = CliRunner().invoke(app, ["plan", "--pilot", single.url], env={"COLUMNS": "300"}).output
+    assert "no interval from one image of the target (4 concepts)" in shown
+    assert "nan" not in shown
+
+
+def test_images_a_target_are_counted_and_priced(pilot):
+    assert cm.plan(pilot=pilot.url, images=60).images == toy_suite(target=60).image_count
+    asked = ["plan", "--suite", "reference", "--images", "3", "--price", "0.5"]
+    shown = CliRunner().invoke(app, asked, env={"COLUMNS": "300"}).output
+    images = load_suite("reference").with_options(images=3).image_count
+    assert f"With --images 3 the suite draws {images:,} images. At 0.5 each they cost {images / 2:,.2f}." in shown
 
 
 def test_a_price_makes_a_cost_and_the_budget_that_is_needed(pilot):

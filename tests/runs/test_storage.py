@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import resource
+import tempfile
 import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -202,6 +203,47 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch
         with pytest.raises(RunCorruptError, match=r"cannot be read: Permission denied; mend that") as said:
             read()
         assert "Delete" not in str(said.value)
+
+
+@contextmanager
+def unprivileged():
+    """As a user to whom permissions apply; the superuser may do everything."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+@pytest.fixture
+def closed():
+    """A run directory with two folders: "hidden" may not be looked into, and nothing in "fixed" be removed."""
+    with tempfile.TemporaryDirectory() as root:  # the folders of tmp_path are their owner's alone
+        directory = Directory(root)
+        for folder in ("hidden", "fixed"):
+            directory.write_bytes(f"{folder}/part.parquet", b"")
+        os.chmod(root, 0o755)
+        os.chmod(f"{root}/hidden", 0)
+        os.chmod(f"{root}/fixed", 0o555)
+        yield directory
+        os.chmod(f"{root}/hidden", 0o755)
+        os.chmod(f"{root}/fixed", 0o755)
+
+
+def test_what_may_not_be_seen_is_not_taken_for_missing(closed):
+    """It would be drawn anew."""
+    with unprivileged():
+        for look in (lambda: closed.exists("hidden/part.parquet"), lambda: closed.names("hidden", ".parquet"),
+                     Directory(closed.path("hidden")).contents):  # fmt: skip
+            with pytest.raises(RunCorruptError, match=r"/hidden.*: cannot be read: Permission denied; mend that"):
+                look()
+        with pytest.raises(RunStorageError, match=r"/fixed/part.parquet: cannot be removed: Permission denied; fix"):
+            closed.remove("fixed/part.parquet")
+    assert closed.exists("fixed/part.parquet")
+    closed.remove("nothing")
+    assert not closed.exists("fixed/part.parquet/inner")  # below a file there is none
 
 
 def test_a_damaged_plan_is_not_to_be_deleted(tmp_path):

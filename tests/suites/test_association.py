@@ -93,7 +93,7 @@ def test_the_number_of_images_changes_both_kinds_and_nothing_else():
     assert suite.with_options().fingerprint == suite.fingerprint
     with pytest.raises(SuiteError, match=r"images.neutral: .*greater than"):
         suite.with_options(images=0)
-    with pytest.raises(SuiteError, match="text_targets does not apply to the study 'association'"):
+    with pytest.raises(SuiteError, match=r"text_targets: it does not apply to suite .*, whose study is 'association'"):
         suite.with_options(text_targets="keyword")
 
 
@@ -103,6 +103,7 @@ def test_the_number_of_images_changes_both_kinds_and_nothing_else():
         (["axis", "b"], "ugly", "axis.b: no group named 'ugly'"),
         (["axis", "b"], "good", "found twice: good"),
         (["tests", 0, "y"], "birds", "tests[pets].y: no concept named 'birds'"),
+        (["tests", 0, "y"], "kats", "tests[pets].y: no concept named 'kats'; did you mean cats?"),
         (["tests", 0, "y"], "cats", "x and y must differ; found twice: cats"),
         (["concepts", "dogs", "stimuli"], ["cat"], "stimulus used twice: cat"),
         (["concepts", "dogs", "stimuli"], [], "concepts.dogs.stimuli"),

@@ -48,7 +48,8 @@ def test_a_suite_about_something_other_than_gender_needs_yaml_only(tmp_path):
 MISTAKES = [
     (["colour"], "red", "colour: unknown key"),
     (["groups", "light", "word"], ["x"], "groups.light.word: unknown key"),
-    (["axis", "b"], "medium", "axis.b: no group named 'medium'"),
+    (["axis", "b"], "medium", "axis.b: no group named 'medium'; groups are light, dark"),
+    (["axis", "b"], "Drak", "axis.b: no group named 'Drak'; did you mean dark?"),
     (["axis", "b"], "light", "found twice: light"),
     (["axis"], ..., "axis: Field required"),
     (["groups", "dark"], ..., "groups"),
@@ -157,7 +158,7 @@ def test_the_study_of_a_suite_without_the_key_is_leaning():
 
 
 def test_an_option_that_the_study_does_not_have_is_refused():
-    with pytest.raises(SuiteError, match=r"suite mcas: strengths does not apply.*images, text_targets"):
+    with pytest.raises(SuiteError, match=r"strengths: it does not apply to suite mcas, .*images, text_targets"):
         load_suite("mcas").with_options(strengths=3)
 
 

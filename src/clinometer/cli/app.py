@@ -31,18 +31,23 @@ from clinometer.cli.options import (
     VaeTilingOption,
     VariantOption,
     WidthOption,
+    as_typed,
     given,
 )
+from clinometer.errors import ClinometerError
 
 RESUMED = ("audit", "import", "score")
 
 
 class _Commands(TyperGroup):
-    """All commands. Ctrl-C ends in a line: Typer's own answer is a status without a word."""
+    """All commands. Mistakes name options as they are typed. Ctrl-C ends in a line: Typer's own answer has no word."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except ClinometerError as error:
+            message = as_typed(str(error), self.commands[ctx.invoked_subcommand])
+            raise type(error)(message) from error
         except KeyboardInterrupt:
             goes_on = " The same command goes on from here." if ctx.invoked_subcommand in RESUMED else ""
             typer.echo(f"clinometer: stopped.{goes_on}", err=True)
@@ -218,11 +223,10 @@ def compare(
 ) -> None:
     """Hold finished runs against the first of them: which leans more, and by how much."""
     from clinometer import api
-    from clinometer.cli.comparison import print_comparison, print_place
+    from clinometer.cli.comparison import print_comparisons, print_place
 
     compared = api.compare(*runs, out=out)
-    for each in compared:
-        print_comparison(each)
+    print_comparisons(compared)
     print_place(out)
 
 
@@ -360,6 +364,7 @@ def plan(
     pilot: Annotated[
         str | None, typer.Option("--pilot", "-p", metavar="RUN", help="A scored run of the suite.")
     ] = None,
+    images: Annotated[int | None, typer.Option(min=1, help="Images a target. [default: the suite's]")] = None,
     effect: Annotated[
         float | None, typer.Option(help="|MCAS| that is to be found. [default: each concept's own in the pilot]")
     ] = None,
@@ -374,7 +379,10 @@ def plan(
     from clinometer import api
     from clinometer.cli.planning import print_plan
 
-    print_plan(api.plan(suite, pilot=pilot, effect=effect, margin=margin, power=power, alpha=alpha, price=price))
+    found = api.plan(
+        suite, pilot=pilot, effect=effect, margin=margin, power=power, alpha=alpha, price=price, images=images
+    )
+    print_plan(found, images)
 
 
 @app.command()

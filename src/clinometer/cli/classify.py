@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def print_choices(choices: pd.DataFrame) -> None:
     """A row an image."""
+    from clinometer.report import wording
+
     table = Table(
         title="margin to the runner-up relative to the error, 95 % over noise samples; rows: what the network was asked"
     )
@@ -24,8 +26,9 @@ def print_choices(choices: pd.DataFrame) -> None:
         table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in choices.to_dict("records"):
         note = row["reason"] or ("tie" if row["tie"] else "")
-        ends = f"[{row['low']:+.1%}, {row['high']:+.1%}]" if row["low"] == row["low"] else ""
-        margin = f"{row['margin']:+.1%}" if row["label"] else ""
+        margin, low, high = (wording.signed_percent(row[name]) for name in ("margin", "low", "high"))
+        ends = f"[{low}, {high}]" if wording.MISSING not in (low, high) else ""
+        margin = margin if row["label"] else ""
         cells = (Path(row["file"]).name, row["label"], row["runner_up"], margin, ends, str(row["evaluations"]), note)
         table.add_row(*map(escape, cells))
     Console().print(table)

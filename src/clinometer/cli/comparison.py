@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from clinometer.report.called import called_in
 from clinometer.report.comparison import (
     comparison_refusals,
     comparison_tables,
@@ -20,17 +22,18 @@ if TYPE_CHECKING:
     from clinometer.runs.comparison import Comparison
 
 
-def print_comparison(comparison: Comparison) -> None:
-    """One sentence, a row a concept (or a test, or a prompt), and what was compared with what."""
+def print_comparisons(comparisons: Sequence[Comparison]) -> None:
+    """Of each, a row a concept (or a test, or a prompt), one sentence, and what was compared with what."""
     console = Console()
-    for table in comparison_tables(comparison, short=True):
-        console.print(_printed(table))
-        console.print(f"[dim]{escape(table.note)}[/]")
-    console.print(f"[bold]{escape(comparison_verdict(comparison))}[/]")
-    refusals = comparison_refusals(comparison)
-    if refusals:
-        console.print(escape(refusals))
-    console.print(escape(pairing_in_words(comparison)))
+    for comparison, called in zip(comparisons, called_in(comparisons), strict=True):
+        for table in comparison_tables(comparison, called, short=True):
+            console.print(_printed(table))
+            console.print(f"[dim]{escape(table.note)}[/]")
+        console.print(f"[bold]{escape(comparison_verdict(comparison, called))}[/]")
+        refusals = comparison_refusals(comparison, called)
+        if refusals:
+            console.print(escape(refusals))
+        console.print(escape(pairing_in_words(comparison)))
 
 
 def print_place(out: str | None) -> None:

@@ -28,6 +28,7 @@ from clinometer.suites import Suite, load_suite, suite_names
 
 if TYPE_CHECKING:
     from clinometer.models.description import Description
+    from clinometer.report.studies import Summary
 
 _YES_NO: Final = {True: "yes", False: "no"}
 
@@ -100,13 +101,11 @@ def print_summary(run: Run) -> None:
     console = Console()
     summary = PAGES[run.suite.study].summary(run.suite, run.scores)
     console.print()
-    console.print(f"Verdicts: {escape(summary.verdicts)}")
-    table = Table(title=escape(summary.title))
-    for order, name in enumerate(summary.columns):
-        table.add_column(name, justify="left" if order in (0, len(summary.columns) - 1) else "right")
-    for row in summary.rows:
-        table.add_row(*map(escape, row))
-    console.print(table)
+    console.print(f"Verdicts: {escape(summary.verdicts) or 'none'}")
+    if summary.rows:
+        console.print(_table(summary))
+    if summary.unmeasured:
+        console.print(f"Not measured: {escape(summary.unmeasured)}.")
     lost = run.samples[run.samples.status != "ok"]
     if len(lost):
         console.print(
@@ -114,6 +113,15 @@ def print_summary(run: Run) -> None:
             f"The first: {escape(str(lost.reason.iloc[0]))}"
         )
     print_report_place(run)
+
+
+def _table(summary: Summary) -> Table:
+    table = Table(title=escape(summary.title))
+    for order, name in enumerate(summary.columns):
+        table.add_column(name, justify="left" if order in (0, len(summary.columns) - 1) else "right")
+    for row in summary.rows:
+        table.add_row(*map(escape, row))
+    return table
 
 
 def print_report_place(run: Run) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -46,6 +47,34 @@ BaseUrlOption = Annotated[str | None, _paid(help="The server. [default: OpenAI's
 QualityOption = Annotated[str | None, _paid(help="As the server names it.")]
 ConcurrencyOption = Annotated[int | None, _paid(min=1, help="Requests at once. [default: 4]")]
 PaceOption = Annotated[float | None, _paid(help="The pace. [default: the server's]")]
+
+
+IN_PYTHON: Final = {"guidance": "guidance_scale", "prior_guidance": "prior_guidance_scale"}
+"""Options that Python knows by another name."""
+
+FIELDS: Final = re.compile(r"\w+((, | and )\w+)*(?=: )")
+TAKEN: Final = re.compile(r"(?<=; it takes )\w+(, \w+)*$")
+
+
+def as_typed(message: str, command: Any) -> str:
+    """A message with the command's options in place of Python's names, where it opens with nothing but such names.
+
+    What it says is taken has them, too, without what is Python's alone.
+    """
+    typed = {}
+    for each in command.params:
+        if each.param_type_name == "option":
+            option = max(each.opts, key=len)
+            name = option.lstrip("-").replace("-", "_")
+            typed[IN_PYTHON.get(name, name)] = option
+    fields = FIELDS.match(message)
+    if fields is None or not typed.keys() >= set(re.split(", | and ", fields[0])):
+        return message
+    opening = re.sub(r"\w+", lambda name: typed.get(name[0], name[0]), fields[0])
+    return opening + TAKEN.sub(
+        lambda names: ", ".join(typed[name] for name in names[0].split(", ") if name in typed) or "none",
+        message[fields.end() :],
+    )
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -10,20 +10,29 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from clinometer.report import wording
 from clinometer.runs.planning import Plan
 
 
-def print_plan(plan: Plan) -> None:
-    """A line a concept, and the totals."""
+def print_plan(plan: Plan, images: int | None = None) -> None:
+    """A line a concept, and the totals; ``images`` a target where they are not the suite's own."""
     console = Console()
     tests = f"power {plan.power:g}, level {plan.alpha:g} for a concept by itself"
     console.print(_shares(plan, tests) if not plan.pilot else _concepts(plan, tests))
     costs = f" At {plan.price:g} each they cost {plan.cost:,.2f}." if plan.price else ""
-    console.print(f"The suite as it stands draws {plan.images:,} images.{costs}")
+    suite = "The suite as it stands" if images is None else f"With --images {images} the suite"
+    console.print(f"{suite} draws {plan.images:,} images.{costs}")
     if not plan.pilot:
         console.print(
             "Without a pilot the spread of a score is unknown. Draw a small run, then: clinometer plan --pilot RUN"
         )
+        return
+    reasons = plan.table.reason[plan.table.reason != ""]
+    if len(reasons):
+        console.print(
+            f"Nothing can be said where the pilot has no interval: {escape(wording.commonest(reasons, 'concept'))}."
+        )
+    if len(reasons) == len(plan.table):
         return
     if isfinite(plan.images_needed):
         neediest, most = list(plan.images_each.items())[-1]
@@ -67,11 +76,15 @@ def _concepts(plan: Plan, tests: str) -> Table:
     for column in columns:
         table.add_column(column, justify="right")
     for row in plan.table.itertuples():
-        cells = [f"{row.estimate:+.3f} ± {row.standard_error:.3f}", str(row.images), _count(row.to_detect)]
+        cells = [_estimate(row.estimate, row.standard_error), str(row.images), _count(row.to_detect)]
         if isfinite(plan.margin):
             cells.append(_count(row.to_show_balance))
         table.add_row(escape(str(row.concept)), *cells)
     return table
+
+
+def _estimate(value: Any, error: Any) -> str:
+    return wording.signed(value, 3) + (f" ± {wording.number(error, 3)}" if isfinite(error) else "")
 
 
 def _count(value: Any) -> str:

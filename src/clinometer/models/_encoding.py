@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from PIL import Image
 
+from clinometer._messages import first_and_more
 from clinometer._torch import is_out_of_memory, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
@@ -58,9 +59,9 @@ def warn_of_truncation(texts: Sequence[str], too_long: Sequence[bool], context_l
     """Warn once, naming the first text that is cut."""
     cut = [text for text, long in zip(texts, too_long, strict=True) if long]
     if cut:
-        more = f" and {len(cut) - 1} more" if len(cut) > 1 else ""
+        shown = first_and_more([repr(text[:60]) for text in cut])
         warnings.warn(
-            f"only the first {context_length} tokens of {cut[0][:60]!r}{more} are encoded; shorten the text",
+            f"only the first {context_length} tokens of {shown} are encoded; shorten the text",
             TruncationWarning,
             stacklevel=3,
         )
@@ -163,8 +164,7 @@ def _require_vector(card: Card, what: str, found: np.ndarray, again: np.ndarray,
     if not np.isfinite(found).all():
         why = f"its weights are damaged, or too large for {card.settings['dtype']}"
         if lacking:
-            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-            why = f"its files lack the weights {lacking[0]}{more}"
+            why = f"its files lack the weights {first_and_more(lacking)}"
         raise ModelError(f"{card.name}: its vector of a {what} is not finite: {why}; name another encoder")
     apart = float(np.linalg.norm(found - again) / max(np.linalg.norm(found), np.finfo(np.float32).tiny))
     if apart > torch.finfo(getattr(torch, card.settings["dtype"])).eps ** 0.5:  # rounding stays far below

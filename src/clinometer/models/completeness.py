@@ -16,6 +16,7 @@ from typing import Any
 
 import transformers
 
+from clinometer._messages import first_and_more
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 
@@ -39,12 +40,7 @@ def require_weights(name: str, missing: Iterable[str], unread: tuple[str, ...]) 
     may_be_missing = re.compile(rf"(^|\.)({'|'.join(unread)})(\.|$)")
     needed = sorted(each for each in missing if not may_be_missing.search(each))
     if needed:
-        raise ModelError(f"{name}: it lacks weights ({listed(needed)}); download it anew")
-
-
-def listed(names: list[str]) -> str:
-    """The first of many names, and how many more there are."""
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        raise ModelError(f"{name}: it lacks weights ({first_and_more(needed)}); download it anew")
 
 
 def require_values(name: str, pipeline: Any, way_out: str) -> None:
@@ -54,7 +50,7 @@ def require_values(name: str, pipeline: Any, way_out: str) -> None:
             continue  # what accelerate shares out over devices waits elsewhere
         missing = [weight for weight, values in each.named_parameters() if values.is_meta]
         if missing:
-            raise ModelError(f"{name}: it lacks weights of {component} ({listed(missing)}); {way_out}")
+            raise ModelError(f"{name}: it lacks weights of {component} ({first_and_more(missing)}); {way_out}")
 
 
 @contextmanager

@@ -63,17 +63,24 @@ def model_index(found: Source) -> dict[str, Any]:
     """Read the ``model_index.json`` of a pipeline."""
     try:
         index = json.loads((found.path / "model_index.json").read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise _no_pipeline(found, "no such file") from error
     except (OSError, ValueError) as error:
-        raise ModelError(
-            f"{found.name}/model_index.json: {type(error).__name__}; expected a diffusers pipeline, "
-            "as DiffusionPipeline.save_pretrained writes it"
-        ) from error
+        raise _no_pipeline(found, f"not JSON ({error})") from error
     if not isinstance(index, dict) or index.get("_class_name") is None:
-        raise ModelError(
-            f"{found.name}/model_index.json: it names no pipeline (_class_name); expected a diffusers pipeline, as "
-            "DiffusionPipeline.save_pretrained writes it"
-        )
+        raise _no_pipeline(found, "it names no pipeline (_class_name)")
     return index
+
+
+def _no_pipeline(found: Source, why: str) -> ModelError:
+    return ModelError(
+        f"{found.name}/model_index.json: {why}; expected a diffusers pipeline, as its save_pretrained writes it"
+    )
+
+
+def names_component(found: Source, name: str) -> bool:
+    """Whether a pipeline's ``model_index.json`` names a component."""
+    return model_index(found).get(name) not in (None, [None, None])
 
 
 def _is_told(record: logging.LogRecord) -> bool:
@@ -124,7 +131,9 @@ def open_pipeline(
         vocabulary, or diffusers cannot load it.
     """
     index = model_index(found)
-    _require_tokenizers(found)
+    _require_folders(found, without)
+    if variant is not None:
+        _require_variant(found, variant)
     weight_files(found.name, component_folders(found), variant, without)  # for its error: it names a pickle
     if trusted not in (None, found.name):
         raise ModelError(f"trust_remote_code: found {trusted!r}, expected the model's own name, {found.name!r}")
@@ -154,13 +163,21 @@ def open_pipeline(
     return pipeline
 
 
-def _require_tokenizers(found: Source) -> None:
-    """Refuse a pipeline without the folder of a tokenizer that it names: diffusers makes an empty one."""
+def _require_folders(found: Source, without: tuple[str, ...]) -> None:
+    """Refuse a pipeline that names a component and has no folder of it: of a tokenizer diffusers makes an empty one."""
     for key, declared in model_index(found).items():
-        if "tokenizer" in key and declared not in (None, [None, None]) and not (found.path / key).is_dir():
+        named = isinstance(declared, list) and declared != [None, None] and not key.startswith("_")
+        if named and key not in without and not (found.path / key).is_dir():
             raise ModelError(
                 f"{found.name}: model_index.json names {key}, and there is no such folder; download it anew"
             )
+
+
+def _require_variant(found: Source, variant: str) -> None:
+    """Refuse a variant that none of the weights have; a pipeline may have it of some components only."""
+    files = weight_files(found.name, component_folders(found), variant)
+    if not any(f".{variant}" in file.stem for file in files):
+        raise ModelError(f"variant: found {variant!r}, and {found.name} has no such weights; leave it out")
 
 
 def call_parameters(pipeline: Any) -> dict[str, inspect.Parameter]:
@@ -176,7 +193,7 @@ def pipeline_class(found: Source, name: Any) -> Any:
     if not isinstance(name, str):
         raise ModelError(
             f"{found.name}: its pipeline is remote code ({name}), which is not run; look at the code, and if you trust "
-            f"it give trust_remote_code={found.name!r}"
+            f"it give --trust-remote-code {found.name}"
         )
     kind = _named(name)
     if kind is None:

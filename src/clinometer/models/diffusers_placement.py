@@ -46,7 +46,7 @@ def _offload(pipeline: Any, device: torch.device, offload: str, device_map: str 
     if offload not in OFFLOADING:
         raise ModelError(f"offload: found {offload!r}, expected {' or '.join(OFFLOADING)}")
     if device_map is not None:
-        raise ModelError("offload and device_map both say where a model's parts lie; give one of them")
+        raise ModelError("offload and device_map: both say where a model's parts lie; give one of them")
     if device.type == "cpu":
         raise ModelError(f"offload: found {offload!r}, but there is nothing to offload from on the CPU; leave it out")
     if offload == "model":

@@ -11,6 +11,7 @@ from typing import Any
 
 import diffusers
 
+from clinometer._messages import nearest
 from clinometer.errors import ModelError
 from clinometer.models.diffusers_loading import call_parameters
 
@@ -179,8 +180,10 @@ def replaced_scheduler(name: str, pipeline: Any) -> Any:
     """Make the scheduler class ``name`` of diffusers, with the configuration of the pipeline's own."""
     kind: Any = getattr(diffusers, name, None)
     if not (isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin) and hasattr(kind, "from_config")):
-        known = ", ".join(each.__name__ for each in pipeline.scheduler.compatibles)
-        raise ModelError(f"scheduler: found {name!r}, expected a class of diffusers: {known}")
+        known = sorted(each.__name__ for each in pipeline.scheduler.compatibles)
+        near = nearest(name, known, cutoff=0.85)  # all of them end alike
+        way_out = f"did you mean {near[0]}?" if near else f"expected a class of diffusers: {', '.join(known)}"
+        raise ModelError(f"scheduler: found {name!r}, {way_out}")
     replaced: Any = kind
     return replaced.from_config(pipeline.scheduler.config)
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from clinometer._messages import first_and_more
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models.protocols import Card
 from clinometer.models.weights import describe, hash_files, user_path
@@ -67,10 +68,8 @@ class EmbeddingsFile:
         """
         missing = self.missing(texts)
         if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise ModelError(
-                f"{self.card.name}: no vector for {missing[0]!r}{more}; leave the text out or add its vector"
-            )
+            found = first_and_more(list(map(repr, missing)))
+            raise ModelError(f"{self.card.name}: no vector for {found}; leave the text out or add its vector")
         if not len(texts):
             return np.empty((0, 0), np.float32)
         return np.stack([self._found[str(self._spelling(text))] for text in texts])

@@ -24,6 +24,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, overload
 
+from clinometer._messages import first_and_more
 from clinometer.errors import ImportManifestError
 from clinometer.models.images import MAX_PIXELS, decode_image
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
@@ -272,10 +273,9 @@ def _check_files(name: str, folder: Path, rows: Iterable[ManifestRow]) -> None:
         if not os.path.isfile(path):
             missing.append(row)
     if missing:
-        first, more = missing[0], f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        files = first_and_more([repr(row.file) for row in missing])
         raise ImportManifestError(
-            f"{name}, line {first.line}, file: {first.file!r} is not in the folder{more}; "
-            "add the image or remove the line"
+            f"{name}, line {missing[0].line}, file: not in the folder: {files}; add what is missing or remove its line"
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.weights import Source, damage, describe, hash_files, locate, quiet_loading, user_path
+from clinometer.models.weights import Source, damage, hash_files, in_words, locate, named_by, quiet_loading, user_path
 
 
 def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False) -> dict[str, Any]:
@@ -26,20 +26,20 @@ def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False)
     if importlib.util.find_spec("peft") is None:
         raise ModelError("lora: diffusers needs the package peft for it; install it with `pip install peft`")
     if not hasattr(pipeline, "load_lora_weights"):
-        raise ModelError(f"lora: a {type(pipeline).__name__} takes none; leave it out")
+        raise ModelError("lora: this model takes none; leave it out")
     found, file = _find(spec, offline)
     try:
         with quiet_loading():
             pipeline.load_lora_weights(found.path, weight_name=file.name, adapter_name="lora", local_files_only=True)
             if not pipeline.get_list_adapters():
-                raise ModelError(f"{spec}: none of its weights belong to a {type(pipeline).__name__}")
+                raise ModelError(f"lora: none of the weights of {spec} belong to this model; name one made for it")
             pipeline.fuse_lora(lora_scale=scale)
             pipeline.unload_lora_weights()
     except ModelError:
         raise
     except Exception as error:  # keys and shapes that do not fit, damaged files: many kinds
         raise ModelError(
-            f"{spec}: it does not fit a {type(pipeline).__name__}: {describe(error)}{damage(error)}"
+            f"lora: {spec} does not fit this model: {in_words(error)}{damage(error)}; name one made for it"
         ) from error
     return {
         "name": found.name,
@@ -58,14 +58,15 @@ def _find(spec: str, offline: bool) -> tuple[Source, Path]:
     else:
         if path.suffix == ".safetensors" and not path.is_dir():
             raise ModelNotFoundError(
-                f"lora {spec}: no such file; give a safetensors file, a directory with one, or a hub id"
+                f"lora: no file {spec}; give a safetensors file, a directory with one, or a hub id"
             )
-        found = locate(spec, lambda repository, revision: _download(repository, revision, offline))
+        with named_by("lora"):
+            found = locate(spec, lambda repository, revision: _download(repository, revision, offline))
         files = sorted(found.path.glob("*.safetensors"))
     if len(files) != 1 or files[0].suffix != ".safetensors":
         names = ", ".join(file.name for file in files) or "none"
         raise ModelNotFoundError(
-            f"lora {spec}: found {names}, expected one safetensors file; name the file itself, as DIRECTORY/FILE"
+            f"lora: found {names} in {spec}, expected one safetensors file; name the file itself, as DIRECTORY/FILE"
         )
     return found, files[0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from PIL import Image
 
+from clinometer._messages import nearest
 from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models._encoding import DualEncoderBase, resolve_options, tried
@@ -143,7 +143,7 @@ def load(
 def _check_architecture(architecture: str, weights: str) -> None:
     known = open_clip.list_models()
     if architecture not in known:
-        near = ", ".join(difflib.get_close_matches(architecture, known, n=3) or ["RN50", "ViT-B-32"])
+        near = ", ".join(nearest(architecture, known, most=3) or ["RN50", "ViT-B-32"])
         raise ModelNotFoundError(f"open_clip has no architecture {architecture!r}; near it: {near}")
     if not weights:
         tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none; give a file"

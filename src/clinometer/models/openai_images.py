@@ -284,16 +284,19 @@ def load(
     if not source:
         raise ModelError("openai: no model named; write openai:MODEL, such as openai:gpt-image-1")
     if price is None or not 0 <= price < inf:
+        found = "none" if price is None else price
         raise ModelError(
-            f"price: found {price}, expected what one image costs at these settings; look it up in the server's price "
+            f"price: found {found}, expected what one image costs at these settings; look it up in the server's price "
             "list and give --price (0 for a server of your own)"
         )
     if (height is None) != (width is None):
         raise ModelError("height and width: found one of them, expected both or none")
-    if concurrency < 1 or retries < 0:
-        raise ModelError(f"concurrency {concurrency}, retries {retries}: expected 1 or more, 0 or more")
-    if not timeout > 0 or not (requests_per_minute is None or requests_per_minute > 0):
-        raise ModelError(f"timeout {timeout}, requests_per_minute {requests_per_minute}: expected positive numbers")
+    for key, number, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
+        if number < least:
+            raise ModelError(f"{key}: found {number}, expected {least} or more")
+    for key, seconds in (("timeout", timeout), ("requests_per_minute", requests_per_minute)):
+        if seconds is not None and not seconds > 0:
+            raise ModelError(f"{key}: found {seconds}, expected a positive number")
     size = None if height is None else f"{width}x{height}"
     asked = {"model": source, "size": size, "quality": quality, "style": style}
     arguments = {key: value for key, value in asked.items() if value is not None}

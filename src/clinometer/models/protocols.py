@@ -12,8 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
+
+from clinometer.errors import ModelError
+
 if TYPE_CHECKING:
-    import numpy as np
     from PIL.Image import Image
 
     from clinometer._torch import torch
@@ -44,11 +47,31 @@ class Card:
     settings: dict[str, Any] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for part in ("settings", "notes"):
+            try:
+                plain = {key: _plain(value) for key, value in getattr(self, part).items()}
+                json.dumps(plain)
+            except (TypeError, ValueError) as error:
+                raise ModelError(
+                    f"card of {self.name}, {part}: {error}; expected text, numbers, lists and mappings of them"
+                ) from error
+            object.__setattr__(self, part, plain)
+
     @property
     def fingerprint(self) -> str:
         """Hash of all that can change an output (notes are left out), 16 hexadecimal digits."""
         identity = {key: value for key, value in asdict(self).items() if key != "notes"}
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of numpy, at any depth, as Python's own: run.json holds no others."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ A spec is read in this order:
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import inspect
 import re
@@ -26,6 +25,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, cast
 
+from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.models.weights import describe, is_single_file, user_path
@@ -107,7 +107,7 @@ def _hub_encoder(spec: str, options: dict[str, Any]) -> Encoder:
         return cast(Encoder, _build(_entry(ENCODERS, "transformers"), spec, options))
     except ModelError as error:
         owner, _, name = spec.partition("/")
-        near = difflib.get_close_matches(owner, open_clip_architectures(), n=1, cutoff=0.8)
+        near = nearest(owner, open_clip_architectures(), cutoff=0.8)
         if not near:
             raise
         raise type(error)(f"{error}. Of open_clip, did you mean {near[0]}/{name}?") from error
@@ -160,11 +160,7 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
     except Exception as error:  # importing a package runs it
         why = error if isinstance(error, ImportError | AttributeError) else describe(error)
         raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {why}") from error
-    try:
-        inspect.signature(factory).bind(source, **options)
-    except TypeError as error:
-        known = ", ".join(list(inspect.signature(factory).parameters)[1:]) or "none"
-        raise ModelError(f"model {point.name!r}: {error}; it takes {known}") from error
+    _require_taken(point.name, factory, source, options)
     try:
         return factory(source, **options)
     except ClinometerError:
@@ -173,11 +169,25 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
         raise ModelError(f"model {point.name!r} ({point.value}) stopped with {describe(error)}") from error
 
 
+def _require_taken(name: str, factory: Callable[..., object], source: str, options: dict[str, Any]) -> None:
+    """Refuse options that a factory does not take, by its signature."""
+    signature = inspect.signature(factory)
+    try:
+        signature.bind(source, **options)
+    except TypeError as error:
+        known = list(signature.parameters)[1:]
+        unknown = ", ".join(option for option in options if option not in known)
+        found = f"{unknown}: model {name!r} has no such option" if unknown else f"model {name!r}: {error}"
+        raise ModelError(f"{found}; it takes {', '.join(known) or 'none'}") from error
+
+
 def _unknown(group: str, spec: str) -> ModelNotFoundError:
     kind = "generator" if group == GENERATORS else "encoder"
-    names = ", ".join(sorted({point.name for point in entry_points(group=group)})) or "none"
+    plugins = sorted({point.name for point in entry_points(group=group)})
     more = ", ARCHITECTURE/WEIGHTS of open_clip such as RN50/openai" if group == ENCODERS else ""
+    hint = did_you_mean(spec.partition(":")[0], plugins)
     return ModelNotFoundError(
-        f"no {kind} {spec!r}: no directory here, no hub id owner/name and none of the plug-ins ({names}); "
+        f"no {kind} {spec!r}: no directory here, no hub id owner/name and none of the plug-ins "
+        f"({', '.join(plugins) or 'none'}); {f'{hint} Else ' if hint else ''}"
         f"give a directory, a hub id{more} or a plug-in's name"
     )

@@ -17,7 +17,17 @@ from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models.completeness import require_values, require_vocabularies, whole_components
 from clinometer.models.diffusers_loading import model_index, pipeline_class, require_text_to_image
-from clinometer.models.weights import PICKLES, Source, describe, locate, quiet_loading, user_path, weight_files
+from clinometer.models.weights import (
+    PICKLES,
+    Source,
+    describe,
+    in_words,
+    locate,
+    named_by,
+    quiet_loading,
+    user_path,
+    weight_files,
+)
 
 CONFIGURATION = ("*.json", "*.txt", "*.model")
 """What is fetched of a repository that serves as configuration: no weights."""
@@ -77,14 +87,14 @@ def configuration_of(file: Path, tensors: Mapping[str, Any], config: str | None,
         return path
 
     if config is not None:
-        return locate(config, fetch)
+        with named_by("model_config"):
+            return locate(config, fetch)
     repository = _repository_for(tensors)
     try:
         return locate(repository, fetch)
     except ModelError as error:
         raise ModelError(
-            f"{file.name}: weights alone, and the configuration of {repository} is not at hand; give --model-config "
-            f"with a diffusers pipeline's directory or hub id ({describe(error)})"
+            f"{file.name}: weights alone, without the configuration of {error}; or give another as --model-config"
         ) from error
 
 
@@ -100,7 +110,9 @@ def open_single_file(
     """
     kind = pipeline_class(config, model_index(config).get("_class_name"))
     if not hasattr(kind, "from_single_file"):
-        raise ModelError(f"{file.name}: diffusers reads no {kind.__name__} from one file; give a pipeline's directory")
+        raise ModelError(
+            f"{file.name}: diffusers reads no such pipeline ({config.name}) from one file; give a pipeline's directory"
+        )
     folders = _supplied(config, tensors)
     try:
         with quiet_loading(), whole_components(config.name):
@@ -112,7 +124,7 @@ def open_single_file(
         raise
     except Exception as error:  # components that are missing, shapes that differ: many kinds
         raise ModelError(
-            f"{file.name}: it does not fit the configuration {config.name}, a {kind.__name__}: {describe(error)}; "
+            f"{file.name}: it does not fit the configuration {config.name}: {in_words(error)}; "
             "give --model-config with a pipeline of its kind, with weights where the file has none"
         ) from error
     require_values(file.name, pipeline, "give --model-config with a whole pipeline that has them")

@@ -89,12 +89,27 @@ def _explain(spec: str, error: Exception) -> ModelError:
         return ModelNotFoundError(
             f"{spec}: the hub has no such model or revision, or it is private; check the name, or run `hf auth login`"
         )
-    if arose(errors.RemoteEntryNotFoundError) or any("safetensors" in str(cause) for cause in chain):
+    unreached = arose(errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled)
+    if not unreached and any("no such modeling files" in str(cause) for cause in chain):
+        return ModelError(f"variant: {spec} has no such weights; leave it out")
+    # An address that was not reached may end in .safetensors, too.
+    if arose(errors.RemoteEntryNotFoundError) or (not unreached and any("safetensors" in str(c) for c in chain)):
         return ModelError(pickle_message(spec))
+    asked = isinstance(chain[-1], errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled)
     return ModelError(
-        f"{spec}: it is not in the local cache and cannot be downloaded ({describe(chain[-1])}); "
+        f"{spec}: it is not in the local cache and cannot be downloaded "
+        f"({'offline was asked for' if asked else in_words(chain[-1])}); "
         "connect, or download it elsewhere and give its directory"
     )
+
+
+@contextmanager
+def named_by(option: str) -> Iterator[None]:
+    """Let an error open with the option that named what cannot be found."""
+    try:
+        yield
+    except ModelError as error:
+        raise type(error)(f"{option}: {error}") from error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -109,6 +124,12 @@ def describe(error: BaseException, scrub: Callable[[str], str] = str) -> str:
     return f"{type(error).__name__}: {in_one_line(scrub(text[0]), 300)}" if text else type(error).__name__
 
 
+def in_words(error: BaseException) -> str:
+    """Say an error in one line without its kind, where its message is a sentence of its own."""
+    text = next(iter(str(error).strip().splitlines()), "")
+    return in_one_line(text, 300).rstrip(".") if " " in text else describe(error)
+
+
 def in_one_line(text: str, most: int) -> str:
     """Somebody else's words as they can be stored and shown: without control characters and halves of characters."""
     spaced = " ".join(text.split())[:most]
@@ -117,13 +138,15 @@ def in_one_line(text: str, most: int) -> str:
 
 def cannot_load(name: str, library: str, error: Exception) -> ModelError:
     """Say that a library cannot load a model, and the way out where its weights are damaged."""
-    return ModelError(f"{name}: {library} cannot load it: {describe(error)}{damage(error)}")
+    return ModelError(f"{name}: {library} cannot load it: {in_words(error)}{damage(error)}")
 
 
 def damage(error: BaseException) -> str:
-    """What is added to an error that a damaged file of weights led to: the way out. Nothing for any other."""
+    """What is added to an error that a missing file or a damaged one of weights led to: the way out; else nothing."""
     from safetensors import SafetensorError
 
+    if any("no file named" in str(cause) for cause in _causes(error)):  # the words of diffusers and transformers
+        return "; download it anew"
     damaged = any(isinstance(cause, SafetensorError) for cause in _causes(error))
     return " (a file of weights is empty or damaged: download it anew)" if damaged else ""
 

@@ -12,6 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from clinometer.report import wording
+from clinometer.report.called import called_in, names_of, runs_of
 from clinometer.report.classification_view import DENOISER, contrast_in_words
 from clinometer.report.compared import compared
 from clinometer.report.difference_table import DifferenceTable, worded
@@ -20,7 +21,6 @@ from clinometer.report.refusals_compared import refusal_table, refusals_in_words
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.side_by_side import side_by_side
 from clinometer.report.view import PIXELS
-from clinometer.runs import Run
 from clinometer.runs.comparison import Comparison, shared_encoders
 from clinometer.runs.storage import Directory
 from clinometer.suites import AssociationSuite, ClassificationSuite, EditingSuite, LeaningSuite, Suite
@@ -80,7 +80,7 @@ _KINDS: Final[dict[str, tuple[_Kind, ...]]] = {
 def comparison_html(comparisons: Sequence[Comparison]) -> str:
     """Render comparisons with one first run as one self-contained HTML page."""
     style = asset("style.css")
-    runs = [comparisons[0].first, *(each.second for each in comparisons)]
+    runs = runs_of(comparisons)
     called = names_of(runs)
     return (
         environment()
@@ -88,9 +88,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
         .render(
             title=f"{wording.listed(called[1:])} beside {called[0]}",
             suite=runs[0].suite.title,
-            comparisons=[
-                _shown(each, (called[0], name)) for each, name in zip(comparisons, called[1:], strict=True)
-            ],
+            comparisons=[_shown(*each) for each in zip(comparisons, called_in(comparisons), strict=True)],
             compared=compared(dict(zip(called, runs, strict=True))),
             s=side_by_side(dict(zip(called, runs, strict=True)), shared_encoders(runs)),
             style=Markup(style),
@@ -102,11 +100,8 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
 def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLike[str]) -> str:
     """Write ``comparison.html`` and ``comparison.csv``, its rows led by the runs' names; return the page's place."""
     directory = Directory(folder)
-    called = names_of([comparisons[0].first, *(each.second for each in comparisons)])
-    tables = [
-        each.scores.assign(first=called[0], second=name) for each, name in zip(comparisons, called[1:], strict=True)
-    ]
-    table = pd.concat(tables)
+    named = zip(comparisons, called_in(comparisons), strict=True)
+    table = pd.concat([each.scores.assign(first=first, second=second) for each, (first, second) in named])
     table = table[["first", "second", *table.columns.drop(["first", "second"])]]
     directory.write_bytes("comparison.csv", table.to_csv(index=False).encode())
     directory.write_bytes("comparison.html", comparison_html(comparisons).encode("utf-8", errors="replace"))
@@ -120,7 +115,7 @@ def comparison_tables(
 
     With ``short``, tests go by their names and not by their concepts, and edits by the classes of professions alone.
     """
-    called = called or names(comparison)
+    called = called or called_in([comparison])[0]
     scores = Scores.from_frame(comparison.scores)
     tables = []
     for kind in _kinds(comparison):
@@ -131,14 +126,14 @@ def comparison_tables(
     return tables
 
 
-def comparison_verdict(comparison: Comparison) -> str:
+def comparison_verdict(comparison: Comparison, called: tuple[str, str] | None = None) -> str:
     """Which leans more, or that it is undecided, and over what."""
-    return " ".join(part for part in _verdict(comparison, names(comparison)) if part)
+    return " ".join(part for part in _verdict(comparison, called or called_in([comparison])[0]) if part)
 
 
-def comparison_refusals(comparison: Comparison) -> str:
+def comparison_refusals(comparison: Comparison, called: tuple[str, str] | None = None) -> str:
     """Which run refuses more, and what that means; empty where neither refused anything."""
-    return " ".join(refusals_in_words(comparison, names(comparison)))
+    return " ".join(refusals_in_words(comparison, called or called_in([comparison])[0]))
 
 
 def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]:
@@ -307,20 +302,3 @@ def _same_images(comparison: Comparison) -> bool:
     alike = 0 < comparison.pairs == comparison.identical
     differences = comparison.scores[comparison.scores.component != "own_refusal_rate"]
     return alike and bool((differences["value"].fillna(0) == 0).all())
-
-
-def names(comparison: Comparison) -> tuple[str, str]:
-    """What the two are called, see :func:`names_of`."""
-    first, second = names_of([comparison.first, comparison.second])
-    return first, second
-
-
-def names_of(runs: Sequence[Run]) -> list[str]:
-    """What runs are called: their models; where two share a model, all by their directories, or whole paths."""
-    models = [str(run.model_card["name"]) for run in runs]
-    if len(set(models)) == len(models):
-        return models
-    folders = [run.url.rstrip("/").rsplit("/", 1)[-1] for run in runs]
-    if len(set(folders)) == len(folders):
-        return folders
-    return [run.url for run in runs]

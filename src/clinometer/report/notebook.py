@@ -22,6 +22,10 @@ _TEMPLATE = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).f
 {%- if place %} · <code>{{ place }}</code>{% endif %}</p>
 {% if summary %}
 <p>{{ summary.verdicts }}</p>
+{% if summary.unmeasured %}
+<p>Not measured: {{ summary.unmeasured }}.</p>
+{% endif %}
+{% if summary.rows %}
 <table>
 <caption>{{ summary.title }}</caption>
 <thead><tr>{% for name in summary.columns %}<th>{{ name }}</th>{% endfor %}</tr></thead>
@@ -31,6 +35,7 @@ _TEMPLATE = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).f
 {% endfor %}
 </tbody>
 </table>
+{% endif %}
 {% else %}
 <p>Not scored yet.</p>
 {% endif %}

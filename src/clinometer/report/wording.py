@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Final, Literal
 
+from clinometer._messages import first_and_more
 from clinometer.report.rows import Row
 
 Lean = Literal["a", "b", "balanced", "undecided", "unmeasured"]
@@ -84,6 +86,11 @@ def percent(value: float) -> str:
     return f"{100 * value:.0f}\N{NARROW NO-BREAK SPACE}%" if isfinite(value) else MISSING
 
 
+def signed_percent(value: float) -> str:
+    """Write a share with its sign and one decimal: ``+12.5 %``."""
+    return f"{signed(100 * value, 1)}\N{NARROW NO-BREAK SPACE}%" if isfinite(value) else MISSING
+
+
 def probability(value: float, name: str = "p") -> str:
     """Write ``p = 0.034`` or ``p < 0.001``; empty when missing."""
     if not isfinite(value):
@@ -124,6 +131,12 @@ def reasons(missing: Iterable[tuple[str, str]]) -> list[str]:
     return [
         f"{listed(names) if len(names) <= 3 else count(len(names), 'cell')}: {reason}" for reason, names in held.items()
     ]
+
+
+def commonest(reasons: Iterable[str], unit: str) -> str:
+    """Count reasons, the commonest first, and no more of them than three: ``no image of the target (2 concepts)``."""
+    counted = Counter(reasons).most_common()
+    return first_and_more([f"{reason} ({count(n, unit)})" for reason, n in counted], 3)
 
 
 def shortened(text: str, width: int) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from clinometer._messages import first_and_more
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.records import storable
 from clinometer.metrics.weat import Spread, Weat, stimulus_weat
@@ -312,8 +313,8 @@ def _lack(stimuli: Stimuli, found: _Set, max_missing: float) -> str:
     total = len(stimuli.words) if not found.is_images else len(found.stimuli) + len(found.missing)
     if not found.stimuli or len(found.missing) > max_missing * total:
         return (
-            f"{stimuli.label}: {len(found.missing)} of {total} are missing ({', '.join(found.missing[:3])}"
-            f"{', …' if len(found.missing) > 3 else ''}); at most {max_missing:.0%} may be"
+            f"{stimuli.label}: {len(found.missing)} of {total} are missing ({first_and_more(found.missing, 3)}); "
+            f"at most {max_missing:.0%} may be"
         )
     return ""
 

@@ -38,7 +38,7 @@ def require_names(encoders: Sequence[Encoder]) -> None:
         if each.card.name == "mean":
             raise ModelError("encoder 'mean': in the scores that name is the mean over encoders; rename its directory")
         place = embeddings_name(each.card.name)
-        other = held.setdefault(place, each)
+        other = held.setdefault(place.lower(), each)  # one place on systems that know no case
         if other.card.fingerprint != each.card.fingerprint:
             raise ModelError(
                 f"encoders {other.card.name!r} ({other.card.family}) and {each.card.name!r} ({each.card.family}): the "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clinometer.models.protocols import Encoder, Generator
-from clinometer.runs.budget import require_budget
+from clinometer.runs.budget import price_of, require_budget
 from clinometer.runs.drawing import generate
 from clinometer.runs.encoding import encode
 from clinometer.runs.plan import Sample
@@ -56,6 +56,10 @@ def execute(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], 
         run.require_encoder(encoder.card)
     if job.retry_failed:
         progress.note(f"{run.redraw_failures()} failed images are drawn anew")
+    if job.budget is not None and not price_of(job.generator):
+        progress.note(
+            f"--budget {job.budget:g}: images of {job.generator.card.name} cost nothing, so it limits nothing"
+        )
     further = 0 if job.rounds is None else job.suite.image_count - len(run.plan)
     require_budget(run, job.generator, job.budget, further=further)
     while True:

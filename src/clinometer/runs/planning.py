@@ -27,8 +27,8 @@ class Plan:
 
     Attributes
     ----------
-    table : a row a concept with a pilot (estimate, standard error, images now, to detect, to show balance), else a row
-        a share of images (share, images to detect).
+    table : a row a concept with a pilot (estimate, standard error, images now, to detect, to show balance, reason where
+        the pilot has no standard error), else a row a share of images (share, images to detect).
     effect : what is to be detected: one size for all concepts, or NaN for each concept's own estimate.
     margin : within which balance is to be shown, or NaN.
     power, alpha : of the tests, each by itself: verdicts are corrected over the concepts, and may take more.
@@ -189,6 +189,7 @@ def _concepts(pilot: Run, effect: float | None, margin: float | None, power: flo
                 "to_show_balance": nan
                 if margin is None
                 else images_to_show_balance(margin, deviation, value=value, power=power, alpha=alpha),
+                "reason": "" if isfinite(error) else str(row["reason"]),
             }
         )
     return pd.DataFrame(found)

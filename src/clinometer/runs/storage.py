@@ -56,24 +56,43 @@ class Directory:
         return f"{self.root}/{name}"
 
     def exists(self, name: str) -> bool:
-        """Whether a file is there."""
-        return bool(self.fs.exists(self.path(name)))
+        """Whether a file is there.
+
+        Raises
+        ------
+        RunCorruptError
+            That cannot be said: no permission, or its disk does not answer.
+        """
+        return self._is_there(self.path(name))
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            if not self.is_local:
+                return bool(self.fs.exists(path))
+            os.lstat(path)  # fsspec takes whatever goes wrong for a file that is not there, and it would be drawn anew
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        return True
+
+    def _listed(self, path: str) -> list[str]:
+        """Names of what a directory holds; none where it is missing."""
+        if not self._is_there(path):
+            return []
+        try:
+            return [entry.rstrip("/").rsplit("/", 1)[-1] for entry in self.fs.ls(path, detail=False)]
+        except OSError as error:
+            raise _unreadable(path, error) from error
 
     def contents(self) -> list[str]:
         """Names of what the directory holds beside hidden files; none where it is missing."""
-        if not self.fs.exists(self.root):
-            return []
-        names = (entry.rstrip("/").rsplit("/", 1)[-1] for entry in self.fs.ls(self.root, detail=False))
-        return sorted(name for name in names if not name.startswith("."))
+        return sorted(name for name in self._listed(self.root) if not name.startswith("."))
 
     def names(self, folder: str, suffix: str) -> list[str]:
         """Names (``folder/file``) of the files with a suffix in a folder, sorted; shorter numbers before longer."""
-        if not self.exists(folder):
-            return []
-        names = (entry.rsplit("/", 1)[-1] for entry in self.fs.ls(self.path(folder), detail=False))
-        return sorted(
-            (f"{folder}/{name}" for name in names if name.endswith(suffix)), key=lambda name: (len(name), name)
-        )
+        names = [f"{folder}/{name}" for name in self._listed(self.path(folder)) if name.endswith(suffix)]
+        return sorted(names, key=lambda name: (len(name), name))
 
     def size(self, name: str) -> int:
         """Size of a file in bytes."""
@@ -116,9 +135,22 @@ class Directory:
                 leftover.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
-        """Remove a file if it is there."""
-        if self.exists(name):
+        """Remove a file if it is there.
+
+        Raises
+        ------
+        RunStorageError
+            It may not be removed.
+        """
+        if not self.exists(name):
+            return
+        try:
             self.fs.rm_file(self.path(name))
+        except OSError as error:
+            raise RunStorageError(
+                f"{self.path(name)}: cannot be removed: {error.strerror or error}; fix the permission and give "
+                "the same command again"
+            ) from error
 
     def read_bytes(self, name: str) -> bytes:
         """Read a file.
@@ -135,7 +167,7 @@ class Directory:
         except FileNotFoundError as error:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
         except OSError as error:
-            raise self._unreadable(name, error) from error
+            raise _unreadable(self.path(name), error) from error
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Write a mapping as readable JSON."""
@@ -179,16 +211,10 @@ class Directory:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise self._unreadable(name, error) from error
+                raise _unreadable(self.path(name), error) from error
             raise RunCorruptError(
                 f"{self.path(name)}: cannot be read ({' '.join(str(error).split())}). {way_out}"
             ) from error
-
-    def _unreadable(self, name: str, error: OSError) -> RunCorruptError:
-        """The system's answer, which says nothing against what the file holds: it must not be deleted for that."""
-        return RunCorruptError(
-            f"{self.path(name)}: cannot be read: {error.strerror or error}; mend that and give the same command again"
-        )
 
     def require_place(self) -> None:
         """Make the directory, so that what takes long to compute is not lost to a place that cannot be written.
@@ -254,3 +280,10 @@ class Directory:
             holder = self.read_json(".lock-holder.json")
             return f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}"
         return "process unknown"
+
+
+def _unreadable(path: str, error: OSError) -> RunCorruptError:
+    """The system's answer, which says nothing against what the file holds: it must not be deleted for that."""
+    return RunCorruptError(
+        f"{path}: cannot be read: {error.strerror or error}; mend that and give the same command again"
+    )

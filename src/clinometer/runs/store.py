@@ -309,7 +309,7 @@ class Run:
                 f"{embeddings_name(card.name)}"
             )
         for name in self._all_encoder_cards():
-            if name != card.name and embeddings_name(name) == embeddings_name(card.name):
+            if name != card.name and same_place(name, card.name):
                 raise RunMismatchError(
                     f"{self.url}: encoder {card.name!r} would share {embeddings_name(name)} with encoder {name!r}; "
                     "rename its directory (letters A to Z, digits, '.', '_', '-'), or give another --out"
@@ -484,6 +484,11 @@ def classifications_name(part: int) -> str:
 def embeddings_name(encoder: str) -> str:
     """Where an encoder's embeddings lie. Characters that a path cannot hold become hyphens."""
     return f"embeddings/{re.sub(r'[^A-Za-z0-9._-]+', '-', encoder)}"
+
+
+def same_place(encoder: str, other: str) -> bool:
+    """Whether two encoders' embeddings would lie in one place: of names that differ in case, on many systems."""
+    return embeddings_name(encoder).lower() == embeddings_name(other).lower()
 
 
 def vectors_name(encoder: str, part: int) -> str:

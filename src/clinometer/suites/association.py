@@ -7,7 +7,17 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_all, refuse_duplicates
+from clinometer.suites.base import (
+    Name,
+    Question,
+    Sheet,
+    Strict,
+    Suite,
+    Text,
+    refuse_all,
+    refuse_duplicates,
+    refuse_unknown,
+)
 
 
 class AttributeWords(Strict):
@@ -101,16 +111,12 @@ class AssociationSuite(Suite):
     def _check_names(self) -> Self:
         refuse_all(self.concepts, "concepts")
         for role in ("a", "b"):
-            group = getattr(self.axis, role)
-            if group not in self.groups:
-                raise ValueError(f"axis.{role}: no group named {group!r}; groups are {', '.join(self.groups)}")
+            refuse_unknown(f"axis.{role}", "group", getattr(self.axis, role), self.groups)
         refuse_duplicates((self.axis.a, self.axis.b), "axis: a and b must differ; found twice")
         refuse_duplicates((test.name for test in self.tests), "tests: name used twice")
         for test in self.tests:
             for role in ("x", "y"):
-                concept = getattr(test, role)
-                if concept not in self.concepts:
-                    raise ValueError(f"tests[{test.name}].{role}: no concept named {concept!r}")
+                refuse_unknown(f"tests[{test.name}].{role}", "concept", getattr(test, role), self.concepts)
             refuse_duplicates((test.x, test.y), f"tests[{test.name}]: x and y must differ; found twice")
         names = (stimulus.name for _, stimulus in self.stimuli())
         refuse_duplicates(names, "concepts: stimulus used twice")

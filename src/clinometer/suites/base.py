@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from abc import ABC, abstractmethod
@@ -14,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
+from clinometer._messages import did_you_mean, first_and_more
 from clinometer.errors import SuiteError
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, pattern=r"^[^\x00-\x1f]+$")]
@@ -131,7 +131,7 @@ class Suite(Strict, ABC):
         unknown = sorted(set(given) - self.options)
         if unknown:
             raise SuiteError(
-                f"suite {self.name}: {unknown[0]} does not apply to the study {self.study!r}; "
+                f"{unknown[0]}: it does not apply to suite {self.name}, whose study is {self.study!r}; "
                 f"it takes {', '.join(sorted(self.options))}"
             )
         return self.checked(self._changed(**given), source=f"suite {self.name}")
@@ -150,6 +150,14 @@ def refuse_all(names: Iterable[str], field: str) -> None:
         raise ValueError(f"{field}.all: 'all' stands for the whole suite in the scores; give another name")
 
 
+def refuse_unknown(field: str, kind: str, found: str, known: Iterable[str]) -> None:
+    """Raise ValueError where a field names a group or a concept that the suite does not have."""
+    names = list(known)
+    if found not in names:
+        way_out = did_you_mean(found, names) or f"{kind}s are {first_and_more(names, 10)}"
+        raise ValueError(f"{field}: no {kind} named {found!r}; {way_out}")
+
+
 def explain(error: ValidationError, source: str) -> str:
     """One line for the first problem, and how many more there are; a misspelt key before the key it leaves out."""
     problems = error.errors(include_url=False)
@@ -158,8 +166,7 @@ def explain(error: ValidationError, source: str) -> str:
     if first["type"] == "extra_forbidden":
         place, key = first["loc"][:-1], str(first["loc"][-1])
         missing = [str(p["loc"][-1]) for p in problems if p["type"] == "missing" and p["loc"][:-1] == place]
-        near = difflib.get_close_matches(key, missing, n=1)
-        message = f"unknown key; did you mean {near[0]}?" if near else "unknown key"
+        message = "; ".join(filter(None, ("unknown key", did_you_mean(key, missing))))
     elif first["type"] == "value_error":
         message = str(first["ctx"]["error"])
     else:

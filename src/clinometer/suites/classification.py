@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates, refuse_unknown
 
 PORTRAIT = "portrait"
 
@@ -87,8 +87,7 @@ class ClassificationSuite(Suite):
             raise ValueError(f"noise_samples: found {', '.join(map(str, self.noise_samples))}, expected rising numbers")
         for name, contrast in self.contrasts.items():
             for group in (*contrast.x.groups, *contrast.y.groups):
-                if group not in self.groups:
-                    raise ValueError(f"contrasts.{name}: no group named {group!r}; groups are {', '.join(self.groups)}")
+                refuse_unknown(f"contrasts.{name}", "group", group, self.groups)
             refuse_duplicates((*contrast.x.groups, *contrast.y.groups), f"contrasts.{name}: group used twice")
             if len(contrast.x.groups) != len(contrast.y.groups):
                 raise ValueError(f"contrasts.{name}: x and y are matched in order, so they need equally many groups")

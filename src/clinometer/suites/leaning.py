@@ -7,7 +7,17 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_all, refuse_duplicates
+from clinometer.suites.base import (
+    Name,
+    Question,
+    Sheet,
+    Strict,
+    Suite,
+    Text,
+    refuse_all,
+    refuse_duplicates,
+    refuse_unknown,
+)
 
 BLANK_PROMPT: Final = ""
 """What an image is held against to see whether it shows anything of its own prompt."""
@@ -82,15 +92,15 @@ class LeaningSuite(Suite):
         refuse_all(self.categories, "categories")
         for role in ("a", "b", "third"):
             group = getattr(self.axis, role)
-            if group is not None and group not in self.groups:
-                raise ValueError(f"axis.{role}: no group named {group!r}; groups are {', '.join(self.groups)}")
+            if group is not None:
+                refuse_unknown(f"axis.{role}", "group", group, self.groups)
         roles = [group for group in (self.axis.a, self.axis.b, self.axis.third) if group is not None]
         refuse_duplicates(roles, "axis: a, b and third must differ; found twice")
         refuse_duplicates((target.name for target in self.targets), "categories: target name used twice")
         for category, target in self.categorised_targets():
             where = f"categories.{category}.targets[{target.name}]"
-            if target.stereotype is not None and target.stereotype not in self.groups:
-                raise ValueError(f"{where}.stereotype: no group named {target.stereotype!r}")
+            if target.stereotype is not None:
+                refuse_unknown(f"{where}.stereotype", "group", target.stereotype, self.groups)
             if self.text_targets == "keyword" and target.keyword is None:
                 raise ValueError(f"{where}.keyword: missing, and text_targets is 'keyword'")
         for name, group in self.groups.items():

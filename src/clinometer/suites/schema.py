@@ -6,7 +6,6 @@ are errors that name the file and the field.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from clinometer._messages import did_you_mean
 from clinometer.errors import SuiteError
 from clinometer.suites.association import AssociationSuite
 from clinometer.suites.base import Suite
@@ -92,9 +92,8 @@ def load_suite(suite: str | Path | Suite) -> Suite:
 
 
 def _no_such_suite(name: str) -> str:
-    near = difflib.get_close_matches(name.lower(), suite_names())
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    return f'no suite named {name!r}: it is neither a file nor built in; {hint}"clinometer suites" lists them'
+    hint = " ".join(filter(None, (did_you_mean(name, suite_names(), most=3), '"clinometer suites" lists them')))
+    return f"no suite named {name!r}: it is neither a file nor built in; {hint}"
 
 
 def suite_from_text(text: str, *, source: str) -> Suite:

@@ -51,6 +51,6 @@ def _missing_items(
         yield "no image of the target"
     for g in groups:
         if layout.image_counts[g] == 0 and _OF_ATTRIBUTE_IMAGES & modalities:
-            yield f"no image of group {layout.groups[g]!r}"
+            yield f"no image of group {layout.groups[g]!r}; draw or import some"
         if layout.word_counts[g] == 0 and _OF_WORDS & modalities:
             yield f"no word of group {layout.groups[g]!r}"

@@ -13,6 +13,7 @@ from clinometer.report.sections.gallery import (
     MOST_PER_PROMPT,
     Sample,
     Strip,
+    all_there,
     counts_in_words,
     losses,
     sample_tile,
@@ -41,7 +42,7 @@ def association_gallery(view: AssociationView) -> dict[str, Any]:
         "concepts": concepts,
         "losses": losses(view, samples),
         "refusal": refusal_words(view),
-        "total": len(samples),
+        "there": all_there(len(samples)),
     }
 
 

@@ -19,7 +19,7 @@ from clinometer.report.figures.classification import (
 from clinometer.report.figures.marks import Mark
 from clinometer.report.figures.svg import Ink
 from clinometer.report.rows import Row, is_empty
-from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, counts_in_words, losses, sample_tile
+from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, all_there, counts_in_words, losses, sample_tile
 from clinometer.report.sections.masthead import facts, nothing_judged
 from clinometer.report.sections.method import card, flat
 from clinometer.report.view import View
@@ -237,7 +237,12 @@ def classification_gallery(view: ClassificationView) -> dict[str, Any]:
                 "strip": Strip(view.suite.groups[group].prompt, tiles, max(0, len(own) - MOST_PER_PROMPT)),
             }
         )
-    return {"groups": groups, "losses": losses(view, samples), "total": len(samples), "given": given_portraits(view)}
+    return {
+        "groups": groups,
+        "losses": losses(view, samples),
+        "there": all_there(len(samples)),
+        "given": given_portraits(view),
+    }
 
 
 def classification_method(view: ClassificationView) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def gallery(view: LeaningView) -> dict[str, Any]:
         "counts": {name: _counts_of_group(prompts, name) for name in groups},
         "losses": losses(view, samples),
         "refusal": refusal_words(view),
-        "total": len(samples),
+        "there": all_there(len(samples)),
     }
 
 
@@ -151,6 +151,11 @@ def _spread(strips: Sequence[Strip]) -> list[Tile]:
     """Drawn tiles, one of each prompt in turn."""
     turns = zip_longest(*([tile for tile in strip.tiles if tile.symbol] for strip in strips))
     return [tile for turn in turns for tile in turn if tile is not None]
+
+
+def all_there(n: int) -> str:
+    """That no image was lost."""
+    return "the one image is there" if n == 1 else f"all {n:,} images are there"
 
 
 def losses(view: View, samples: Sequence[Sample]) -> list[dict[str, Any]]:

@@ -31,8 +31,9 @@ def caption(view: LeaningView) -> str:
     """Say how the dial reads."""
     drawn = {concept.category for concept in view.ranked()}
     rings = [view.category_label(name) for name in reversed(view.suite.categories) if name in drawn]
+    named = f"Rings, from outside in: {', '.join(rings)}" if len(rings) > 1 else f"The ring: {', '.join(rings)}"
     return (
-        f"Every concept on one dial: upright is no leaning. Rings, from outside in: {', '.join(rings)}. "
+        f"Every concept on one dial: upright is no leaning. {f'{named}. ' if rings else ''}"
         "Arcs are 95\N{NARROW NO-BREAK SPACE}% intervals."
     )
 

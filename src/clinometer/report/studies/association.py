@@ -18,7 +18,7 @@ from clinometer.report.sections.association import (
 )
 from clinometer.report.sections.association_gallery import association_gallery
 from clinometer.report.sections.table import table
-from clinometer.report.studies.common import Page, Section, Summary
+from clinometer.report.studies.common import Page, Section, Summary, unmeasured
 from clinometer.suites import AssociationSuite
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
             title=f"S: + ties X closer to {label_a} than Y, {wording.MINUS} to {label_b}",
             columns=("test", "S", "95 %", "d", "q", "verdict"),
             rows=tuple(_test_cells(row, effects.get(row.concept), label_a, label_b) for row in rows),
+            unmeasured=unmeasured(rows, "test"),
         )
     rows = list(held.by_concept("association", "mean").values())
     return Summary(
@@ -50,6 +51,7 @@ def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
         title=f"Asc: + leans to {label_a}, {wording.MINUS} to {label_b}",
         columns=("prompt", "Asc", "95 %", "q", "verdict"),
         rows=tuple(_cells(row, label_a, label_b) for row in _ends(rows)),
+        unmeasured=unmeasured(rows, "prompt"),
     )
 
 

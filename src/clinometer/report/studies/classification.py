@@ -18,7 +18,7 @@ from clinometer.report.sections.classification import (
     pairs,
 )
 from clinometer.report.sections.table import table
-from clinometer.report.studies.common import Page, Section, Summary
+from clinometer.report.studies.common import Page, Section, Summary, unmeasured
 from clinometer.suites import ClassificationSuite
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def classification_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
         title=f"\N{GREEK CAPITAL LETTER DELTA}S at {setting}: + where the first side goes to those {suite.a.label}",
         columns=("contrast", "\N{GREEK CAPITAL LETTER DELTA}S", "95 %", "q", "verdict"),
         rows=tuple(_cells(row) for row in rows),
+        unmeasured=unmeasured(rows, "contrast"),
     )
 
 

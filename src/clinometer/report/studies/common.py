@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from clinometer.report import wording
+from clinometer.report.rows import Row
 from clinometer.report.view import View
 
 if TYPE_CHECKING:
@@ -41,12 +43,22 @@ class Summary:
     verdicts : the verdicts, counted.
     title : what the table shows and what its sign means.
     columns, rows : the table; the first column is a name, the last a verdict, those between are numbers.
+    unmeasured : the commonest reasons why rows have no verdict, counted; empty where all have one.
     """
 
     verdicts: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    unmeasured: str = ""
+
+
+def unmeasured(rows: Sequence[Row], unit: str) -> str:
+    """Count why rows have no verdict, the commonest reason first: ``no image of the target (2 concepts)``."""
+    if not rows:
+        return f"the scores hold no {unit}"
+    lacking = [row for row in rows if wording.lean_of(row) == "unmeasured"]
+    return wording.commonest((row.reason or "there is no interval or no q to judge it by" for row in lacking), unit)
 
 
 @dataclass(frozen=True)

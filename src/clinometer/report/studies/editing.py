@@ -17,7 +17,7 @@ from clinometer.report.sections.editing import (
 )
 from clinometer.report.sections.editing_planted import editing_planted
 from clinometer.report.sections.table import table
-from clinometer.report.studies.common import Page, Section, Summary
+from clinometer.report.studies.common import Page, Section, Summary, unmeasured
 from clinometer.report.view import EditingView
 from clinometer.suites import EditingSuite
 
@@ -42,6 +42,7 @@ def editing_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
         title=f"flip asymmetry{seen_by}: + edits move to {suite.genders.a}, {wording.MINUS} to {suite.genders.b}",
         columns=("edited into", "asymmetry", "95 %", "q", "verdict"),
         rows=tuple(_cells(row) for row in rows),
+        unmeasured=unmeasured(rows, "edit"),
     )
 
 

@@ -20,7 +20,7 @@ from clinometer.report.sections.prior import prior
 from clinometer.report.sections.sensitivity import sensitivity
 from clinometer.report.sections.table import table
 from clinometer.report.sections.verdicts import verdicts
-from clinometer.report.studies.common import Page, Section, Summary
+from clinometer.report.studies.common import Page, Section, Summary, unmeasured
 from clinometer.report.view import LeaningView
 from clinometer.suites import LeaningSuite
 
@@ -43,6 +43,7 @@ def leaning_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
         title=f"MCAS: + leans to {label_a}, {wording.MINUS} to {label_b}",
         columns=("concept", "MCAS", "95 %", "q", "verdict"),
         rows=tuple(_cells(row, label_a, label_b) for row in _ends(rows)),
+        unmeasured=unmeasured(rows, "concept"),
     )
 
 

@@ -1,0 +1,30 @@
+"""Phrases that messages of several rooms share."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+def first_and_more(names: Sequence[str], shown: int = 1) -> str:
+    """The first of many names, and how many more there are: ``a, b and 3 more``; every name where there are few.
+
+    >>> first_and_more(["a", "b", "c"]), first_and_more(["a", "b", "c"], shown=2), first_and_more(["a"])
+    ('a and 2 more', 'a, b and 1 more', 'a')
+    """
+    rest = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def nearest(found: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Names that a mistyped one may have meant, the nearest first, whatever their case."""
+    by_letters = {name.lower(): name for name in known}
+    return [by_letters[name] for name in difflib.get_close_matches(found.lower(), by_letters, most, cutoff)]
+
+
+def did_you_mean(found: str, known: Iterable[str], most: int = 1) -> str:
+    """``did you mean X or Y?``; empty where nothing is near.
+
+    >>> did_you_mean("fire-fighter", ["firefighter", "nurse"])
+    'did you mean firefighter?'
+    """
+    near = nearest(found, known, most)
+    return f"did you mean {' or '.join(near)}?" if near else ""
