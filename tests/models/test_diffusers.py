@@ -328,9 +328,6 @@ def test_an_index_without_a_class_asks_for_no_trust(tmp_path, content):
         ({"lora": "gone.safetensors"}, "lora: no file gone.safetensors; give a safetensors file"),
         ({"lora": "gone"}, "lora: no model at 'gone': there is no such directory"),
         ({"variant": "fp16"}, "variant: found 'fp16', and tiny-sd has no such weights; leave it out"),
-        ({"safety_checker": "off"}, "safety_checker: found 'off', but this model has none; leave it out"),
-        ({"safety_checker": "keep"}, "safety_checker: found 'keep', but this model has none; leave it out"),
-        ({"device_map": "balanced", "device": "cpu"}, "device_map: found 'balanced', but the CPU has nothing to share"),
     ],
 )
 def test_options_that_do_not_fit(stable_diffusion, options, message):

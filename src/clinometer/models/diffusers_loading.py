@@ -78,11 +78,6 @@ def _no_pipeline(found: Source, why: str) -> ModelError:
     )
 
 
-def names_component(found: Source, name: str) -> bool:
-    """Whether a pipeline's ``model_index.json`` names a component."""
-    return model_index(found).get(name) not in (None, [None, None])
-
-
 def _is_told(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(OWN_DOING[record.name])
 

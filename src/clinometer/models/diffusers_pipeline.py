@@ -21,7 +21,6 @@ from clinometer.models.diffusers_loading import (
     component_folders,
     connected_sources,
     download,
-    names_component,
     open_pipeline,
 )
 from clinometer.models.diffusers_settings import call_settings, negative_prompt_of, replaced_scheduler, scheduler_cards
@@ -64,7 +63,7 @@ def load(
     scheduler: str | None = None,
     lora: str | None = None,
     lora_scale: float | None = None,
-    safety_checker: str | None = None,
+    safety_checker: str = "keep",
     batch_size: int | None = None,
     device: str | None = None,
     device_map: str | None = None,
@@ -91,7 +90,7 @@ def load(
         configuration.
     lora : a low-rank adaptation to merge: a safetensors file, a directory or a hub id.
     lora_scale : how strongly; None is 1.
-    safety_checker : keep (also for None), or off: what the pipeline's own checker flags is refused, or nothing is.
+    safety_checker : keep, or off: what the pipeline's own checker flags is refused, or nothing is.
     batch_size : images a call; None leaves it to `DiffusersGenerator.fit_batch_size`. It changes an image by
         floating-point noise at most.
     device : auto, cpu, cuda, cuda:N, mps.
@@ -111,24 +110,20 @@ def load(
     ModelNotFoundError, ModelError
         It is not there, gated, without safetensors, not a text-to-image pipeline, or an option does not fit.
     """
-    _require_known("safety_checker", safety_checker or "keep", SAFETY_CHECKERS)
+    _require_known("safety_checker", safety_checker, SAFETY_CHECKERS)
     if batch_size is not None and batch_size < 1:
         raise ModelError(f"batch_size: found {batch_size}, expected 1 or more")
     if lora is None:
         _require_absent({"lora_scale": lora_scale}, "there is no lora to scale; name one, or leave it out")
     chosen_device = resolve_device(device)
-    if chosen_device.type == "cpu":
-        _require_absent({"device_map": device_map}, "the CPU has nothing to share the model out over; leave it out")
     precision = resolve_dtype(dtype, chosen_device)
     if is_single_file(source):
         refused = {"device_map": device_map, "variant": variant, "trust_remote_code": trust_remote_code}
         _require_absent(refused, "a single file has no such choice; leave it out")
         pipeline, origin = _from_file(source, model_config, precision, offline)
-        checked = getattr(pipeline, "safety_checker", None) is not None
     else:
         _require_absent({"model_config": model_config}, "only a single safetensors file takes one; leave it out")
         found = locate(source, lambda repository, revision: download(repository, revision, variant, offline))
-        checked = names_component(found, "safety_checker")
         without = ("safety_checker",) if safety_checker == "off" else ()
         pipeline = open_pipeline(
             found,
@@ -139,8 +134,6 @@ def load(
             without=without,
         )
         origin = _origin([found, *connected_sources(found, offline)], variant, without)
-    if not checked:
-        _require_absent({"safety_checker": safety_checker}, "this model has none; leave it out")
     if scheduler is not None:
         pipeline.scheduler = replaced_scheduler(scheduler, pipeline)
     if safety_checker == "off" and getattr(pipeline, "safety_checker", None) is not None:
