@@ -208,8 +208,14 @@ def test_what_is_missing_in_one_run_is_nan_with_a_reason():
     row = one(rows, "comparison", "mcas", concept="target 0")
     assert np.isnan(row.value)
     assert row.verdict == "not measured"
-    assert "no image" in row.reason
+    assert row.reason == "no image of it in one of the runs"
     assert rows[-1].n_target == 5
+    lacking = replace(first, target_images=images)
+    row = one(compare(lacking, lacking), "comparison", "mcas", concept="target 0")
+    assert row.reason == "no image of it that both runs drew"
+    unread = replace(first, target_texts=None, group_texts=None, group_words=None)
+    row = one(compare(unread, unread), "comparison", "itp", concept="target 0")
+    assert row.reason == "one of the runs has no such number: no attribute image, or an encoder that reads no text"
 
 
 def test_what_cannot_be_compared_is_refused():

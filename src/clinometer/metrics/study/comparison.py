@@ -33,6 +33,7 @@ from clinometer.stats.multiplicity import benjamini_hochberg, holm
 COMPONENTS = ("ii", "itp", "ita", "mcas")
 """TT rests on no image: it is the same in both."""
 
+NO_INTERVAL = "no interval: a prompt has one image"
 TEST = "{} t of the difference, bootstrapped standard error, two-sided"
 
 
@@ -203,6 +204,7 @@ def _family(
     )
     p = p_value_of_no_difference(images, value, freedoms[0])
     q, p_holm = benjamini_hochberg(p), holm(p)
+    sizes = [min(each) for each in zip(*(layout.target_sizes for layout in layouts), strict=True)]
     rows = [
         Score(
             metric=METRIC, component=component, concept=target.name, category=target.category, encoder=encoder,
@@ -210,9 +212,9 @@ def _family(
             stimulus_low=float(outer.low[t]), stimulus_high=float(outer.high[t]),
             p=float(p[t]), q=float(q[t]), p_holm=float(p_holm[t]),
             test=_test(paired) if isfinite(p[t]) else "", family=f"{METRIC}: {component} over {len(value)} targets",
-            n_target=min(layout.target_sizes[t] for layout in layouts), reason=_reason(float(value[t]), float(p[t])),
+            n_target=n, reason=_reason(float(value[t]), float(p[t]), lost=not n and component != "itp", paired=paired),
         )
-        for t, target in enumerate(design.targets)
+        for t, (target, n) in enumerate(zip(design.targets, sizes, strict=True))
     ]  # fmt: skip
     if (component, encoder) != ("mcas", "mean"):
         return rows
@@ -269,7 +271,7 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
         metric=METRIC, component="magnitude", category="all", value=float(value), low=low, high=high,
         stimulus_low=stimulus_low, stimulus_high=stimulus_high, p=p, q=p, p_holm=p,
         test=_test(paired) if isfinite(p) else "", family=f"{METRIC}: magnitude",
-        n_target=int(known.sum()), reason=_reason(float(value), p) or left_out,
+        n_target=int(known.sum()), reason=left_out if isfinite(p) else NO_INTERVAL,
     )  # fmt: skip
     return judge_magnitude(row)
 
@@ -305,7 +307,9 @@ def _test(paired: bool) -> str:
     return TEST.format("paired" if paired else "unpaired")
 
 
-def _reason(value: float, p: float) -> str:
-    if not isfinite(value):
-        return "one of the runs has no such number: no image, or an encoder that reads no text"
-    return "" if isfinite(p) else "no interval: a prompt has one image"
+def _reason(value: float, p: float, *, lost: bool, paired: bool) -> str:
+    if isfinite(value):
+        return "" if isfinite(p) else NO_INTERVAL
+    if lost:
+        return "no image of it that both runs drew" if paired else "no image of it in one of the runs"
+    return "one of the runs has no such number: no attribute image, or an encoder that reads no text"
