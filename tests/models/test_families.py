@@ -271,6 +271,15 @@ def test_a_lora_is_merged_and_recorded(families, lora):
     assert with_lora.card.fingerprint != plain.card.fingerprint
 
 
+def test_what_is_told_here_diffusers_does_not_tell_as_well(families, lora, tmp_path, caplog, monkeypatch):
+    """That a LoRA is of the UNet alone, and that a checker took an image, which counts as refused."""
+    monkeypatch.setattr(logging.getLogger("diffusers"), "propagate", True)
+    opened(families, "sd-1", lora=str(lora))
+    checked = load(str(tiny_stable_diffusion(tmp_path / "safe", safety_checker=True)), steps=1)
+    assert {each.status for each in checked.generate(REQUESTS)} == {"refused"}
+    assert not caplog.messages
+
+
 def test_a_lora_equals_the_weights_it_stands_for(families, lora):
     """W + 0.5 · B A, merged by hand."""
     from safetensors.torch import load_file
