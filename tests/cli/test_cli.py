@@ -169,6 +169,16 @@ def test_a_mistake_names_the_option_as_it_is_typed(tmp_path_factory, arguments, 
 )
 def test_names_of_python_become_options(message, said):
     assert as_typed(message, typer.main.get_command(app).commands["audit"]) == said
+    fields = message.partition(":")[0]
+    assert as_typed(message, typer.main.get_command(app).commands["audit"], [fields]) == message
+
+
+def test_a_directory_that_is_named_like_an_option_is_a_directory(tmp_path):
+    (tmp_path / "seed").mkdir()
+    (tmp_path / "seed/mine.txt").write_text("mine")
+    failed = run("audit", "--out", "seed", cwd=tmp_path)
+    assert failed.stderr.strip().endswith("seed: not empty and not a run directory; give another --out")
+    assert "--seed" not in failed.stderr
 
 
 def test_a_budget_for_what_costs_nothing_is_said_to_limit_nothing(tmp_path):

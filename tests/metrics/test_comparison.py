@@ -239,6 +239,9 @@ def test_an_attribute_prompt_that_one_run_lost_is_left_out_of_both():
     ]
     row = one(rows, "comparison", "mcas", concept="target 0")
     assert row.reason == "left out of both for want of images in one of the runs: “old woman” of woman"
+    assert rows[-1].reason == row.reason
+    in_pairs = one(compare(*cut), "comparison", "mcas", concept="target 0")
+    assert in_pairs.reason == "left out of both for want of images that both runs drew: “old woman” of woman"
     assert one(rows, "comparison", "ita", concept="target 0").reason == ""
     other = compare(first, without_prompt(second, "nonbinary", 1), paired=False)
     assert one(other, "comparison", "mcas", concept="target 0").reason == ""

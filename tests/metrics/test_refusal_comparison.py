@@ -192,7 +192,12 @@ def test_verdicts_say_who_refuses_more_and_whom():
     assert one(rows, "refusal_difference", group="a").verdict == "the second's refusals tilt more to a"
     turned = compare(swapped([prompt(0, 8 if each["group"] == "a" else 1, **each) for each in named]))
     assert one(turned).verdict == "the first refuses more"
-    assert one(turned, "refusal_difference", group="a").verdict == "the second's refusals tilt more to b"
+    assert one(turned, "refusal_difference", group="a").verdict == "the first's refusals tilt more to a"
+
+
+def test_a_prompt_that_is_all_there_is_says_as_much_over_all_as_alone():
+    rows = compare([prompt(0, 5, concept="c")])
+    assert one(rows).verdict == one(rows, concept="c").verdict == "undecided"
 
 
 def test_groups_of_one_prompt_have_no_test_of_their_difference():

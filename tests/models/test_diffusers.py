@@ -253,6 +253,16 @@ def test_a_variant_of_the_weights(tmp_path):
     with pytest.raises(ModelError, match="without a variant"):
         load(str(path))
     assert load(str(path), variant="fp16").card.weights_sha256
+    for variant in ("fp", "bf16", ""):
+        with pytest.raises(ModelError, match=f"variant: found '{variant}', and variant has no such weights"):
+            load(str(path), variant=variant)
+
+
+def test_a_setting_that_is_a_list_is_no_component(tmp_path):
+    path = tiny_stable_diffusion(tmp_path / "listed")
+    index = json.loads((path / "model_index.json").read_text())
+    (path / "model_index.json").write_text(json.dumps(index | {"text_encoder_select_layers": [2, 5], "few": [1, 2, 3]}))
+    assert load(str(path), steps=1).card.name == "listed"
 
 
 def test_weights_in_pickles_are_refused(tmp_path):
@@ -271,6 +281,13 @@ def test_a_pickled_safety_checker_is_not_read_where_it_is_off(tmp_path):
     generator = load(str(path), steps=1, safety_checker="off")
     assert {result.status for result in generator.generate(requests()[:2])} == {"ok"}
     assert generator.card.weights_sha256 != kept.weights_sha256  # as before, a checker's safetensors count
+
+
+def test_a_pickled_safety_checker_that_is_off_bars_no_variant(tmp_path):
+    path = tiny_stable_diffusion(tmp_path / "safe", safety_checker=True, variant="fp16")
+    weights = path / "safety_checker" / "model.fp16.safetensors"
+    weights.rename(weights.with_name("pytorch_model.bin"))
+    assert load(str(path), variant="fp16", safety_checker="off").card.settings["safety_checker"] is False
 
 
 def test_remote_code_is_refused(stable_diffusion, tmp_path):

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import shutil
+from collections import Counter
 from html import unescape
 from html.parser import HTMLParser
 from itertools import product
@@ -305,6 +306,30 @@ def test_runs_that_refuse_the_same_are_said_to_hold_the_same_images(runs, tmp_pa
     less = audit(tmp_path / "less", Redder(name="less"))
     (found,) = cm.compare(runs["refusing"], less)
     assert "nothing differs" not in comparison_verdict(found)  # every pair is the same, but not what was refused
+
+
+class EveryOther(Painter):
+    """The painter, who refuses every other picture of a prompt."""
+
+    def __init__(self, first):
+        super().__init__(name=f"from {first}")
+        self.card.settings["first"] = self.first = first
+        self.asked = Counter()
+
+    def generate(self, requests):
+        for request in requests:
+            (result,) = super().generate([request])
+            self.asked[request.prompt] += 1
+            refused = request.prompt.endswith("0.20") and self.asked[request.prompt] % 2 == self.first
+            yield GenerationResult(request.id, "refused", None, "not allowed here") if refused else result
+
+
+def test_runs_that_refuse_as_many_and_others_do_not_hold_the_same_images(tmp_path):
+    one, other = (audit(tmp_path / str(first), EveryOther(first)) for first in (0, 1))
+    (found,) = cm.compare(one, other)
+    assert found.dropped == 4
+    assert refusals(found, concept="concept 0.20")["value"] == 0
+    assert "nothing differs" not in comparison_verdict(found)
 
 
 def test_what_an_imported_model_refused_is_not_known(runs, tmp_path):

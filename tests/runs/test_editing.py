@@ -208,6 +208,29 @@ def test_portraits_from_a_face_folder(tmp_path: Path) -> None:
     assert run.model_card["settings"]["portraits"]["sha256"]
 
 
+def test_given_portraits_are_no_answers_of_the_model(tmp_path: Path) -> None:
+    """One that refuses every edit refuses all it was asked, and a portrait of one colour was refused by nobody."""
+
+    class Refuser(Recolourer):
+        def edit(self, requests: list[EditRequest]):
+            yield from (GenerationResult(request.id, "refused", None, "not allowed") for request in requests)
+
+    for person in range(3):
+        for code, colour in (("WF", (40, 200, 40)), ("WM", (200, 40, 40))):
+            pixels = np.array(colour) + np.random.default_rng(person).integers(-20, 20, (16, 16, 3))
+            pixels = np.full_like(pixels, 90) if person == 2 else pixels
+            Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / f"CFD-{code}-{person:03}-001-N.png")
+    given = {"encoder": Reader(), "portraits": tmp_path}
+    obliging = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", **given)
+    assert not obliging.scores.metric.eq("refusal").any()
+    refusing = cm.audit(Refuser(), toy_suite(), tmp_path / "refusing", **given)
+    rates = refusing.scores[(refusing.scores.metric == "refusal") & (refusing.scores.component == "rate")]
+    assert rates.value.eq(1).all(), rates
+    (found,) = cm.compare(obliging, refusing)
+    compared = found.scores[(found.scores.component == "refusal_rate")]
+    assert compared.value.eq(1).all(), compared
+
+
 def test_what_was_done_to_given_portraits_is_told(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).integers(0, 20, (16, 16, 3))
     for code, colour in (("WF", (40, 200, 40)), ("WM", (200, 40, 40))):

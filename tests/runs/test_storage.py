@@ -168,6 +168,14 @@ def test_a_place_where_no_directory_can_be_is_named(tmp_path, place):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_a_link_that_leads_nowhere_is_no_file(tmp_path):
+    (tmp_path / "part").symlink_to("fetched later")
+    directory = Directory(tmp_path)
+    assert not directory.exists("part")
+    directory.write_json("part", {"here": 1})
+    assert directory.read_json("part") == {"here": 1}
+
+
 def test_a_filesystem_that_is_not_at_hand_is_named(monkeypatch):
     with pytest.raises(RunStorageError, match="nothing://bucket/run: its kind of filesystem is not at hand"):
         Directory("nothing://bucket/run")

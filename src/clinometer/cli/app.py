@@ -43,11 +43,12 @@ class _Commands(TyperGroup):
     """All commands. Mistakes name options as they are typed. Ctrl-C ends in a line: Typer's own answer has no word."""
 
     def invoke(self, ctx: Any) -> Any:
+        words = list(ctx.args)
         try:
             return super().invoke(ctx)
         except ClinometerError as error:
-            message = as_typed(str(error), self.commands[ctx.invoked_subcommand])
-            raise type(error)(message) from error
+            error.args = (as_typed(str(error), self.commands[ctx.invoked_subcommand], words),)
+            raise
         except KeyboardInterrupt:
             goes_on = " The same command goes on from here." if ctx.invoked_subcommand in RESUMED else ""
             typer.echo(f"clinometer: stopped.{goes_on}", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Annotated, Any, Final
 
 import typer
@@ -56,10 +57,11 @@ FIELDS: Final = re.compile(r"\w+((, | and )\w+)*(?=: )")
 TAKEN: Final = re.compile(r"(?<=; it takes )\w+(, \w+)*$")
 
 
-def as_typed(message: str, command: Any) -> str:
+def as_typed(message: str, command: Any, words: Collection[str] = ()) -> str:
     """A message with the command's options in place of Python's names, where it opens with nothing but such names.
 
-    What it says is taken has them, too, without what is Python's alone.
+    What it says is taken has them, too, without what is Python's alone. A name among the ``words`` of the command line
+    is what the user gave, such as a directory, and stays.
     """
     typed = {}
     for each in command.params:
@@ -68,7 +70,7 @@ def as_typed(message: str, command: Any) -> str:
             name = option.lstrip("-").replace("-", "_")
             typed[IN_PYTHON.get(name, name)] = option
     fields = FIELDS.match(message)
-    if fields is None or not typed.keys() >= set(re.split(", | and ", fields[0])):
+    if fields is None or fields[0] in words or not typed.keys() >= set(re.split(", | and ", fields[0])):
         return message
     opening = re.sub(r"\w+", lambda name: typed.get(name[0], name[0]), fields[0])
     return opening + TAKEN.sub(

@@ -233,7 +233,10 @@ def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> lis
         return [_judged(replace(row, reason=ONE_PROMPT), "", "")]
     test = sign_flip_test(_contributions(sides))
     row = _alone(replace(row, test=SWAPPED, **permuted(test)))
-    return [_judged(row, f"the second's refusals tilt more to {a}", f"the second's refusals tilt more to {b}")]
+    first, second = np.abs(np.subtract(*(_unit_rates(units).mean(axis=0) for units in held)))
+    whose, above, below = ("second", a, b) if second >= first else ("first", b, a)  # whose own difference is larger
+    said = f"the {whose}'s refusals tilt more to"
+    return [_judged(row, f"{said} {above}", f"{said} {below}")]
 
 
 def _contributions(sides: Sequence[Sequence[ComparedPrompt]]) -> np.ndarray:
@@ -271,6 +274,6 @@ def _judged(row: Score, above: str = "the second refuses more", below: str = "th
 
 def _of_these(row: Score) -> Score:
     """Where prompts do not decide but pictures do, say so of these prompts."""
-    if row.verdict != UNDECIDED or row.low <= 0 <= row.high:
+    if row.verdict != UNDECIDED or not isfinite(row.stimulus_low) or row.low <= 0 <= row.high:
         return row
     return replace(row, verdict=f"the {'second' if row.value > 0 else 'first'} refuses more of these prompts")

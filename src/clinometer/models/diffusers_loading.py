@@ -11,6 +11,7 @@ import importlib
 import inspect
 import json
 import logging
+import re
 import warnings
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from diffusers.utils import BaseOutput
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models.completeness import require_values, require_vocabularies, whole_components
-from clinometer.models.weights import Source, cannot_load, locate, quiet_loading, weight_files
+from clinometer.models.weights import PICKLES, Source, cannot_load, locate, quiet_loading, weight_files
 
 MOVED = {
     "UnCLIPPipeline": "diffusers.pipelines.deprecated.unclip",
@@ -70,7 +71,9 @@ def model_index(found: Source) -> dict[str, Any]:
         index = json.loads((found.path / "model_index.json").read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise _no_pipeline(found, "no such file") from error
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise _no_pipeline(found, f"cannot be read ({error.strerror})") from error
+    except ValueError as error:
         raise _no_pipeline(found, f"not JSON ({error})") from error
     if not isinstance(index, dict) or index.get("_class_name") is None:
         raise _no_pipeline(found, "it names no pipeline (_class_name)")
@@ -133,7 +136,7 @@ def open_pipeline(
     index = model_index(found)
     _require_folders(found, without)
     if variant is not None:
-        _require_variant(found, variant)
+        _require_variant(found, variant, without)
     weight_files(found.name, component_folders(found), variant, without)  # for its error: it names a pickle
     if trusted not in (None, found.name):
         raise ModelError(f"trust_remote_code: found {trusted!r}, expected the model's own name, {found.name!r}")
@@ -166,17 +169,19 @@ def open_pipeline(
 def _require_folders(found: Source, without: tuple[str, ...]) -> None:
     """Refuse a pipeline that names a component and has no folder of it: of a tokenizer diffusers makes an empty one."""
     for key, declared in model_index(found).items():
-        named = isinstance(declared, list) and declared != [None, None] and not key.startswith("_")
-        if named and key not in without and not (found.path / key).is_dir():
+        named = isinstance(declared, list) and len(declared) == 2 and all(isinstance(each, str) for each in declared)
+        if named and not key.startswith("_") and key not in without and not (found.path / key).is_dir():
             raise ModelError(
                 f"{found.name}: model_index.json names {key}, and there is no such folder; download it anew"
             )
 
 
-def _require_variant(found: Source, variant: str) -> None:
+def _require_variant(found: Source, variant: str, without: tuple[str, ...]) -> None:
     """Refuse a variant that none of the weights have; a pipeline may have it of some components only."""
-    files = weight_files(found.name, component_folders(found), variant)
-    if not any(f".{variant}" in file.stem for file in files):
+    files = [file for folder in component_folders(found) if folder.name not in without for file in folder.iterdir()]
+    of_variant = re.compile(rf"\.{re.escape(variant)}(-\d+-of-\d+)?$")
+    has_it = any(of_variant.search(file.stem) for file in files if file.suffix == ".safetensors")
+    if not has_it and not any(file.suffix in PICKLES for file in files):
         raise ModelError(f"variant: found {variant!r}, and {found.name} has no such weights; leave it out")
 
 

@@ -50,7 +50,7 @@ class Card:
     def __post_init__(self) -> None:
         for part in ("settings", "notes"):
             try:
-                plain = {key: _plain(value) for key, value in getattr(self, part).items()}
+                plain = _plain(dict(getattr(self, part)))
                 json.dumps(plain)
             except (TypeError, ValueError) as error:
                 raise ModelError(
@@ -69,8 +69,8 @@ def _plain(value: Any) -> Any:
     """Numbers and arrays of numpy, at any depth, as Python's own: run.json holds no others."""
     if isinstance(value, dict):
         return {_plain(key): _plain(each) for key, each in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(_plain, value))
+    if isinstance(value, list | tuple):
+        return (list if isinstance(value, list) else tuple)(map(_plain, value))
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 

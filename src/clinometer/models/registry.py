@@ -175,8 +175,10 @@ def _require_taken(name: str, factory: Callable[..., object], source: str, optio
     try:
         signature.bind(source, **options)
     except TypeError as error:
-        known = list(signature.parameters)[1:]
-        unknown = ", ".join(option for option in options if option not in known)
+        takes = [each for each in list(signature.parameters.values())[1:] if each.kind is not each.VAR_KEYWORD]
+        known = [each.name for each in takes]
+        any_name = len(takes) + 1 < len(signature.parameters)
+        unknown = "" if any_name else ", ".join(option for option in options if option not in known)
         found = f"{unknown}: model {name!r} has no such option" if unknown else f"model {name!r}: {error}"
         raise ModelError(f"{found}; it takes {', '.join(known) or 'none'}") from error
 

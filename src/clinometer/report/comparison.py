@@ -299,6 +299,6 @@ def _sameness(comparison: Comparison) -> str:
 
 def _same_images(comparison: Comparison) -> bool:
     """Whether the runs hold the same images and so differ in nothing; another classifier of given portraits may."""
-    alike = 0 < comparison.pairs == comparison.identical
+    alike = 0 < comparison.pairs == comparison.identical and not comparison.dropped
     differences = comparison.scores[comparison.scores.component != "own_refusal_rate"]
     return alike and bool((differences["value"].fillna(0) == 0).all())

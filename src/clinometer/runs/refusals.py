@@ -22,8 +22,7 @@ def run_refusals(run: Run) -> list[Score]:
     """Rates of refusal, and their difference between the suite's two groups; nothing where every picture came."""
     a, b = _groups(run.suite)
     pairs, sides = _pairs(run.suite), _sides(run.suite)
-    samples = run.samples
-    answered = samples[samples.status != "failed"]
+    answered = _answered(run)
     counts = answered.assign(withheld=answered.status.isin(WITHHELD)).groupby(
         ["concept", "group", "prompt"], sort=False, dropna=False
     )
@@ -80,7 +79,7 @@ def _answers(run: Run) -> dict[tuple[str, str, str], dict[tuple[int, float, str]
 
     That is its noise and, of an edit, its strength; the file, where a run was imported.
     """
-    samples = run.samples[run.samples.status != "failed"]
+    samples = _answered(run)
     status = dict(zip(samples.id, samples.status, strict=True))
     found: dict[tuple[str, str, str], dict[tuple[int, float, str], bool]] = {}
     for sample in run.plan:
@@ -88,6 +87,13 @@ def _answers(run: Run) -> dict[tuple[str, str, str], dict[tuple[int, float, str]
             answers = found.setdefault((sample.concept, sample.group, sample.prompt), {})
             answers[sample.seed, sample.strength, sample.file] = status[sample.id] in WITHHELD
     return found
+
+
+def _answered(run: Run) -> pd.DataFrame:
+    """Samples that were asked for and did not fail: portraits that are given were never asked of the model."""
+    samples = run.samples[run.samples.status != "failed"]
+    given = {sample.id for sample in run.plan if sample.file} if run.record["origin"] == "generated" else set()
+    return samples[~samples.id.isin(given)]
 
 
 def _groups(suite: Suite) -> tuple[str, str]:

@@ -69,7 +69,7 @@ class Directory:
         try:
             if not self.is_local:
                 return bool(self.fs.exists(path))
-            os.lstat(path)  # fsspec takes whatever goes wrong for a file that is not there, and it would be drawn anew
+            os.stat(path)  # fsspec takes whatever goes wrong for a file that is not there, and it would be drawn anew
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:

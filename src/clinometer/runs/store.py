@@ -308,8 +308,9 @@ class Run:
                 f"({difference_between(known, card_record(card))}); give another --out, or delete "
                 f"{embeddings_name(card.name)}"
             )
-        for name in self._all_encoder_cards():
-            if name != card.name and same_place(name, card.name):
+        held = self._all_encoder_cards()
+        for name in held if card.name not in held else ():
+            if same_place(name, card.name):
                 raise RunMismatchError(
                     f"{self.url}: encoder {card.name!r} would share {embeddings_name(name)} with encoder {name!r}; "
                     "rename its directory (letters A to Z, digits, '.', '_', '-'), or give another --out"

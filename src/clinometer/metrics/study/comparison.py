@@ -94,10 +94,11 @@ def compare_leanings(
         both = measured[0][encoder], measured[1][encoder]
         for component in COMPONENTS:
             family = _family(design, layouts, both, encoder, component, paired=paired, confidence=confidence)
-            rows += [_noted(row, lost, design) for row in family]
+            rows += [_noted(row, lost, design, paired) for row in family]
     if _counts(layouts[0]) != _counts(layouts[1]):
         measured = _measured(*_levelled(first, second), design, settings, paired)
-    return [*rows, _magnitude(design, (measured[0]["mean"], measured[1]["mean"]), paired, confidence)]
+    magnitude = _magnitude(design, (measured[0]["mean"], measured[1]["mean"]), paired, confidence)
+    return [*rows, _noted(magnitude, lost, design, paired)]
 
 
 def _counts(layout: Layout) -> tuple[object, object]:
@@ -123,13 +124,14 @@ def _without(run: EncoderEmbeddings, lost: Mapping[str, Sequence[int]]) -> Encod
     return replace(run, group_images=images)
 
 
-def _noted(row: Score, lost: Mapping[str, Sequence[int]], design: Design) -> Score:
+def _noted(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired: bool) -> Score:
     """Say in a row that rests on attribute images which of their prompts were left out."""
     shown = {group: lost[group] for group in (design.a, design.b) if group in lost}
     if not shown or row.component == "ita":
         return row
     said = " and ".join(f"{_prompts_in_words(group, at, design)} of {group}" for group, at in shown.items())
-    left_out = f"left out of both for want of images in one of the runs: {said}"
+    wanted = "images that both runs drew" if paired else "images in one of the runs"
+    left_out = f"left out of both for want of {wanted}: {said}"
     return replace(row, reason="; ".join(part for part in (row.reason, left_out) if part))
 
 
