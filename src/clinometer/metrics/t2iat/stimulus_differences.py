@@ -121,7 +121,7 @@ def magnitude_of_stimuli(
     low, high = outward(low, high, excess)
     stimulus_low, stimulus_high = outward(stimulus_low, stimulus_high, excess)
     p = float(found.p_value[0])
-    alone = "" if isfinite(stimulus_low) else "interval over stimuli: there is one only"
+    alone = "interval over stimuli: there is one only" if len(held) == 1 else ""
     return Score(
         value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
         q=p, p_holm=p, test=test, family=f"{METRIC}: magnitude", **permuted(found),
