@@ -308,6 +308,17 @@ def test_runs_that_refuse_the_same_are_said_to_hold_the_same_images(runs, tmp_pa
     assert "nothing differs" not in comparison_verdict(found)  # every pair is the same, but not what was refused
 
 
+def imported_from(run, folder):
+    """The images of a run as a folder of finished ones, imported."""
+    (folder / "images").mkdir()
+    rows = ["file,concept,group,prompt"]
+    for sample, (_, image) in zip(run.plan, run.images([each.id for each in run.plan]), strict=True):
+        (folder / f"images/{sample.id}.png").write_bytes(image)
+        rows.append(f"{sample.id}.png,{sample.concept},{sample.group},{sample.prompt}")
+    (folder / "images/manifest.csv").write_text("\n".join(rows))
+    return cm.import_images(folder / "images", folder / "out", suite=run.suite, encoder=Eye())
+
+
 class EveryOther(Painter):
     """The painter, who refuses every other picture of a prompt."""
 
@@ -333,17 +344,7 @@ def test_runs_that_refuse_as_many_and_others_do_not_hold_the_same_images(tmp_pat
 
 
 def test_what_an_imported_model_refused_is_not_known(runs, tmp_path):
-    plain = runs["plain"]
-    (tmp_path / "images").mkdir()
-    rows = ["file,concept,group,prompt"]
-    for sample, (_, image) in zip(plain.plan, plain.images([each.id for each in plain.plan]), strict=True):
-        (tmp_path / f"images/{sample.id}.png").write_bytes(image)
-        rows.append(f"{sample.id}.png,{sample.concept},{sample.group},{sample.prompt}")
-    (tmp_path / "images/manifest.csv").write_text("\n".join(rows))
-    imported = cm.import_images(
-        tmp_path / "images", tmp_path / "out", suite=plain.suite, manifest=tmp_path / "images/manifest.csv",
-        encoder=Eye(),
-    )  # fmt: skip
+    imported = imported_from(runs["plain"], tmp_path)
     (found,) = cm.compare(runs["refusing"], imported)
     row = refusals(found)
     assert np.isnan(row["value"])
@@ -561,16 +562,7 @@ def test_given_portraits_are_pairs_where_they_are_the_same(tmp_path):
 
 def test_imported_images_are_said_not_to_be_drawn_here(runs, tmp_path):
     plain = runs["plain"]
-    (tmp_path / "images").mkdir()
-    rows = ["file,concept,group,prompt"]
-    for sample, (_, image) in zip(plain.plan, plain.images([each.id for each in plain.plan]), strict=True):
-        (tmp_path / f"images/{sample.id}.png").write_bytes(image)
-        rows.append(f"{sample.id}.png,{sample.concept},{sample.group},{sample.prompt}")
-    (tmp_path / "images/manifest.csv").write_text("\n".join(rows))
-    found = cm.import_images(
-        tmp_path / "images", tmp_path / "out", suite=plain.suite, manifest=tmp_path / "images/manifest.csv",
-        encoder=Eye(),
-    )  # fmt: skip
+    found = imported_from(plain, tmp_path)
     assert cm.compare(plain, found)[0].unpaired == "the images of the second run were not drawn here"
     shutil.copytree(tmp_path / "out", tmp_path / "again")
     assert cm.compare(found, tmp_path / "again")[0].unpaired == "the images of both runs were not drawn here"

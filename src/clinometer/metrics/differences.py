@@ -16,6 +16,11 @@ MOST_NAMED = 3
 """Prompts, targets or stimuli that a reason names; more are counted."""
 
 
+def named_or_counted(names: Sequence[str], units: str) -> str:
+    """Name what a reason is about, or count it where it is much: ``cook, judge``; ``5 targets``."""
+    return ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} {units}"
+
+
 def judge_differences(
     rows: Sequence[Score],
     *,

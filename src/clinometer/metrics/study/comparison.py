@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import METRIC, MOST_NAMED, judge_differences, judge_magnitude, outward
+from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, named_or_counted, outward
 from clinometer.metrics.mcas import component_of
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Settings, Study
@@ -137,9 +137,9 @@ def _noted(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired
 
 def _prompts_in_words(group: str, positions: Sequence[int], design: Design) -> str:
     prompts = design.prompts.get(group)
-    if prompts is None or len(positions) > MOST_NAMED:
+    if prompts is None:
         return f"{len(positions)} of the prompts"
-    return ", ".join(f"“{prompts[i]}”" for i in positions)
+    return named_or_counted([f"“{prompts[i]}”" for i in positions], "of the prompts")
 
 
 def _measured(
@@ -288,8 +288,7 @@ def _with_interval(design: Design, both: tuple[Replicates, Replicates], known: n
     if not sure.any() or sure.sum() == known.sum():
         return known, ""
     names = [target.name for target, out in zip(design.targets, known & ~sure, strict=True) if out]
-    said = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} targets"
-    return sure, f"left out, with one image in one of the runs: {said}"
+    return sure, f"left out, with one image in one of the runs: {named_or_counted(names, 'targets')}"
 
 
 def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom: ArrayLike = inf) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC, MOST_NAMED, outward
+from clinometer.metrics.differences import METRIC, named_or_counted, outward
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.design import AssociationDesign
@@ -139,7 +139,7 @@ def _with_error(
     if not held:
         return names, "no interval: every stimulus has one image of a kind in one of the runs"
     out = [name for name in names if name not in held]
-    said = ", ".join(out) if len(out) <= MOST_NAMED else f"{len(out)} stimuli"
+    said = named_or_counted(out, "stimuli")
     return held, f"left out, with one image of a kind in one of the runs: {said}" if out else ""
 
 
