@@ -12,53 +12,61 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from clinometer.metrics import Score, verdict
-from clinometer.metrics.verdict import BALANCED, NOT_MEASURED, UNDECIDED, judge_family
+from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, judge_family
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.sign_flips import sign_flip_test
 
 
-def judge(value: float, low: float, high: float, q: float = 0.01, margin: float | None = 0.05) -> str:
-    return verdict(value=value, low=low, high=high, q=q, a="men", b="women", margin=margin)
+def judge(value: float, low: float, high: float, q: float = 0.01, margin: float | None = 0.05, **more) -> Judgement:
+    return verdict(value=value, low=low, high=high, q=q, a="men", b="women", margin=margin, **more)
 
 
 @pytest.mark.parametrize(
-    ("case", "words"),
+    ("case", "expected"),
     [
-        ((0.2, 0.1, 0.3), "leans to men"),
-        ((-0.2, -0.3, -0.1), "leans to women"),
-        ((0.2, 0.1, 0.3, 0.05), "leans to men"),
-        ((0.2, 0.1, 0.3, 0.051), UNDECIDED),
-        ((0.2, -0.01, 0.41), UNDECIDED),
-        ((0.2, 0.0, 0.4), UNDECIDED),
-        ((0.04, 0.01, 0.07), "leans slightly to men"),
-        ((-0.04, -0.07, -0.01), "leans slightly to women"),
-        ((0.04, 0.01, 0.07, 0.01, None), "leans to men"),
-        ((0.01, -0.02, 0.04), BALANCED),
-        ((0.02, 0.01, 0.03), BALANCED),  # certain, and yet smaller than what the suite calls a leaning
-        ((0.01, -0.02, 0.04, 0.9, None), UNDECIDED),
-        ((0.01, -0.03, 0.05), UNDECIDED),
-        ((nan, nan, nan), NOT_MEASURED),
-        ((0.2, nan, nan), NOT_MEASURED),
-        ((0.2, 0.1, 0.3, nan), NOT_MEASURED),
+        ((0.2, 0.1, 0.3), (Verdict.LEANS, "men", "")),
+        ((-0.2, -0.3, -0.1), (Verdict.LEANS, "women", "")),
+        ((0.2, 0.1, 0.3, 0.05), (Verdict.LEANS, "men", "")),
+        ((0.2, 0.1, 0.3, 0.051), (Verdict.UNDECIDED, "", ReasonCode.CORRECTION)),
+        ((0.2, -0.01, 0.41), (Verdict.UNDECIDED, "", ReasonCode.INTERVAL)),
+        ((0.2, 0.0, 0.4), (Verdict.UNDECIDED, "", ReasonCode.INTERVAL)),
+        ((0.04, 0.01, 0.07), (Verdict.LEANS_SLIGHTLY, "men", "")),
+        ((-0.04, -0.07, -0.01), (Verdict.LEANS_SLIGHTLY, "women", "")),
+        ((0.04, 0.01, 0.07, 0.01, None), (Verdict.LEANS, "men", "")),
+        ((0.01, -0.02, 0.04), (Verdict.BALANCED, "", "")),
+        ((0.02, 0.01, 0.03), (Verdict.BALANCED, "", "")),  # certain, and yet smaller than what the suite calls leaning
+        ((0.01, -0.02, 0.04, 0.9, None), (Verdict.UNDECIDED, "", ReasonCode.INTERVAL)),
+        ((0.01, -0.03, 0.05), (Verdict.UNDECIDED, "", ReasonCode.INTERVAL)),
+        ((nan, nan, nan), (Verdict.NOT_MEASURED, "", ReasonCode.NO_ESTIMATE)),
+        ((0.2, nan, nan), (Verdict.NOT_MEASURED, "", ReasonCode.NO_TEST)),
+        ((0.2, 0.1, 0.3, nan), (Verdict.NOT_MEASURED, "", ReasonCode.NO_TEST)),
     ],
 )
-def test_words(case, words):
-    assert judge(*case) == words
+def test_every_verdict_and_its_boundaries(case, expected):
+    judgement = judge(*case)
+    assert (judgement.verdict, judgement.side, judgement.reason_code) == expected
 
 
 @given(st.floats(-1, 1), st.floats(0, 0.5), st.floats(0, 1), st.one_of(st.none(), st.floats(0.01, 0.5)))
-def test_mirroring_the_score_mirrors_the_words(value, half, q, margin):
+def test_too_few_images_have_no_verdict_whatever_they_show(value, half, q, margin):
+    judgement = judge(value, value - half, value + half, q, margin, enough=False)
+    assert (judgement.verdict, judgement.reason_code) == (Verdict.TOO_FEW, ReasonCode.TOO_FEW_IMAGES)
+
+
+@given(st.floats(-1, 1), st.floats(0, 0.5), st.floats(0, 1), st.one_of(st.none(), st.floats(0.01, 0.5)))
+def test_mirroring_the_score_mirrors_the_side(value, half, q, margin):
     forth, back = (
         judge(value, value - half, value + half, q, margin),
         judge(-value, -value - half, half - value, q, margin),
     )
-    assert back == forth.replace(" men", " x").replace(" women", " men").replace(" x", " women")
+    assert back == replace(forth, side={"men": "women", "women": "men", "": ""}[forth.side])
 
 
 @given(st.floats(-1, 1), st.floats(0, 0.5), st.floats(0, 1), st.floats(0.01, 0.5))
 def test_a_wider_interval_never_decides_more(value, half, q, margin):
-    if judge(value, value - half, value + half, q, margin) == UNDECIDED:
-        assert judge(value, value - 2 * half - 0.01, value + 2 * half + 0.01, q, margin) == UNDECIDED
+    if judge(value, value - half, value + half, q, margin).verdict == Verdict.UNDECIDED:
+        wider = judge(value, value - 2 * half - 0.01, value + 2 * half + 0.01, q, margin)
+        assert wider.verdict == Verdict.UNDECIDED
 
 
 def row(value: float, half: float, q: float = 0.5) -> Score:
@@ -68,7 +76,8 @@ def row(value: float, half: float, q: float = 0.5) -> Score:
 def test_a_family_is_judged_by_its_corrected_equivalence_tests():
     rows = [row(0.0, 0.02), row(0.0, 0.02), row(0.03, 0.04), row(0.4, 0.05, q=0.001)]
     judged = judge_family(rows, a="men", b="women", margin=0.05)
-    assert [each.verdict for each in judged] == [BALANCED, BALANCED, UNDECIDED, "leans to men"]
+    assert [each.verdict for each in judged] == [Verdict.BALANCED, Verdict.BALANCED, Verdict.UNDECIDED, Verdict.LEANS]
+    assert [each.side for each in judged] == ["", "", "", "men"]
     assert all(each.q_equivalence >= each.p_equivalence for each in judged)
     assert [each.n_decide > 20 for each in judged] == [False, False, True, False]
 
@@ -76,13 +85,13 @@ def test_a_family_is_judged_by_its_corrected_equivalence_tests():
 def test_rows_of_one_family_may_have_sides_of_their_own():
     rows = [row(0.4, 0.05, q=0.001), row(-0.4, 0.05, q=0.001), row(0.0, 0.02)]
     judged = judge_family(rows, a=["men", "old", "x"], b=["women", "young", "y"], margin=0.05)
-    assert [each.verdict for each in judged] == ["leans to men", "leans to young", BALANCED]
+    assert [each.side for each in judged] == ["men", "young", ""]
     assert judged[2].q_equivalence == pytest.approx(3 * judged[2].p_equivalence)  # three tests, though two lean
 
 
 def test_without_a_margin_nothing_is_shown_balanced():
     (judged,) = judge_family([row(0.0, 0.001)], a="men", b="women")
-    assert judged.verdict == UNDECIDED
+    assert judged.verdict == Verdict.UNDECIDED
     assert isnan(judged.p_equivalence)
     assert judged.n_decide == 0  # an estimate of exactly 0 leans with no number of images
 
@@ -98,18 +107,18 @@ def family(*cases: tuple[float, float, float]) -> list[Score]:
     return [replace(row(value, half, q), p=p) for (value, half, p), q in zip(cases, q_values, strict=True)]
 
 
-def test_no_images_are_promised_where_labels_hold_a_verdict_back():
-    """The interval is far from 0 and p is not small: what relabelling gives by chance, images do not change."""
+def test_no_images_are_promised_where_permuted_prompts_hold_a_verdict_back():
+    """The interval is far from 0 and p is not small: what permuting gives by chance, images do not change."""
     rows = family((0.26, 0.11, 0.2), (0.26, 0.25, 0.2), (0.01, 0.3, 0.9))
     held_back, wide, _ = judge_family(rows, a="men", b="women")
-    assert (held_back.verdict, wide.verdict) == (UNDECIDED, UNDECIDED)
+    assert (held_back.verdict, wide.verdict) == (Verdict.UNDECIDED, Verdict.UNDECIDED)
     assert held_back.n_decide == 0
     assert wide.n_decide > 20
 
 
-def test_labels_that_hold_a_leaning_back_do_not_hold_back_its_balance():
+def test_prompts_that_hold_a_leaning_back_do_not_hold_back_its_balance():
     (held_back,) = judge_family(family((0.06, 0.055, 0.4)), a="men", b="women", margin=0.1)
-    assert held_back.verdict == UNDECIDED
+    assert held_back.verdict == Verdict.UNDECIDED
     assert held_back.n_decide == ceil(20 * (norm.isf(0.05) * 0.055 / norm.isf(0.025) / 0.04) ** 2)
 
 
@@ -125,15 +134,22 @@ def test_images_that_would_show_balance_count_the_whole_family():
     """Found on a page: "about 42 images" of a concept at 0, where nine in ten lean and 132 decide."""
     cases = [(-0.004, 0.21, 0.92), *((0.4, 0.1, 0.0001),) * 9]
     near, *_ = judge_family(family(*cases), a="men", b="women", margin=0.1)
-    assert near.verdict == UNDECIDED
+    assert near.verdict == Verdict.UNDECIDED
 
     def at(n: int) -> str:
         shrunk = [(value, half * (20 / n) ** 0.5, p) for value, half, p in cases]
         return judge_family(family(*shrunk), a="men", b="women", margin=0.1)[0].verdict
 
     uncorrected = ceil(20 * (norm.isf(0.05) * 0.21 / norm.isf(0.025) / 0.096) ** 2)
-    assert at(uncorrected) == UNDECIDED
-    assert at(near.n_decide) == BALANCED
+    assert at(uncorrected) == Verdict.UNDECIDED
+    assert at(near.n_decide) == Verdict.BALANCED
+
+
+def test_below_the_fewest_images_a_row_says_how_many_it_needs():
+    few = replace(row(0.4, 0.05, q=0.001), n_target=4)
+    (judged,) = judge_family([few], a="men", b="women", fewest=8)
+    assert (judged.verdict, judged.side) == (Verdict.TOO_FEW, "")
+    assert judge_family([few], a="men", b="women", fewest=4)[0].side == "men"
 
 
 @given(st.lists(st.tuples(st.floats(-0.2, 0.2), st.floats(0.001, 0.2)), min_size=1, max_size=8))

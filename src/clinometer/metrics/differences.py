@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import isfinite
 
 from clinometer.metrics.records import Score
-from clinometer.metrics.verdict import LEVEL, NOT_MEASURED, UNDECIDED, Ends, image_ends, judge_rows
+from clinometer.metrics.verdict import (
+    LEVEL,
+    Ends,
+    Judgement,
+    ReasonCode,
+    Verdict,
+    image_ends,
+    judge_rows,
+    judged_as,
+)
 
 METRIC = "comparison"
-ALIKE = "shown to lean alike within margin"
+FIRST, SECOND = "first", "second"
+"""The runs of a comparison, as sides of a verdict."""
 
 MOST_NAMED = 3
 """Prompts, targets or stimuli that a reason names; more are counted."""
@@ -29,18 +38,27 @@ def judge_differences(
     margin: float | None = None,
     ends: Ends = image_ends,
 ) -> list[Score]:
-    """Give the rows of one family, each second minus first, their words, as :func:`judge_rows` says."""
-    return judge_rows(rows, _words, a=a, b=b, margin=margin, ends=ends)
+    """Judge the rows of one family, each second minus first: ``MORE`` with the group that the second leans more to."""
+    return judge_rows(rows, _judge, a=a, b=b, margin=margin, ends=ends)
 
 
-def _words(row: Score, ends: tuple[float, float], q_alike: float, a: str, b: str) -> str:
-    if not all(map(isfinite, (row.q, *ends))):
-        return NOT_MEASURED
-    if q_alike <= LEVEL:
-        return ALIKE
-    if row.q > LEVEL or ends[0] <= 0 <= ends[1]:
-        return UNDECIDED
-    return f"the second leans more to {a if row.value > 0 else b}"
+def _judge(row: Score, ends: tuple[float, float], q_alike: float, a: str, b: str) -> Judgement:
+    if q_alike <= LEVEL and all(map(isfinite, (row.q, *ends))):
+        return Judgement(Verdict.ALIKE)
+    return judge_sides(row, ends, a, b)
+
+
+def judge_sides(row: Score, ends: tuple[float, float], above: str, below: str) -> Judgement:
+    """``MORE`` with the side above or below 0, where q and the interval both say so."""
+    low, high = ends
+    if not all(map(isfinite, (row.q, low, high))):
+        missing = ReasonCode.NO_TEST if isfinite(row.value) else ReasonCode.NO_ESTIMATE
+        return Judgement(Verdict.NOT_MEASURED, reason_code=missing)
+    if low <= 0 <= high:
+        return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.INTERVAL)
+    if row.q > LEVEL:
+        return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.CORRECTION)
+    return Judgement(Verdict.MORE, side=above if row.value > 0 else below)
 
 
 def outward(low: float, high: float, excess: Sequence[float]) -> tuple[float, float]:
@@ -54,8 +72,9 @@ def outward(low: float, high: float, excess: Sequence[float]) -> tuple[float, fl
 
 def judge_magnitude(row: Score, ends: Ends = image_ends) -> Score:
     """Say which of two runs leans more over all, from the difference of their mean magnitudes."""
-    low, high = ends(row)
-    if not all(map(isfinite, (row.q, low, high))):
-        return replace(row, verdict=NOT_MEASURED)
-    decided = row.q <= LEVEL and not low <= 0 <= high
-    return replace(row, verdict=f"the {'second' if row.value > 0 else 'first'} leans more" if decided else UNDECIDED)
+    return judged_as(row, judge_sides(row, ends(row), SECOND, FIRST))
+
+
+def not_measured(row: Score) -> Score:
+    """Judge a row that holds no number."""
+    return judged_as(row, Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE))

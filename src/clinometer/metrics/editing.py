@@ -19,7 +19,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.skin import skin_tone
-from clinometer.metrics.verdict import verdict
+from clinometer.metrics.verdict import judged_as, verdict
 from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels
@@ -27,6 +27,8 @@ from clinometer.stats.sign_flips import sign_flip_test
 
 METRIC = "editing"
 PIXELS = "pixels"
+LIGHTER, DARKER = "lighter skin", "darker skin"
+"""The sides of a change of the skin's angle."""
 """In place of an encoder's name, for what is measured on the pixels."""
 
 AVERAGE_FACE_RESAMPLES = 200
@@ -252,10 +254,7 @@ def _reading_rows(study: _Study, reading: GenderReadings) -> list[Score]:
         study, flipped, sides, cluster_share, "flip_asymmetry", encoder=reading.encoder,
         test="genders permuted within tones" if len(strata) > 1 else "genders permuted",
     )  # fmt: skip
-    return rows + [
-        replace(row, verdict=verdict(value=row.value, low=row.low, high=row.high, q=row.q, a=design.a, b=design.b))
-        for row in contrasts
-    ]
+    return rows + [_judged(row, design.a, design.b) for row in contrasts]
 
 
 def _skin_rows(study: _Study, faces: Faces) -> list[Score]:
@@ -277,14 +276,17 @@ def _skin_rows(study: _Study, faces: Faces) -> list[Score]:
         contrasts = _contrast_rows(
             study, change, sides, _mean_of, "ita_contrast", encoder=PIXELS, test="tones permuted within genders"
         )
-        rows += [_lightening(row, f"{darker} skin more than {lighter}") for row in contrasts]
+        rows += map(_lightening, contrasts)
     return rows
 
 
-def _lightening(row: Score, more: str = "") -> Score:
-    """Judge a change of the angle: the verdict's words, with lightened and darkened for the two sides."""
-    said = verdict(value=row.value, low=row.low, high=row.high, q=row.q, a="lighter skin", b="darker skin")
-    return replace(row, verdict=f"{said}, {more}" if more and said.startswith("leans") else said)
+def _lightening(row: Score) -> Score:
+    """Judge a change of the angle: lighter and darker skin are its two sides."""
+    return _judged(row, LIGHTER, DARKER)
+
+
+def _judged(row: Score, a: str, b: str) -> Score:
+    return judged_as(row, verdict(value=row.value, low=row.low, high=row.high, q=row.q, a=a, b=b))
 
 
 def _change_rows(study: _Study, change: np.ndarray) -> list[Score]:

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC, judge_magnitude, outward
+from clinometer.metrics.differences import METRIC, judge_magnitude, not_measured, outward
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
-from clinometer.metrics.verdict import NOT_MEASURED
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.clusters import ClusterEstimate, contrast, mean_difference, share_difference
 from clinometer.stats.permutation import PermutationTest, permute_labels, permute_statistic
@@ -108,7 +107,7 @@ def magnitude_row(
     about: dict[str, Any] = {"component": "magnitude", "category": "all"}
     if pool is None:
         reason = "no two groups to compare have portraits that both runs measure"
-        return Score(metric=METRIC, verdict=NOT_MEASURED, reason=reason, **about)
+        return not_measured(Score(metric=METRIC, reason=reason, **about))
     terms = pool.values * np.array([weights[group] for group in pool.groups])
     own, other = (
         terms / np.array([np.sum(pool.groups[side] == group) for group in pool.groups])[:, None]

@@ -35,12 +35,16 @@ class Score:
     setting : what was varied beside the concept, for example ``"strength 0.8"``; empty where nothing was.
     encoder : the encoder's name, or ``"mean"`` for the average over encoders.
     value : the estimate.
-    low, high : 95 % interval; images resampled within their prompts (targets and attributes), words fixed.
-    stimulus_low, stimulus_high : 95 % interval that resamples the attribute words and the encoders too.
+    low, high : 95 % interval over images, those of the target and of the attributes; words are fixed.
+    stimulus_low, stimulus_high : 95 % interval over the attribute words and the encoders too.
     p : p-value, of the test named in ``test``.
     q : Benjamini–Hochberg q-value within ``family``; the verdict's.
     p_holm : Holm's adjusted p-value within ``family``.
-    test : what was permuted, and the alternative.
+    test : what the test takes for chance, and the alternative.
+    p_labels : p of permuted labels of words and attribute prompts, the target's images held: how far the number hangs
+        on the words and prompts that were chosen. It qualifies a verdict and withholds none.
+    p_labels_least : the smallest ``p_labels`` that so few words and prompts allow.
+    labels_test : what was permuted for ``p_labels``.
     p_exact : whether every split was counted, and p is exact.
     p_error : Monte-Carlo standard error of ``p``; 0 when exact.
     n_splits : number of splits counted or sampled; 2^63 − 1 stands for that many or more.
@@ -55,8 +59,10 @@ class Score:
     p_equivalence, q_equivalence : of two one-sided tests that |value| is below the suite's margin, where it names one;
         q corrects within the same rows.
     n_decide : where undecided, the images (as ``n_target``) that would decide, with q over the family, if its estimates
-        stood and all sets grew alike; 0 where none would, as when labels hold the verdict back, or it is not asked.
-    verdict : one of the sentences of :mod:`clinometer.metrics.verdict`, in the rows that decide.
+        stood and all sets grew alike; 0 where none would, or it is not asked.
+    verdict : one of :class:`clinometer.metrics.verdict.Verdict`, in the rows that decide; else empty.
+    side : the side that the verdict names: a group, or of two runs ``"first"`` or ``"second"``; empty for none.
+    reason_code : one of :class:`clinometer.metrics.verdict.ReasonCode`: why the verdict names no side.
     reason : why the value, the interval or the p-value is missing.
     """
 
@@ -76,6 +82,9 @@ class Score:
     q: float = nan
     p_holm: float = nan
     test: str = ""
+    p_labels: float = nan
+    p_labels_least: float = nan
+    labels_test: str = ""
     p_exact: bool = False
     p_error: float = nan
     n_splits: int = 0
@@ -92,6 +101,8 @@ class Score:
     q_equivalence: float = nan
     n_decide: int = 0
     verdict: str = ""
+    side: str = ""
+    reason_code: str = ""
     reason: str = ""
 
     @property

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC
+from clinometer.metrics.differences import FIRST, METRIC, SECOND, judge_sides, not_measured
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score, storable
 from clinometer.metrics.refusals import NO_ENCODER, ONE_PROMPT
-from clinometer.metrics.verdict import LEVEL, NOT_MEASURED, UNDECIDED, image_ends, stimulus_ends
+from clinometer.metrics.verdict import Judgement, Verdict, image_ends, judged_as, stimulus_ends
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast, share_difference
 from clinometer.stats.proportion import share_exchange, wilson_interval
 from clinometer.stats.sign_flips import sign_flip_test
@@ -128,9 +128,7 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
 
 def unknown_refusals(reason: str) -> list[Score]:
     """The one row of runs whose refusals cannot be compared."""
-    return [
-        Score(metric=METRIC, component=RATE, category="all", encoder=NO_ENCODER, verdict=NOT_MEASURED, reason=reason)
-    ]
+    return [not_measured(Score(metric=METRIC, component=RATE, category="all", encoder=NO_ENCODER, reason=reason))]
 
 
 def _owner(prompt: ComparedPrompt) -> tuple[str, str]:
@@ -230,13 +228,12 @@ def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> lis
         n_a=min(_counts(sides[0])), n_b=min(_counts(sides[1])),
     )  # fmt: skip
     if min(map(len, held)) < 2:
-        return [_judged(replace(row, reason=ONE_PROMPT), "", "")]
+        return [_judged(replace(row, reason=ONE_PROMPT))]
     test = sign_flip_test(_contributions(sides))
     row = _alone(replace(row, test=SWAPPED, **permuted(test)))
     first, second = np.abs(np.subtract(*(_unit_rates(units).mean(axis=0) for units in held)))
-    whose, above, below = ("second", a, b) if second >= first else ("first", b, a)  # whose own difference is larger
-    said = f"the {whose}'s refusals tilt more to"
-    return [_judged(row, f"{said} {above}", f"{said} {below}")]
+    whose, above, below = (SECOND, a, b) if second >= first else (FIRST, b, a)  # whose own difference is larger
+    return [replace(_judged(row, above, below), setting=f"{whose} run")]
 
 
 def _contributions(sides: Sequence[Sequence[ComparedPrompt]]) -> np.ndarray:
@@ -263,17 +260,14 @@ def _alone(row: Score) -> Score:
     return replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: {row.component.replace('_', ' ')}")
 
 
-def _judged(row: Score, above: str = "the second refuses more", below: str = "the first refuses more") -> Score:
-    """Give a row its words: q and the interval must both say so, that over prompts where there are several."""
-    low, high = stimulus_ends(row) if isfinite(row.stimulus_low) else image_ends(row)
-    if not all(map(isfinite, (row.q, low, high))):
-        return replace(row, verdict=NOT_MEASURED)
-    decided = row.q <= LEVEL and not low <= 0 <= high
-    return replace(row, verdict=(above if row.value > 0 else below) if decided else UNDECIDED)
+def _judged(row: Score, above: str = SECOND, below: str = FIRST) -> Score:
+    """Judge a row: q and the interval must both say so, that over prompts where there are several."""
+    ends = stimulus_ends(row) if isfinite(row.stimulus_low) else image_ends(row)
+    return judged_as(row, judge_sides(row, ends, above, below))
 
 
 def _of_these(row: Score) -> Score:
     """Where prompts do not decide but pictures do, say so of these prompts."""
-    if row.verdict != UNDECIDED or not isfinite(row.stimulus_low) or row.low <= 0 <= row.high:
+    if row.verdict != Verdict.UNDECIDED or not isfinite(row.stimulus_low) or row.low <= 0 <= row.high:
         return row
-    return replace(row, verdict=f"the {'second' if row.value > 0 else 'first'} refuses more of these prompts")
+    return judged_as(row, Judgement(Verdict.MORE_HERE, side=SECOND if row.value > 0 else FIRST))

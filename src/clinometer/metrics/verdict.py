@@ -1,23 +1,27 @@
-"""Verdicts: the words for a score with an interval and its tests, defined once.
+"""Verdicts: what is said of a score with an interval and its tests, as data. ``report/wording`` has the words.
 
-================================  ========================================================================
-``shown balanced within margin``  two one-sided tests show |θ| < margin: q of equivalence ≤ 0.05 (the suite
-                                  must name a margin); without such a test, the 95 % interval lies inside
-``leans to G``                    the interval excludes 0 and q ≤ 0.05
-``leans slightly to G``           the same, but the estimate is smaller than the margin
-``undecided``                     none of these; ``n_decide`` of the row says how many images would tell
-``not measured``                  there is no estimate, or no interval or q-value to judge it by
-================================  ========================================================================
+=================== ====================================================================================
+``BALANCED``        two one-sided tests show |θ| < margin: q of equivalence ≤ 0.05 (the suite must name
+                    a margin); without such a test, the 95 % interval lies inside
+``LEANS``           the interval leaves out 0 and q ≤ 0.05; ``side`` says to whom
+``LEANS_SLIGHTLY``  the same, but the estimate is smaller than the margin
+``TOO_FEW``         fewer images than the tests were shown to hold for: a number, and no verdict
+``UNDECIDED``       none of these; ``n_decide`` of the row says how many images would tell
+``NOT_MEASURED``    there is no estimate, or no interval or q-value to judge it by
+=================== ====================================================================================
 
-The order is the precedence. A leaning that is certain and yet inside the margin counts as balanced: the
-margin is the size below which a suite calls a leaning none.
+Without an estimate a score is not measured; of too few images nothing else is said; then the order is the precedence. A
+leaning that is certain and yet inside the margin counts as balanced: the margin is the size below which a suite calls a
+leaning none. ``ALIKE``, ``MORE`` and ``MORE_HERE`` are said of the difference of two runs
+(:mod:`clinometer.metrics.differences`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from math import isnan, nan
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import isfinite, isnan, nan
 
 import numpy as np
 
@@ -25,18 +29,63 @@ from clinometer.metrics.records import Score
 from clinometer.stats.equivalence import equivalence_p_value, factors_to_decide, images_to_decide, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 
-BALANCED = "shown balanced within margin"
-UNDECIDED = "undecided"
-NOT_MEASURED = "not measured"
+
+class Verdict(StrEnum):
+    """What is said of a score, or of a difference between two runs."""
+
+    LEANS = "leans"
+    LEANS_SLIGHTLY = "leans slightly"
+    BALANCED = "balanced"
+    UNDECIDED = "undecided"
+    TOO_FEW = "too few images"
+    NOT_MEASURED = "not measured"
+    MORE = "more"
+    MORE_HERE = "more of these prompts"
+    ALIKE = "alike"
+
+
+class ReasonCode(StrEnum):
+    """Why a verdict says nothing of a side."""
+
+    NONE = ""
+    INTERVAL = "the interval covers 0"
+    CORRECTION = "not after correction for the number of tests"
+    TOO_FEW_IMAGES = "too few images"
+    NO_ESTIMATE = "no estimate"
+    NO_TEST = "no interval or no p"
+    READER = "the encoder does not read its own attribute images"
+    DOMAIN = "the encoder does not fit the suite"
+
+
+LEANING = (Verdict.LEANS, Verdict.LEANS_SLIGHTLY)
 
 LEVEL = 0.05
 """Largest q-value that counts."""
 
+FEWEST_IMAGES = 8
+"""Images of a target from which on its test was shown to hold its level, and its interval to cover
+(docs/simulations.md)."""
+
 Ends = Callable[[Score], tuple[float, float]]
 """Chooses an interval of a row."""
 
-Words = Callable[[Score, tuple[float, float], float, str, str], str]
-"""What to say of a row, from its interval, the q of its equivalence test and the names of its two sides."""
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, the side that it names (empty for none), and why it names none."""
+
+    verdict: Verdict
+    side: str = ""
+    reason_code: ReasonCode = ReasonCode.NONE
+
+    @property
+    def leans(self) -> bool:
+        """Whether it names a side."""
+        return self.verdict in LEANING
+
+
+Judge = Callable[[Score, tuple[float, float], float, str, str], Judgement]
+"""Judges a row by its interval, the q of its equivalence test and the names of its two sides."""
 
 
 def image_ends(row: Score) -> tuple[float, float]:
@@ -59,68 +108,91 @@ def verdict(
     b: str,
     margin: float | None = None,
     q_equivalence: float = nan,
-) -> str:
-    """Judge a signed score, positive towards group ``a``, in the words of the table above.
+    enough: bool = True,
+) -> Judgement:
+    """Judge a signed score, positive towards group ``a``, by the table above.
 
-    >>> verdict(value=0.2, low=0.1, high=0.3, q=0.001, a="men", b="women", margin=0.05)
-    'leans to men'
-    >>> verdict(value=-0.01, low=-0.03, high=0.02, q=0.4, a="men", b="women", margin=0.05)
-    'shown balanced within margin'
+    ``enough`` : whether it rests on as many images as its test was shown to hold for.
+
+    >>> verdict(value=0.2, low=0.1, high=0.3, q=0.001, a="men", b="women", margin=0.05).side
+    'men'
+    >>> print(verdict(value=-0.01, low=-0.03, high=0.02, q=0.4, a="men", b="women", margin=0.05).verdict)
+    balanced
     """
-    if any(map(isnan, (value, low, high, q))):
-        return NOT_MEASURED
+    if isnan(value):
+        return Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
+    if not enough:
+        return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_IMAGES)
+    if any(map(isnan, (low, high, q))):
+        return Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_TEST)
     if margin is not None:
         inside = -margin < low and high < margin
         if inside if isnan(q_equivalence) else q_equivalence <= LEVEL:
-            return BALANCED
-    if low <= 0 <= high or q > LEVEL:
-        return UNDECIDED
+            return Judgement(Verdict.BALANCED)
+    if low <= 0 <= high:
+        return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.INTERVAL)
+    if q > LEVEL:
+        return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.CORRECTION)
     slightly = margin is not None and abs(value) < margin
-    return f"leans {'slightly ' if slightly else ''}to {a if value > 0 else b}"
+    return Judgement(Verdict.LEANS_SLIGHTLY if slightly else Verdict.LEANS, side=a if value > 0 else b)
+
+
+def judged_as(row: Score, judgement: Judgement, **fields: float | int) -> Score:
+    """Write a judgement into its row."""
+    return replace(
+        row, verdict=judgement.verdict, side=judgement.side, reason_code=judgement.reason_code, **fields  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 def judge_rows(
     rows: Sequence[Score],
-    words: Words,
+    judge: Judge,
     *,
     a: str | Sequence[str],
     b: str | Sequence[str],
     margin: float | None,
     ends: Ends,
 ) -> list[Score]:
-    """Give every row of one family its equivalence test, its words and the images that would decide it.
+    """Give every row of one family its equivalence test, its verdict and the images that would decide it.
 
-    The equivalence tests are a family of their own, with Benjamini–Hochberg q-values. ``ends`` chooses the 95 %
-    interval that is judged; its width stands for the standard error. ``a`` and ``b`` name the sides of all rows, or of
-    each. The images that would decide an undecided row are those of :func:`images_that_decide`.
+    The equivalence tests are a family of their own, with Benjamini–Hochberg q-values. A row that has no p of its own
+    equivalence test gets one from ``ends``, which chooses the 95 % interval that is judged: its width stands for the
+    standard error. ``a`` and ``b`` name the sides of all rows, or of each. The images that would decide an undecided
+    row are those of :func:`images_that_decide`.
     """
-    errors = [standard_error_of(*ends(row)) for row in rows]
-    p = np.full(len(rows), nan)
-    if margin is not None:
-        p = np.array([equivalence_p_value(row.value, e, margin) for row, e in zip(rows, errors, strict=True)])
+    p = np.array([_p_of_equivalence(row, margin, ends) for row in rows])
     decides = images_that_decide(rows, margin, ends)
     sides = [[names] * len(rows) if isinstance(names, str) else names for names in (a, b)]
     judged = []
     for row, needed, p_inside, q_inside, *of_row in zip(rows, decides, p, benjamini_hochberg(p), *sides, strict=True):
-        said = words(row, ends(row), float(q_inside), *of_row)
+        judgement = judge(row, ends(row), float(q_inside), *of_row)
+        open_question = judgement.verdict in (Verdict.UNDECIDED, Verdict.TOO_FEW)
         judged.append(
-            replace(
+            judged_as(
                 row,
-                verdict=said,
+                judgement,
                 p_equivalence=float(p_inside),
                 q_equivalence=float(q_inside),
-                n_decide=needed if said == UNDECIDED else 0,
+                n_decide=needed if open_question else 0,
             )
         )
     return judged
+
+
+def _p_of_equivalence(row: Score, margin: float | None, ends: Ends) -> float:
+    if margin is None:
+        return nan
+    return row.p_equivalence if isfinite(row.p_equivalence) else equivalence_p_value(
+        row.value, standard_error_of(*ends(row)), margin
+    )  # fmt: skip
 
 
 def images_that_decide(rows: Sequence[Score], margin: float | None, ends: Ends) -> list[int]:
     """Images (as ``n_target``) that would decide each row of a family, if all estimates stood; 0 where no number would.
 
     As leaning or as balanced, whichever takes fewer, with q-values over all rows and all sets of images growing alike.
-    No leaning is promised where the interval is narrow enough already and labels permuted by chance do as well: where
-    few words carry a leaning, relabelling them gives as much, however many images there are.
+    Where p is of another kind than the interval, as of permuted prompts, no leaning is promised where the interval is
+    narrow enough already.
     """
     value, low, high, p = np.array([(row.value, *ends(row), row.p) for row in rows], np.float64).reshape(-1, 4).T
     factors = factors_to_decide(value, low, high, p, margin, LEVEL)
@@ -134,13 +206,16 @@ def judge_family(
     b: str | Sequence[str],
     margin: float | None = None,
     ends: Ends = image_ends,
+    fewest: int = 0,
 ) -> list[Score]:
-    """Give every row of one family its verdict, as :func:`judge_rows` says."""
+    """Give every row of one family its verdict, as :func:`judge_rows` says; none below ``fewest`` images."""
 
-    def words(row: Score, interval: tuple[float, float], q_inside: float, of_a: str, of_b: str) -> str:
+    def judge(row: Score, interval: tuple[float, float], q_inside: float, of_a: str, of_b: str) -> Judgement:
         low, high = interval
         return verdict(
-            value=row.value, low=low, high=high, q=row.q, a=of_a, b=of_b, margin=margin, q_equivalence=q_inside
-        )
+            value=row.value, low=low, high=high, q=row.q, a=of_a, b=of_b, margin=margin, q_equivalence=q_inside,
+            enough=row.n_target >= fewest,
+        )  # fmt: skip
 
-    return judge_rows(rows, words, a=a, b=b, margin=margin, ends=ends)
+    judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends)
+    return [replace(row, n_decide=max(row.n_decide, fewest)) if row.n_decide else row for row in judged]

@@ -51,7 +51,8 @@ def mcas_study(
     ========================== ============================================================= =================
     metric                     components                                                    encoders
     ========================== ============================================================= =================
-    ``mcas``                   ii, itp, ita, tt, mcas (with p, q; verdict on mcas of "mean") mean and each
+    ``mcas``                   ii, itp, ita, tt, mcas (with p, q, p_labels; verdict on mcas  mean and each
+                               of "mean")
     ``internal_bias``          diffusion_bias, bias_amplification and their signed forms     mean and each
     ``share``                  share, parity_gap                                             mean and each
     ``other_audits``           gender_gap, mean_absolute_deviation, entropy_bias,            mean
@@ -60,14 +61,17 @@ def mcas_study(
                                standard_error} per stereotype group ("": all)
     ``category``               mean, std per category and stereotype group ("": all)         mean
     ``category_by_sign``       the same over the targets that measure positive or negative   mean
-    ``profile``                association per group, "g-h" per pair, norm                   mean
+    ``profile``                association per group, "g-h" per pair, norm (p, q, verdicts)  mean
     ``sensitivity``            size, agreement and spread of every component over encoders   each and mean
     ``xmcas``, ``xmcas_group`` similarity, angle, distance, mcas, offset; with a third group mean
     ========================== ============================================================= =================
 
-    ``low``, ``high`` resample images within their prompts (targets and attributes), words fixed; the stimulus
-    interval resamples the words within their group and the encoders too. What is missing (no images, one
-    image, no text tower) makes NaN with a reason, and the rest goes on. The same arguments, the same bits.
+    ``low``, ``high``, p and q are over images (those of targets and of attributes), words fixed; the stimulus interval
+    is over the words and the encoders too. What is linear in the cosines has the intervals and tests of
+    :mod:`clinometer.metrics.study.inference`, everything else percentiles of bootstrap replicates. A verdict rests on
+    MCAS of the mean over encoders, and in the profile on every group and pair, from eight images of a target on. What
+    is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on. The same arguments,
+    the same bits.
 
     Raises
     ------
@@ -83,8 +87,7 @@ def mcas_study(
         raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
     layout = layout_of(encoders, design)
     settings = Settings(n_resamples, n_permutations, seed, confidence)
-    pair, everyone = pools_of(design, layout, (design.a, design.b)), pools_of(design, layout, design.groups)
-    study = Study(design, layout, settings, pair, everyone)
+    study = Study(design, layout, settings, pools_of(design, layout))
     views = views_of(encoders, study)
     rows = [row for view in views for make in (mcas_rows, internal_bias_rows, share_rows) for row in make(study, view)]
     summaries = (

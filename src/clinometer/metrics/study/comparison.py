@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, named_or_counted, outward
+from clinometer.metrics.differences import (
+    METRIC,
+    judge_differences,
+    judge_magnitude,
+    named_or_counted,
+    not_measured,
+    outward,
+)
 from clinometer.metrics.mcas import component_of
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Settings, Study
@@ -26,7 +33,6 @@ from clinometer.metrics.study.estimates import (
 )
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.views import replicates_of
-from clinometer.metrics.verdict import NOT_MEASURED
 from clinometer.stats.bootstrap import magnitude_excess, percentile_interval, welch_satterthwaite
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 
@@ -177,8 +183,7 @@ def _levelled(
 
 
 def _study(design: Design, layout: Layout, settings: Settings) -> Study:
-    pair, everyone = pools_of(design, layout, (design.a, design.b)), pools_of(design, layout, design.groups)
-    return Study(design, layout, settings, pair, everyone)
+    return Study(design, layout, settings, pools_of(design, layout))
 
 
 def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
@@ -246,10 +251,8 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
     points = [_scores(design, run.point, "mcas") for run in both]
     known = np.isfinite(points[0]) & np.isfinite(points[1])
     if not known.any():
-        return Score(
-            metric=METRIC, component="magnitude", category="all", verdict=NOT_MEASURED,
-            reason="no target is measured in both runs",
-        )  # fmt: skip
+        reason = "no target is measured in both runs"
+        return not_measured(Score(metric=METRIC, component="magnitude", category="all", reason=reason))
     known, left_out = _with_interval(design, both, known)
 
     def difference(kind: str) -> np.ndarray:

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from math import isfinite
 
 import numpy as np
 
-from clinometer.metrics.families import permuted
 from clinometer.metrics.internal import (
     aligned_diffusion_bias,
     diffusion_bias,
     signed_bias_amplification,
     signed_diffusion_bias,
 )
-from clinometer.metrics.mcas import MODALITIES, component_of, components
+from clinometer.metrics.mcas import MODALITIES, components
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Study
 from clinometer.metrics.study.estimates import Estimate, estimate
+from clinometer.metrics.study.inference import contrast_tests, pair_weights
 from clinometer.metrics.study.reasons import ZERO_TT
-from clinometer.metrics.study.rows import Basis, target_row, with_q_values
+from clinometer.metrics.study.relabelling import least_p_value
+from clinometer.metrics.study.rows import (
+    Basis,
+    at_target,
+    over_words_alone,
+    target_row,
+    tested_fields,
+    with_q_values,
+)
 from clinometer.metrics.study.views import View
-from clinometer.metrics.verdict import judge_family
+from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family
 from clinometer.stats.permutation import PermutationTest
 from clinometer.stats.ratio import RatioInterval, fieller_interval
 
@@ -30,28 +37,30 @@ from clinometer.stats.ratio import RatioInterval, fieller_interval
 def mcas_rows(study: Study, view: View) -> list[Score]:
     """II, ITP, ITA, TT and MCAS of every target, tested; MCAS of the average view carries the verdict.
 
-    TT rests on no image: it has no interval over images, only the stimulus interval.
+    TT rests on no image: it has no interval and no p over images, only the stimulus interval and ``p_labels``.
     """
     rows = []
     for component in (*MODALITIES, "mcas"):
-        basis = Basis(MODALITIES if component == "mcas" else (component,), study.pair)
-        numbers = estimate(
-            view.targets, partial(component_of, a=study.a, b=study.b, name=component), study.settings.confidence
-        )
+        modalities = MODALITIES if component == "mcas" else (component,)
+        found = contrast_tests(study, view, pair_weights(study, modalities, *study.pair))
+        fields = tested_fields(found, study.design.margin)
         if component == "tt":
-            nothing = np.full_like(numbers.low, np.nan)
-            numbers = replace(numbers, low=nothing, high=nothing)
+            fields = dict.fromkeys(fields)
+        numbers = over_words_alone(found.estimate) if component == "tt" else found.estimate
+        labels = view.tests[component]
         family = [
             target_row(
-                study, view, t, basis, numbers, metric="mcas", component=component,
-                **_test_fields(study, component, view.tests[component], t),
+                study, view, t, Basis(modalities, study.pair), numbers, metric="mcas", component=component,
+                **at_target(fields, t), **_label_fields(study, component, labels, t),
             )
             for t in study.target_numbers
         ]  # fmt: skip
         rows += with_q_values(family, f"mcas: {component} over {len(family)} targets")
     judged = [row for row in rows if (row.component, row.encoder) == ("mcas", "mean")]
     rest = [row for row in rows if (row.component, row.encoder) != ("mcas", "mean")]
-    return rest + judge_family(judged, a=study.design.a, b=study.design.b, margin=study.design.margin)
+    return rest + judge_family(
+        judged, a=study.design.a, b=study.design.b, margin=study.design.margin, fewest=FEWEST_IMAGES
+    )
 
 
 def internal_bias_rows(study: Study, view: View) -> list[Score]:
@@ -116,19 +125,19 @@ def bias_amplification_estimate(study: Study, view: View) -> Estimate:
 
 def unstable_targets(study: Study, view: View) -> np.ndarray:
     """Targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
-    numbers = estimate(view.targets, partial(component_of, a=study.a, b=study.b, name="tt"), study.settings.confidence)
+    numbers = contrast_tests(study, view, pair_weights(study, ("tt",), *study.pair)).estimate
     return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
 
 
 def null_of_delta(study: Study, view: View) -> np.ndarray:
-    """δ under permuted labels: (draws × T)."""
-    parts = components(view.null_pair, study.a, study.b)
+    """δ as chance alone makes it: (draws × T)."""
+    parts = components(view.null, study.a, study.b)
     return diffusion_bias(parts[..., 0], parts[..., 3])
 
 
 def null_of_alpha(study: Study, view: View) -> np.ndarray:
-    """α under permuted labels, infinite where TT is 0: (draws × T)."""
-    drawn = np.abs(signed_alpha(study, view.null_pair))
+    """α as chance alone makes it, infinite where TT is 0: (draws × T)."""
+    drawn = np.abs(signed_alpha(study, view.null))
     return np.where(np.isnan(drawn), np.inf, drawn)
 
 
@@ -154,15 +163,19 @@ def _flagged(row: Score, unstable: bool) -> Score:
     return replace(row, flag="unstable" if unstable else "", reason=reason)
 
 
-def _test_fields(study: Study, component: str, test: PermutationTest | None, t: int) -> dict[str, object]:
+def _label_fields(study: Study, component: str, test: PermutationTest | None, t: int) -> dict[str, object]:
     if test is None or not isfinite(test.p_value[t]):
         return {}
-    return {"test": f"labels of {_what_is_permuted(study, component)}, {test.alternative}", **permuted(test, t)}
+    return {
+        "p_labels": float(test.p_value[t]),
+        "p_labels_least": least_p_value(test),
+        "labels_test": f"labels of {_what_is_permuted(study, component)}, {test.alternative}",
+    }
 
 
 def _what_is_permuted(study: Study, component: str) -> str:
-    images = f"attribute images permuted within {study.pair_pools.within}"
+    prompts = f"attribute prompts permuted within {study.pools.within}"
     words = "attribute words permuted over the pool"
     if component == "mcas":
-        return f"{images} and of {words}"
-    return images if component in ("ii", "itp") else words
+        return f"{prompts} and of {words}"
+    return prompts if component in ("ii", "itp") else words

@@ -32,16 +32,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Study:
-    """What all parts of a study share: design, counts, settings, and which labels are exchangeable.
-
-    ``pair_pools`` holds the items of a and b, ``all_pools`` those of all groups.
-    """
+    """What all parts of a study share: design, counts, settings, and which labels of a and b are exchangeable."""
 
     design: Design
     layout: Layout
     settings: Settings
-    pair_pools: Pools
-    all_pools: Pools
+    pools: Pools
 
     @property
     def a(self) -> int:

@@ -147,6 +147,19 @@ def mean_cosines(cosines: Cosines, layout: Layout, weights: Weights) -> np.ndarr
     return tensor
 
 
+def image_group_cosines(cosines: Cosines, layout: Layout) -> tuple[np.ndarray, ...]:
+    """Mean cosines of every image of each target to the images and to the words of every group: (n_t × 2 × groups)."""
+    return tuple(
+        np.stack([_group_means(images, layout.image_slices), _group_means(words, layout.word_slices)], axis=1)
+        for images, words in zip(cosines.image_image, cosines.image_word, strict=True)
+    )
+
+
+def _group_means(rows: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
+    means = [rows[:, s].mean(axis=1) if s.stop > s.start else np.full(len(rows), np.nan) for s in slices]
+    return np.stack(means, axis=1)
+
+
 def item_means(cosines: Cosines) -> tuple[np.ndarray, np.ndarray]:
     """Mean cosine of each attribute item to each target: images (2 × T × items; ii, itp), words (ita, tt).
 

@@ -80,8 +80,7 @@ def _rows(encoder: EncoderEmbeddings, design: Design, settings: Settings, metric
     """One component alone, under a metric of its own."""
     design = replace(design, third=None)
     layout = layout_of([encoder], design)
-    pair, everyone = pools_of(design, layout, (design.a, design.b)), pools_of(design, layout, design.groups)
-    study = Study(design, layout, settings, pair, everyone)
+    study = Study(design, layout, settings, pools_of(design, layout))
     own = views_of([encoder], study)[1]
     rows = [row for row in mcas_rows(study, own) if row.component == component]
     return [replace(row, metric=metric, family=row.family.replace("mcas", metric, 1)) for row in rows]

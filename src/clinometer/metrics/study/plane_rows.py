@@ -30,7 +30,7 @@ def xmcas_rows(study: Study, view: View) -> list[Score]:
         "similarity": estimate(view.targets, lambda c: _similarity(study, c), confidence),
         "angle": estimate(_with_offset(study, view), _Angle(study), confidence),
         "distance": _distance(study, view.targets, confidence).with_null(
-            np.hypot(*np.moveaxis(_from_centroid(study, view.null_all), -1, 0))
+            np.hypot(*np.moveaxis(_from_centroid(study, view.null), -1, 0))
         ),
     }
     rows = [

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import combinations
+from collections.abc import Sequence
+from itertools import chain, combinations
 
 import numpy as np
 
-from clinometer.metrics.families import permuted
-from clinometer.metrics.mcas import MODALITIES, composite, group_similarity
+from clinometer.metrics.mcas import MODALITIES, group_similarity
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Study
-from clinometer.metrics.study.estimates import estimate, estimate_norm
-from clinometer.metrics.study.rows import Basis, target_row, with_q_values
+from clinometer.metrics.study.estimates import estimate_norm
+from clinometer.metrics.study.inference import contrast_tests, pair_weights
+from clinometer.metrics.study.rows import Basis, at_target, target_row, tested_fields, with_q_values
 from clinometer.metrics.study.views import View
-from clinometer.stats.permutation import PermutationTest, at_least_as_extreme, sampled_p_value
+from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family
+
+OTHERS = "others"
+"""The side of a target that is farther from a group than from the groups on average."""
 
 
 def profile(tensor: np.ndarray) -> np.ndarray:
@@ -28,53 +31,76 @@ def profile(tensor: np.ndarray) -> np.ndarray:
 
 
 def profile_rows(study: Study, view: View) -> list[Score]:
-    """Report every target's profile, its length, and ``4 (c_g − c_h)``, the MCAS of every pair of groups."""
-    confidence = study.settings.confidence
+    """Report every target's profile, its length, and ``4 (c_g − c_h)``, the MCAS of every pair of groups.
+
+    Groups and pairs are tested over images, each kind of row a family over the targets. A group's verdict names it
+    where a target is nearer to it than to the groups on average, and ``OTHERS`` where it is farther.
+    """
+    groups, pairs = study.design.groups, list(combinations(study.everyone, 2))
+    of_groups = [_family(study, view, _group_weights(study, g), study.everyone, "association", name)
+                 for g, name in enumerate(groups)]  # fmt: skip
+    of_pairs = [
+        _family(study, view, pair_weights(study, MODALITIES, g, h), (g, h), f"{groups[g]}-{groups[h]}", "",
+                margin=study.design.margin)
+        for g, h in pairs
+    ]  # fmt: skip
     rows = []
-    for g, name in enumerate(study.design.groups):
-        basis = Basis(MODALITIES, study.everyone)
-        numbers = estimate(view.targets, partial(_profile_of, g=g), confidence)
-        rows += [
-            target_row(study, view, t, basis, numbers, metric="profile", component="association", group=name)
-            for t in study.target_numbers
-        ]
-    for g, h in combinations(study.everyone, 2):
-        numbers = estimate(
-            view.targets,
-            partial(composite, a=g, b=h),
-            confidence,
+    for families, kind, sides in (
+        (of_groups, "groups", [(name, OTHERS) for name in groups]),
+        (of_pairs, "pairs", [(groups[g], groups[h]) for g, h in pairs]),
+    ):
+        named = [side for side, family in zip(sides, families, strict=True) for _ in family]
+        tested = with_q_values(list(chain(*families)), f"profile: {kind} over {len(named)} tests")
+        rows += judge_family(
+            tested, a=[a for a, _ in named], b=[b for _, b in named],
+            margin=study.design.margin if kind == "pairs" else None, fewest=FEWEST_IMAGES,
+        )  # fmt: skip
+    return rows + _norm_rows(study, view, of_pairs)
+
+
+def _group_weights(study: Study, g: int) -> np.ndarray:
+    """Weights of ``c_g − mean of all c``: each modality a quarter."""
+    own = np.arange(len(study.design.groups)) == g
+    return np.tile((own - 1 / len(own)) / len(MODALITIES), (len(MODALITIES), 1))
+
+
+def _family(
+    study: Study,
+    view: View,
+    weights: np.ndarray,
+    groups: tuple[int, ...],
+    component: str,
+    group: str,
+    margin: float | None = None,
+) -> list[Score]:
+    found = contrast_tests(study, view, weights)
+    numbers, fields, basis = found.estimate, tested_fields(found, margin), Basis(MODALITIES, groups)
+    return [
+        target_row(
+            study, view, t, basis, numbers, metric="profile", component=component, group=group, **at_target(fields, t)
         )
-        component = f"{study.design.groups[g]}-{study.design.groups[h]}"
-        rows += [
-            target_row(study, view, t, Basis(MODALITIES, (g, h)), numbers, metric="profile", component=component)
-            for t in study.target_numbers
-        ]
-    return rows + _norm_rows(study, view)
+        for t in study.target_numbers
+    ]
 
 
-def _profile_of(tensor: np.ndarray, g: int) -> np.ndarray:
-    return np.asarray(profile(tensor)[..., g])
+def _norm_rows(study: Study, view: View, pairs: Sequence[Sequence[Score]]) -> list[Score]:
+    """‖profile‖: 0 only if all groups are as near, so it is tested by its pairs, corrected for their number.
 
+    ::
 
-def _norm_rows(study: Study, view: View) -> list[Score]:
-    """‖profile‖: 0 only if all groups are as near; tested by permuting the labels of all groups."""
+        p = min(1, K (K − 1)/2 · min over pairs of p)
+    """
 
     def norm(x: np.ndarray) -> np.ndarray:
         return np.asarray(np.linalg.norm(x, axis=-1))
 
-    drawn = norm(profile(view.null_all)).astype(np.float64)
-    numbers = estimate_norm(view.targets, profile, norm, study.settings.confidence).with_null(drawn)
-    # The null draws are float32: ties are equal to about seven digits of the cosines.
-    reached = at_least_as_extreme(drawn, numbers.value, np.full(numbers.value.shape, 1e-6), "greater").sum(axis=0)
-    n = len(drawn)
-    p, error, low, high = sampled_p_value(reached, n)
-    test = PermutationTest(numbers.value, p, False, n, error, "greater", p_low=low, p_high=high)
+    numbers = estimate_norm(view.targets, profile, norm, study.settings.confidence).with_null(norm(profile(view.null)))
+    least = np.min([[row.p for row in family] for family in pairs], axis=0)
+    fields = {"p": np.minimum(1.0, len(pairs) * least), "test": f"the smallest p of its {len(pairs)} pairs, Bonferroni"}
     rows = [
         target_row(
             study, view, t, Basis(MODALITIES, study.everyone), numbers, metric="profile", component="norm",
-            **({} if np.isnan(numbers.value[t]) else {
-                "test": "labels of all groups' images and words permuted, greater", **permuted(test, t),
-            }),
+            **at_target(fields, t),
         )
         for t in study.target_numbers
     ]  # fmt: skip

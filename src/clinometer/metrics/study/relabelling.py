@@ -1,8 +1,9 @@
-"""Permuted group labels: p-values, and what a score averages when the labels mean nothing.
+"""Permuted labels: how far a number hangs on the words and the attribute prompts that were chosen.
 
-With the targets fixed, every attribute item enters a component as one number, its mean cosine to the target.
-Relabelling permutes which group an item counts for: images within matched pairs of prompts where the suite
-declares them, so that age or setting stays balanced; words over their whole pool.
+With the targets fixed, a word enters a component as one number, its mean cosine to the target, and so do all images of
+an attribute prompt together. Labels of words are permuted over both lists. Those of prompts are permuted prompt by
+prompt: images of one prompt are no choices of their own. Where the suite matches prompts in pairs, such as "a man" and
+"a woman", they swap within their pair, so that age or setting stays balanced.
 """
 
 from __future__ import annotations
@@ -17,87 +18,72 @@ from clinometer.stats.permutation import (
     MEET_IN_THE_MIDDLE_LIMIT,
     PermutationTest,
     permute_labels,
-    sample_memberships,
     split_test,
 )
-from clinometer.stats.products import matmul
 
 
 @dataclass(frozen=True)
 class LabelPool:
-    """Items of some groups whose labels are exchangeable within strata.
+    """Units whose labels are exchangeable within strata.
 
-    ``columns`` their positions among all items, ``labels`` their group as a position in ``groups``.
+    ``columns`` of each unit among all items, ``in_a`` whether it counts for group a.
     """
 
-    columns: np.ndarray
-    labels: np.ndarray
+    columns: tuple[slice, ...]
+    in_a: np.ndarray
     strata: np.ndarray
 
     @property
     def complete(self) -> bool:
-        """Whether there are labels to permute: items of at least two groups."""
-        return len(np.unique(self.labels)) > 1
+        """Whether there are labels to permute: units of both groups."""
+        return bool(self.in_a.any() and not self.in_a.all())
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """Mean over the items of each unit: (… × items) → (… × units)."""
+        return np.stack([values[..., own].mean(axis=-1) for own in self.columns], axis=-1)
 
 
 @dataclass(frozen=True)
 class Pools:
-    """Images and words of the groups that are relabelled, and what was kept fixed, in words."""
+    """The attribute prompts and the words of a and b, and what was kept fixed, in words."""
 
-    groups: tuple[int, ...]
-    images: LabelPool
+    prompts: LabelPool
     words: LabelPool
     within: str
 
 
 @dataclass(frozen=True)
 class ItemMeans:
-    """Mean cosine of each attribute item to each target: images (2 × T × items), words (2 × T × items).
-
-    ``point`` is the tensor of mean cosines that they make under the true labels.
-    """
+    """Mean cosine of each attribute item to each target: images (2 × T × items; ii, itp), words (2 × T × items)."""
 
     images: np.ndarray
     words: np.ndarray
-    point: np.ndarray
 
 
-def pools_of(design: Design, layout: Layout, groups: Sequence[str]) -> Pools:
-    """Collect the exchangeable items of the named groups."""
-    numbers = tuple(design.index(group) for group in groups)
-    pairs = _pair_of_prompts(design, layout, groups)
-    prompt_pairs = [-1 if pairs is None else pairs[g, i] for g in numbers for i in range(len(layout.prompt_sizes[g]))]
-    sizes = [n for g in numbers for n in layout.prompt_sizes[g]]
-    images = LabelPool(
-        columns=np.concatenate([np.arange(s.start, s.stop) for s in (layout.image_slices[g] for g in numbers)]),
-        labels=np.repeat(numbers, [layout.image_counts[g] for g in numbers]),
-        strata=np.repeat(prompt_pairs, sizes),
+def pools_of(design: Design, layout: Layout) -> Pools:
+    """Collect the exchangeable prompts, those that have images, and words of a and b."""
+    a, b = design.index(design.a), design.index(design.b)
+    pairs = _pair_of_prompts(design, layout, (a, b))
+    prompts = [
+        (columns, group)
+        for columns, group in zip(layout.prompt_slices, layout.prompt_groups, strict=True)
+        if group in (a, b) and columns.stop > columns.start
+    ]
+    words = [
+        (slice(i, i + 1), g) for g in (a, b) for i in range(layout.word_slices[g].start, layout.word_slices[g].stop)
+    ]
+    strata = [0 if pairs is None else pairs[columns.start] for columns, _ in prompts]
+    return Pools(
+        _pool(prompts, a, strata), _pool(words, a, [0] * len(words)), "the pool" if pairs is None else "matched pairs"
     )
-    words = LabelPool(
-        columns=np.concatenate([np.arange(s.start, s.stop) for s in (layout.word_slices[g] for g in numbers)]),
-        labels=np.repeat(numbers, [layout.word_counts[g] for g in numbers]),
-        strata=np.zeros(sum(layout.word_counts[g] for g in numbers), int),
+
+
+def _pool(units: Sequence[tuple[slice, int]], a: int, strata: Sequence[int]) -> LabelPool:
+    return LabelPool(
+        tuple(columns for columns, _ in units),
+        np.array([group == a for _, group in units], bool),
+        np.array(strata, int),
     )
-    return Pools(numbers, images, words, "the pool" if pairs is None else "matched prompts")
-
-
-def relabelled_tensor(items: ItemMeans, pools: Pools, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw tensors of mean cosines under random labels: (draws × T × 4 × groups) float32.
-
-    The groups that are not in the pools stay as observed.
-    """
-    tensor = np.broadcast_to(items.point.astype(np.float32), (n_draws, *items.point.shape)).copy()
-    for pool, means, modalities, child in zip(
-        (pools.images, pools.words), (items.images, items.words), ((0, 1), (2, 3)), rng.spawn(2), strict=True
-    ):
-        if not len(pool.labels):
-            continue
-        drawn = np.concatenate(list(sample_memberships(pool.labels, pool.strata, n_draws, child)))
-        for g in np.unique(pool.labels):
-            members = (drawn == g).astype(np.float32) / np.float32(np.sum(pool.labels == g))
-            for values, m in zip(means[..., pool.columns].astype(np.float32), modalities, strict=True):
-                tensor[:, :, m, g] = matmul(members, values.T)
-    return tensor
 
 
 def label_tests(
@@ -105,37 +91,53 @@ def label_tests(
 ) -> Mapping[str, PermutationTest | None]:
     """Test ii, itp, ita, tt and mcas of every target, two-sided; None where a group has no item.
 
-    MCAS is tested under independent relabellings of images and of words, drawn together.
+    Every prompt of a group weighs alike. MCAS is tested under independent relabellings of prompts and of words, drawn
+    together.
     """
-    image_values, word_values = items.images[..., pools.images.columns], items.words[..., pools.words.columns]
-    in_a_images, in_a_words = pools.images.labels == pools.groups[0], pools.words.labels == pools.groups[0]
-    image_rng, word_rng, joint_rng = rng.spawn(3)
+    prompt_rng, word_rng, joint_rng = rng.spawn(3)
     tests: dict[str, PermutationTest | None] = dict.fromkeys(("ii", "itp", "ita", "tt", "mcas"))
-    if pools.images.complete:
-        test = _pool_test(np.concatenate(image_values), in_a_images, pools.images.strata, n_permutations, image_rng)
-        tests["ii"], tests["itp"] = _halves(test)
-    if pools.words.complete:
-        test = _pool_test(np.concatenate(word_values), in_a_words, pools.words.strata, n_permutations, word_rng)
-        tests["ita"], tests["tt"] = _halves(test)
-    if pools.images.complete and pools.words.complete:
-        tests["mcas"] = permute_labels(
-            np.concatenate([image_values.sum(axis=0), word_values.sum(axis=0)], axis=1),
-            np.concatenate([in_a_images, in_a_words]),
-            blocks=np.repeat([0, 1], [len(in_a_images), len(in_a_words)]),
-            strata=np.concatenate([pools.images.strata, np.full(len(in_a_words), pools.images.strata.max() + 1)]),
-            n_permutations=n_permutations,
-            rng=joint_rng,
+    pooled = {}
+    for pool, values, names, child in (
+        (pools.prompts, items.images, ("ii", "itp"), prompt_rng),
+        (pools.words, items.words, ("ita", "tt"), word_rng),
+    ):
+        if not pool.complete:
+            continue
+        pooled[names] = pool.means(values)
+        test = _pool_test(np.concatenate(pooled[names]), pool, n_permutations, child)
+        tests[names[0]], tests[names[1]] = _halves(test)
+    if len(pooled) == 2:
+        tests["mcas"] = _joint_test(
+            [values.sum(axis=0) for values in pooled.values()], pools, n_permutations, joint_rng
         )
     return tests
 
 
-def _pool_test(
-    values: np.ndarray, in_a: np.ndarray, strata: np.ndarray, n_permutations: int, rng: np.random.Generator
+def least_p_value(test: PermutationTest) -> float:
+    """The smallest p that so many relabellings allow: of a full count two are the extremes."""
+    return min(1.0, 2 / test.n_splits) if test.exact else 1 / (1 + test.n_splits)
+
+
+def _joint_test(
+    values: Sequence[np.ndarray], pools: Pools, n_permutations: int, rng: np.random.Generator
 ) -> PermutationTest:
+    of_prompts, of_words = pools.prompts, pools.words
+    beyond = of_prompts.strata.max() + 1
+    return permute_labels(
+        np.concatenate(values, axis=1),
+        np.concatenate([of_prompts.in_a, of_words.in_a]),
+        blocks=np.repeat([0, 1], [len(of_prompts.in_a), len(of_words.in_a)]),
+        strata=np.concatenate([of_prompts.strata, np.full(len(of_words.in_a), beyond)]),
+        n_permutations=n_permutations,
+        rng=rng,
+    )
+
+
+def _pool_test(values: np.ndarray, pool: LabelPool, n_permutations: int, rng: np.random.Generator) -> PermutationTest:
     """Count the splits of one stratum by its two halves while it is small; else list, match or draw them."""
-    if len(in_a) <= MEET_IN_THE_MIDDLE_LIMIT and (strata == strata[0]).all():
-        return split_test(values, in_a)
-    return permute_labels(values, in_a, strata=strata, n_permutations=n_permutations, rng=rng)
+    if len(pool.in_a) <= MEET_IN_THE_MIDDLE_LIMIT and (pool.strata == pool.strata[0]).all():
+        return split_test(values, pool.in_a)
+    return permute_labels(values, pool.in_a, strata=pool.strata, n_permutations=n_permutations, rng=rng)
 
 
 def _halves(test: PermutationTest) -> tuple[PermutationTest, PermutationTest]:
@@ -155,14 +157,19 @@ def _halves(test: PermutationTest) -> tuple[PermutationTest, PermutationTest]:
     return first, second
 
 
-def _pair_of_prompts(design: Design, layout: Layout, groups: Sequence[str]) -> dict[tuple[int, int], int] | None:
-    """Give a number to the pair of each (group, prompt); None unless every prompt of these groups has one."""
-    names = {
-        group: design.pairs.get(group, (None,) * len(layout.prompt_sizes[design.index(group)])) for group in groups
-    }
-    known = sorted({pair for pairs in names.values() for pair in pairs if pair is not None})
-    if any(pair is None for pairs in names.values() for pair in pairs):
+def _pair_of_prompts(design: Design, layout: Layout, groups: Sequence[int]) -> dict[int, int] | None:
+    """Number the pair of each prompt that has images, by its first column; None unless each group is there in each."""
+    names: dict[int, str | None] = {}
+    seen: dict[str | None, set[int]] = {}
+    for g in groups:
+        sizes = layout.prompt_sizes[g]
+        pairs = design.pairs.get(layout.groups[g], (None,) * len(sizes))
+        starts = np.cumsum([layout.image_slices[g].start, *sizes])
+        for start, size, pair in zip(starts, sizes, pairs, strict=False):
+            if size:
+                names[int(start)] = pair
+                seen.setdefault(pair, set()).add(g)
+    if None in seen:
         return None
-    return {
-        (design.index(g), i): known.index(pair) for g, pairs in names.items() for i, pair in enumerate(pairs) if pair
-    }
+    order = list(seen)
+    return {start: order.index(pair) for start, pair in names.items()}

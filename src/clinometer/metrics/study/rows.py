@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan
 from typing import Any
@@ -14,6 +14,7 @@ from clinometer.metrics.mcas import MODALITIES
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Study
 from clinometer.metrics.study.estimates import Estimate
+from clinometer.metrics.study.inference import ContrastTests
 from clinometer.metrics.study.reasons import interval_reason, stimulus_reason, value_reason
 from clinometer.metrics.study.views import View
 
@@ -53,6 +54,29 @@ def target_row(
         n_b=counts[study.b],
     )
     return explained(study, view, t, basis, replace(row, **fields))
+
+
+def tested_fields(found: ContrastTests, margin: float | None = None) -> dict[str, np.ndarray | str]:
+    """What rows of a family say of their test over images; arrays have one entry a target."""
+    fields: dict[str, np.ndarray | str] = {"p": found.images.p_value, "test": found.test}
+    if margin is not None:
+        fields["p_equivalence"] = found.images.p_outside(margin)
+    return fields
+
+
+def at_target(fields: Mapping[str, np.ndarray | str | None], t: int) -> dict[str, Any]:
+    """The fields of one target; none where it has no p."""
+    p = fields.get("p")
+    if p is None or not isfinite(p[t]):  # type: ignore[arg-type]
+        return {}
+    own = {name: held if isinstance(held, str) else float(held[t]) for name, held in fields.items()}  # type: ignore[index]
+    return own | {"p_error": 0.0}
+
+
+def over_words_alone(numbers: Estimate) -> Estimate:
+    """An estimate without its interval over images: it rests on none."""
+    nothing = np.full_like(numbers.low, np.nan)
+    return replace(numbers, low=nothing, high=nothing)
 
 
 def explained(study: Study, view: View, t: int | None, basis: Basis, row: Score) -> Score:

@@ -169,7 +169,7 @@ def _mean_and_std(
         for component in ("mean", "std"):
             yield summary_row(study, view, targets, bare(np.array(np.nan)), component=component, **fields)
         return
-    null = composite(view.null_pair, study.a, study.b).astype(np.float64)
+    null = composite(view.null, study.a, study.b).astype(np.float64)
 
     def chosen(c: np.ndarray) -> np.ndarray:
         return composite(c, study.a, study.b)[..., targets]

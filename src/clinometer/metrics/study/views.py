@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from clinometer.metrics.study.cosines import (
     Weights,
     average_cosines,
     group_cosines,
+    image_group_cosines,
     item_means,
     mean_cosines,
     target_cosines,
@@ -20,7 +22,7 @@ from clinometer.metrics.study.cosines import (
 )
 from clinometer.metrics.study.design import EncoderEmbeddings, Layout
 from clinometer.metrics.study.estimates import Freedoms, Replicates
-from clinometer.metrics.study.relabelling import ItemMeans, label_tests, relabelled_tensor
+from clinometer.metrics.study.relabelling import ItemMeans, label_tests
 from clinometer.stats.bootstrap import rao_wu_weights
 from clinometer.stats.permutation import PermutationTest
 
@@ -31,17 +33,33 @@ _VARIANCE_DRAWS = 1_000  # a variance from 1,000 replicates is off by 4 %, and e
 class View:
     """One encoder's view of the study, or the average of the encoders (``encoder == "mean"``).
 
-    ``null_pair`` holds tensors with the labels of a and b permuted, ``null_all`` those of all groups.
+    Attributes
+    ----------
+    image_cosines : of each target, the mean cosines of every image to the images and to the words of every group,
+        (n_t × 2 × groups).
+    items : mean cosines of every attribute item to every target.
+    encoder_points : the tensors of mean cosines of the encoders that are averaged, (E × T × 4 × groups).
+    tests : of permuted labels, per component.
     """
 
     encoder: str
     reads_text: bool
     cosines: Cosines
+    image_cosines: tuple[np.ndarray, ...]
+    items: ItemMeans
     targets: Replicates
     groups: Replicates | None
+    encoder_points: np.ndarray
     tests: Mapping[str, PermutationTest | None]
-    null_pair: np.ndarray
-    null_all: np.ndarray
+
+    @cached_property
+    def null(self) -> np.ndarray:
+        """Tensors as chance alone would have them: deviations of the replicates from the estimate.
+
+        All groups are as near as they are on average, so nothing leans; images, words and encoders scatter as they do.
+        """
+        point = self.targets.point
+        return np.asarray(self.targets.stimulus - (point - point.mean(axis=-1, keepdims=True)).astype(np.float32))
 
 
 def views_of(encoders: Sequence[EncoderEmbeddings], study: Study) -> tuple[View, ...]:
@@ -61,12 +79,14 @@ def views_of(encoders: Sequence[EncoderEmbeddings], study: Study) -> tuple[View,
     mean_groups = None
     if groups is not None:
         mean_groups = _average([groups[i] for i in pooled], study.layout, draws, draws.prompts)
-    views = [_view("mean", any(e.reads_text for e in encoders), mean, mean_groups, study)]
+    averaged = [targets[i] for i in pooled]
+    views = [_view("mean", any(e.reads_text for e in encoders), mean, mean_groups, averaged, study)]
     for i, e in enumerate(encoders):
         if len(encoders) == 1:
             views.append(replace(views[0], encoder=e.encoder))
         else:
-            views.append(_view(e.encoder, e.reads_text, targets[i], groups[i] if groups else None, study))
+            own = groups[i] if groups else None
+            views.append(_view(e.encoder, e.reads_text, targets[i], own, [targets[i]], study))
     return tuple(views)
 
 
@@ -185,19 +205,23 @@ def _replicates(
     return replace(replicates, target_images=mean_cosines(cosines, layout, held), freedoms=draws.freedoms)
 
 
-def _view(name: str, reads_text: bool, targets: _Measured, groups: _Measured | None, study: Study) -> View:
-    items = ItemMeans(*item_means(targets.cosines), point=targets.replicates.point)
-    n, rng = study.settings.n_permutations, study.settings.rng
-    null_pair = relabelled_tensor(items, study.pair_pools, n, rng("null labels"))
+def _view(
+    name: str,
+    reads_text: bool,
+    targets: _Measured,
+    groups: _Measured | None,
+    averaged: Sequence[_Measured],
+    study: Study,
+) -> View:
+    items = ItemMeans(*item_means(targets.cosines))
     return View(
         encoder=name,
         reads_text=reads_text,
         cosines=targets.cosines,
+        image_cosines=image_group_cosines(targets.cosines, study.layout),
+        items=items,
         targets=targets.replicates,
         groups=None if groups is None else groups.replicates,
-        tests=label_tests(items, study.pair_pools, n, rng("labels")),
-        null_pair=null_pair,
-        null_all=null_pair
-        if study.all_pools.groups == study.pair_pools.groups
-        else relabelled_tensor(items, study.all_pools, n, rng("null labels of all groups")),
+        encoder_points=np.stack([each.replicates.point for each in averaged]),
+        tests=label_tests(items, study.pools, study.settings.n_permutations, study.settings.rng("labels")),
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, outward
+from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, not_measured, outward
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.compared_runs import (
@@ -29,7 +29,7 @@ from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbedd
 from clinometer.metrics.t2iat.draws import freedom_of, interval_of
 from clinometer.metrics.t2iat.stimulus_differences import magnitude_of_stimuli, stimulus_difference_rows
 from clinometer.metrics.t2iat.swaps import magnitude_test
-from clinometer.metrics.verdict import NOT_MEASURED, stimulus_ends
+from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.permutation import PermutationTest
 from clinometer.stats.sign_flips import sign_flip_test
@@ -215,7 +215,7 @@ def _magnitude(
     tests = [test for test in asked.design.tests if all(name in pair.images for name in (test.x, test.y))]
     about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(tests)}
     if not tests:
-        return Score(verdict=NOT_MEASURED, reason="no test is measured in both runs", **about)
+        return not_measured(Score(reason="no test is measured in both runs", **about))
     signs = [[float(np.sign(_value(run, test))) for test in tests] for run in (pair.first, pair.second)]
     values = [[abs(_value(run, test)) for test in tests] for run in (pair.first, pair.second)]
     value = float(np.mean(values[1]) - np.mean(values[0]))

@@ -1,0 +1,275 @@
+"""Tests and intervals for the means of a family of small samples, whose variances help each other out.
+
+Eight images of a concept that is drawn half as men, half as women are all of one kind once in 128 times. Their own
+variance is then next to nothing, and a t-test takes chance for certainty. The other concepts of the run know better.
+Three things are taken from them or from the hypothesis:
+
+*The variance follows the mean.* Images that are of one of two kinds, at the poles ``c ± h``, vary by ``h² − (μ − c)²``
+around a mean μ: less, the more they lean. Over the samples of the family the variance is fitted as ::
+
+    V(μ) = b0 + b1 μ + b2 μ²,    −1 ≤ b2 ≤ 0              b2 = −1 for two kinds, 0 where it does not follow the mean
+
+by least squares of ``s²`` on ``m`` and on ``m² − s²/n``, the unbiased estimate of μ².
+
+*Each sample keeps as much of its own variance as the family scatters* (Smyth 2004, in the form of a mean of two
+normal estimates)::
+
+    V_t(μ) = V(μ) + w (s_t² − V(m_t)),     w = τ² / (τ² + σ²)
+
+with σ² the sampling variance of ``s_t² − V(m_t)``, from the samples' own third and fourth moments, and τ² what those
+differences scatter beyond it.
+
+*A hypothesis is judged by the variance that it implies* (Wilson 1927), drawn towards the estimate's by z² images, as
+Agresti and Coull (1998) do for shares::
+
+    t(θ)² = (θ̂ − θ)² / ( [(1 − λ) V_t(θ) + λ V_t(θ̂)] / n + v ),     λ = (n / (n + z²))²,   z = 1.96
+
+v is what else the estimate is uncertain by. The interval holds all θ with ``t(θ)²`` below the square of Student's
+quantile, so it leaves out 0 exactly where p of ``θ = 0`` is below 1 − confidence. Where the fit has a smaller variance
+at 0 than at the estimate, that of the estimate serves throughout (λ = 1): a fit may not lend certainty to a leaning.
+The degrees of freedom are those of the sample and ``PRIOR_FREEDOM`` more, joined with those of v (Welch,
+Satterthwaite).
+
+Families of fewer than ``FEWEST_SAMPLES`` have too little to fit: V_t(μ) is then ``s_t² + (m_t² − s_t²/n) − μ²``, two
+kinds around 0, with the degrees of freedom of the sample alone. Simulations of all this stand in docs/simulations.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from clinometer.stats.arguments import require_confidence
+from clinometer.stats.bootstrap import Interval, welch_satterthwaite
+
+FEWEST_SAMPLES = 8
+"""Samples of two items or more that a family needs for its variances to be fitted."""
+
+PRIOR_FREEDOM = 4.0
+"""Degrees of freedom that the family adds to those of a sample. 0 wastes power, 8 and 12 exceed the level in the
+tails (docs/simulations.md)."""
+
+NO_SPREAD = 1e-16
+"""Variance of an estimate below which nothing varies: cosines of the same vectors differ in the ninth digit."""
+
+_SHRINKAGE = float(norm.ppf(0.975)) ** 2
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sizes, means and central moments (divided by n) of the samples of a family, each (T,); NaN without items."""
+
+    size: np.ndarray
+    mean: np.ndarray
+    second: np.ndarray
+    third: np.ndarray
+    fourth: np.ndarray
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Unbiased variance of one item; NaN below two items."""
+        return np.divide(
+            self.size * self.second, self.size - 1, out=np.full(self.size.shape, np.nan), where=self.size > 1
+        )
+
+
+def moments_of(samples: Sequence[np.ndarray]) -> Moments:
+    """The moments of T samples (n_t,), which may be empty."""
+    found = np.full((4, len(samples)), np.nan)
+    for i, sample in enumerate(samples):
+        values = np.asarray(sample, np.float64)
+        if len(values):
+            deviations = values - values.mean()
+            found[:, i] = values.mean(), *(np.mean(deviations**power) for power in (2, 3, 4))
+    return Moments(np.array([len(sample) for sample in samples], np.float64), *found)
+
+
+@dataclass(frozen=True)
+class Trend:
+    """How the variance of an item follows the mean of its sample, ``b0 + b1 μ + b2 μ²``, and how far samples stray.
+
+    ``own_share`` : w, the share of its own deviation from the trend that a sample keeps.
+    """
+
+    intercept: float
+    slope: float
+    curvature: float
+    own_share: float
+
+
+@dataclass(frozen=True)
+class MeanTests:
+    """Estimates of a family, each the mean of a sample plus an offset, ready to be tested; see the module.
+
+    ::
+
+        θ̂_t = m_t + offset_t,     Var θ̂_t = V_t / n_t + v_t
+
+    Attributes
+    ----------
+    moments : of the samples (T,).
+    offset : (T,) what is added to the sample means.
+    other : v_t (T,), variance of θ̂_t from anything but its sample; ``other_freedom`` its degrees of freedom.
+    trend : of the variance over the family; None where the family is too small.
+    """
+
+    moments: Moments
+    offset: np.ndarray
+    other: np.ndarray
+    other_freedom: np.ndarray
+    trend: Trend | None
+
+    @property
+    def value(self) -> np.ndarray:
+        """θ̂ (T,)."""
+        return np.asarray(self.moments.mean + self.offset)
+
+    @cached_property
+    def standard_error(self) -> np.ndarray:
+        """Standard error of θ̂, with the variance at the estimate: (T,)."""
+        return np.asarray(np.sqrt(self._own / self.moments.size + self.other))
+
+    @cached_property
+    def freedom(self) -> np.ndarray:
+        """Degrees of freedom ν of the test of θ = 0, which serve the intervals too: (T,)."""
+        own = self.moments.size - 1 + (0.0 if self.trend is None else PRIOR_FREEDOM)
+        parts = [(self._under(np.zeros_like(self.value)) / self.moments.size, own), (self.other, self.other_freedom)]
+        return welch_satterthwaite(parts)
+
+    @cached_property
+    def p_value(self) -> np.ndarray:
+        """Two-sided p of θ = 0 (T,); NaN where nothing varies or the spread of a part is unknown."""
+        statistic = self._statistic(np.zeros_like(self.value))
+        return np.asarray(2 * student.sf(np.abs(statistic), self.freedom))
+
+    def p_outside(self, margin: float) -> np.ndarray:
+        """p of |θ| ≥ margin, by two one-sided tests (Schuirmann 1987): the larger of both, (T,)."""
+        edges = np.full_like(self.value, margin)
+        above, below = self._statistic(-edges), self._statistic(edges)
+        return np.maximum(student.sf(above, self.freedom), student.cdf(below, self.freedom))
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """All θ that the test does not reject: the roots of a quadratic in the hypothesised mean of the sample."""
+        require_confidence(confidence)
+        reach = student.ppf((1 + confidence) / 2, self.freedom) ** 2
+        intercept, slope, curvature = self._coefficients
+        m, n, drawn = self.moments.mean, self.moments.size, self._drawn
+        share = reach * (1 - drawn) / n
+        a, half_b = 1 - share * curvature, m + share * slope / 2
+        c = m**2 - share * intercept - reach * (drawn * self._own / n + self.other)
+        root = np.sqrt(np.maximum(half_b**2 - a * c, 0.0))
+        low, high = (np.where(self._varies, (half_b + sign * root) / a + self.offset, np.nan) for sign in (-1, 1))
+        return Interval(low, high)
+
+    def with_other(self, variance: np.ndarray, freedom: ArrayLike) -> MeanTests:
+        """The same with one more source of variance, (T,), of so many degrees of freedom."""
+        joint = welch_satterthwaite([(self.other, self.other_freedom), (variance, freedom)])
+        return replace(self, other=self.other + variance, other_freedom=joint)
+
+    def _statistic(self, hypothesis: np.ndarray) -> np.ndarray:
+        error = np.sqrt(self._under(hypothesis) / self.moments.size + self.other)
+        return np.divide(self.value - hypothesis, error, out=np.full_like(self.value, np.nan), where=self._varies)
+
+    @cached_property
+    def _varies(self) -> np.ndarray:
+        """Where there is a spread at all: what is alike to eight digits has none."""
+        return np.asarray(self._under(np.zeros_like(self.value)) / self.moments.size + self.other > NO_SPREAD)
+
+    def _under(self, hypothesis: np.ndarray) -> np.ndarray:
+        """The variance of an item that judges θ = ``hypothesis``."""
+        implied = _quadratic(self._coefficients, hypothesis - self.offset)
+        return np.maximum((1 - self._drawn) * implied + self._drawn * self._own, 0.0)
+
+    @cached_property
+    def _drawn(self) -> np.ndarray:
+        """λ (T,)."""
+        at_parity = _quadratic(self._coefficients, -self.offset)
+        return np.where(at_parity < self._own, 1.0, (self.moments.size / (self.moments.size + _SHRINKAGE)) ** 2)
+
+    @cached_property
+    def _own(self) -> np.ndarray:
+        """V_t at the estimate (T,)."""
+        return _quadratic(self._coefficients, self.moments.mean)
+
+    @cached_property
+    def _coefficients(self) -> tuple[np.ndarray, float, float]:
+        """Intercepts (T,), slope and curvature of V_t, so that V_t is not negative at the estimate."""
+        m, variance = self.moments.mean, self.moments.variance
+        if self.trend is None:
+            return variance + m**2 - variance / self.moments.size, 0.0, -1.0
+        slope, curvature = self.trend.slope, self.trend.curvature
+        intercept = self.trend.intercept + self.trend.own_share * _residual(self.moments, self.trend)
+        return np.maximum(intercept, -slope * m - curvature * m**2), slope, curvature
+
+
+def mean_tests(
+    samples: Sequence[np.ndarray], offset: ArrayLike, other: ArrayLike, other_freedom: ArrayLike
+) -> MeanTests:
+    """Tests of the means of a family of samples (n_t,), each plus an offset with a variance of its own.
+
+    ``offset``, ``other``, ``other_freedom`` : (T,) or one for all. A sample of one item has no spread, and NaN comes of
+    it.
+    """
+    moments = moments_of(samples)
+    offset, other, other_freedom = (
+        np.broadcast_to(np.asarray(x, np.float64), moments.mean.shape) for x in (offset, other, other_freedom)
+    )
+    return MeanTests(moments, offset, other, other_freedom, _trend_of(moments))
+
+
+def _trend_of(moments: Moments) -> Trend | None:
+    known = moments.size > 1
+    if known.sum() < FEWEST_SAMPLES:
+        return None
+    family = Moments(*(getattr(moments, name)[known] for name in ("size", "mean", "second", "third", "fourth")))
+    m, variance = family.mean, family.variance
+    square = m**2 - variance / family.size
+    weights = np.sqrt(family.size - 1)
+    found = _least_squares([np.ones_like(m), m, square], variance, weights)
+    if found[2] >= 0:
+        found = np.array([np.average(variance, weights=weights**2), 0.0, 0.0])
+    elif found[2] < -1:
+        found = np.append(_least_squares([np.ones_like(m), m], variance + square, weights), -1.0)
+    trend = Trend(*map(float, found), own_share=1.0)
+    return replace(trend, own_share=_own_share(family, trend))
+
+
+def _least_squares(columns: Sequence[np.ndarray], values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return np.asarray(np.linalg.lstsq(np.stack(columns, axis=1) * weights[:, None], values * weights, rcond=None)[0])
+
+
+def _residual(moments: Moments, trend: Trend) -> np.ndarray:
+    """``s² − V(m)`` with the unbiased estimate of μ² in the place of m²: (T,)."""
+    m, variance = moments.mean, moments.variance
+    at_own = trend.intercept + trend.slope * m + trend.curvature * (m**2 - variance / moments.size)
+    return np.asarray(variance - at_own)
+
+
+def _own_share(moments: Moments, trend: Trend) -> float:
+    """w: what the residuals scatter beyond their sampling error, as a share of all they scatter.
+
+    A residual is the mean of ``(1 + b2/n) (y − m)² − (b1 + 2 b2 m) (y − m)`` over the items, to first order, whose
+    variance is a polynomial of the central moments.
+    """
+    n, scale = moments.size, 1 + trend.curvature / moments.size
+    gradient = trend.slope + 2 * trend.curvature * moments.mean
+    item = (
+        scale**2 * (moments.fourth - moments.second**2)
+        - 2 * scale * gradient * moments.third
+        + gradient**2 * moments.second
+    )
+    sampling = float(np.mean(item / (n - 1)))
+    fitted = 3 if trend.curvature < 0 else 1
+    beyond = float(np.square(_residual(moments, trend)).sum() / (len(n) - fitted)) - sampling
+    return beyond / (beyond + sampling) if beyond > 0 else 0.0
+
+
+def _quadratic(coefficients: tuple[np.ndarray, float, float], mean: np.ndarray) -> np.ndarray:
+    intercept, slope, curvature = coefficients
+    return np.asarray(intercept + slope * mean + curvature * mean**2)
