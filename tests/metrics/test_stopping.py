@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics import StoppingRule, rows_when_stopped, stands_of
+from clinometer.metrics import Stand, StoppingRule, rows_when_stopped, stands_of
 from clinometer.metrics.verdict import Verdict
-from tests.metrics.studies import GROUPS, design, embeddings, one, study
+from tests.metrics.studies import design, embeddings, one, study
 
 DECIDED = StoppingRule()
 
@@ -38,9 +38,9 @@ def test_leanings_are_decided_and_next_to_none_is_not():
 
 
 def test_balance_is_shown_by_enough_images_within_a_wide_margin():
-    level, of = embeddings(images=400, leanings=(0.0,) * 6), design(margin=0.62)
+    level, of = embeddings(images=400, leanings=(0.0,) * 6, attribute_images=100), design(margin=0.3)
     stands = stands_of([level], of)
-    assert max(abs(stand.value) for stand in stands) < 0.6
+    assert max(abs(stand.value) for stand in stands) < 0.25
     assert all(stand.balanced and stand.stops(DECIDED) for stand in stands)
     assert not all(stand.balanced for stand in stands_of([first(level, [10] * 6)], of))
 
@@ -142,7 +142,7 @@ def continued(encoder, of, factor, rng):
 
 
 def test_the_images_ahead_decide_in_half_of_the_continuations_or_more():
-    encoder = embeddings(images=10, noise=1.5, leanings=(0.6, -0.6, 0.9, 0.5, -0.9, 0.7))
+    encoder = embeddings(images=10, attribute_images=60, noise=1.5, leanings=(0.6, -0.6, 0.9, 0.5, -0.9, 0.7))
     of, rng = design(margin=0.2), np.random.default_rng(3)
     stands, shares = stands_of([encoder], of, ahead=True), []
     for t, stand in enumerate(stands):
@@ -151,8 +151,8 @@ def test_the_images_ahead_decide_in_half_of_the_continuations_or_more():
             continue
         shares.append(np.mean([continued(encoder, of, factor, rng)[t].stops(DECIDED) for _ in range(10)]))
     assert len(shares) >= 3
-    assert min(shares) >= 0.3
-    assert np.mean(shares) < 0.95
+    assert min(shares) >= 0.2
+    assert 0.4 <= np.mean(shares) < 0.95
 
 
 def test_what_the_attribute_images_may_be_off_by_is_given_away_beforehand():
@@ -178,13 +178,10 @@ def test_few_attribute_images_decide_less():
 
 
 def test_images_beyond_the_span_do_not_make_a_leaning_to_the_other_side():
-    """All targets lie far out, so that the held images say less than their mean, or even the opposite."""
-    shared = embeddings(attribute_images=20).group_images["nonbinary"]
-    encoder = embeddings(images=200, words=(1, 1, 1), group_images=dict.fromkeys(GROUPS, shared))
-    stands = stands_of([encoder], design(margin=0.02))
-    opposed = [stand for stand in stands if stand.q <= 0.05 and stand.low <= 0 <= stand.high]
-    assert opposed
-    assert not any(stand.leans for stand in opposed)
+    """Where many images lie further out than the groups' own, the held ones may say the opposite of their mean."""
+    opposed = Stand(n=200, value=0.1, low=-0.3, high=0.1, e=1e6, q=0.01, clipped=150)
+    assert not opposed.leans
+    assert replace(opposed, high=-0.05, value=-0.2).leans
 
 
 def test_what_cannot_be_decided_is_said():

@@ -39,14 +39,15 @@ def test_a_target_with_no_images():
     summary = one(rows, "category", "mean", category="all", group="")
     assert summary.n_target == 5
     assert isfinite(summary.low)
-    assert len([r for r in rows if r.metric == "mcas" and isfinite(r.q) and r.encoder == "mean"]) == 5 * 3 + 6 * 2
+    assert len([r for r in rows if r.metric == "mcas" and isfinite(r.q) and r.encoder == "mean"]) == 5 * 3 + 6
 
 
 def test_a_target_with_one_image_has_a_value_and_no_interval():
     row = one(study(without_images(keep=1)), "mcas", "ii", concept="target 0")
     assert isfinite(row.value)
-    assert isfinite(row.p)
+    assert isfinite(row.p_labels)
     assert isnan(row.low)
+    assert isnan(row.p)
     assert row.reason == "no interval from one image of the target"
     assert row.n_target == 1
 
@@ -145,7 +146,7 @@ def test_the_same_words_for_both_groups_leave_alpha_undefined():
         assert isnan(row.value)
         assert row.reason == "TT is 0: bias amplification divides by it"
         assert row.flag == "unstable"
-        assert one(rows, "mcas", "tt", concept="target 0").p == 1
+        assert one(rows, "mcas", "tt", concept="target 0").p_labels == 1
 
 
 def test_nothing_measured_at_all_still_answers():

@@ -218,4 +218,7 @@ def judge_family(
         )  # fmt: skip
 
     judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends)
-    return [replace(row, n_decide=max(row.n_decide, fewest)) if row.n_decide else row for row in judged]
+    return [
+        replace(row, n_decide=max(row.n_decide, fewest)) if row.n_decide or row.verdict == Verdict.TOO_FEW else row
+        for row in judged
+    ]

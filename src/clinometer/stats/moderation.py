@@ -72,6 +72,11 @@ class Moments:
     fourth: np.ndarray
 
     @property
+    def count(self) -> np.ndarray:
+        """Sizes to divide by: 1 for an empty sample, whose mean is NaN."""
+        return np.maximum(self.size, 1)
+
+    @property
     def variance(self) -> np.ndarray:
         """Unbiased variance of one item; NaN below two items."""
         return np.divide(
@@ -133,13 +138,13 @@ class MeanTests:
     @cached_property
     def standard_error(self) -> np.ndarray:
         """Standard error of θ̂, with the variance at the estimate: (T,)."""
-        return np.asarray(np.sqrt(self._own / self.moments.size + self.other))
+        return np.asarray(np.sqrt(self._own / self.moments.count + self.other))
 
     @cached_property
     def freedom(self) -> np.ndarray:
         """Degrees of freedom ν of the test of θ = 0, which serve the intervals too: (T,)."""
         own = self.moments.size - 1 + (0.0 if self.trend is None else PRIOR_FREEDOM)
-        parts = [(self._under(np.zeros_like(self.value)) / self.moments.size, own), (self.other, self.other_freedom)]
+        parts = [(self._under(np.zeros_like(self.value)) / self.moments.count, own), (self.other, self.other_freedom)]
         return welch_satterthwaite(parts)
 
     @cached_property
@@ -159,7 +164,7 @@ class MeanTests:
         require_confidence(confidence)
         reach = student.ppf((1 + confidence) / 2, self.freedom) ** 2
         intercept, slope, curvature = self._coefficients
-        m, n, drawn = self.moments.mean, self.moments.size, self._drawn
+        m, n, drawn = self.moments.mean, self.moments.count, self._drawn
         share = reach * (1 - drawn) / n
         a, half_b = 1 - share * curvature, m + share * slope / 2
         c = m**2 - share * intercept - reach * (drawn * self._own / n + self.other)
@@ -173,13 +178,13 @@ class MeanTests:
         return replace(self, other=self.other + variance, other_freedom=joint)
 
     def _statistic(self, hypothesis: np.ndarray) -> np.ndarray:
-        error = np.sqrt(self._under(hypothesis) / self.moments.size + self.other)
+        error = np.sqrt(self._under(hypothesis) / self.moments.count + self.other)
         return np.divide(self.value - hypothesis, error, out=np.full_like(self.value, np.nan), where=self._varies)
 
     @cached_property
     def _varies(self) -> np.ndarray:
         """Where there is a spread at all: what is alike to eight digits has none."""
-        return np.asarray(self._under(np.zeros_like(self.value)) / self.moments.size + self.other > NO_SPREAD)
+        return np.asarray(self._under(np.zeros_like(self.value)) / self.moments.count + self.other > NO_SPREAD)
 
     def _under(self, hypothesis: np.ndarray) -> np.ndarray:
         """The variance of an item that judges θ = ``hypothesis``."""
@@ -202,7 +207,7 @@ class MeanTests:
         """Intercepts (T,), slope and curvature of V_t, so that V_t is not negative at the estimate."""
         m, variance = self.moments.mean, self.moments.variance
         if self.trend is None:
-            return variance + m**2 - variance / self.moments.size, 0.0, -1.0
+            return variance + m**2 - variance / self.moments.count, 0.0, -1.0
         slope, curvature = self.trend.slope, self.trend.curvature
         intercept = self.trend.intercept + self.trend.own_share * _residual(self.moments, self.trend)
         return np.maximum(intercept, -slope * m - curvature * m**2), slope, curvature
@@ -247,7 +252,7 @@ def _least_squares(columns: Sequence[np.ndarray], values: np.ndarray, weights: n
 def _residual(moments: Moments, trend: Trend) -> np.ndarray:
     """``s² − V(m)`` with the unbiased estimate of μ² in the place of m²: (T,)."""
     m, variance = moments.mean, moments.variance
-    at_own = trend.intercept + trend.slope * m + trend.curvature * (m**2 - variance / moments.size)
+    at_own = trend.intercept + trend.slope * m + trend.curvature * (m**2 - variance / moments.count)
     return np.asarray(variance - at_own)
 
 
@@ -257,7 +262,7 @@ def _own_share(moments: Moments, trend: Trend) -> float:
     A residual is the mean of ``(1 + b2/n) (y − m)² − (b1 + 2 b2 m) (y − m)`` over the items, to first order, whose
     variance is a polynomial of the central moments.
     """
-    n, scale = moments.size, 1 + trend.curvature / moments.size
+    n, scale = moments.size, 1 + trend.curvature / moments.count
     gradient = trend.slope + 2 * trend.curvature * moments.mean
     item = (
         scale**2 * (moments.fourth - moments.second**2)

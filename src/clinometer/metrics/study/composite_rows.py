@@ -19,7 +19,7 @@ from clinometer.metrics.study.context import Study
 from clinometer.metrics.study.estimates import Estimate, estimate
 from clinometer.metrics.study.inference import contrast_tests, pair_weights
 from clinometer.metrics.study.reasons import ZERO_TT
-from clinometer.metrics.study.relabelling import least_p_value
+from clinometer.metrics.study.relabelling import LabelPool, least_p_value
 from clinometer.metrics.study.rows import (
     Basis,
     at_target,
@@ -168,9 +168,15 @@ def _label_fields(study: Study, component: str, test: PermutationTest | None, t:
         return {}
     return {
         "p_labels": float(test.p_value[t]),
-        "p_labels_least": least_p_value(test),
+        "p_labels_least": least_p_value(test, _permuted_pools(study, component)),
         "labels_test": f"labels of {_what_is_permuted(study, component)}, {test.alternative}",
     }
+
+
+def _permuted_pools(study: Study, component: str) -> list[LabelPool]:
+    pools = {"prompts": study.pools.prompts, "words": study.pools.words}
+    permuted = {"ii": ["prompts"], "itp": ["prompts"], "ita": ["words"], "tt": ["words"]}
+    return [pools[name] for name in permuted.get(component, pools)]
 
 
 def _what_is_permuted(study: Study, component: str) -> str:

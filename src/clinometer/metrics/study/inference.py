@@ -82,7 +82,7 @@ def contrast_tests(study: Study, view: View, weights: np.ndarray) -> ContrastTes
 
 
 def _image_scores(cosines: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """y of the images of one target, from their mean cosines (n × 2 × groups): (n,)."""
+    """Contributions y of the images of one target, from their mean cosines (n × 2 × groups): (n,)."""
     used = weights[[II, ITA]]
     if not used.any():
         return UNVARYING

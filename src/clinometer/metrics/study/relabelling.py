@@ -38,6 +38,11 @@ class LabelPool:
         """Whether there are labels to permute: units of both groups."""
         return bool(self.in_a.any() and not self.in_a.all())
 
+    @property
+    def mirrored(self) -> bool:
+        """Whether a and b can change places altogether: every stratum has as many units of either."""
+        return all(2 * self.in_a[self.strata == s].sum() == (self.strata == s).sum() for s in np.unique(self.strata))
+
     def means(self, values: np.ndarray) -> np.ndarray:
         """Mean over the items of each unit: (… × items) → (… × units)."""
         return np.stack([values[..., own].mean(axis=-1) for own in self.columns], axis=-1)
@@ -113,9 +118,14 @@ def label_tests(
     return tests
 
 
-def least_p_value(test: PermutationTest) -> float:
-    """The smallest p that so many relabellings allow: of a full count two are the extremes."""
-    return min(1.0, 2 / test.n_splits) if test.exact else 1 / (1 + test.n_splits)
+def least_p_value(test: PermutationTest, pools: Sequence[LabelPool]) -> float:
+    """The smallest two-sided p that so many relabellings allow.
+
+    Of a full count one is as extreme as can be, or two where its mirror image is a relabelling too.
+    """
+    if not test.exact:
+        return 1 / (1 + test.n_splits)
+    return (2 if all(pool.mirrored for pool in pools) else 1) / test.n_splits
 
 
 def _joint_test(

@@ -187,6 +187,7 @@ def _leanings(
     pair = design.index(design.a), design.index(design.b)
     if any(layout.image_counts[g] == 0 for g in pair):
         raise InvalidInputError("group_images: a group of the pair has no image, so MCAS cannot be decided")
+    reaches = _reaches(targets, layout, pair)
     own = [
         _image_leaning(groups, layout, pair, prompt)
         for prompt, group in enumerate(layout.prompt_groups)
@@ -199,7 +200,7 @@ def _leanings(
     itp = _differences(targets.text_image, layout.image_slices, pair)
     tt = _differences(targets.text_word, layout.word_slices, pair)
     leanings = [(_image_leaning(targets, layout, pair, t), float(itp[t] + tt[t])) for t in range(len(design.targets))]
-    return leanings, (float(span.min()), float(span.max())), _reaches(targets, layout, pair)
+    return leanings, (float(span.min()), float(span.max())), reaches
 
 
 def _reaches(targets: Cosines, layout: Layout, pair: tuple[int, int]) -> np.ndarray:
