@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import isfinite
 
 from clinometer.metrics.records import Score
@@ -12,6 +13,7 @@ from clinometer.metrics.verdict import (
     Judgement,
     ReasonCode,
     Verdict,
+    at_least,
     image_ends,
     judge_rows,
     judged_as,
@@ -37,12 +39,19 @@ def judge_differences(
     b: str | Sequence[str],
     margin: float | None = None,
     ends: Ends = image_ends,
+    fewest: int = 0,
 ) -> list[Score]:
-    """Judge the rows of one family, each second minus first: ``MORE`` with the group that the second leans more to."""
-    return judge_rows(rows, _judge, a=a, b=b, margin=margin, ends=ends)
+    """Judge the rows of one family, each second minus first: ``MORE`` with the group that the second leans more to.
+
+    ``fewest`` : images below which there is no verdict.
+    """
+    judged = judge_rows(rows, partial(_judge, fewest=fewest), a=a, b=b, margin=margin, ends=ends)
+    return [at_least(row, fewest) for row in judged]
 
 
-def _judge(row: Score, ends: tuple[float, float], q_alike: float, a: str, b: str) -> Judgement:
+def _judge(row: Score, ends: tuple[float, float], q_alike: float, a: str, b: str, *, fewest: int) -> Judgement:
+    if row.n_target < fewest and isfinite(row.value):
+        return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_IMAGES)
     if q_alike <= LEVEL and all(map(isfinite, (row.q, *ends))):
         return Judgement(Verdict.ALIKE)
     return judge_sides(row, ends, a, b)

@@ -119,22 +119,29 @@ def verdict(
     >>> print(verdict(value=-0.01, low=-0.03, high=0.02, q=0.4, a="men", b="women", margin=0.05).verdict)
     balanced
     """
+    missing = _missing(value, low, high, q, enough)
+    if missing is not None:
+        return missing
+    if margin is not None:
+        inside = -margin < low and high < margin
+        if inside if isnan(q_equivalence) else q_equivalence <= LEVEL:
+            return Judgement(Verdict.BALANCED)
+    if low <= 0 <= high or q > LEVEL:
+        code = ReasonCode.INTERVAL if low <= 0 <= high else ReasonCode.CORRECTION
+        return Judgement(Verdict.UNDECIDED, reason_code=code)
+    slightly = margin is not None and abs(value) < margin
+    return Judgement(Verdict.LEANS_SLIGHTLY if slightly else Verdict.LEANS, side=a if value > 0 else b)
+
+
+def _missing(value: float, low: float, high: float, q: float, enough: bool) -> Judgement | None:
+    """What stands in the way of any verdict; None for nothing."""
     if isnan(value):
         return Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
     if not enough:
         return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_IMAGES)
     if any(map(isnan, (low, high, q))):
         return Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_TEST)
-    if margin is not None:
-        inside = -margin < low and high < margin
-        if inside if isnan(q_equivalence) else q_equivalence <= LEVEL:
-            return Judgement(Verdict.BALANCED)
-    if low <= 0 <= high:
-        return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.INTERVAL)
-    if q > LEVEL:
-        return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.CORRECTION)
-    slightly = margin is not None and abs(value) < margin
-    return Judgement(Verdict.LEANS_SLIGHTLY if slightly else Verdict.LEANS, side=a if value > 0 else b)
+    return None
 
 
 def judged_as(row: Score, judgement: Judgement, **fields: float | int) -> Score:
@@ -218,7 +225,11 @@ def judge_family(
         )  # fmt: skip
 
     judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends)
-    return [
-        replace(row, n_decide=max(row.n_decide, fewest)) if row.n_decide or row.verdict == Verdict.TOO_FEW else row
-        for row in judged
-    ]
+    return [at_least(row, fewest) for row in judged]
+
+
+def at_least(row: Score, fewest: int) -> Score:
+    """Name no fewer images to decide than a verdict takes."""
+    if row.n_decide or row.verdict == Verdict.TOO_FEW:
+        return replace(row, n_decide=max(row.n_decide, fewest))
+    return row

@@ -31,7 +31,8 @@ The degrees of freedom are those of the sample and ``PRIOR_FREEDOM`` more, joine
 Satterthwaite).
 
 Families of fewer than ``FEWEST_SAMPLES`` have too little to fit: V_t(μ) is then ``s_t² + (m_t² − s_t²/n) − μ²``, two
-kinds around 0, with the degrees of freedom of the sample alone. Simulations of all this stand in docs/simulations.md.
+kinds around 0, with the degrees of freedom of the sample alone; or s_t² where nothing suggests two kinds, as of
+differences between partners. Simulations of all this stand in docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -74,14 +75,13 @@ class Moments:
     @property
     def count(self) -> np.ndarray:
         """Sizes to divide by: 1 for an empty sample, whose mean is NaN."""
-        return np.maximum(self.size, 1)
+        return np.asarray(np.maximum(self.size, 1))
 
     @property
     def variance(self) -> np.ndarray:
         """Unbiased variance of one item; NaN below two items."""
-        return np.divide(
-            self.size * self.second, self.size - 1, out=np.full(self.size.shape, np.nan), where=self.size > 1
-        )
+        unknown = np.full(self.size.shape, np.nan)
+        return np.asarray(np.divide(self.size * self.second, self.size - 1, out=unknown, where=self.size > 1))
 
 
 def moments_of(samples: Sequence[np.ndarray]) -> Moments:
@@ -122,6 +122,7 @@ class MeanTests:
     offset : (T,) what is added to the sample means.
     other : v_t (T,), variance of θ̂_t from anything but its sample; ``other_freedom`` its degrees of freedom.
     trend : of the variance over the family; None where the family is too small.
+    two_kinds : whether the items of a family that is too small are taken for two kinds around 0.
     """
 
     moments: Moments
@@ -129,6 +130,7 @@ class MeanTests:
     other: np.ndarray
     other_freedom: np.ndarray
     trend: Trend | None
+    two_kinds: bool = True
 
     @property
     def value(self) -> np.ndarray:
@@ -143,9 +145,12 @@ class MeanTests:
     @cached_property
     def freedom(self) -> np.ndarray:
         """Degrees of freedom ν of the test of θ = 0, which serve the intervals too: (T,)."""
+        return welch_satterthwaite(self.variance_parts(np.zeros_like(self.value)))
+
+    def variance_parts(self, hypothesis: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The parts of the variance of θ̂ if θ were so, each with its degrees of freedom: the sample's and the other."""
         own = self.moments.size - 1 + (0.0 if self.trend is None else PRIOR_FREEDOM)
-        parts = [(self._under(np.zeros_like(self.value)) / self.moments.count, own), (self.other, self.other_freedom)]
-        return welch_satterthwaite(parts)
+        return [(self._under(hypothesis) / self.moments.count, own), (self.other, self.other_freedom)]
 
     @cached_property
     def p_value(self) -> np.ndarray:
@@ -154,10 +159,10 @@ class MeanTests:
         return np.asarray(2 * student.sf(np.abs(statistic), self.freedom))
 
     def p_outside(self, margin: float) -> np.ndarray:
-        """p of |θ| ≥ margin, by two one-sided tests (Schuirmann 1987): the larger of both, (T,)."""
+        """Find p of |θ| ≥ margin, by two one-sided tests (Schuirmann 1987): the larger of both, (T,)."""
         edges = np.full_like(self.value, margin)
         above, below = self._statistic(-edges), self._statistic(edges)
-        return np.maximum(student.sf(above, self.freedom), student.cdf(below, self.freedom))
+        return np.asarray(np.maximum(student.sf(above, self.freedom), student.cdf(below, self.freedom)))
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """All θ that the test does not reject: the roots of a quadratic in the hypothesised mean of the sample."""
@@ -179,7 +184,8 @@ class MeanTests:
 
     def _statistic(self, hypothesis: np.ndarray) -> np.ndarray:
         error = np.sqrt(self._under(hypothesis) / self.moments.count + self.other)
-        return np.divide(self.value - hypothesis, error, out=np.full_like(self.value, np.nan), where=self._varies)
+        unknown = np.full_like(self.value, np.nan)
+        return np.asarray(np.divide(self.value - hypothesis, error, out=unknown, where=self._varies))
 
     @cached_property
     def _varies(self) -> np.ndarray:
@@ -189,7 +195,7 @@ class MeanTests:
     def _under(self, hypothesis: np.ndarray) -> np.ndarray:
         """The variance of an item that judges θ = ``hypothesis``."""
         implied = _quadratic(self._coefficients, hypothesis - self.offset)
-        return np.maximum((1 - self._drawn) * implied + self._drawn * self._own, 0.0)
+        return np.asarray(np.maximum((1 - self._drawn) * implied + self._drawn * self._own, 0.0))
 
     @cached_property
     def _drawn(self) -> np.ndarray:
@@ -206,15 +212,79 @@ class MeanTests:
     def _coefficients(self) -> tuple[np.ndarray, float, float]:
         """Intercepts (T,), slope and curvature of V_t, so that V_t is not negative at the estimate."""
         m, variance = self.moments.mean, self.moments.variance
-        if self.trend is None:
+        if self.trend is None and self.two_kinds:
             return variance + m**2 - variance / self.moments.count, 0.0, -1.0
+        if self.trend is None:
+            return variance, 0.0, 0.0
         slope, curvature = self.trend.slope, self.trend.curvature
         intercept = self.trend.intercept + self.trend.own_share * _residual(self.moments, self.trend)
         return np.maximum(intercept, -slope * m - curvature * m**2), slope, curvature
 
 
+@dataclass(frozen=True)
+class DifferenceTests:
+    """Differences of two families of independent estimates, second minus first, by Student's t.
+
+    ::
+
+        Δ_t = θ̂_2t − θ̂_1t,     se² = Σ_k [ V_kt under (θ̂_1t + θ̂_2t)/2 ] / n_kt + v_kt + v_t
+
+    Both variances are those that equal means would imply, so that few images of one kind do not make a difference
+    certain. v_t is what both have in common and that differs between them, such as words.
+    """
+
+    value: np.ndarray
+    standard_error: np.ndarray
+    freedom: np.ndarray
+
+    @property
+    def p_value(self) -> np.ndarray:
+        """Two-sided p of no difference; NaN where nothing varies, 1 where nothing differs either."""
+        size = np.divide(np.abs(self.value), self.standard_error, out=self._without_spread, where=self._varies)
+        return np.asarray(2 * student.sf(size, self.freedom))
+
+    def p_outside(self, margin: float) -> np.ndarray:
+        """P of |Δ| ≥ margin, by two one-sided tests."""
+        inside = np.divide(
+            margin - np.abs(self.value), self.standard_error, out=self._without_spread, where=self._varies
+        )
+        return np.asarray(student.sf(np.where(self._varies, inside, np.inf * np.sign(margin)), self.freedom))
+
+    def interval(self, confidence: float = 0.95) -> Interval:
+        """All differences that the test does not reject."""
+        require_confidence(confidence)
+        half = student.ppf((1 + confidence) / 2, self.freedom) * self.standard_error
+        return Interval(self.value - half, self.value + half)
+
+    @property
+    def _varies(self) -> np.ndarray:
+        return np.asarray(self.standard_error**2 > NO_SPREAD)
+
+    @property
+    def _without_spread(self) -> np.ndarray:
+        """Student's t where nothing varies: 0 of no difference, else unknown."""
+        return np.where(self.value**2 <= NO_SPREAD, 0.0, np.nan)
+
+
+def difference_tests(
+    first: MeanTests, second: MeanTests, shared: ArrayLike = 0.0, freedom: ArrayLike = np.inf
+) -> DifferenceTests:
+    """Differences of two families of equally many estimates; ``shared`` is v above, with its degrees of freedom."""
+    middle = (first.value + second.value) / 2
+    parts = [part for each in (first, second) for part in each.variance_parts(middle)]
+    shared = np.broadcast_to(np.asarray(shared, np.float64), middle.shape)
+    parts.append((shared, np.broadcast_to(np.asarray(freedom, np.float64), middle.shape)))
+    total = np.sum([variance for variance, _ in parts], axis=0)
+    return DifferenceTests(second.value - first.value, np.sqrt(total), welch_satterthwaite(parts))
+
+
 def mean_tests(
-    samples: Sequence[np.ndarray], offset: ArrayLike, other: ArrayLike, other_freedom: ArrayLike
+    samples: Sequence[np.ndarray],
+    offset: ArrayLike,
+    other: ArrayLike,
+    other_freedom: ArrayLike,
+    *,
+    two_kinds: bool = True,
 ) -> MeanTests:
     """Tests of the means of a family of samples (n_t,), each plus an offset with a variance of its own.
 
@@ -225,7 +295,7 @@ def mean_tests(
     offset, other, other_freedom = (
         np.broadcast_to(np.asarray(x, np.float64), moments.mean.shape) for x in (offset, other, other_freedom)
     )
-    return MeanTests(moments, offset, other, other_freedom, _trend_of(moments))
+    return MeanTests(moments, offset, other, other_freedom, _trend_of(moments), two_kinds)
 
 
 def _trend_of(moments: Moments) -> Trend | None:
@@ -241,7 +311,8 @@ def _trend_of(moments: Moments) -> Trend | None:
         found = np.array([np.average(variance, weights=weights**2), 0.0, 0.0])
     elif found[2] < -1:
         found = np.append(_least_squares([np.ones_like(m), m], variance + square, weights), -1.0)
-    trend = Trend(*map(float, found), own_share=1.0)
+    intercept, slope, curvature = map(float, found)
+    trend = Trend(intercept, slope, curvature, own_share=1.0)
     return replace(trend, own_share=_own_share(family, trend))
 
 

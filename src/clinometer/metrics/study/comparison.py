@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from math import inf, isfinite
+from math import inf, isfinite, nan
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,20 +19,27 @@ from clinometer.metrics.differences import (
     not_measured,
     outward,
 )
-from clinometer.metrics.mcas import component_of
+from clinometer.metrics.mcas import MODALITIES, component_of
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.context import Settings, Study
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.metrics.study.estimates import (
-    Formula,
     Replicates,
-    added_variance,
-    image_parts,
     variance,
 )
+from clinometer.metrics.study.inference import (
+    ContrastDifferences,
+    ContrastTests,
+    contrast_tests,
+    pair_weights,
+    paired_difference,
+    unpaired_differences,
+)
 from clinometer.metrics.study.relabelling import pools_of
-from clinometer.metrics.study.views import replicates_of
-from clinometer.stats.bootstrap import magnitude_excess, percentile_interval, welch_satterthwaite
+from clinometer.metrics.study.views import View, views_of
+from clinometer.metrics.verdict import FEWEST_IMAGES
+from clinometer.stats.bootstrap import Interval, magnitude_excess, percentile_interval
+from clinometer.stats.moderation import NO_SPREAD, DifferenceTests, MeanTests
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 
 COMPONENTS = ("ii", "itp", "ita", "mcas")
@@ -41,6 +47,10 @@ COMPONENTS = ("ii", "itp", "ita", "mcas")
 
 NO_INTERVAL = "no interval: a prompt has one image"
 TEST = "{} t of the difference, bootstrapped standard error, two-sided"
+
+
+_Run = tuple[Study, dict[str, View]]
+"""A run of a comparison: its study and its views by encoder."""
 
 
 def compare_leanings(
@@ -59,12 +69,12 @@ def compare_leanings(
 
         Δ_t = s_t(second) − s_t(first)                  in [−4, 4] for mcas, [−2, 2] for its parts
         Δ   = mean_t |mcas_t(second)| − mean_t |mcas_t(first)|                    ``magnitude``
-        p   = 2 P(T_ν ≥ |Δ_t| / se*)                   se* of the replicates over images, ν Welch and Satterthwaite's
+        p   = 2 P(T_ν ≥ |Δ_t| / se)        se over images, moderated over the targets: stats.moderation
 
     Positive: the second run leans more to group a. ``paired``: the i-th image of a prompt starts from the same noise in
     both runs, so both are resampled by the same weights and what they have in common cancels; then every prompt must
     have equally many images in both. Otherwise each run's images are resampled for themselves. Words and encoders are
-    the same in both runs, and are always resampled alike. Intervals of a target's numbers are as wide as Student's t.
+    the same in both runs, and are always resampled alike. Intervals of a target's numbers are dual to their tests.
     An attribute prompt that one run has no image of is left out of both, and rows that rest on it say so: the mean of a
     group would be one of other prompts.
     In ``magnitude`` the signs of the estimates are held while resampling: a percentile interval of |x| cannot reach 0;
@@ -96,14 +106,14 @@ def compare_leanings(
     settings = Settings(n_resamples, 1, seed, confidence)
     measured = _measured(first, second, design, settings, paired)
     rows = []
-    for encoder in measured[0]:
-        both = measured[0][encoder], measured[1][encoder]
+    for encoder in measured[0][1]:
         for component in COMPONENTS:
-            family = _family(design, layouts, both, encoder, component, paired=paired, confidence=confidence)
+            family = _family(design, measured, encoder, component, paired=paired, confidence=confidence)
             rows += [_noted(row, lost, design, paired) for row in family]
     if _counts(layouts[0]) != _counts(layouts[1]):
         measured = _measured(*_levelled(first, second), design, settings, paired)
-    magnitude = _magnitude(design, (measured[0]["mean"], measured[1]["mean"]), paired, confidence)
+    of_both = measured[0][1]["mean"].targets, measured[1][1]["mean"].targets
+    magnitude = _magnitude(design, of_both, paired, confidence)
     return [*rows, _noted(magnitude, lost, design, paired)]
 
 
@@ -154,12 +164,13 @@ def _measured(
     design: Design,
     settings: Settings,
     paired: bool,
-) -> list[dict[str, Replicates]]:
+) -> list[_Run]:
     """Both runs with their replicates: by the same weights but for images that are no partners."""
     apart = settings if paired else replace(settings, image_seed=settings.seed + 1)
+    studies = [_study(design, layout_of(run, design), own) for run, own in ((first, settings), (second, apart))]
     return [
-        replicates_of(run, _study(design, layout_of(run, design), own))
-        for run, own in ((first, settings), (second, apart))
+        (study, {view.encoder: view for view in views_of(run, study, labels=False)})
+        for run, study in zip((first, second), studies, strict=True)
     ]
 
 
@@ -191,33 +202,29 @@ def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
 
 
 def _family(
-    design: Design,
-    layouts: Sequence[Layout],
-    both: tuple[Replicates, Replicates],
-    encoder: str,
-    component: str,
-    *,
-    paired: bool,
-    confidence: float,
+    design: Design, measured: Sequence[_Run], encoder: str, component: str, *, paired: bool, confidence: float
 ) -> list[Score]:
     """One component of every target: differences, intervals, tests, q-values."""
-    value, images, stimulus = (
-        _scores(design, getattr(both[1], kind), component) - _scores(design, getattr(both[0], kind), component)
-        for kind in ("point", "images", "stimulus")
-    )
-    freedoms = _freedoms(both, partial(_scores, design, component=component), images, stimulus, paired)
-    inner, outer = (
-        percentile_interval(draws, confidence, own) for draws, own in zip((images, stimulus), freedoms, strict=True)
-    )
-    p = p_value_of_no_difference(images, value, freedoms[0])
+    (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
+    weights = pair_weights(study, MODALITIES if component == "mcas" else (component,), *study.pair)
+    found: ContrastTests | ContrastDifferences
+    if paired:
+        found = contrast_tests(study, paired_difference(first, second), weights, two_kinds=False)
+    else:
+        found = unpaired_differences((study, other), (first, second), weights)
+    inner, outer = found.images.interval(confidence), found.stimulus.interval(confidence)
+    value, p = found.images.value, _p_values(found.images)
+    inner, outer = (_of_no_width(each, found.images) for each in (inner, outer))
     q, p_holm = benjamini_hochberg(p), holm(p)
-    sizes = [min(each) for each in zip(*(layout.target_sizes for layout in layouts), strict=True)]
+    margin = np.full_like(p, nan) if design.margin is None else found.images.p_outside(design.margin)
+    sizes = [min(each) for each in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
     rows = [
         Score(
             metric=METRIC, component=component, concept=target.name, category=target.category, encoder=encoder,
             value=float(value[t]), low=float(inner.low[t]), high=float(inner.high[t]),
-            stimulus_low=float(outer.low[t]), stimulus_high=float(outer.high[t]),
-            p=float(p[t]), q=float(q[t]), p_holm=float(p_holm[t]),
+            stimulus_low=float(np.fmin(inner.low[t], outer.low[t])),
+            stimulus_high=float(np.fmax(inner.high[t], outer.high[t])),
+            p=float(p[t]), q=float(q[t]), p_holm=float(p_holm[t]), p_equivalence=float(margin[t]),
             test=_test(paired) if isfinite(p[t]) else "", family=f"{METRIC}: {component} over {len(value)} targets",
             n_target=n, reason=_reason(float(value[t]), float(p[t]), lost=not n and component != "itp", paired=paired),
         )
@@ -225,25 +232,21 @@ def _family(
     ]  # fmt: skip
     if (component, encoder) != ("mcas", "mean"):
         return rows
-    return judge_differences(rows, a=design.a, b=design.b, margin=design.margin)
+    return judge_differences(rows, a=design.a, b=design.b, margin=design.margin, fewest=FEWEST_IMAGES)
 
 
-def _freedoms(
-    both: tuple[Replicates, Replicates], formula: Formula, images: np.ndarray, stimulus: np.ndarray, paired: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Degrees of freedom of a difference's variance, over images and over stimuli: of pairs, or of both runs' parts."""
-    first, second = both
-    known = second.freedoms
-    assert known is not None
-    if paired:
-        assert first.target_images is not None
-        assert second.target_images is not None
-        own = formula(second.target_images) - formula(first.target_images)
-        of_images = [(variance(own), known.targets), (added_variance(images, own), np.array(known.attributes))]
-    else:
-        of_images = [*image_parts(first, formula), *image_parts(second, formula)]
-    of_words = (added_variance(stimulus, images), np.array(known.words))
-    return welch_satterthwaite(of_images), welch_satterthwaite([*of_images, of_words])
+def _of_no_width(interval: Interval, tests: MeanTests | DifferenceTests) -> Interval:
+    """The interval [0, 0] where the runs are one and the same, image by image."""
+    return Interval(*(np.where(_alike(tests), 0.0, end) for end in (interval.low, interval.high)))
+
+
+def _alike(tests: MeanTests | DifferenceTests) -> np.ndarray:
+    return np.asarray((tests.value**2 <= NO_SPREAD) & (tests.standard_error**2 <= NO_SPREAD))
+
+
+def _p_values(tests: MeanTests | DifferenceTests) -> np.ndarray:
+    """P of no difference: 1 where the runs are one and the same, image by image."""
+    return np.where(_alike(tests), 1.0, tests.p_value)
 
 
 def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool, confidence: float) -> Score:

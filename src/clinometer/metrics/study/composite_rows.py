@@ -43,9 +43,7 @@ def mcas_rows(study: Study, view: View) -> list[Score]:
     for component in (*MODALITIES, "mcas"):
         modalities = MODALITIES if component == "mcas" else (component,)
         found = contrast_tests(study, view, pair_weights(study, modalities, *study.pair))
-        fields = tested_fields(found, study.design.margin)
-        if component == "tt":
-            fields = dict.fromkeys(fields)
+        fields = {} if component == "tt" else tested_fields(found, study.design.margin)
         numbers = over_words_alone(found.estimate) if component == "tt" else found.estimate
         labels = view.tests[component]
         family = [

@@ -13,7 +13,7 @@ samples, each of which is a source of chance with a variance of its own::
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -24,7 +24,8 @@ from clinometer.metrics.study.design import Layout
 from clinometer.metrics.study.estimates import Estimate
 from clinometer.metrics.study.relabelling import ItemMeans
 from clinometer.metrics.study.views import View
-from clinometer.stats.moderation import MeanTests, mean_tests
+from clinometer.stats.bootstrap import welch_satterthwaite
+from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests
 
 II, ITP, ITA, TT = range(4)
 UNVARYING = np.zeros(2)
@@ -69,16 +70,60 @@ class ContrastTests:
         return f"Student's t over images{over}, two-sided"
 
 
-def contrast_tests(study: Study, view: View, weights: np.ndarray) -> ContrastTests:
-    """Test ``Σ_mg w_mg C[t, m, g] = 0`` of every target; weights (4 × groups)."""
+def contrast_tests(study: Study, view: View, weights: np.ndarray, *, two_kinds: bool = True) -> ContrastTests:
+    """Test ``Σ_mg w_mg C[t, m, g] = 0`` of every target; weights (4 × groups).
+
+    ``two_kinds`` : see :class:`clinometer.stats.moderation.MeanTests`.
+    """
     samples = [_image_scores(cosines, weights) for cosines in view.image_cosines]
     constant = _sum(weights, view.targets.point, (ITP, TT))
     attributes = item_variance(study.layout, view.items, weights, (II, ITP))
-    images = mean_tests(samples, constant, *attributes)
+    images = mean_tests(samples, constant, *attributes, two_kinds=two_kinds)
     stimulus = images
     for variance, freedom in (item_variance(study.layout, view.items, weights, (ITA, TT)), _encoders(view, weights)):
         stimulus = stimulus.with_other(variance, freedom)
     return ContrastTests(images, stimulus, study.settings.confidence)
+
+
+def paired_difference(first: View, second: View) -> View:
+    """Second minus first, image by image, as a view of its own.
+
+    Both runs have the same layout, and their i-th images are partners. What is linear in the cosines is linear in their
+    differences.
+    """
+    return replace(
+        second,
+        image_cosines=tuple(y - x for x, y in zip(first.image_cosines, second.image_cosines, strict=True)),
+        items=ItemMeans(second.items.images - first.items.images, second.items.words - first.items.words),
+        targets=replace(second.targets, point=second.targets.point - first.targets.point),
+        encoder_points=second.encoder_points - first.encoder_points,
+    )
+
+
+@dataclass(frozen=True)
+class ContrastDifferences:
+    """The difference of a contrast between two independent runs: over images, and over words and encoders too."""
+
+    images: DifferenceTests
+    stimulus: DifferenceTests
+
+
+def unpaired_differences(
+    studies: tuple[Study, Study], views: tuple[View, View], weights: np.ndarray
+) -> ContrastDifferences:
+    """Compare a contrast of every target between two runs; words and encoders are the same in both."""
+    first, second = (
+        contrast_tests(study, view, weights, two_kinds=False).images for study, view in zip(studies, views, strict=True)
+    )
+    words = ItemMeans(views[1].items.images, views[1].items.words - views[0].items.words)
+    of_words = item_variance(studies[1].layout, words, weights, (ITA, TT))
+    apart = replace(views[1], encoder_points=views[1].encoder_points - views[0].encoder_points)
+    parts = [of_words, _encoders(apart, weights)]
+    shared = parts[0][0] + parts[1][0]
+    freedom = welch_satterthwaite([(variance, np.full_like(shared, own)) for variance, own in parts])
+    return ContrastDifferences(
+        difference_tests(first, second), difference_tests(first, second, shared, freedom)
+    )  # fmt: skip
 
 
 def _image_scores(cosines: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -16,6 +16,9 @@ from clinometer.metrics.study.rows import Basis, summary_row, target_row
 from clinometer.metrics.study.views import View
 from clinometer.metrics.xmcas import CENTROID, xmcas
 
+WIDE = "that of the angle would span more than half a circle"
+NO_DIRECTION = f"too few images for an interval: {WIDE}"
+
 
 def xmcas_rows(study: Study, view: View) -> list[Score]:
     """Similarity to the third group, angle and distance of every target; the offset k once.
@@ -28,7 +31,7 @@ def xmcas_rows(study: Study, view: View) -> list[Score]:
     confidence = study.settings.confidence
     numbers = {
         "similarity": estimate(view.targets, lambda c: _similarity(study, c), confidence),
-        "angle": estimate(_with_offset(study, view), _Angle(study), confidence),
+        "angle": _told(estimate(_with_offset(study, view), _Angle(study), confidence)),
         "distance": _distance(study, view.targets, confidence).with_null(
             np.hypot(*np.moveaxis(_from_centroid(study, view.null), -1, 0))
         ),
@@ -60,7 +63,7 @@ def xmcas_group_rows(study: Study, view: View) -> list[Score]:
         "similarity": estimate(view.groups, lambda c: _over_groups(study, _similarity(study, c)), confidence),
     }
     plane = _with_offset(study, replace(view, targets=view.groups))
-    numbers["angle"] = estimate(plane, _Angle(study, over_groups=True), confidence)
+    numbers["angle"] = _told(estimate(plane, _Angle(study, over_groups=True), confidence))
     numbers["distance"] = _distance(study, view.groups, confidence, over_groups=True)
     rows = []
     for component, estimates in numbers.items():
@@ -101,6 +104,18 @@ class _Angle:
         if self.over_groups:
             leaning, similarity = _over_groups(self.study, leaning), _over_groups(self.study, similarity)
         return np.asarray(xmcas(mcas=leaning, similarity=similarity, offset=k[..., None]).angle)
+
+
+def _told(angle: Estimate) -> Estimate:
+    """An angle without intervals that span more than half a circle: they say nothing of a direction."""
+
+    def ends(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        wide = high - low > np.pi
+        return np.where(wide, np.nan, low), np.where(wide, np.nan, high)
+
+    low, high = ends(angle.low, angle.high)
+    stimulus_low, stimulus_high = ends(angle.stimulus_low, angle.stimulus_high)
+    return replace(angle, low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high)
 
 
 def _with_offset(study: Study, view: View) -> Replicates:
@@ -185,11 +200,19 @@ def _group_reason(study: Study, view: View, row: Score) -> str:
         missing = value_reason(study.layout, view.reads_text, None, MODALITIES, groups)
         return missing or "a prompt of a group has fewer than two images, or its text was not given"
     if not isfinite(row.low):
-        return interval_reason(study.layout, None, MODALITIES, groups) or "no interval: a prompt has one image"
-    return "" if isfinite(row.stimulus_low) else stimulus_reason(study.layout, MODALITIES, groups)
+        missing = interval_reason(study.layout, None, MODALITIES, groups)
+        return missing or (NO_DIRECTION if row.component == "angle" else "no interval: a prompt has one image")
+    if isfinite(row.stimulus_low):
+        return ""
+    missing = stimulus_reason(study.layout, MODALITIES, groups)
+    return missing or (f"no stimulus interval: {WIDE}" if row.component == "angle" else "")
 
 
 def _explained_angle(row: Score) -> Score:
-    if row.component != "angle" or isfinite(row.value) or row.reason:
+    if row.component != "angle" or row.reason:
         return row
-    return replace(row, reason="the offset k is undefined: see the row of the offset")
+    if not isfinite(row.value):
+        return replace(row, reason="the offset k is undefined: see the row of the offset")
+    if not isfinite(row.low):
+        return replace(row, reason=NO_DIRECTION)
+    return row if isfinite(row.stimulus_low) else replace(row, reason=f"no stimulus interval: {WIDE}")

@@ -56,7 +56,7 @@ def target_row(
     return explained(study, view, t, basis, replace(row, **fields))
 
 
-def tested_fields(found: ContrastTests, margin: float | None = None) -> dict[str, np.ndarray | str]:
+def tested_fields(found: ContrastTests, margin: float | None) -> dict[str, np.ndarray | str]:
     """What rows of a family say of their test over images; arrays have one entry a target."""
     fields: dict[str, np.ndarray | str] = {"p": found.images.p_value, "test": found.test}
     if margin is not None:
@@ -64,7 +64,7 @@ def tested_fields(found: ContrastTests, margin: float | None = None) -> dict[str
     return fields
 
 
-def at_target(fields: Mapping[str, np.ndarray | str | None], t: int) -> dict[str, Any]:
+def at_target(fields: Mapping[str, np.ndarray | str], t: int) -> dict[str, Any]:
     """The fields of one target; none where it has no p."""
     p = fields.get("p")
     if p is None or not isfinite(p[t]):  # type: ignore[arg-type]

@@ -16,9 +16,9 @@ after any number of images,
 Each is corrected over the targets by the e-value form of Benjamini–Hochberg. A target that is decided draws no more, so
 that its evidence stands; what it decided cannot be undone by the others.
 
-The attribute images are a draw too. What they may be off by, r_t, is Student's bound on the mean of their cosines, and is
-given away beforehand: the e-values test |MCAS_t| ≤ r_t, and |MCAS_t| ≥ margin − r_t, at ``LEVEL − ATTRIBUTE_LEVEL``, and
-r_t is exceeded with probability ``ATTRIBUTE_LEVEL``. Words are fixed, as for a fixed number of images.
+The attribute images are a draw too. What they may be off by, r_t, is Student's bound on the mean of their cosines, and
+is given away beforehand: the e-values test |MCAS_t| ≤ r_t, and |MCAS_t| ≥ margin − r_t, at ``LEVEL − ATTRIBUTE_LEVEL``,
+and r_t is exceeded with probability ``ATTRIBUTE_LEVEL``. Words are fixed, as for a fixed number of images.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Stand:
     Attributes
     ----------
     n : images seen.
-    value : their mean y; ``low``, ``high`` the confidence sequence of its held form and what the attribute images may be
-        off by, 95 % together, widened to contain it.
+    value : their mean y; ``low``, ``high`` the confidence sequence of its held form and what the attribute images may
+        be off by, 95 % together, widened to contain it.
     e, p, q : evidence against MCAS = 0, with its p-value and its q-value over the targets.
     e_balance, q_balance : evidence against |MCAS| ≥ margin; NaN without a margin.
     reach : r, what the attribute images may be off by.
@@ -153,7 +153,7 @@ def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead: b
 
 def _q_values(evidence: Sequence[float]) -> np.ndarray:
     """q-values of a family, what the attribute images may be wrong in included."""
-    return np.minimum(e_benjamini_hochberg(np.array(evidence)) + ATTRIBUTE_LEVEL, 1.0)
+    return np.asarray(np.minimum(e_benjamini_hochberg(np.array(evidence)) + ATTRIBUTE_LEVEL, 1.0))
 
 
 def rows_when_stopped(rows: Sequence[Score], stands: Sequence[Stand], design: Design) -> list[Score]:
@@ -204,7 +204,7 @@ def _leanings(
 
 
 def _reaches(targets: Cosines, layout: Layout, pair: tuple[int, int]) -> np.ndarray:
-    """r of each target: Student's bound on what the attribute images add to MCAS by chance; 0 without images of it."""
+    """R of each target: Student's bound on what the attribute images add to MCAS by chance; 0 without images of it."""
     weights = np.zeros((4, len(layout.groups)))
     weights[[II, ITP], pair[0]], weights[[II, ITP], pair[1]] = 1.0, -1.0
     variance, freedom = item_variance(layout, ItemMeans(*item_means(targets)), weights, (II, ITP))
@@ -213,7 +213,7 @@ def _reaches(targets: Cosines, layout: Layout, pair: tuple[int, int]) -> np.ndar
         raise InvalidInputError(
             "group_images: a prompt of the pair has one image, so what its images are off by is unknown; draw more"
         )
-    return np.nan_to_num(np.asarray(reaches))
+    return np.asarray(np.nan_to_num(reaches))
 
 
 def _image_leaning(cosines: Cosines, layout: Layout, pair: tuple[int, int], t: int) -> np.ndarray:

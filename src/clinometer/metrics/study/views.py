@@ -62,8 +62,11 @@ class View:
         return np.asarray(self.targets.stimulus - (point - point.mean(axis=-1, keepdims=True)).astype(np.float32))
 
 
-def views_of(encoders: Sequence[EncoderEmbeddings], study: Study) -> tuple[View, ...]:
-    """List the average view first, then one view an encoder.
+def views_of(encoders: Sequence[EncoderEmbeddings], study: Study, *, labels: bool = True) -> tuple[View, ...]:
+    """List the average view first, then one view an encoder; without ``labels`` none are permuted.
+
+    Bootstrap weights follow from the seed and from names and counts, not from the images: two runs of one layout, drawn
+    from one seed, are resampled alike, image by image.
 
     The average is over the encoders that read text, so that all four components average the same encoders; if
     none does, over all.
@@ -80,27 +83,14 @@ def views_of(encoders: Sequence[EncoderEmbeddings], study: Study) -> tuple[View,
     if groups is not None:
         mean_groups = _average([groups[i] for i in pooled], study.layout, draws, draws.prompts)
     averaged = [targets[i] for i in pooled]
-    views = [_view("mean", any(e.reads_text for e in encoders), mean, mean_groups, averaged, study)]
+    views = [_view("mean", any(e.reads_text for e in encoders), mean, mean_groups, averaged, study, labels)]
     for i, e in enumerate(encoders):
         if len(encoders) == 1:
             views.append(replace(views[0], encoder=e.encoder))
         else:
-            own = groups[i] if groups else None
-            views.append(_view(e.encoder, e.reads_text, targets[i], own, [targets[i]], study))
+            places = groups[i] if groups else None
+            views.append(_view(e.encoder, e.reads_text, targets[i], places, [targets[i]], study, labels))
     return tuple(views)
-
-
-def replicates_of(encoders: Sequence[EncoderEmbeddings], study: Study) -> dict[str, Replicates]:
-    """The replicates alone, of the average (``"mean"``) and of each encoder.
-
-    Weights follow from the seed and from names and counts, not from the images: two runs of one layout, drawn from one
-    seed, are resampled alike, image by image.
-    """
-    pooled = [i for i, e in enumerate(encoders) if e.reads_text] or list(range(len(encoders)))
-    draws = _draw_weights(study, n_encoders=len(pooled))
-    measured = [_measure(target_cosines(e, study.layout), study.layout, draws, draws.targets) for e in encoders]
-    mean = _average([measured[i] for i in pooled], study.layout, draws, draws.targets)
-    return {"mean": mean.replicates} | {e.encoder: m.replicates for e, m in zip(encoders, measured, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -212,7 +202,9 @@ def _view(
     groups: _Measured | None,
     averaged: Sequence[_Measured],
     study: Study,
+    labels: bool,
 ) -> View:
+    settings = study.settings
     items = ItemMeans(*item_means(targets.cosines))
     return View(
         encoder=name,
@@ -223,5 +215,5 @@ def _view(
         targets=targets.replicates,
         groups=None if groups is None else groups.replicates,
         encoder_points=np.stack([each.replicates.point for each in averaged]),
-        tests=label_tests(items, study.pools, study.settings.n_permutations, study.settings.rng("labels")),
+        tests=label_tests(items, study.pools, settings.n_permutations, settings.rng("labels")) if labels else {},
     )
