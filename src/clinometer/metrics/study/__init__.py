@@ -71,16 +71,16 @@ def mcas_study(
     :mod:`clinometer.metrics.study.inference`, everything else percentiles of bootstrap replicates. A verdict rests on
     MCAS of the mean over encoders, and in the profile on every group and pair, from eight images of a target on. What
     is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on. The same arguments,
-    the same bits.
+    the same bits. ``n_permutations`` = 0 leaves out the labels.
 
     Raises
     ------
     InvalidInputError
         Embeddings that no cosine can take, or counts that do not match the design; names encoder and target.
     """
-    for name, number in (("n_resamples", n_resamples), ("n_permutations", n_permutations)):
-        if number < 1:
-            raise InvalidInputError(f"{name}: expected at least 1, found {number}")
+    for name, number, least in (("n_resamples", n_resamples, 1), ("n_permutations", n_permutations, 0)):
+        if number < least:
+            raise InvalidInputError(f"{name}: expected at least {least}, found {number}")
     if not 0 < confidence < 1:
         raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
     if seed < 0:

@@ -15,8 +15,10 @@ import numpy as np
 
 from clinometer.metrics.study.design import Design, Layout
 from clinometer.stats.permutation import (
+    EXACT_LIMIT,
     MEET_IN_THE_MIDDLE_LIMIT,
     PermutationTest,
+    count_splits,
     permute_labels,
     split_test,
 )
@@ -94,13 +96,15 @@ def _pool(units: Sequence[tuple[slice, int]], a: int, strata: Sequence[int]) -> 
 def label_tests(
     items: ItemMeans, pools: Pools, n_permutations: int, rng: np.random.Generator
 ) -> Mapping[str, PermutationTest | None]:
-    """Test ii, itp, ita, tt and mcas of every target, two-sided; None where a group has no item.
+    """Test ii, itp, ita, tt and mcas of every target, two-sided; None where a group has no item, or none is asked for.
 
     Every prompt of a group weighs alike. MCAS is tested under independent relabellings of prompts and of words, drawn
     together.
     """
     prompt_rng, word_rng, joint_rng = rng.spawn(3)
     tests: dict[str, PermutationTest | None] = dict.fromkeys(("ii", "itp", "ita", "tt", "mcas"))
+    if n_permutations == 0:
+        return tests
     pooled = {}
     for pool, values, names, child in (
         (pools.prompts, items.images, ("ii", "itp"), prompt_rng),
@@ -131,14 +135,20 @@ def least_p_value(test: PermutationTest, pools: Sequence[LabelPool]) -> float:
 def _joint_test(
     values: Sequence[np.ndarray], pools: Pools, n_permutations: int, rng: np.random.Generator
 ) -> PermutationTest:
+    """Permute prompts and words together: all relabellings while they are few, else some.
+
+    A qualifier needs no more digits, and counting millions for every target takes longer than all else.
+    """
     of_prompts, of_words = pools.prompts, pools.words
-    beyond = of_prompts.strata.max() + 1
+    labels = np.concatenate([of_prompts.in_a, of_words.in_a])
+    strata = np.concatenate([of_prompts.strata, np.full(len(of_words.in_a), of_prompts.strata.max() + 1)])
     return permute_labels(
         np.concatenate(values, axis=1),
-        np.concatenate([of_prompts.in_a, of_words.in_a]),
+        labels,
         blocks=np.repeat([0, 1], [len(of_prompts.in_a), len(of_words.in_a)]),
-        strata=np.concatenate([of_prompts.strata, np.full(len(of_words.in_a), beyond)]),
+        strata=strata,
         n_permutations=n_permutations,
+        exact_limit=EXACT_LIMIT if count_splits(labels, strata) <= EXACT_LIMIT else 0,
         rng=rng,
     )
 
