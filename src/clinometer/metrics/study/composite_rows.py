@@ -45,7 +45,7 @@ def mcas_rows(study: Study, view: View) -> list[Score]:
         found = contrast_tests(study, view, pair_weights(study, modalities, *study.pair))
         fields = {} if component == "tt" else tested_fields(found, study.design.margin)
         numbers = over_words_alone(found.estimate) if component == "tt" else found.estimate
-        labels = view.tests[component]
+        labels = view.tests.get(component)
         family = [
             target_row(
                 study, view, t, Basis(modalities, study.pair), numbers, metric="mcas", component=component,

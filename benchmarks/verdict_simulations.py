@@ -1,0 +1,352 @@
+"""Do verdicts keep their error rate, from made-up embeddings to the verdict? Experiments for benchmarks/simulations.py.
+
+A population has two groups in four matched pairs of prompts, sixteen images each, and ten words for either. Images of a
+concept are drawn half as one group and half as the other (*mixture*), or lean by degrees (*continuous*). All is mirror
+symmetric between the groups, words included, so that a concept of which half the images show either is at exact parity
+whatever the directions are. The truth of every other concept is that of many images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+from scipy import stats
+
+from clinometer.metrics import Design, EncoderEmbeddings, Score, TargetDesign
+from clinometer.metrics.study.composite_rows import mcas_rows
+from clinometer.metrics.study.context import Settings, Study
+from clinometer.metrics.study.design import layout_of
+from clinometer.metrics.study.relabelling import pools_of
+from clinometer.metrics.study.stopping import stands_of
+from clinometer.metrics.study.views import views_of
+from clinometer.metrics.verdict import LEVEL, Verdict
+from clinometer.stats.multiplicity import benjamini_hochberg
+
+DIM, PAIRS, ATTRIBUTE_IMAGES, WORDS = 32, 4, 16, 10
+FAMILY_LEVEL = 0.06
+"""The most runs of concepts at parity that may call any of them leaning."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A measured rate with its standard error over studies."""
+
+    kind: str
+    what: str
+    setting: str
+    nominal: float
+    rate: float
+    n: int
+    spread: float
+
+    @property
+    def error(self) -> float:
+        """Standard error: concepts of one study share its attribute images, so studies are the unit."""
+        return self.spread / sqrt(self.n)
+
+
+@dataclass(frozen=True)
+class Population:
+    """What images and words are drawn from.
+
+    Attributes
+    ----------
+    name : in tables.
+    gap : half the distance between the kinds, in units of the direction between the groups.
+    noise : of an image, in each dimension.
+    words : half the distance of the groups' words: small where they are close to each other.
+    continuous : images lean by degrees, not as one of two kinds.
+    scatter : how far attribute prompts stray from their group, mirrored between the groups.
+    """
+
+    name: str
+    gap: float = 0.3
+    noise: float = 0.1
+    words: float = 0.15
+    continuous: bool = False
+    scatter: float = 0.0
+
+    @cached_property
+    def fixed(self) -> dict[str, np.ndarray]:
+        """What does not change between studies: ages, prompts, words, concepts, texts."""
+        rng = np.random.default_rng(0)
+
+        def aside(n: int, size: float) -> np.ndarray:
+            """Directions at right angles to the one between the groups."""
+            x = rng.normal(size=(n, DIM - 1))
+            return np.concatenate([np.zeros((n, 1)), size * x / np.linalg.norm(x, axis=1, keepdims=True)], axis=1)
+
+        base, word = aside(2, 1.0)
+        spread = rng.normal(size=(WORDS, DIM)) * 0.12
+        offsets = aside(28, 0.4)
+        return {
+            "base": base,
+            "ages": aside(PAIRS, 0.3),
+            "strayed": self.scatter * rng.normal(size=(PAIRS, DIM)) / sqrt(DIM),
+            "words": word + spread + self.words * _axis(),
+            "offsets": offsets,
+            "texts": base + offsets + np.concatenate([np.zeros((28, 1)), 0.2 * rng.normal(size=(28, DIM - 1))], axis=1),
+        }
+
+    def draw(self, rng: np.random.Generator, shares: np.ndarray, images: int) -> EncoderEmbeddings:
+        """Embeddings of a study whose concepts show the first group in these shares of their images."""
+        fixed, n = self.fixed, len(shares)
+        return EncoderEmbeddings(
+            encoder="e",
+            target_images=tuple(self._images(rng, t, shares[t], images) for t in range(n)),
+            target_texts=fixed["texts"][:n],
+            group_images={
+                name: tuple(
+                    fixed["base"] + age + _mirrored(stray, sign) + sign * self.gap * _axis() + self._noise(rng, 16)
+                    for age, stray in zip(fixed["ages"], fixed["strayed"], strict=True)
+                )
+                for name, sign in (("a", 1), ("b", -1))
+            },
+            group_words={"a": fixed["words"], "b": _mirrored(fixed["words"], -1)},
+        )
+
+    def _images(self, rng: np.random.Generator, t: int, share: float, n: int) -> np.ndarray:
+        if self.continuous:
+            leaning = (2 * share - 1) + 0.6 * rng.normal(size=n)
+        else:
+            leaning = np.where(rng.random(n) < share, 1.0, -1.0)
+        centre = self.fixed["base"] + self.fixed["offsets"][t]
+        return centre + (self.gap * leaning)[:, None] * _axis() + self._noise(rng, n)
+
+    def _noise(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        return self.noise * rng.normal(size=(n, DIM))
+
+    def truth(self, shares: np.ndarray) -> np.ndarray:
+        """MCAS of these concepts under infinitely many images: 0 at parity, else from 40,000 images of each kind."""
+        rng = np.random.default_rng(1)
+        images = {
+            sign: np.mean(
+                [
+                    _mean_unit(
+                        self.fixed["base"] + age + _mirrored(stray, sign) + sign * self.gap * _axis()
+                        + self._noise(rng, 40_000)
+                    )
+                    for age, stray in zip(self.fixed["ages"], self.fixed["strayed"], strict=True)
+                ],
+                axis=0,
+            )
+            for sign in (1, -1)
+        }  # fmt: skip
+        words = _mean_unit(self.fixed["words"])
+        # By symmetry only what lies along the axis is left between the groups.
+        towards = _axis() * ((images[1] - images[-1])[0] + 2 * words[0])
+        found = np.zeros(len(shares))
+        for t, share in enumerate(shares):
+            if share != 0.5:
+                kinds = [_mean_unit(self._images(rng, t, kind, 40_000)) @ towards for kind in self._kinds(share)]
+                found[t] = np.average(kinds, weights=[share, 1 - share] if len(kinds) == 2 else None)
+        return found
+
+    def _kinds(self, share: float) -> list[float]:
+        return [share] if self.continuous else [1.0, 0.0]
+
+
+POPULATIONS = (
+    Population("mixture"),
+    Population("mixture, words close to each other", words=0.03),
+    Population("mixture, blurred", gap=0.12),
+    Population("continuous", continuous=True),
+    Population("mixture, prompts that scatter", scatter=0.3),
+)
+
+
+def _axis() -> np.ndarray:
+    return np.eye(DIM)[0]
+
+
+def _mirrored(x: np.ndarray, sign: int) -> np.ndarray:
+    return x * np.where(np.arange(DIM) == 0, sign, 1)
+
+
+def _mean_unit(x: np.ndarray) -> np.ndarray:
+    return np.asarray((x / np.linalg.norm(x, axis=1, keepdims=True)).mean(axis=0))
+
+
+def design_of(concepts: int, margin: float | None = None) -> Design:
+    """A design of so many concepts."""
+    pairs = tuple(f"pair {i}" for i in range(PAIRS))
+    return Design(
+        targets=tuple(TargetDesign(f"concept {t}", "c") for t in range(concepts)), groups=("a", "b"), a="a", b="b",
+        pairs={"a": pairs, "b": pairs}, margin=margin,
+    )  # fmt: skip
+
+
+def verdict_rows(embeddings: EncoderEmbeddings, design: Design) -> list[Score]:
+    """The rows of MCAS that carry the verdicts, as ``mcas_study`` makes them, and nothing else of it."""
+    layout = layout_of([embeddings], design)
+    study = Study(design, layout, Settings(1, 0, 0, 0.95), pools_of(design, layout))
+    rows = mcas_rows(study, views_of([embeddings], study, labels=False)[0])
+    return [row for row in rows if (row.component, row.encoder) == ("mcas", "mean")]
+
+
+@dataclass(frozen=True)
+class Studies:
+    """p, ends of the interval and whether a side is named, of (studies × concepts); and what they should hold."""
+
+    p: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    leans: np.ndarray
+    side: np.ndarray
+    truth: np.ndarray
+
+    @property
+    def covers(self) -> np.ndarray:
+        """Whether the interval holds the truth."""
+        return (self.low <= self.truth) & (self.truth <= self.high)
+
+
+def studies(population: Population, shares: np.ndarray, images: int, n: int, *seed: int) -> Studies:
+    """Draw and judge so many studies."""
+    held, design = [], design_of(len(shares))
+    for study in range(n):
+        rng = np.random.default_rng([*seed, images, len(shares), study])
+        rows = verdict_rows(population.draw(rng, shares, images), design)
+        held.append(
+            [
+                (row.p, row.low, row.high, row.verdict in (Verdict.LEANS, Verdict.LEANS_SLIGHTLY),
+                 {"a": 1, "b": -1}.get(row.side, 0))
+                for row in rows
+            ]
+        )  # fmt: skip
+    p, low, high, leans, side = np.moveaxis(np.array(held, float), -1, 0)
+    return Studies(p, low, high, leans.astype(bool), side, population.truth(shares))
+
+
+def _rate(kind: str, what: str, setting: str, nominal: float, held: np.ndarray) -> Rate:
+    """The rate of (studies × concepts), or of (studies,)."""
+    own = held.reshape(len(held), -1).mean(axis=1)
+    return Rate(kind, what, setting, nominal, float(own.mean()), len(own), float(own.std(ddof=1)))
+
+
+def at_parity(n: int, population: int, concepts: int, images: int) -> list[Rate]:
+    """All concepts at exact parity: level of p, coverage, and runs that call any of them leaning."""
+    chosen = POPULATIONS[population]
+    found = studies(chosen, np.full(concepts, 0.5), images, n, 31, population)
+    setting = f"{chosen.name}, {concepts} concepts of {images} images"
+    return [
+        _rate("verdict-level", "p ≤ 5 %", setting, 0.05, found.p <= 0.05),
+        _rate("verdict-level", "p ≤ 1 %", setting, 0.01, found.p <= 0.01),
+        _rate("verdict-level", "interval covers", setting, 0.95, found.covers),
+        _rate("verdict-level", "any concept leans", setting, FAMILY_LEVEL, found.leans.any(axis=1)),
+    ]
+
+
+def leaning(n: int, population: int, shares: tuple[float, ...], concepts: int, images: int) -> list[Rate]:
+    """Concepts of these shares in turn: coverage of each, false discoveries, wrong sides, leanings found."""
+    chosen, each = POPULATIONS[population], np.array((shares * concepts)[:concepts])
+    found = studies(chosen, each, images, n, 32, population, round(1000 * sum(shares)))
+    told = " and ".join(f"{share:.0%}" for share in shares)
+    setting = f"{chosen.name}, {concepts} concepts of {images} images, {told}"
+    rates = [
+        _rate("verdict-away", f"interval covers, {share:.0%}", setting, 0.95, found.covers[:, each == share])
+        for share in dict.fromkeys(shares)
+    ]
+    wrong = found.leans & (found.side != np.sign(found.truth))
+    false = wrong.sum(axis=1) / np.maximum(found.leans.sum(axis=1), 1)
+    leaning = each != 0.5
+    rates.append(_rate("verdict-away", "false discoveries", setting, 0.05, false))
+    if leaning.any():
+        rates.append(_rate("verdict-power", "leanings found", setting, 0.0, found.leans[:, leaning]))
+    return rates
+
+
+def against_t(n: int, share: float, concepts: int = 28, images: int = 20) -> list[Rate]:
+    """Half of the concepts at a share, the others at parity: what p ≤ 5 % and the verdict find, beside a t-test.
+
+    The t-test has the same scores and attribute images, its own variance, and the same correction.
+    """
+    chosen, each = POPULATIONS[0], np.array([share, 0.5] * (concepts // 2))
+    ours, theirs, design = [], [], design_of(concepts)
+    for study in range(n):
+        rng = np.random.default_rng([33, round(1000 * share), study])
+        embeddings = chosen.draw(rng, each, images)
+        ours.append([(row.p, row.q) for row in verdict_rows(embeddings, design)])
+        p = student_p_values(embeddings, design)
+        theirs.append(np.stack([p, benjamini_hochberg(p)], axis=1))
+    setting = f"{share:.0%} of {images} images, half of {concepts} concepts"
+    rates = []
+    for name, held in (("moderated", np.array(ours)), ("t-test", np.array(theirs))):
+        for k, said in enumerate(("p ≤ 5 %", "q ≤ 5 %")):
+            found = held[:, ::2, k] <= LEVEL
+            rates.append(_rate("verdict-curve", f"{name}, {said}", setting, 0.05, found))
+    return rates
+
+
+def student_p_values(embeddings: EncoderEmbeddings, design: Design) -> np.ndarray:
+    """A t-test of every concept by its own variance, the attribute images' error added (Welch): an independent count."""
+    unit = {g: [x / np.linalg.norm(x, axis=1, keepdims=True) for x in xs] for g, xs in embeddings.group_images.items()}
+    words = {g: x / np.linalg.norm(x, axis=1, keepdims=True) for g, x in (embeddings.group_words or {}).items()}
+    towards = np.concatenate(unit["a"]).mean(0) - np.concatenate(unit["b"]).mean(0)
+    towards = towards + words["a"].mean(0) - words["b"].mean(0)
+    assert embeddings.target_texts is not None
+    p = []
+    for images, text in zip(embeddings.target_images, embeddings.target_texts, strict=True):
+        own, text = images / np.linalg.norm(images, axis=1, keepdims=True), text / np.linalg.norm(text)
+        y, mean = own @ towards, own.mean(0) + text
+        parts = [(y.var(ddof=1) / len(y), len(y) - 1)]
+        spread = sum((x @ mean).var(ddof=1) / len(x) / PAIRS**2 for xs in unit.values() for x in xs)
+        parts.append((spread, 2 * PAIRS * (ATTRIBUTE_IMAGES - 1)))
+        variance = sum(v for v, _ in parts)
+        freedom = variance**2 / sum(v**2 / f for v, f in parts)
+        p.append(2 * stats.t.sf(abs(y.mean() + text @ towards) / sqrt(variance), freedom))
+    return np.array(p)
+
+
+def until_decided(n: int, concepts: int, share: float | None = None, most: int = 60) -> list[Rate]:
+    """Drawn in rounds until decided: runs that call any concept at parity leaning, or false discoveries."""
+    chosen, design = POPULATIONS[0], design_of(concepts)
+    each = np.full(concepts, 0.5) if share is None else np.array([share, 0.5] * (concepts // 2))
+    false, discoveries = [], []
+    for study in range(n):
+        rng = np.random.default_rng([34, concepts, round(1000 * (share or 0)), study])
+        stands = _in_rounds(chosen.draw(rng, each, most), design, most)
+        leans = np.array([stand.leans for stand in stands])
+        false.append((leans & (each == 0.5)).any())
+        discoveries.append((leans & (each == 0.5)).sum() / max(leans.sum(), 1))
+    setting = f"{concepts} concepts, {'all at parity' if share is None else f'half at {share:.0%}'}, to {most} images"
+    if share is None:
+        return [_rate("verdict-level", "--until decided: any concept leans", setting, FAMILY_LEVEL, np.array(false))]
+    return [_rate("verdict-away", "--until decided: false discoveries", setting, 0.05, np.array(discoveries))]
+
+
+def _in_rounds(embeddings: EncoderEmbeddings, design: Design, most: int) -> list:
+    """Ten images of each concept, then five more of those that are not decided, as ``--until decided`` looks."""
+    from dataclasses import replace
+
+    counts = [10] * len(design.targets)
+    while True:
+        images = tuple(x[:k] for x, k in zip(embeddings.target_images, counts, strict=True))
+        stands = stands_of([replace(embeddings, target_images=images)], design)
+        more = [k if stand.leans else min(k + 5, most) for k, stand in zip(counts, stands, strict=True)]
+        if more == counts:
+            return stands
+        counts = more
+
+
+Experiment = tuple[Callable[..., list[Rate]], int, dict[str, object]]
+
+
+def experiments() -> list[Experiment]:
+    """Every experiment with its number of studies."""
+    mixtures = range(len(POPULATIONS))
+    return [
+        *((at_parity, 1_000 if images < 100 else 300, {"population": p, "concepts": concepts, "images": images})
+          for p in mixtures for concepts in (8, 28) for images in (8, 20, 100)),
+        *((at_parity, 1_000, {"population": 0, "concepts": 28, "images": images}) for images in (4, 6)),
+        *((leaning, 500 if images < 100 else 150,
+           {"population": p, "shares": shares, "concepts": 28, "images": images})
+          for p in (0, 1, 3) for images in (8, 20, 100) for shares in ((0.5, 0.75, 0.95), (0.5, 0.85))),
+        *((against_t, 500, {"share": share}) for share in (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)),
+        *((until_decided, 150, {"concepts": concepts}) for concepts in (8, 28)),
+        (until_decided, 100, {"concepts": 28, "share": 0.85}),
+    ]  # fmt: skip
