@@ -14,6 +14,8 @@ from clinometer.cli.options import (
     CompileOption,
     ConcurrencyOption,
     DeviceMapOption,
+    EditGuidanceOption,
+    EditStepsOption,
     HeightOption,
     LoraOption,
     LoraScaleOption,
@@ -68,9 +70,14 @@ ModelOption = Annotated[
     str,
     typer.Option("--model", "-m", help="'reference', a pipeline directory, a safetensors file, or a hub id."),
 ]
-ENCODER_HELP = "'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory or a hub id. Repeatable."
+ENCODER_HELP = (
+    "'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory, a hub id, or openai-clip-six. Repeatable."
+)
 EncoderOption = Annotated[
     list[str] | None, typer.Option("--encoder", "-e", help=f"{ENCODER_HELP} [default: reference]")
+]
+AuditEncoderOption = Annotated[
+    list[str] | None, typer.Option("--encoder", "-e", help=f"{ENCODER_HELP} [default: the protocol's, or reference]")
 ]
 AddedEncoderOption = Annotated[list[str] | None, typer.Option("--encoder", "-e", help=f"Added first: {ENCODER_HELP}")]
 BatchSizeOption = Annotated[
@@ -87,8 +94,15 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory
 def audit(
     model: ModelOption = "reference",
     suite: Annotated[str, typer.Option("--suite", "-s", help="A built-in suite or a YAML file.")] = "reference",
-    encoder: EncoderOption = None,
+    encoder: AuditEncoderOption = None,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Run directory. [default: runs/MODEL-SUITE]")] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            help="'paper': what the suite's paper prescribes beside its prompts (encoders, text targets, images, "
+            "steps, guidance, size). Other options win over it, and the report names every departure."
+        ),
+    ] = None,
     images: Annotated[int | None, typer.Option(min=1, help="Images a target. [default: the suite's]")] = None,
     seed: Annotated[int, typer.Option(help="Every image's noise follows from it.")] = 0,
     steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps. [default: the model's]")] = None,
@@ -124,6 +138,8 @@ def audit(
     scheduler: SchedulerOption = None,
     prior_steps: PriorStepsOption = None,
     prior_guidance: PriorGuidanceOption = None,
+    edit_steps: EditStepsOption = None,
+    edit_guidance: EditGuidanceOption = None,
     model_config: ModelConfigOption = None,
     lora: LoraOption = None,
     lora_scale: LoraScaleOption = None,
@@ -150,7 +166,8 @@ def audit(
             model,
             suite,
             out,
-            encoder=encoder or "reference",
+            encoder=encoder or None,
+            protocol=protocol,  # type: ignore[arg-type]
             images=images,
             seed=seed,
             steps=steps,
@@ -166,6 +183,8 @@ def audit(
                 scheduler=scheduler,
                 prior_steps=prior_steps,
                 prior_guidance_scale=prior_guidance,
+                edit_steps=edit_steps,
+                edit_guidance_scale=edit_guidance,
                 model_config=model_config,
                 lora=lora,
                 lora_scale=lora_scale,

@@ -22,6 +22,8 @@ def _paid(*names: str, help: str, **more: Any) -> Any:
 
 HeightOption = Annotated[int | None, _option(help="Height in pixels. [default: the model's]")]
 WidthOption = Annotated[int | None, _option(help="Width in pixels. [default: the model's]")]
+EditStepsOption = Annotated[int | None, _option(help="Denoising steps of edits. [default: those of drawing]")]
+EditGuidanceOption = Annotated[float | None, _option(help="Guidance of edits. [default: that of drawing]")]
 NegativePromptOption = Annotated[str | None, _option(help="What guidance steers away from.")]
 SchedulerOption = Annotated[str | None, _option(help="A scheduler class of diffusers. [default: the model's]")]
 PriorStepsOption = Annotated[int | None, _option(help="Steps of a model's prior. [default: the model's]")]
@@ -50,7 +52,11 @@ ConcurrencyOption = Annotated[int | None, _paid(min=1, help="Requests at once. [
 PaceOption = Annotated[float | None, _paid(help="The pace. [default: the server's]")]
 
 
-IN_PYTHON: Final = {"guidance": "guidance_scale", "prior_guidance": "prior_guidance_scale"}
+IN_PYTHON: Final = {
+    "guidance": "guidance_scale",
+    "prior_guidance": "prior_guidance_scale",
+    "edit_guidance": "edit_guidance_scale",
+}
 """Options that Python knows by another name."""
 
 FIELDS: Final = re.compile(r"\w+((, | and )\w+)*(?=: )")

@@ -144,6 +144,16 @@ class AssociationSuite(Suite):
                         prompt = concept.attribute_prompt(stimulus, word)
                         yield Question(prompt, "attribute", stimulus.name, name, group, images)
 
+    def prompts(self) -> Iterator[Question]:
+        """The same with every word of each attribute: an image drawn elsewhere may have another than those dealt."""
+        for name, concept in self.concepts.items():
+            for stimulus in concept.stimuli:
+                yield Question(concept.neutral_prompt(stimulus), "target", stimulus.name, name)
+                for group in self.pair:
+                    for word in self.groups[group].words:
+                        prompt = concept.attribute_prompt(stimulus, word)
+                        yield Question(prompt, "attribute", stimulus.name, name, group)
+
     def _dealt(self, group: str, order: int) -> Iterator[tuple[str, int]]:
         """An attribute's words with their images for the ``order``-th stimulus of a concept.
 
