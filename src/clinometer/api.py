@@ -27,6 +27,7 @@ from clinometer.runs.comparison import Comparison, first_against_rest
 from clinometer.runs.encoders import require_images, require_names, require_texts
 from clinometer.runs.execution import Job, execute, part_size_of
 from clinometer.runs.manifest import groups_by_prompt, manifest_questions
+from clinometer.runs.paper_tables import paper_table as tabulate
 from clinometer.runs.plan import build_plan
 from clinometer.runs.planning import Plan, plan_audit
 from clinometer.runs.protocol import portrait_departures, refresh_protocol, suite_under
@@ -50,6 +51,7 @@ __all__ = [
     "compare",
     "import_images",
     "open_run",
+    "paper_table",
     "plan",
     "score_run",
 ]
@@ -108,9 +110,9 @@ def audit(
     out : the run directory; by default ``runs/<model>-<suite>``. One that holds part of the same audit is continued.
     encoder : one encoder or several: ``"reference"`` (the default), ``"NAME/PRETRAINED"`` of open_clip, a directory, a
         hub id, or ``"openai-clip-six"``, the six of the internal-bias paper.
-    protocol : ``"paper"`` takes what the suite's paper prescribes beside its prompts: encoders, text targets, numbers of
-        images, and settings of the model as far as it has them. What is given here wins over it, and every departure is
-        recorded and reported.
+    protocol : ``"paper"`` takes what the suite's paper prescribes beside its prompts: encoders, text targets, numbers
+        of images, and settings of the model as far as it has them. What is given here wins over it, and every departure
+        is recorded and reported.
     images : images drawn for each target, instead of the suite's number.
     seed : every image's noise follows from it.
     steps, guidance_scale : sampler settings, instead of the model's own.
@@ -336,6 +338,31 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     if out is not None:
         write_comparison(compared, out)
     return compared
+
+
+def paper_table(
+    run: str | os.PathLike[str] | store.Run, paper: str, *, models: str | Sequence[str] = ()
+) -> pd.DataFrame:
+    """Hold a run's numbers against the tables that a paper prints: a row a printed cell.
+
+    Parameters
+    ----------
+    run : a scored run, as a path or opened, of a suite that asks what the tables show.
+    paper : ``"mcas"``, ``"internal-bias"``, ``"xmcas"``, ``"t2iat"`` or ``"downstream"``.
+    models : the paper's models whose numbers are shown, such as ``"dalle-2"``; by default all.
+
+    Returns
+    -------
+    The fields of :class:`clinometer.runs.paper_tables.Cell`: the printed number, the run's with its interval, their
+    difference (run less paper), whether the models are the same, and what is known to be wrong in print.
+
+    Raises
+    ------
+    InvalidInputError, RunError
+        No such paper or model; a run that is none, is not scored, or asks something else.
+    """
+    opened = run if isinstance(run, store.Run) else Run(run)
+    return tabulate(opened, paper, [models] if isinstance(models, str) else models)
 
 
 def plan(

@@ -35,6 +35,7 @@ from clinometer.cli.options import (
     WidthOption,
     as_typed,
     given,
+    refuse_without,
 )
 from clinometer.errors import ClinometerError
 
@@ -223,13 +224,34 @@ def score(run: RunArgument, encoder: AddedEncoderOption = None, device: DeviceOp
 
 
 @app.command()
-def report(run: RunArgument) -> None:
-    """Write the report of a run anew."""
+def report(
+    run: RunArgument,
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead, hold the run against the tables that a paper prints: mcas, internal-bias, xmcas, t2iat or "
+            "downstream."
+        ),
+    ] = None,
+    paper_model: Annotated[
+        list[str] | None,
+        typer.Option(help="The paper's model that is shown, such as dalle-2. Repeatable. [default: all]"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where that table is written. [default: RUN/paper-NAME.csv]")
+    ] = None,
+) -> None:
+    """Write the report of a run anew, or hold the run against a paper's tables."""
     from clinometer import api
     from clinometer import report as report_room
     from clinometer.cli.console import print_report_place
+    from clinometer.cli.paper import hold_against_paper
 
     opened = api.open_run(run)
+    if paper is not None:
+        hold_against_paper(opened, paper, paper_model or (), out)
+        return
+    refuse_without(paper_model=paper_model, out=out, needs="paper")
     report_room.write(opened)
     print_report_place(opened)
 

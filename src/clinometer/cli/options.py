@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from clinometer.errors import InvalidInputError
+
 PANEL = "Options of diffusers models"
 SERVERS = "Options of models behind OpenAI's images API"
 
@@ -88,3 +90,10 @@ def as_typed(message: str, command: Any, words: Collection[str] = ()) -> str:
 def given(**options: Any) -> dict[str, Any]:
     """Keep the options that the user gave."""
     return {name: value for name, value in options.items() if value is not None and value is not False}
+
+
+def refuse_without(*, needs: str, **options: Any) -> None:
+    """Refuse options that mean nothing without another, which was not given."""
+    for name, value in given(**options).items():
+        typed = name.replace("_", "-")
+        raise InvalidInputError(f"--{typed}: found {value}, and no --{needs}; give --{needs}, or leave it out")

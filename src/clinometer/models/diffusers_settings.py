@@ -72,9 +72,7 @@ def is_guided(call: Mapping[str, Any]) -> bool:
     return any(call.get(name, 0) > 1 for name in CALL_NAMES["guidance_scale"])
 
 
-def call_settings(
-    pipeline: Any, *, prefer: Mapping[str, float] | None = None, **asked: float | None
-) -> CallSettings:
+def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, **asked: float | None) -> CallSettings:
     """Fix steps, guidance and size: what was asked, else what is preferred, else the pipeline's default.
 
     Only what it takes: what is asked and not taken is refused, what is preferred and not taken is left out.

@@ -159,9 +159,7 @@ def _entry(group: str, name: str) -> EntryPoint:
     )
 
 
-def _build(
-    point: EntryPoint, source: str, options: dict[str, Any], prefer: Mapping[str, Any] | None = None
-) -> object:
+def _build(point: EntryPoint, source: str, options: dict[str, Any], prefer: Mapping[str, Any] | None = None) -> object:
     """Call an entry point's factory. What goes wrong in it is said in one line with its name."""
     options = {key: value for key, value in options.items() if value not in (None, "auto")}
     try:

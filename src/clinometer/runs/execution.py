@@ -92,9 +92,7 @@ def _created(job: Job, out: str | os.PathLike[str]) -> Run:
     return create_run(out, record, job.plan)
 
 
-def _put_under_protocol(
-    run: Run, typed: Sequence[Departure], encoders: Sequence[Encoder], progress: Progress
-) -> None:
+def _put_under_protocol(run: Run, typed: Sequence[Departure], encoders: Sequence[Encoder], progress: Progress) -> None:
     """Record the protocol and say, before anything is drawn, where the run departs from it."""
     names = list(dict.fromkeys([*run.encoder_cards, *(encoder.card.name for encoder in encoders)]))
     run.record_protocol(protocol_record(run.record, names, typed))

@@ -40,7 +40,7 @@ def manifest_questions(rows: Sequence[ManifestRow], suite: Suite, source: str) -
 
 def groups_by_prompt(suite: Suite) -> dict[str, str]:
     """The group of each prompt that draws a group's pictures by itself, such as its portraits."""
-    return {q.prompt: q.group for q in suite.prompts() if q.group and not q.concept}
+    return {q.prompt: q.group for q in suite.every_question() if q.group and not q.concept}
 
 
 def _has_prompt_alone(row: ManifestRow) -> bool:
@@ -50,14 +50,12 @@ def _has_prompt_alone(row: ManifestRow) -> bool:
 def _by_prompt(suite: Suite) -> dict[str, list[Question]]:
     """Every question that a prompt may be meant for; as a rule one."""
     found: dict[str, list[Question]] = {}
-    for question in suite.prompts():
+    for question in suite.every_question():
         found.setdefault(question.prompt, []).append(question)
     return found
 
 
-def _asked_by_prompt(
-    row: ManifestRow, by_prompt: dict[str, list[Question]], suite: Suite, source: str
-) -> Question:
+def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[Question]], suite: Suite, source: str) -> Question:
     """The one question whose prompt a row has."""
     where = f"{source}, line {row.line}, prompt: {row.prompt!r}"
     found = by_prompt.get(str(row.prompt), [])
@@ -66,7 +64,7 @@ def _asked_by_prompt(
     if found:
         owners = " and ".join(" with ".join(filter(None, (q.concept, q.group))) for q in found)
         raise ImportManifestError(
-            f"{where} is asked in suite {suite.name} for {owners}; add the column concept or group, which says for which"
+            f"{where} is asked in suite {suite.name} for {owners}; add the column concept or group, which says which"
         )
     hint = did_you_mean(str(row.prompt), by_prompt) or "it asks others."
     raise ImportManifestError(

@@ -150,7 +150,7 @@ def _with_sides(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_encoders(protocol: Protocol, encoders: Sequence[str]) -> Iterator[Departure]:
     if protocol.encoders and set(encoders) != set(protocol.encoders):
-        reason = "the paper does not say which; the first is what is taken" if protocol.leaves_open("encoder") else ""
+        reason = "the paper does not say which" if protocol.leaves_open("encoder") else ""
         yield Departure("encoder", ", ".join(protocol.encoders), ", ".join(encoders) or "none", reason)
 
 
@@ -165,4 +165,3 @@ def _of_questions(suite: Suite, protocol: Protocol, record: Mapping[str, Any]) -
                 yield Departure(f"images, {name}", str(wanted), str(images[name]))
     if record.get("until") is not None:
         yield Departure("until", "images fixed beforehand", "images drawn in rounds")
-

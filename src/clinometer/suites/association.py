@@ -7,17 +7,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from clinometer.suites.base import (
-    Name,
-    Question,
-    Sheet,
-    Strict,
-    Suite,
-    Text,
-    refuse_all,
-    refuse_duplicates,
-    refuse_unknown,
-)
+from clinometer.suites.base import Question, Sheet, Suite, refuse_all, refuse_duplicates, refuse_unknown
+from clinometer.suites.strict import Name, Strict, Text
 
 
 class AttributeWords(Strict):
@@ -144,7 +135,7 @@ class AssociationSuite(Suite):
                         prompt = concept.attribute_prompt(stimulus, word)
                         yield Question(prompt, "attribute", stimulus.name, name, group, images)
 
-    def prompts(self) -> Iterator[Question]:
+    def every_question(self) -> Iterator[Question]:
         """The same with every word of each attribute: an image drawn elsewhere may have another than those dealt."""
         for name, concept in self.concepts.items():
             for stimulus in concept.stimuli:

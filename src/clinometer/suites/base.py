@@ -16,9 +16,7 @@ from pydantic import ValidationError, model_validator
 from clinometer._messages import did_you_mean, first_and_more
 from clinometer.errors import SuiteError
 from clinometer.suites.protocol import Protocol
-from clinometer.suites.strict import Name as Name
-from clinometer.suites.strict import Strict as Strict
-from clinometer.suites.strict import Text as Text
+from clinometer.suites.strict import Name, Strict, Text
 
 
 @dataclass(frozen=True)
@@ -90,8 +88,8 @@ class Suite(Strict, ABC):
     def questions(self) -> Iterator[Question]:
         """Every prompt and how many images of it, in the order of the plan."""
 
-    def prompts(self) -> Iterator[Question]:
-        """Every prompt that an image of the suite may have; some studies draw a part of them only."""
+    def every_question(self) -> Iterator[Question]:
+        """Every question that an image may answer; some studies ask a part of them only."""
         return self.questions()
 
     @abstractmethod
