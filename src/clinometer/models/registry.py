@@ -70,7 +70,7 @@ def load_generator(spec: str, *, prefer: Mapping[str, Any] | None = None, **opti
         if not (_is_directory(spec) or is_single_file(spec) or HUB_ID.fullmatch(spec)):
             raise _unknown(GENERATORS, spec)
         found = _entry(GENERATORS, "diffusers"), spec
-    return cast(Generator, _build(*found, options, prefer or {}))
+    return cast(Generator, _build(*found, options | {"prefer": prefer or None}))
 
 
 def load_encoder(spec: str, **options: Any) -> Encoder:
@@ -159,7 +159,7 @@ def _entry(group: str, name: str) -> EntryPoint:
     )
 
 
-def _build(point: EntryPoint, source: str, options: dict[str, Any], prefer: Mapping[str, Any] | None = None) -> object:
+def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
     """Call an entry point's factory. What goes wrong in it is said in one line with its name."""
     options = {key: value for key, value in options.items() if value not in (None, "auto")}
     try:
@@ -167,8 +167,7 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any], prefer: Mapp
     except Exception as error:  # importing a package runs it
         why = error if isinstance(error, ImportError | AttributeError) else describe(error)
         raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {why}") from error
-    if prefer:
-        options = _preferred(factory, prefer) | options
+    options = _preferred(factory, options.pop("prefer", {})) | options
     _require_taken(point.name, factory, source, options)
     try:
         return factory(source, **options)
@@ -180,7 +179,7 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any], prefer: Mapp
 
 def _preferred(factory: Callable[..., object], prefer: Mapping[str, Any]) -> dict[str, Any]:
     """What is wished for as arguments of a factory: as a whole where it takes wishes, else those that it has."""
-    known = inspect.signature(factory).parameters
+    known = inspect.signature(factory).parameters if prefer else {}
     return {"prefer": dict(prefer)} if "prefer" in known else {key: prefer[key] for key in prefer if key in known}
 
 
