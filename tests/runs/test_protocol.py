@@ -67,14 +67,14 @@ def test_what_is_typed_wins_and_is_named(tmp_path, pipeline):
         "steps": ("3", "2"),
         "guidance_scale": ("2.5", "1"),
         "encoder": ("eye", "other"),
-        "images, target": ("3", "2"),
+        "images (target)": ("3", "2"),
     }
     assert "  steps: the paper 3, this run 2" in notes.messages
     html = (tmp_path / "run" / "report.html").read_text()
     page = Page(html)
     shown = [element.text for element in page.find("th", scope="row")]
     assert set(named(run)) <= set(shown)
-    assert "with 5 departures: model, steps, guidance_scale, encoder, images, target" in html
+    assert "with 5 departures: model, steps, guidance_scale, encoder, images (target)" in html
     assert "A toy paper" in html
     assert "The model&#39;s own." in html
     assert "Nothing is decided otherwise." in html
@@ -153,7 +153,7 @@ def test_a_run_under_a_protocol_goes_on(tmp_path):
 def test_rounds_are_a_departure(tmp_path):
     asked = toy_suite(target=4, attribute=4, concepts=2, protocol=PROTOCOL, margin=0.1)
     run = cm.audit(Painter(), asked, tmp_path / "run", encoder=Eye(), protocol="paper", until="decided", images=8)
-    assert {"until", "images, target"} <= set(named(run))
+    assert {"until", "images (target)"} <= set(named(run))
 
 
 def test_a_suite_without_a_protocol_names_those_that_have_one(tmp_path):
@@ -263,7 +263,7 @@ def test_fewer_portraits_or_another_expression_are_departures(tmp_path, pipeline
         images=1, expression="A",
     )  # fmt: skip
     assert len(run.samples[run.samples.role == "portrait"]) == 4
-    assert named(run)["images, group"] == ("all portraits", "at most 1")
+    assert named(run)["images (group)"] == ("all portraits", "at most 1")
     assert named(run)["expression"] == ("N (neutral)", "A")
 
 

@@ -91,7 +91,7 @@ def portrait_departures(protocol: Protocol | None, images: int | None, expressio
     """Where given portraits are not what the protocol takes: fewer of a group, or another expression."""
     found = []
     if protocol is not None and protocol.portraits == "all" and images is not None:
-        found.append(Departure("images, group", "all portraits", f"at most {images}"))
+        found.append(Departure("images (group)", "all portraits", f"at most {images}"))
     if protocol is not None and expression.upper() != "N":
         found.append(Departure("expression", "N (neutral)", expression.upper()))
     return found
@@ -162,6 +162,6 @@ def _of_questions(suite: Suite, protocol: Protocol, record: Mapping[str, Any]) -
         images = record["suite"]["images"]
         for name, wanted in protocol.images.items():
             if images[name] != wanted:
-                yield Departure(f"images, {name}", str(wanted), str(images[name]))
+                yield Departure(f"images ({name})", str(wanted), str(images[name]))
     if record.get("until") is not None:
         yield Departure("until", "images fixed beforehand", "images drawn in rounds")

@@ -82,7 +82,7 @@ class Protocol(Strict):
             "model": " or ".join(model.label for model in self.models),
             "encoder": ", ".join(self.encoders),
             "text targets": self.text_targets,
-            **{f"images, {name}": count for name, count in self.images.items()},
+            **{f"images ({name})": count for name, count in self.images.items()},
             **{key.replace("_", " "): f"{value:g}" for key, value in self.sampling.items()},
             "portraits": self.portraits,
             "reader": self.reader,
