@@ -19,6 +19,7 @@ def test_the_public_names():
         "compare",
         "import_images",
         "open_run",
+        "paper_table",
         "plan",
         "score_run",
     }

@@ -2,7 +2,7 @@
 
     >>> import clinometer as cm
     >>> cm.__all__
-    ['Run', 'association_test', 'audit', 'compare', 'import_images', 'open_run', 'plan', 'score_run']
+    ['Run', 'association_test', 'audit', 'compare', 'import_images', 'open_run', 'paper_table', 'plan', 'score_run']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
@@ -11,9 +11,29 @@ The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clinometer.api import Run, association_test, audit, compare, import_images, open_run, plan, score_run
+    from clinometer.api import (
+        Run,
+        association_test,
+        audit,
+        compare,
+        import_images,
+        open_run,
+        paper_table,
+        plan,
+        score_run,
+    )
 
-__all__ = ["Run", "association_test", "audit", "compare", "import_images", "open_run", "plan", "score_run"]
+__all__ = [
+    "Run",
+    "association_test",
+    "audit",
+    "compare",
+    "import_images",
+    "open_run",
+    "paper_table",
+    "plan",
+    "score_run",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +16,7 @@ from clinometer.models import load_encoder, load_generator, reference
 from clinometer.models.folder import FolderSource, Manifest, ManifestRow, has_manifest, read_manifest
 from clinometer.models.image_dataset import ImageDataset, dataset_files
 from clinometer.models.portraits import PortraitSource, choose_portraits, read_portraits
+from clinometer.models.presets import with_presets
 from clinometer.models.weights import user_path
 from clinometer.report.comparison import write_comparison
 from clinometer.runs import Directory, Progress, Silence, encode, score, store
@@ -24,9 +26,11 @@ from clinometer.runs.classify import classify_files, image_files
 from clinometer.runs.comparison import Comparison, first_against_rest
 from clinometer.runs.encoders import require_images, require_names, require_texts
 from clinometer.runs.execution import Job, execute, part_size_of
-from clinometer.runs.manifest import manifest_questions
+from clinometer.runs.manifest import groups_by_prompt, manifest_questions
+from clinometer.runs.paper_tables import paper_table as tabulate
 from clinometer.runs.plan import build_plan
 from clinometer.runs.planning import Plan, plan_audit
+from clinometer.runs.protocol import portrait_departures, refresh_protocol, suite_under
 from clinometer.runs.rounds import rounds_of
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.classification import denoiser_of
@@ -47,6 +51,7 @@ __all__ = [
     "compare",
     "import_images",
     "open_run",
+    "paper_table",
     "plan",
     "score_run",
 ]
@@ -78,7 +83,8 @@ def audit(
     suite: str | Path | Suite = "reference",
     out: str | os.PathLike[str] | None = None,
     *,
-    encoder: str | Encoder | Sequence[str | Encoder] = "reference",
+    encoder: str | Encoder | Sequence[str | Encoder] | None = None,
+    protocol: Literal["paper"] | None = None,
     images: int | None = None,
     seed: int = 0,
     steps: int | None = None,
@@ -102,7 +108,11 @@ def audit(
     model : ``"reference"``, a directory, a hub id, a plug-in's name, or a generator itself.
     suite : a built-in suite's name, a YAML file, or a suite itself.
     out : the run directory; by default ``runs/<model>-<suite>``. One that holds part of the same audit is continued.
-    encoder : one encoder or several: ``"reference"``, ``"NAME/PRETRAINED"`` of open_clip, a directory, a hub id.
+    encoder : one encoder or several: ``"reference"`` (the default), ``"NAME/PRETRAINED"`` of open_clip, a directory, a
+        hub id, or ``"openai-clip-six"``, the six of the internal-bias paper.
+    protocol : ``"paper"`` takes what the suite's paper prescribes beside its prompts: encoders, text targets, numbers
+        of images, and settings of the model as far as it has them. What is given here wins over it, and every departure
+        is recorded and reported.
     images : images drawn for each target, instead of the suite's number.
     seed : every image's noise follows from it.
     steps, guidance_scale : sampler settings, instead of the model's own.
@@ -132,20 +142,24 @@ def audit(
     """
     progress = progress or Silence()
     seed = _plain_seed(seed)
-    asked = _audited(suite).with_options(images=images, text_targets=text_targets)
+    asked = suite_under(protocol, _audited(suite)).with_options(images=images, text_targets=text_targets)
+    prescribed = None if protocol is None else asked.protocol
     rounds = None
     if until is not None:
         rounds = rounds_of(asked, until, images)
         asked = rounds.suite
-    generator = _generator(model, steps, guidance_scale, batch_size, device, dtype, model_options)
+    prefer = {} if prescribed is None else prescribed.sampling
+    generator = _generator(model, steps, guidance_scale, batch_size, device, dtype, model_options, prefer=prefer)
     out = out or _default_out(generator, asked)
     settle_batch_size(out, generator, asked, progress)
     part_size = part_size_of(generator)
     questions, source = (asked if rounds is None else rounds).questions(), None
     if portraits is None and expression != "N":
         raise InvalidInputError(f"expression: found {expression!r}, and no portraits to take it of; give --portraits")
+    typed = portrait_departures(prescribed, images, expression) if portraits is not None else []
     if portraits is not None:
-        questions, source = _portraits(asked, portraits, expression, seed)
+        whole = prescribed is not None and prescribed.portraits == "all" and images is None
+        asked, questions, source = _portraits(asked, portraits, expression, seed, whole=whole)
         generator = PortraitSource(source, generator)
     plan = build_plan(questions, seed=seed, model_fingerprint=generator.card.fingerprint, part_size=part_size)
     if source is not None:
@@ -155,7 +169,12 @@ def audit(
         study.check(generator, asked)
     if study.extend_plan is not None:
         plan = study.extend_plan(asked, plan, part_size)
-    job = Job(asked, generator, plan, seed, rounds=rounds, budget=budget, retry_failed=retry_failed)
+    job = Job(
+        asked, generator, plan, seed,
+        rounds=rounds, budget=budget, retry_failed=retry_failed, protocol=None if prescribed is None else typed,
+    )  # fmt: skip
+    if encoder is None:
+        encoder = (prescribed.encoders if prescribed is not None else ()) or "reference"
     return _execute(job, out, encoder, device, progress)
 
 
@@ -289,6 +308,7 @@ def score_run(
         for each in encoders:
             encode(run, each, progress)
         table = score(run, progress)
+        refresh_protocol(run)
         report.write(run)
     return table
 
@@ -318,6 +338,31 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     if out is not None:
         write_comparison(compared, out)
     return compared
+
+
+def paper_table(
+    run: str | os.PathLike[str] | store.Run, paper: str, *, models: str | Sequence[str] = ()
+) -> pd.DataFrame:
+    """Hold a run's numbers against the tables that a paper prints: a row a printed cell.
+
+    Parameters
+    ----------
+    run : a scored run, as a path or opened, of a suite that asks what the tables show.
+    paper : ``"mcas"``, ``"internal-bias"``, ``"xmcas"``, ``"t2iat"`` or ``"downstream"``.
+    models : the paper's models whose numbers are shown, such as ``"dalle-2"``; by default all.
+
+    Returns
+    -------
+    The fields of :class:`clinometer.runs.paper_tables.Cell`: the printed number, the run's with its interval, their
+    difference (run less paper), whether the models are the same, and what is known to be wrong in print.
+
+    Raises
+    ------
+    InvalidInputError, RunError
+        No such paper or model; a run that is none, is not scored, or asks something else.
+    """
+    opened = run if isinstance(run, store.Run) else Run(run)
+    return tabulate(opened, paper, [models] if isinstance(models, str) else models)
 
 
 def plan(
@@ -439,9 +484,12 @@ def _finished(
 
 
 def _portraits(
-    suite: Suite, portraits: str | os.PathLike[str], expression: str, seed: int
-) -> tuple[Iterator[Question], FolderSource]:
-    """Portraits that are there already, as the questions they answer and the source that reads them."""
+    suite: Suite, portraits: str | os.PathLike[str], expression: str, seed: int, *, whole: bool
+) -> tuple[Suite, Iterator[Question], FolderSource]:
+    """Portraits that are there already: the suite with their number, the questions they answer, and their source.
+
+    ``whole`` takes every one of them; else at most as many of a group as the suite asks for.
+    """
     if not isinstance(suite, EditingSuite | ClassificationSuite):
         raise SuiteError(
             f"suite {suite.name}: it asks for no portraits; give a suite of study editing or classification, or no "
@@ -449,9 +497,12 @@ def _portraits(
         )
     folder = reference.portraits_path() if str(portraits) == "reference" else Path(portraits)
     codes = {name: group.codes for name, group in suite.groups.items()}
-    rows = choose_portraits(read_portraits(folder, codes, expression=expression), suite.images.group, seed)
+    found = read_portraits(folder, codes, expression=expression, prompts=groups_by_prompt(suite))
+    rows = choose_portraits(found, None if whole else suite.images.group, seed)
+    if whole:
+        suite = suite.with_options(images=max(Counter(row.group for row in rows).values()))
     name = "reference portraits" if str(portraits) == "reference" else folder.resolve().name
-    return manifest_questions(rows, suite, str(portraits)), FolderSource(folder, rows, name=name)
+    return suite, manifest_questions(rows, suite, str(portraits)), FolderSource(folder, rows, name=name)
 
 
 def _audited(suite: str | Path | Suite) -> Suite:
@@ -486,6 +537,8 @@ def _generator(
     device: str,
     dtype: str,
     further: Mapping[str, Any] | None = None,
+    *,
+    prefer: Mapping[str, Any] | None = None,
 ) -> Generator:
     options = {"steps": steps, "guidance_scale": guidance_scale, "batch_size": batch_size, "dtype": dtype}
     options |= further or {}
@@ -497,7 +550,7 @@ def _generator(
                 "it is loaded, or the model by its name"
             )
         return model
-    return load_generator(os.fspath(model), device=device, **options)
+    return load_generator(os.fspath(model), prefer=prefer, device=device, **options)
 
 
 def _encoders_of(
@@ -515,7 +568,7 @@ def _encoders_of(
 
 def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> list[Encoder]:
     alone = isinstance(encoder, str | os.PathLike) or hasattr(encoder, "card")
-    named = [encoder] if alone else list(encoder)  # type: ignore[arg-type]
+    named = with_presets([encoder] if alone else encoder)  # type: ignore[arg-type]
     encoders: list[Encoder] = [
         load_encoder(os.fspath(each), device=device) if isinstance(each, str | os.PathLike) else each  # type: ignore[misc]
         for each in named

@@ -72,7 +72,7 @@ def test_the_options_are_those_of_audit():
 def test_the_options_of_a_generator_are_those_of_its_adapter():
     from clinometer.models.diffusers_pipeline import load
 
-    sentence = PAGE.split("Python takes two more, through")[1].split("The generator it returns")[0]
+    sentence = PAGE.split("Python takes three more, through")[1].split("The generator it returns")[0]
     named = set(re.findall(r"`(\w+)`", sentence))
     own = {name for row in table_rows(PAGE, "diffusers option") for name in re.findall(r"`(\w+)`", row[1])}
     of_the_run = {"images", "seed", "retry_failed"}

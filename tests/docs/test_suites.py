@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel
 
 from clinometer.errors import SuiteError
-from clinometer.suites import AssociationSuite, LeaningSuite, load_suite, suite_from_mapping, suite_names
+from clinometer.suites import AssociationSuite, LeaningSuite, Protocol, load_suite, suite_from_mapping, suite_names
 from clinometer.suites.schema import suite_from_text
 from tests.docs.pages import blocks, page, table_rows
 
@@ -58,7 +58,8 @@ def test_the_example_of_an_association_study_is_a_suite():
 
 def test_the_table_of_association_keys_is_whole():
     rows = {row[0].strip("`"): row[1] for row in table_rows(PAGE, "key of an association suite")}
-    common = {"study", "name", "title", "description", "source", "margin"}
+    common = {"study", "name", "title", "description", "source", "margin", "protocol"}
+    common |= {f"protocol.{key}" for key in keys(Protocol)}
     assert set(rows) == keys(AssociationSuite) - common
     required = {name for name, field in AssociationSuite.model_fields.items() if field.is_required()} - common
     assert {key for key, said in rows.items() if said == "yes" and "." not in key} == required

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.editing import (
@@ -17,6 +19,7 @@ from clinometer.metrics.editing import (
     editing_study,
     flips,
     read_gender,
+    read_gender_once,
 )
 from clinometer.metrics.editing_comparison import EditedPortraits, compare_edits
 from clinometer.metrics.records import Score
@@ -88,6 +91,41 @@ def test_flips_and_abstentions() -> None:
     flipped, uncertain = flips(np.array([1.0, 1.0, 0.0, -1.0]), np.array([[-1.0], [0.0], [1.0], [np.nan]]))
     np.testing.assert_array_equal(flipped[:, 0], [1, 0, 0, np.nan])
     np.testing.assert_array_equal(uncertain[:, 0], [0, 1, 1, np.nan])
+
+
+def test_one_wording_never_abstains() -> None:
+    """The first wording alone, whatever the others say: a margin of exactly 0 is no reading, and no flip."""
+    margins = np.array([[0.1, -0.2], [-0.1, 0.3], [0.0, 0.1], [np.nan, 0.2]])
+    np.testing.assert_array_equal(read_gender_once(margins), [1, -1, 0, np.nan])
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4))
+def test_flips_that_all_wordings_confirm_are_among_those_of_one(seed: int, wordings: int) -> None:
+    """Of one wording the two readers agree; of more the single one counts every flip of the other, and maybe more."""
+    rng = np.random.default_rng(seed)
+    before, after = rng.standard_normal((20, wordings)), rng.standard_normal((20, 3, 2, wordings))
+    agreed, uncertain = flips(read_gender(before), read_gender(after))
+    single, unsure = flips(read_gender_once(before), read_gender_once(after))
+    assert not unsure.any()
+    assert (single >= agreed).all()
+    np.testing.assert_array_equal(single[uncertain == 0], agreed[uncertain == 0])
+    if wordings == 1:
+        np.testing.assert_array_equal(single, agreed)
+    swapped, _ = flips(read_gender_once(-before), read_gender_once(-after))  # which gender is a does not matter
+    np.testing.assert_array_equal(swapped, single)
+
+
+def test_single_wording_rates_stand_beside_the_others() -> None:
+    case = Case()
+    scores = case.scores()
+    single = [s for s in scores if s.component == "flip_rate_single_wording"]
+    assert len(single) == len([s for s in scores if s.component == "flip_rate"])
+    margins = case.readings
+    flipped = (np.sign(margins.before[:, None, None, 0]) * np.sign(margins.after[..., 0])) < 0
+    for name, position in ((group.name, g) for g, group in enumerate(DESIGN.groups)):
+        high = [p for p, kind in enumerate(DESIGN.professions.values()) if kind == "high-paid"]
+        expected = flipped[case.groups == position][:, high, DESIGN.strengths.index(1.0)].mean()
+        assert row(scores, "flip_rate_single_wording", group=name, **HIGH).value == pytest.approx(expected)
 
 
 def test_rates_are_shares_of_edits() -> None:

@@ -69,10 +69,10 @@ def test_a_manifest_elsewhere(folder, tmp_path_factory):
     [
         ("", "line 1: found the columns none; expected file"),
         ("path,concept\na.png,cook", "line 1: found the columns path, concept; expected file"),
-        ("file,prompt\na.png,x", "expected file, and concept or group"),
+        ("file,colour\na.png,x", "expected file, and concept or group, or the prompt"),
         ("file,concept\n", "lists no images"),
         ("file,concept\n,cook", "line 2, file: nothing found"),
-        ("file,concept,group\na.png,,", "line 2: found neither of concept and group"),
+        ("file,concept,group\na.png,,", "line 2: found none of concept, group and prompt"),
         ("file,concept,role\na.png,cook,attribute", "line 2, role: found 'attribute', expected 'target'"),
         ("file,concept,role\na.png,cook,hero", "line 2, role: found 'hero'"),
         ("file,concept\na.png,cook\nb.png,cook\na.png,nurse", "line 4, file: 'a.png' is in line 2 already"),

@@ -178,7 +178,10 @@ def test_class_labels_count_by_their_names(parquet, tmp_path, kind):
         (lambda row: row | {"image": [row["image"]]}, "image: found list.*, expected the files' bytes"),
         (lambda row: {"picture": row["image"], "concept": row["concept"]}, "columns picture, concept; expected image"),
         (lambda row: row | {"concept": "nobody", "group": None}, "'nobody' is not in suite toy"),
-        (lambda row: row | {"concept": None, "group": None}, "line 1: found neither of concept and group"),
+        (
+            lambda row: row | {"concept": None, "group": None, "prompt": None},
+            "line 1: found none of concept, group and prompt",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path, change, message):

@@ -194,7 +194,9 @@ def test_leaning_suites_are_balanced(name):
 
 def test_the_papers_suites_have_the_papers_numbers():
     mcas, xmcas = load_suite("mcas"), load_suite("xmcas")
-    assert mcas.targets == xmcas.targets
+    assert [target.model_dump(exclude={"keyword"}) for target in mcas.targets] == [
+        target.model_dump(exclude={"keyword"}) for target in xmcas.targets
+    ]
     assert len(mcas.targets) == 28
     assert [len(category.targets) for category in mcas.categories.values()] == [10, 6, 6, 6]
     assert len(mcas.targets) * mcas.images.target == 560

@@ -14,6 +14,8 @@ from clinometer.cli.options import (
     CompileOption,
     ConcurrencyOption,
     DeviceMapOption,
+    EditGuidanceOption,
+    EditStepsOption,
     HeightOption,
     LoraOption,
     LoraScaleOption,
@@ -33,6 +35,7 @@ from clinometer.cli.options import (
     WidthOption,
     as_typed,
     given,
+    refuse_without,
 )
 from clinometer.errors import ClinometerError
 
@@ -68,9 +71,14 @@ ModelOption = Annotated[
     str,
     typer.Option("--model", "-m", help="'reference', a pipeline directory, a safetensors file, or a hub id."),
 ]
-ENCODER_HELP = "'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory or a hub id. Repeatable."
+ENCODER_HELP = (
+    "'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory, a hub id, or openai-clip-six. Repeatable."
+)
 EncoderOption = Annotated[
     list[str] | None, typer.Option("--encoder", "-e", help=f"{ENCODER_HELP} [default: reference]")
+]
+AuditEncoderOption = Annotated[
+    list[str] | None, typer.Option("--encoder", "-e", help=f"{ENCODER_HELP} [default: the protocol's, or reference]")
 ]
 AddedEncoderOption = Annotated[list[str] | None, typer.Option("--encoder", "-e", help=f"Added first: {ENCODER_HELP}")]
 BatchSizeOption = Annotated[
@@ -87,8 +95,15 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory
 def audit(
     model: ModelOption = "reference",
     suite: Annotated[str, typer.Option("--suite", "-s", help="A built-in suite or a YAML file.")] = "reference",
-    encoder: EncoderOption = None,
+    encoder: AuditEncoderOption = None,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Run directory. [default: runs/MODEL-SUITE]")] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            help="'paper': what the suite's paper prescribes beside its prompts (encoders, text targets, images, "
+            "steps, guidance, size). Other options win over it, and the report names every departure."
+        ),
+    ] = None,
     images: Annotated[int | None, typer.Option(min=1, help="Images a target. [default: the suite's]")] = None,
     seed: Annotated[int, typer.Option(help="Every image's noise follows from it.")] = 0,
     steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps. [default: the model's]")] = None,
@@ -124,6 +139,8 @@ def audit(
     scheduler: SchedulerOption = None,
     prior_steps: PriorStepsOption = None,
     prior_guidance: PriorGuidanceOption = None,
+    edit_steps: EditStepsOption = None,
+    edit_guidance: EditGuidanceOption = None,
     model_config: ModelConfigOption = None,
     lora: LoraOption = None,
     lora_scale: LoraScaleOption = None,
@@ -150,7 +167,8 @@ def audit(
             model,
             suite,
             out,
-            encoder=encoder or "reference",
+            encoder=encoder or None,
+            protocol=protocol,  # type: ignore[arg-type]
             images=images,
             seed=seed,
             steps=steps,
@@ -166,6 +184,8 @@ def audit(
                 scheduler=scheduler,
                 prior_steps=prior_steps,
                 prior_guidance_scale=prior_guidance,
+                edit_steps=edit_steps,
+                edit_guidance_scale=edit_guidance,
                 model_config=model_config,
                 lora=lora,
                 lora_scale=lora_scale,
@@ -204,13 +224,34 @@ def score(run: RunArgument, encoder: AddedEncoderOption = None, device: DeviceOp
 
 
 @app.command()
-def report(run: RunArgument) -> None:
-    """Write the report of a run anew."""
+def report(
+    run: RunArgument,
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead, hold the run against the tables that a paper prints: mcas, internal-bias, xmcas, t2iat or "
+            "downstream."
+        ),
+    ] = None,
+    paper_model: Annotated[
+        list[str] | None,
+        typer.Option(help="The paper's model that is shown, such as dalle-2. Repeatable. [default: all]"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where that table is written. [default: RUN/paper-NAME.csv]")
+    ] = None,
+) -> None:
+    """Write the report of a run anew, or hold the run against a paper's tables."""
     from clinometer import api
     from clinometer import report as report_room
     from clinometer.cli.console import print_report_place
+    from clinometer.cli.paper import hold_against_paper
 
     opened = api.open_run(run)
+    if paper is not None:
+        hold_against_paper(opened, paper, paper_model or (), out)
+        return
+    refuse_without(paper_model=paper_model, out=out, needs="paper")
     report_room.write(opened)
     print_report_place(opened)
 

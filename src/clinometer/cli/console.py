@@ -24,7 +24,8 @@ from rich.table import Table
 from rich.text import Text
 
 from clinometer.runs import Run
-from clinometer.suites import Suite, load_suite, suite_names
+from clinometer.runs.protocol import recorded_departures
+from clinometer.suites import Protocol, Sheet, Suite, load_suite, suite_names
 
 if TYPE_CHECKING:
     from clinometer.models.description import Description
@@ -106,6 +107,7 @@ def print_summary(run: Run) -> None:
         console.print(_table(summary))
     if summary.unmeasured:
         console.print(f"Not measured: {escape(summary.unmeasured)}.")
+    print_departures(console, run)
     lost = run.samples[run.samples.status != "ok"]
     if len(lost):
         console.print(
@@ -113,6 +115,22 @@ def print_summary(run: Run) -> None:
             f"The first: {escape(str(lost.reason.iloc[0]))}"
         )
     print_report_place(run)
+
+
+def print_departures(console: Console, run: Run) -> None:
+    """Where a run departs from its paper's protocol, if it was put under it."""
+    found = recorded_departures(run.record)
+    if found is None:
+        return
+    if found:
+        table = Table("option", "the paper", "this run", "", title="Protocol: the paper's, with these departures")
+        for each in found:
+            table.add_row(*map(escape, (each.option, each.paper, each.run, each.reason)))
+        console.print(table)
+    else:
+        console.print("Protocol: the paper's, without departures.")
+    for unsaid in run.suite.protocol.unsaid if run.suite.protocol is not None else ():
+        console.print(f"The paper leaves open, {escape(unsaid.option)}: {escape(unsaid.taken)}")
 
 
 def _table(summary: Summary) -> Table:
@@ -147,11 +165,22 @@ def print_suite(suite: Suite) -> None:
     console.print(f"[bold]{escape(suite.title)}[/]\n{escape(suite.description)}")
     if suite.source:
         console.print(f"[dim]{escape(suite.source)}[/]")
-    for sheet in suite.sheets():
+    sheets = suite.sheets() if suite.protocol is None else (*suite.sheets(), *protocol_sheets(suite.protocol))
+    for sheet in sheets:
         table = Table(*sheet.columns, title=escape(sheet.title))
         for row in sheet.rows:
             table.add_row(*map(escape, row))
         console.print(table)
+
+
+def protocol_sheets(protocol: Protocol) -> Iterator[Sheet]:
+    """What the suite's paper prescribes, and what it leaves open."""
+    yield Sheet("--protocol paper", ("option", "the paper"), tuple(protocol.lines()))
+    if protocol.unsaid:
+        open_ones = tuple((each.option, each.taken) for each in protocol.unsaid)
+        yield Sheet("what the paper leaves open", ("option", "taken"), open_ones)
+    if protocol.decisions:
+        yield Sheet("decided otherwise here", ("",), tuple((each,) for each in protocol.decisions))
 
 
 def print_models() -> None:

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from clinometer.errors import InvalidInputError
+
 PANEL = "Options of diffusers models"
 SERVERS = "Options of models behind OpenAI's images API"
 
@@ -22,6 +24,8 @@ def _paid(*names: str, help: str, **more: Any) -> Any:
 
 HeightOption = Annotated[int | None, _option(help="Height in pixels. [default: the model's]")]
 WidthOption = Annotated[int | None, _option(help="Width in pixels. [default: the model's]")]
+EditStepsOption = Annotated[int | None, _option(help="Denoising steps of edits. [default: those of drawing]")]
+EditGuidanceOption = Annotated[float | None, _option(help="Guidance of edits. [default: that of drawing]")]
 NegativePromptOption = Annotated[str | None, _option(help="What guidance steers away from.")]
 SchedulerOption = Annotated[str | None, _option(help="A scheduler class of diffusers. [default: the model's]")]
 PriorStepsOption = Annotated[int | None, _option(help="Steps of a model's prior. [default: the model's]")]
@@ -50,7 +54,11 @@ ConcurrencyOption = Annotated[int | None, _paid(min=1, help="Requests at once. [
 PaceOption = Annotated[float | None, _paid(help="The pace. [default: the server's]")]
 
 
-IN_PYTHON: Final = {"guidance": "guidance_scale", "prior_guidance": "prior_guidance_scale"}
+IN_PYTHON: Final = {
+    "guidance": "guidance_scale",
+    "prior_guidance": "prior_guidance_scale",
+    "edit_guidance": "edit_guidance_scale",
+}
 """Options that Python knows by another name."""
 
 FIELDS: Final = re.compile(r"\w+((, | and )\w+)*(?=: )")
@@ -82,3 +90,10 @@ def as_typed(message: str, command: Any, words: Collection[str] = ()) -> str:
 def given(**options: Any) -> dict[str, Any]:
     """Keep the options that the user gave."""
     return {name: value for name, value in options.items() if value is not None and value is not False}
+
+
+def refuse_without(*, needs: str, **options: Any) -> None:
+    """Refuse options that mean nothing without another, which was not given."""
+    for name, value in given(**options).items():
+        typed = name.replace("_", "-")
+        raise InvalidInputError(f"--{typed}: found {value}, and no --{needs}; give --{needs}, or leave it out")

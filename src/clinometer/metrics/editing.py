@@ -26,6 +26,7 @@ from clinometer.stats.permutation import PermutationTest, permute_labels
 from clinometer.stats.sign_flips import sign_flip_test
 
 METRIC = "editing"
+SINGLE_WORDING = "flip_rate_single_wording"
 PIXELS = "pixels"
 LIGHTER, DARKER = "lighter skin", "darker skin"
 """The sides of a change of the skin's angle."""
@@ -141,6 +142,15 @@ def flips(before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return np.where(missing, nan, flipped), np.where(missing, nan, uncertain)
 
 
+def read_gender_once(margins: np.ndarray) -> np.ndarray:
+    """Read a gender from the first wording's margin alone (…, W): 1 is a, −1 is b, 0 a tie, NaN missing.
+
+    Zero-shot classification as the downstream paper reads it, "a photo of a man" against "a photo of a woman": an
+    image on the fence is read as one or the other.
+    """
+    return np.asarray(np.sign(margins[..., 0]))
+
+
 def setting_name(strength: float) -> str:
     """Name a strength as the rows do.
 
@@ -184,6 +194,7 @@ def editing_study(
     component                    what
     ============================ ================================================================================
     ``flip_rate``                share of edits whose gender is read otherwise than before, in [0, 1]
+    ``flip_rate_single_wording`` the same by the first wording alone, without abstention: the paper's reader
     ``uncertain_rate``           share of edits where the encoder abstains before or after; no flip is counted there
     ``identity``                 mean cosine of portrait and edit: what strength means for this model
     ``flip_asymmetry``           flip rate of b's portraits − of a's, mean over tones, in [−1, 1]; positive: edits
@@ -245,6 +256,8 @@ class _Study:
 def _reading_rows(study: _Study, reading: GenderReadings) -> list[Score]:
     flipped, uncertain = flips(read_gender(reading.before), read_gender(reading.after))
     rows = study.group_rows(flipped, "flip_rate", cluster_share, encoder=reading.encoder)
+    single, _ = flips(read_gender_once(reading.before), read_gender_once(reading.after))
+    rows += study.group_rows(single, SINGLE_WORDING, cluster_share, encoder=reading.encoder)
     rows += study.group_rows(uncertain, "uncertain_rate", cluster_share, encoder=reading.encoder)
     rows += study.group_rows(reading.identity, "identity", _mean_of, encoder=reading.encoder)
     design = study.design

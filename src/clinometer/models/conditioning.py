@@ -99,6 +99,7 @@ class Conditioning:
         self, pipeline: Any, *, size: tuple[int, int] | None, guided: bool, negative_prompt: str | None
     ) -> None:
         self._negative_prompt = negative_prompt
+        self._made_of = pipeline, size, guided
         self._embeddings: PromptEmbeddings | None = None
         self._latent_shape: tuple[int, ...] | None = None
         if size is not None and _encodes_once(pipeline, negative_prompt=negative_prompt):
@@ -108,6 +109,13 @@ class Conditioning:
                 height, width = (side // pipeline.vae_scale_factor for side in size)
                 network: Any = network_of(pipeline)
                 self._latent_shape = (1, int(network.config.in_channels), height, width)
+
+    def for_guidance(self, guided: bool) -> Conditioning:
+        """The same for calls that are guided, or are not: the unconditional embedding is there where it is needed."""
+        pipeline, size, as_now = self._made_of
+        if guided == as_now:
+            return self
+        return Conditioning(pipeline, size=size, guided=guided, negative_prompt=self._negative_prompt)
 
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
         """Make the keyword arguments that carry the prompts and the noise of a batch."""

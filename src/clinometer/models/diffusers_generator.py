@@ -26,7 +26,7 @@ from clinometer.models.conditioning import Conditioning
 from clinometer.models.diffusers_denoiser import DiffusersDenoiser
 from clinometer.models.diffusers_loading import images_of
 from clinometer.models.diffusers_pixels import Shown, in_bytes
-from clinometer.models.diffusers_settings import FIXED, trial_call
+from clinometer.models.diffusers_settings import FIXED, is_guided, trial_call
 from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 
@@ -52,6 +52,7 @@ class DiffusersGenerator:
     conditioning : makes the arguments that carry a batch's prompts and noise.
     batch_size : images a call, or the bounds between which `fit_batch_size` looks for it; until then the first of
         them. Halved for good when the device runs out of memory.
+    edit_call : the same as ``call`` for edits, where they have other steps or guidance.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class DiffusersGenerator:
         call: dict[str, Any],
         conditioning: Conditioning,
         batch_size: int | BatchBounds,
+        edit_call: dict[str, Any] | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.card = card
@@ -70,6 +72,7 @@ class DiffusersGenerator:
         self._is_fitted = False
         self._draws_alone = False
         self._call = call
+        self._edit_call = call if edit_call is None else edit_call
         self._conditioning = conditioning
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
@@ -138,7 +141,11 @@ class DiffusersGenerator:
         from clinometer.models.diffusers_editor import editor_of
 
         return editor_of(
-            self.pipeline, self.card, call=self._call, conditioning=self._conditioning, batch_size=self.batch_size
+            self.pipeline,
+            self.card,
+            call=self._edit_call,
+            conditioning=self._conditioning.for_guidance(is_guided(self._edit_call)),
+            batch_size=self.batch_size,
         )
 
     def prior(self) -> DiffusersPrior:

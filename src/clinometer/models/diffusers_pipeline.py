@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -23,7 +23,13 @@ from clinometer.models.diffusers_loading import (
     download,
     open_pipeline,
 )
-from clinometer.models.diffusers_settings import call_settings, negative_prompt_of, replaced_scheduler, scheduler_cards
+from clinometer.models.diffusers_settings import (
+    call_settings,
+    edit_settings,
+    negative_prompt_of,
+    replaced_scheduler,
+    scheduler_cards,
+)
 from clinometer.models.lora import apply_lora
 from clinometer.models.protocols import Card
 from clinometer.models.single_file import checked_file, configuration_of, open_single_file
@@ -57,8 +63,11 @@ def load(
     guidance_scale: float | None = None,
     prior_steps: int | None = None,
     prior_guidance_scale: float | None = None,
+    edit_steps: int | None = None,
+    edit_guidance_scale: float | None = None,
     height: int | None = None,
     width: int | None = None,
+    prefer: Mapping[str, float] | None = None,
     negative_prompt: str | None = None,
     scheduler: str | None = None,
     lora: str | None = None,
@@ -84,6 +93,8 @@ def load(
     steps, guidance_scale, height, width : None takes the pipeline's own default. Guidance of 1 or less skips
         the unconditional pass. Where a pipeline has two guidances, it is the one that is on by default.
     prior_steps, prior_guidance_scale : the same for the prior of Kandinsky, UnCLIP and other models of two stages.
+    edit_steps, edit_guidance_scale : the same for edits; None edits as it draws.
+    prefer : steps, guidance and size where they are not given above, as far as the pipeline takes them.
     negative_prompt : what guidance steers away from; None is the pipeline's default, most often the empty
         prompt.
     scheduler : the name of a diffusers scheduler class that replaces the pipeline's, with the same
@@ -140,12 +151,16 @@ def load(
         pipeline.safety_checker = None
     settings = call_settings(
         pipeline,
+        prefer=prefer,
         steps=steps,
         guidance_scale=guidance_scale,
         height=height,
         width=width,
         prior_steps=prior_steps,
         prior_guidance_scale=prior_guidance_scale,
+    )
+    edits = edit_settings(
+        pipeline, settings, prefer=prefer or {}, edit_steps=edit_steps, edit_guidance_scale=edit_guidance_scale
     )
     negative_prompt = negative_prompt_of(pipeline, settings, negative_prompt)
     further: dict[str, Any] = placement.settings_of(compiled=compile, vae_tiling=vae_tiling)
@@ -155,7 +170,7 @@ def load(
         pipeline, chosen_device, device_map=device_map, offload=offload, compiled=compile, vae_tiling=vae_tiling
     )
     pipeline.set_progress_bar_config(disable=True)
-    recorded = settings.recorded | {"negative_prompt": negative_prompt} | further
+    recorded = settings.recorded | edits.recorded | {"negative_prompt": negative_prompt} | further
     return DiffusersGenerator(
         pipeline,
         _card(origin, name, pipeline, recorded),
@@ -164,6 +179,7 @@ def load(
             pipeline, size=settings.size, guided=settings.guided, negative_prompt=negative_prompt
         ),
         batch_size=batch_size or batch_bounds(chosen_device.type, settings.size, compiled=compile),
+        edit_call=edits.call,
     )
 
 
@@ -176,6 +192,8 @@ def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
         raise ModelError(f"the reference model takes nothing after its name; found {source!r}")
     made_for = reference.card()["defaults"]
     defaults = {"name": "reference", "steps": made_for["steps"], "guidance_scale": made_for["guidance"]}
+    for wished in options.get("prefer") or {}:
+        defaults.pop(wished, None)
     given = {key: value for key, value in options.items() if value is not None}
     return load(str(reference.pipeline_path()), **(defaults | given))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import Parameter
 from math import inf
@@ -63,11 +64,18 @@ class CallSettings:
     @property
     def guided(self) -> bool:
         """Whether the sampler weighs the prompt against the unconditional prediction."""
-        return bool(self.recorded.get("guidance_scale", 0) > 1)
+        return is_guided(self.call)
 
 
-def call_settings(pipeline: Any, **asked: float | None) -> CallSettings:
-    """Fix steps, guidance and size: what was asked, else the pipeline's default; only what it takes.
+def is_guided(call: Mapping[str, Any]) -> bool:
+    """Whether a call of a pipeline, by its own names, weighs the prompt against the unconditional prediction."""
+    return any(call.get(name, 0) > 1 for name in CALL_NAMES["guidance_scale"])
+
+
+def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, **asked: float | None) -> CallSettings:
+    """Fix steps, guidance and size: what was asked, else what is preferred, else the pipeline's default.
+
+    Only what it takes: what is asked and not taken is refused, what is preferred and not taken is left out.
 
     Raises
     ------
@@ -88,7 +96,8 @@ def call_settings(pipeline: Any, **asked: float | None) -> CallSettings:
             if value:
                 raise ModelError(f"{key}: this model was distilled without guidance and ignores it; leave it out")
             continue
-        chosen = value if value is not None else _default(name, parameters, sides)
+        wished = value if value is not None else (prefer or {}).get(key)
+        chosen = wished if wished is not None else _default(name, parameters, sides)
         if chosen is not None:
             recorded[key] = call[name] = chosen
     _check(pipeline, recorded)
@@ -96,6 +105,37 @@ def call_settings(pipeline: Any, **asked: float | None) -> CallSettings:
     if BETWEEN in parameters and recorded.get("steps") != BETWEEN_STEPS:
         fixed[BETWEEN] = None
     return CallSettings(recorded | fixed, call | fixed)
+
+
+def edit_settings(
+    pipeline: Any, drawn: CallSettings, *, prefer: Mapping[str, float], **asked: float | None
+) -> CallSettings:
+    """Fix steps and guidance of edits: what was asked or is preferred for them, else as images are drawn.
+
+    Parameters
+    ----------
+    drawn : the settings of drawing.
+    prefer, asked : ``edit_steps`` and ``edit_guidance_scale``.
+
+    Raises
+    ------
+    ModelError
+        The pipeline has no such setting, or cannot take the value.
+    """
+    recorded, call = {}, dict(drawn.call)
+    parameters = call_parameters(pipeline)
+    for key, value in asked.items():
+        setting = key.removeprefix("edit_")
+        name = _name_of(setting, parameters)
+        if name is None or setting not in drawn.recorded:
+            if value is not None:
+                raise ModelError(f"{key}: a {type(pipeline).__name__} has no such setting; leave it out")
+            continue
+        chosen = value if value is not None else prefer.get(key)
+        if chosen is not None:
+            recorded[key] = call[name] = chosen
+    _check(pipeline, {key.removeprefix("edit_"): value for key, value in recorded.items()}, "edit_")
+    return CallSettings(recorded, call)
 
 
 def trial_call(call: dict[str, Any]) -> dict[str, Any]:
@@ -145,13 +185,13 @@ def _name_of(key: str, parameters: dict[str, Parameter]) -> str | None:
     return next((name for name in names if parameters[name].default is not None), names[0] if names else None)
 
 
-def _check(pipeline: Any, settings: dict[str, Any]) -> None:
+def _check(pipeline: Any, settings: dict[str, Any], prefix: str = "") -> None:
     for key in ("steps", "prior_steps"):
         if settings.get(key, 1) < 1:
-            raise ModelError(f"{key}: found {settings[key]}, expected 1 or more")
+            raise ModelError(f"{prefix}{key}: found {settings[key]}, expected 1 or more")
     for key in ("guidance_scale", "prior_guidance_scale"):
         if not 0 <= settings.get(key, 0) < inf:
-            raise ModelError(f"{key}: found {settings[key]:g}, expected a number from 0 up")
+            raise ModelError(f"{prefix}{key}: found {settings[key]:g}, expected a number from 0 up")
     scale = getattr(pipeline, "vae_scale_factor", 8)
     multiple = max(8, scale if isinstance(scale, int) else 8)
     for key in {"height", "width"} & set(settings):

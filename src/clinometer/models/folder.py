@@ -6,7 +6,8 @@ A manifest is a CSV file with a header, or JSON lines, one image a row:
     concept  what the prompt asked for, such as "firefighter"
     group    the group or attribute that the prompt named, such as "woman"   (with a concept, in an association study)
     role     "target" without a group, "attribute" with one; may be left out
-    prompt   the prompt, where it is known; may be left out
+    prompt   the prompt, where it is known; may be left out beside a concept or a group, and says both where it stands
+             alone and the suite asks it
 
 Other columns are ignored, and listed in `Manifest.ignored`.
 """
@@ -37,13 +38,13 @@ Role = Literal["target", "attribute"]
 
 @dataclass(frozen=True)
 class ManifestRow:
-    """One finished image: ``concept`` or ``group`` is given, or both.
+    """One finished image: ``concept`` or ``group`` is given, or both; or the prompt alone, which tells them.
 
     Attributes
     ----------
     file : path of the image, relative to the folder, with forward slashes.
     concept, group : what it shows, by the suite's names.
-    role : "target" without a group, "attribute" with one.
+    role : "target" without a group, "attribute" with one; of a prompt alone it is not known yet, and "target".
     prompt : what it was drawn from, if that is known.
     line : the line of the manifest that says so, counted from 1.
     """
@@ -195,10 +196,10 @@ def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     line = 1
     try:
         fields = reader.fieldnames or []
-        if "file" not in fields or not {"concept", "group"} & set(fields):
+        if "file" not in fields or not {"concept", "group", "prompt"} & set(fields):
             raise ImportManifestError(
                 f"{path.name}, line 1: found the columns {', '.join(fields) or 'none'}; "
-                "expected file, and concept or group"
+                "expected file, and concept or group, or the prompt"
             )
         for record in reader:
             line = reader.line_num
@@ -239,13 +240,14 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
         values[key] = value.strip() or None if value is not None else None
     if values["file"] is None:
         raise ImportManifestError(f"{name}, line {line}, file: nothing found, expected a path within the folder")
-    if values["concept"] is None and values["group"] is None:
+    if values["concept"] is None and values["group"] is None and values["prompt"] is None:
         raise ImportManifestError(
-            f"{name}, line {line}: found neither of concept and group; expected concept for a neutral prompt's "
-            "picture, group for a group's, both for a concept's picture with an attribute"
+            f"{name}, line {line}: found none of concept, group and prompt; expected concept for a neutral prompt's "
+            "picture, group for a group's, both for a concept's picture with an attribute, or the suite's prompt"
         )
     role: Role = "target" if values["group"] is None else "attribute"
-    if values["role"] not in (None, role):
+    known = values["concept"] is not None or values["group"] is not None
+    if values["role"] not in ((None, role) if known else (None, "target", "attribute")):
         raise ImportManifestError(
             f"{name}, line {line}, role: found {values['role']!r}, expected {role!r} or nothing: "
             "a concept alone is a target, a group makes it an attribute"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from copy import copy
 from dataclasses import dataclass
@@ -35,6 +35,9 @@ PART = 8
 """Images of a part: what is drawn again, beside those under way, when the process is killed."""
 
 OPENAI = "api.openai.com"
+
+SIZES = {"dall-e-2": ("256x256", "512x512", "1024x1024")}
+"""What can be asked for, of models whose sizes include those that papers use."""
 
 R = TypeVar("R", bound=GenerationRequest)
 
@@ -260,6 +263,7 @@ def load(
     send_seed: bool = False,
     device: str | None = None,
     name: str | None = None,
+    prefer: Mapping[str, float] | None = None,
 ) -> OpenAIImages:
     """Connect to a server for images of the model ``source``, such as ``dall-e-3`` or ``gpt-image-1``.
 
@@ -274,6 +278,7 @@ def load(
     send_seed : put each image's seed into the request. OpenAI takes none, so its images cannot be repeated.
     device : no meaning here; the server has its own.
     name : the name in the card.
+    prefer : a height and a width to ask for where none are given and the model is known to have them.
 
     Raises
     ------
@@ -297,7 +302,7 @@ def load(
     for key, seconds in (("timeout", timeout), ("requests_per_minute", requests_per_minute)):
         if seconds is not None and not seconds > 0:
             raise ModelError(f"{key}: found {seconds}, expected a positive number")
-    size = None if height is None else f"{width}x{height}"
+    size = _preferred_size(source, prefer or {}) if height is None else f"{width}x{height}"
     asked = {"model": source, "size": size, "quality": quality, "style": style}
     arguments = {key: value for key, value in asked.items() if value is not None}
     if source.startswith("dall-e"):
@@ -319,6 +324,12 @@ def load(
         send_seed=send_seed,
         secret=secret,
     )
+
+
+def _preferred_size(model: str, prefer: Mapping[str, float]) -> str | None:
+    """A size that is wished for, of a model that is known to have it: a server refuses every request for another."""
+    size = f"{prefer.get('width', 0):g}x{prefer.get('height', 0):g}"
+    return size if size in SIZES.get(model, ()) else None
 
 
 def _client(base_url: str | None, retries: int, timeout: float) -> tuple[Any, str]:

@@ -29,7 +29,11 @@ FACE_NAME: Final = re.compile(
 
 
 def read_portraits(
-    directory: str | Path, codes: Mapping[str, Sequence[str]], *, expression: str = "N"
+    directory: str | Path,
+    codes: Mapping[str, Sequence[str]],
+    *,
+    expression: str = "N",
+    prompts: Mapping[str, str] | None = None,
 ) -> list[ManifestRow]:
     """List the portraits of a folder, each with its group.
 
@@ -39,6 +43,7 @@ def read_portraits(
         folders of any depth.
     codes : for each group, the codes that mean it.
     expression : which expression is taken, for files named as above.
+    prompts : the group of each prompt, for a manifest that gives the prompt alone.
 
     Raises
     ------
@@ -54,12 +59,18 @@ def read_portraits(
     if not folder.is_dir():
         raise ImportManifestError(f"{directory}: no such folder; give the folder that holds the portraits")
     if any((folder / name).is_file() for name in NAMES):
-        rows = list(read_manifest(folder))
+        rows = [_with_group(row, prompts or {}) for row in read_manifest(folder)]
         _require_groups(directory, rows, codes)
         return rows
     rows = list(_named_portraits(folder, codes, expression))
     _require_groups(directory, rows, codes)
     return rows
+
+
+def _with_group(row: ManifestRow, prompts: Mapping[str, str]) -> ManifestRow:
+    """A row that its prompt alone describes, with the group that the prompt is asked for."""
+    group = prompts.get(str(row.prompt)) if row.concept is None and row.group is None else None
+    return row if group is None else replace(row, group=group, role="attribute")
 
 
 def _named_portraits(folder: Path, codes: Mapping[str, Sequence[str]], expression: str) -> Iterator[ManifestRow]:
@@ -91,8 +102,13 @@ def _require_groups(directory: str | Path, rows: Sequence[ManifestRow], codes: M
             raise ImportManifestError(f"{directory}: no portrait of group {group!r}{means}; the suite asks for some")
 
 
-def choose_portraits(rows: Sequence[ManifestRow], n: int, seed: int) -> list[ManifestRow]:
-    """Choose at most n portraits of each group, by a hash of seed and file: the same whatever else is there."""
+def choose_portraits(rows: Sequence[ManifestRow], n: int | None, seed: int) -> list[ManifestRow]:
+    """Choose at most n portraits of each group, by a hash of seed and file: the same whatever else is there.
+
+    None takes all.
+    """
+    if n is None:
+        return list(rows)
     chosen: dict[str | None, list[ManifestRow]] = {}
     for row in sorted(rows, key=lambda row: hashlib.sha256(f"{seed}:{row.file}".encode()).digest()):
         if len(chosen.setdefault(row.group, [])) < n:

@@ -20,13 +20,14 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, cast
 
 from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
+from clinometer.models.presets import ENCODER_PRESETS
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.models.weights import describe, is_single_file, user_path
 
@@ -44,13 +45,16 @@ USAGES = {
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w./-]+)?")
 
 
-def load_generator(spec: str, **options: Any) -> Generator:
+def load_generator(spec: str, *, prefer: Mapping[str, Any] | None = None, **options: Any) -> Generator:
     """Load the text-to-image model that ``spec`` names.
 
     Parameters
     ----------
     spec : ``reference``, a directory, a safetensors file, a hub id ``owner/name[@revision]``, or
         ``plug-in[:source]``.
+    prefer : settings that are wished for: each is taken where ``options`` do not set it and the model has it, and
+        left out where it has not. An adapter with a parameter ``prefer`` decides itself what its model has; of any
+        other, the parameters of its factory do.
     **options : what the adapter takes, such as ``steps``, ``guidance_scale``, ``device``, ``dtype``,
         ``batch_size``.
 
@@ -66,7 +70,7 @@ def load_generator(spec: str, **options: Any) -> Generator:
         if not (_is_directory(spec) or is_single_file(spec) or HUB_ID.fullmatch(spec)):
             raise _unknown(GENERATORS, spec)
         found = _entry(GENERATORS, "diffusers"), spec
-    return cast(Generator, _build(*found, options))
+    return cast(Generator, _build(*found, options | {"prefer": prefer or None}))
 
 
 def load_encoder(spec: str, **options: Any) -> Encoder:
@@ -96,6 +100,9 @@ def load_encoder(spec: str, **options: Any) -> Encoder:
             found = _entry(ENCODERS, "open_clip"), spec
         elif HUB_ID.fullmatch(spec):
             return _hub_encoder(spec, options)
+        elif spec in ENCODER_PRESETS:
+            names = ", ".join(ENCODER_PRESETS[spec])
+            raise ModelError(f"encoder {spec!r}: it stands for {names}; expected one of them where one is taken")
         else:
             raise _unknown(ENCODERS, spec)
     return cast(Encoder, _build(*found, options))
@@ -129,7 +136,7 @@ def registered() -> list[tuple[str, str, str]]:
             (kind, point.name, USAGES.get(point.name, f"{point.name}[:SOURCE]"))
             for point in sorted(entry_points(group=group), key=lambda point: point.name)
         ]
-    return rows
+    return rows + [("encoders", name, ", ".join(held)) for name, held in ENCODER_PRESETS.items()]
 
 
 def _is_directory(spec: str) -> bool:
@@ -160,6 +167,7 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
     except Exception as error:  # importing a package runs it
         why = error if isinstance(error, ImportError | AttributeError) else describe(error)
         raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {why}") from error
+    options = _preferred(factory, options.pop("prefer", {})) | options
     _require_taken(point.name, factory, source, options)
     try:
         return factory(source, **options)
@@ -169,6 +177,12 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
         raise ModelError(f"model {point.name!r} ({point.value}) stopped with {describe(error)}") from error
 
 
+def _preferred(factory: Callable[..., object], prefer: Mapping[str, Any]) -> dict[str, Any]:
+    """What is wished for as arguments of a factory: as a whole where it takes wishes, else those that it has."""
+    known = inspect.signature(factory).parameters if prefer else {}
+    return {"prefer": dict(prefer)} if "prefer" in known else {key: prefer[key] for key in prefer if key in known}
+
+
 def _require_taken(name: str, factory: Callable[..., object], source: str, options: dict[str, Any]) -> None:
     """Refuse options that a factory does not take, by its signature."""
     signature = inspect.signature(factory)
@@ -176,7 +190,7 @@ def _require_taken(name: str, factory: Callable[..., object], source: str, optio
         signature.bind(source, **options)
     except TypeError as error:
         takes = [each for each in list(signature.parameters.values())[1:] if each.kind is not each.VAR_KEYWORD]
-        known = [each.name for each in takes]
+        known = [each.name for each in takes if each.name != "prefer"]
         any_name = len(takes) + 1 < len(signature.parameters)
         unknown = "" if any_name else ", ".join(option for option in options if option not in known)
         found = f"{unknown}: model {name!r} has no such option" if unknown else f"model {name!r}: {error}"

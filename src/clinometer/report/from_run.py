@@ -28,6 +28,7 @@ def report_input(run: Run) -> ReportInput:
         curve=_curve(run),
         curves=run.curves,
         stopped_early=record.get("until") is not None,
+        departures=(record.get("protocol") or {}).get("departures"),
     )
 
 

@@ -58,6 +58,8 @@ class ReportInput:
     curves : whatever else the run's scorer stored for figures; the column ``curve`` says what a row is.
     csv_name : the file of scores that lies beside the page; empty when none does.
     stopped_early : whether images were drawn in rounds, until decided.
+    departures : where the run departs from its suite's protocol, a mapping of option, paper, run and reason each; None
+        of a run that was not put under it.
     """
 
     title: str
@@ -73,3 +75,4 @@ class ReportInput:
     curves: pd.DataFrame | None = None
     csv_name: str = "scores.csv"
     stopped_early: bool = False
+    departures: Sequence[Mapping[str, str]] | None = None

@@ -12,6 +12,7 @@ from clinometer.runs.drawing import generate
 from clinometer.runs.encoding import encode
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
+from clinometer.runs.protocol import Departure, protocol_record, recorded_departures, refresh_protocol
 from clinometer.runs.record import new_record
 from clinometer.runs.rounds import Rounds
 from clinometer.runs.score import score
@@ -32,6 +33,7 @@ class Job:
     rounds : how it is drawn where it may stop early.
     budget : what the images still missing may cost.
     retry_failed : draw images anew that failed earlier.
+    protocol : the departures from the suite's protocol that only the caller knows of; None of a run without a protocol.
     """
 
     suite: Suite
@@ -42,6 +44,7 @@ class Job:
     rounds: Rounds | None = None
     budget: float | None = None
     retry_failed: bool = False
+    protocol: Sequence[Departure] | None = None
 
 
 def part_size_of(generator: Generator) -> int:
@@ -54,6 +57,8 @@ def execute(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], 
     run = _created(job, out)
     for encoder in encoders:
         run.require_encoder(encoder.card)
+    if job.protocol is not None:
+        _put_under_protocol(run, job.protocol, encoders, progress)
     if job.retry_failed:
         progress.note(f"{run.redraw_failures()} failed images are drawn anew")
     if job.budget is not None and not price_of(job.generator):
@@ -71,6 +76,7 @@ def execute(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], 
         if job.rounds is None or not _extended(job, job.rounds, run, encoders, progress):
             break
     score(run, progress)
+    refresh_protocol(run)
     return run
 
 
@@ -84,6 +90,16 @@ def _created(job: Job, out: str | os.PathLike[str]) -> Run:
         batch_size=job.generator.batch_size,
     )
     return create_run(out, record, job.plan)
+
+
+def _put_under_protocol(run: Run, typed: Sequence[Departure], encoders: Sequence[Encoder], progress: Progress) -> None:
+    """Record the protocol and say, before anything is drawn, where the run departs from it."""
+    names = list(dict.fromkeys([*run.encoder_cards, *(encoder.card.name for encoder in encoders)]))
+    run.record_protocol(protocol_record(run.record, names, typed))
+    found = recorded_departures(run.record) or []
+    progress.note(f"Protocol of the paper, departures: {len(found) or 'none'}")
+    for departure in found:
+        progress.note(f"  {departure.sentence}")
 
 
 def _extended(job: Job, rounds: Rounds, run: Run, encoders: Sequence[Encoder], progress: Progress) -> bool:

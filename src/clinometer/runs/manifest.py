@@ -15,7 +15,8 @@ def manifest_questions(rows: Sequence[ManifestRow], suite: Suite, source: str) -
     """What each row answers, in the suite's words.
 
     A row finds its question by its concept and its group. The images of a group alone are nested in its prompts, and
-    the intervals hang on that, so the prompt must be one of them. A concept's may come from any prompt.
+    the intervals hang on that, so the prompt must be one of them. A concept's may come from any prompt. A row with a
+    prompt alone finds it by that, which must be one of the suite's.
 
     Raises
     ------
@@ -25,11 +26,51 @@ def manifest_questions(rows: Sequence[ManifestRow], suite: Suite, source: str) -
     asked: dict[tuple[str, str], list[Question]] = {}
     for question in suite.questions():
         asked.setdefault((question.concept, question.group), []).append(question)
+    by_prompt = _by_prompt(suite) if any(_has_prompt_alone(row) for row in rows) else {}
     for row in rows:
+        if _has_prompt_alone(row):
+            question = _asked_by_prompt(row, by_prompt, suite, source)
+            yield replace(question, images=1, file=row.file)
+            continue
         concept, group = row.concept or "", row.group or ""
         if (concept, group) not in asked:
             raise _unknown_owner(source, row, list(asked), suite)
         yield replace(_question(row, asked[concept, group], suite, source), images=1, file=row.file)
+
+
+def groups_by_prompt(suite: Suite) -> dict[str, str]:
+    """The group of each prompt that draws a group's pictures by itself, such as its portraits."""
+    return {q.prompt: q.group for q in suite.every_question() if q.group and not q.concept}
+
+
+def _has_prompt_alone(row: ManifestRow) -> bool:
+    return row.concept is None and row.group is None
+
+
+def _by_prompt(suite: Suite) -> dict[str, list[Question]]:
+    """Every question that a prompt may be meant for; as a rule one."""
+    found: dict[str, list[Question]] = {}
+    for question in suite.every_question():
+        found.setdefault(question.prompt, []).append(question)
+    return found
+
+
+def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[Question]], suite: Suite, source: str) -> Question:
+    """The one question whose prompt a row has."""
+    where = f"{source}, line {row.line}, prompt: {row.prompt!r}"
+    found = by_prompt.get(str(row.prompt), [])
+    if len(found) == 1:
+        return found[0]
+    if found:
+        owners = " and ".join(" with ".join(filter(None, (q.concept, q.group))) for q in found)
+        raise ImportManifestError(
+            f"{where} is asked in suite {suite.name} for {owners}; add the column concept or group, which says which"
+        )
+    hint = did_you_mean(str(row.prompt), by_prompt) or "it asks others."
+    raise ImportManifestError(
+        f"{where} is no prompt of suite {suite.name}; {hint} Mend it, add the column concept or group, or give the "
+        "--suite it was made for"
+    )
 
 
 def _question(row: ManifestRow, asked: Sequence[Question], suite: Suite, source: str) -> Question:

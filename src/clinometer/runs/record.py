@@ -57,6 +57,7 @@ def new_record(
         "seed": seed,
         "until": None if until is None else dict(until),
         "batch_size": batch_size,
+        "protocol": None,
         "suite": suite.model_dump(),
         "suite_fingerprint": suite.fingerprint,
         "model": card_record(card),

@@ -417,6 +417,11 @@ class Run:
         """Record how many images the model draws at once from now on."""
         self._update_record(batch_size=batch_size)
 
+    def record_protocol(self, protocol: Mapping[str, Any]) -> None:
+        """Record under which protocol the run stands, and where it departs from it."""
+        if self.record.get("protocol") != protocol:
+            self._update_record(protocol=dict(protocol))
+
     def _update_record(self, **changes: Any) -> None:
         record = self.record | changes
         self.directory.write_json("run.json", record)

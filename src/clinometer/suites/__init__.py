@@ -21,6 +21,7 @@ from clinometer.suites.leaning import (
     LeaningSuite,
     Target,
 )
+from clinometer.suites.protocol import PaperModel, Protocol, Unsaid
 from clinometer.suites.schema import SHAPES, load_suite, suite_from_mapping, suite_names
 from clinometer.suites.weat import Stimuli, WeatSuite
 
@@ -39,6 +40,8 @@ __all__ = [
     "Images",
     "ImagesPerPrompt",
     "LeaningSuite",
+    "PaperModel",
+    "Protocol",
     "Question",
     "Sheet",
     "Stimuli",
@@ -46,6 +49,7 @@ __all__ = [
     "StimulusSet",
     "Suite",
     "Target",
+    "Unsaid",
     "WeatSuite",
     "load_suite",
     "suite_from_mapping",

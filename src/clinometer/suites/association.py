@@ -7,17 +7,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from clinometer.suites.base import (
-    Name,
-    Question,
-    Sheet,
-    Strict,
-    Suite,
-    Text,
-    refuse_all,
-    refuse_duplicates,
-    refuse_unknown,
-)
+from clinometer.suites.base import Question, Sheet, Suite, refuse_all, refuse_duplicates, refuse_unknown
+from clinometer.suites.strict import Name, Strict, Text
 
 
 class AttributeWords(Strict):
@@ -143,6 +134,16 @@ class AssociationSuite(Suite):
                     for word, images in self._dealt(group, order):
                         prompt = concept.attribute_prompt(stimulus, word)
                         yield Question(prompt, "attribute", stimulus.name, name, group, images)
+
+    def every_question(self) -> Iterator[Question]:
+        """The same with every word of each attribute: an image drawn elsewhere may have another than those dealt."""
+        for name, concept in self.concepts.items():
+            for stimulus in concept.stimuli:
+                yield Question(concept.neutral_prompt(stimulus), "target", stimulus.name, name)
+                for group in self.pair:
+                    for word in self.groups[group].words:
+                        prompt = concept.attribute_prompt(stimulus, word)
+                        yield Question(prompt, "attribute", stimulus.name, name, group)
 
     def _dealt(self, group: str, order: int) -> Iterator[tuple[str, int]]:
         """An attribute's words with their images for the ``order``-th stimulus of a concept.

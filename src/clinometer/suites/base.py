@@ -9,21 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import ValidationError, model_validator
 
 from clinometer._messages import did_you_mean, first_and_more
 from clinometer.errors import SuiteError
-
-Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, pattern=r"^[^\x00-\x1f]+$")]
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-
-
-class Strict(BaseModel):
-    """A part of a suite: fixed once read, and no key that it does not know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+from clinometer.suites.protocol import Protocol
+from clinometer.suites.strict import Name, Strict, Text
 
 
 @dataclass(frozen=True)
@@ -64,12 +57,24 @@ class Suite(Strict, ABC):
     title: Text
     description: Text
     source: Text | None = None
+    protocol: Protocol | None = None
 
     options: ClassVar[frozenset[str]] = frozenset({"images"})
     """Which options of ``with_options`` the study takes."""
 
     draws: ClassVar[bool] = True
     """Whether it asks for images; one that does not is no audit's."""
+
+    @model_validator(mode="after")
+    def _check_protocol(self) -> Self:
+        """A protocol names nothing that the study does not ask."""
+        if self.protocol is not None:
+            known = getattr(self, "images", None)
+            for name in self.protocol.images:
+                refuse_unknown("protocol.images", "number", name, () if known is None else type(known).model_fields)
+            if self.protocol.text_targets is not None and "text_targets" not in type(self).model_fields:
+                raise ValueError(f"protocol.text_targets: a study {self.study!r} has no such key; leave it out")
+        return self
 
     @classmethod
     def checked(cls, data: Mapping[str, Any], *, source: str) -> Self:
@@ -82,6 +87,10 @@ class Suite(Strict, ABC):
     @abstractmethod
     def questions(self) -> Iterator[Question]:
         """Every prompt and how many images of it, in the order of the plan."""
+
+    def every_question(self) -> Iterator[Question]:
+        """Every question that an image may answer; some studies ask a part of them only."""
+        return self.questions()
 
     @abstractmethod
     def texts(self) -> list[str]:
@@ -110,14 +119,34 @@ class Suite(Strict, ABC):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the resolved suite, 16 hexadecimal digits. ``study`` is left out: the other keys imply it."""
-        asked = self.model_dump(exclude={"study"})
+        """Hash of the resolved suite, 16 hexadecimal digits.
+
+        ``study`` is left out: the other keys imply it; and so is ``protocol``, which asks nothing by itself.
+        """
+        asked = self.model_dump(exclude={"study", "protocol"})
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def asked(self) -> dict[str, Any]:
         """Everything it asks, whatever the number of images and whatever it is called."""
-        return self.model_dump(exclude={"images", "name", "title", "description", "source"})
+        return self.model_dump(exclude={"images", "name", "title", "description", "source", "protocol"})
+
+    def as_in_the_paper(self) -> Self:
+        """The same suite with the numbers of images and the text targets of its protocol.
+
+        Raises
+        ------
+        SuiteError
+            It has no protocol.
+        """
+        if self.protocol is None:
+            raise SuiteError(f"suite {self.name}: it has no protocol")
+        changed = self.model_dump()
+        if self.protocol.images:
+            changed["images"] = changed["images"] | self.protocol.images
+        if self.protocol.text_targets is not None:
+            changed["text_targets"] = self.protocol.text_targets
+        return self.checked(changed, source=f"suite {self.name}, under its protocol")
 
     def with_options(self, **options: Any) -> Self:
         """The same suite with some options changed; those that are None stay as they are.

@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+from clinometer.suites.base import Question, Sheet, Suite, refuse_duplicates
+from clinometer.suites.strict import Name, Strict, Text
 
 PORTRAIT = "portrait"
 EDIT = "edit"

@@ -7,17 +7,8 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clinometer.suites.base import (
-    Name,
-    Question,
-    Sheet,
-    Strict,
-    Suite,
-    Text,
-    refuse_all,
-    refuse_duplicates,
-    refuse_unknown,
-)
+from clinometer.suites.base import Question, Sheet, Suite, refuse_all, refuse_duplicates, refuse_unknown
+from clinometer.suites.strict import Name, Strict, Text
 
 BLANK_PROMPT: Final = ""
 """What an image is held against to see whether it shows anything of its own prompt."""

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+from clinometer.suites.base import Question, Sheet, Suite, refuse_duplicates
+from clinometer.suites.strict import Name, Strict, Text
 
 SENTENCES: Final[dict[str, tuple[str, ...]]] = {
     "name": (

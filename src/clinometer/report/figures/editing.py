@@ -16,12 +16,10 @@ CELL = 64
 LABEL = 190
 
 
-def flip_matrix(view: EditingView, encoder: str, name: str) -> Figure | None:
+def flip_matrix(view: EditingView, encoder: str, name: str, component: str = "flip_rate") -> Figure | None:
     """Draw the share of flipped edits: a row a group, a column a class and strength."""
     groups, columns = list(view.suite.groups), view.columns
-    cells = {
-        (row.group, row.category, row.setting): row for row in view.class_rows("flip_rate", encoder) if row.defined
-    }
+    cells = {(row.group, row.category, row.setting): row for row in view.class_rows(component, encoder) if row.defined}
     if not cells:
         return None
     with canvas(LABEL + CELL * len(columns) + 10, 62 + CELL * 0.72 * len(groups)) as figure:

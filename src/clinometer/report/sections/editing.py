@@ -131,10 +131,13 @@ def flipped(view: EditingView) -> dict[str, Any]:
     for number, encoder in enumerate(view.readers):
         figure = flip_matrix(view, encoder, f"flips{number}")
         if figure is not None:
-            figures.append({"encoder": encoder, "figure": figure, "abstains": _abstains(view, encoder)})
+            single = flip_matrix(view, encoder, f"flips-single{number}", "flip_rate_single_wording")
+            abstains = _abstains(view, encoder)
+            figures.append({"encoder": encoder, "figure": figure, "single": single, "abstains": abstains})
     return {
         "figures": figures,
         "wordings": view.suite.wordings,
+        "first": view.suite.wordings[0],
         "identity": _identity(view),
         "kinds": view.kinds,
         "settings": view.settings,

@@ -9,6 +9,7 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.figures import overview_figure
 from clinometer.report.rows import Row
+from clinometer.report.sections.protocol import protocol_in_short
 from clinometer.report.view import LeaningView, View
 
 
@@ -103,6 +104,7 @@ def facts(view: View) -> list[tuple[str, str]]:
     held = [
         ("Model", str(report.model_card.get("name", "unnamed"))),
         ("Suite", report.suite.title),
+        ("Protocol", protocol_in_short(report.departures)),
         ("Images", image_counts(view)),
         (
             "Encoder" if len(report.encoder_cards) == 1 else "Encoders",

@@ -17,6 +17,7 @@ from clinometer.report.sections.association import (
     tests,
 )
 from clinometer.report.sections.association_gallery import association_gallery
+from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
 from clinometer.report.studies.common import Page, Section, Summary, unmeasured
 from clinometer.suites import AssociationSuite
@@ -103,6 +104,7 @@ ASSOCIATION: Final = Page(
         Section("amplification", "From text to images", amplification, "association_amplification"),
         Section("gallery", "Pictures", association_gallery, "association_gallery"),
         Section("table", "All numbers", table, "table"),
+        Section("protocol", "Protocol", protocol, "protocol"),
         Section("method", "Method and limits", association_method, "association_method"),
     ),
     summary=association_summary,

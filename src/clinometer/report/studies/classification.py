@@ -17,6 +17,7 @@ from clinometer.report.sections.classification import (
     noise,
     pairs,
 )
+from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
 from clinometer.report.studies.common import Page, Section, Summary, unmeasured
 from clinometer.suites import ClassificationSuite
@@ -62,6 +63,7 @@ CLASSIFICATION: Final = Page(
         Section("choices", "All classes", choices, "classification_choices"),
         Section("gallery", "Portraits", classification_gallery, "classification_gallery"),
         Section("table", "All numbers", table, "table"),
+        Section("protocol", "Protocol", protocol, "protocol"),
         Section("method", "Method and limits", classification_method, "classification_method"),
     ),
     summary=classification_summary,

@@ -16,6 +16,7 @@ from clinometer.report.sections.editing import (
     strips,
 )
 from clinometer.report.sections.editing_planted import editing_planted
+from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
 from clinometer.report.studies.common import Page, Section, Summary, unmeasured
 from clinometer.report.view import EditingView
@@ -66,6 +67,7 @@ EDITING: Final = Page(
         Section("skin", "Skin", skin, "editing_skin"),
         Section("strips", "Before and after", strips, "editing_strips"),
         Section("table", "All numbers", table, "table"),
+        Section("protocol", "Protocol", protocol, "protocol"),
         Section("method", "Method and limits", editing_method, "editing_method"),
     ),
     summary=editing_summary,

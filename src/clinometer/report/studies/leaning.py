@@ -17,6 +17,7 @@ from clinometer.report.sections.own_text import own_text
 from clinometer.report.sections.plane import plane
 from clinometer.report.sections.planted import planted
 from clinometer.report.sections.prior import prior
+from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.sensitivity import sensitivity
 from clinometer.report.sections.table import table
 from clinometer.report.sections.verdicts import verdicts
@@ -89,6 +90,7 @@ LEANING: Final = Page(
         Section("other-audits", "Other audits", other_audits, "other_audits"),
         Section("gallery", "Pictures", gallery, "gallery"),
         Section("table", "All numbers", table, "table"),
+        Section("protocol", "Protocol", protocol, "protocol"),
         Section("method", "Method and limits", method, "method"),
     ),
     summary=leaning_summary,

@@ -1,0 +1,339 @@
+"""A paper's printed tables beside a run's numbers, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from math import isfinite, nan
+from typing import Any, Final
+
+import pandas as pd
+
+from clinometer._messages import did_you_mean
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.xmcas import xmcas
+from clinometer.published import Published, published
+from clinometer.runs.store import Run
+from clinometer.suites import EditingSuite, LeaningSuite, Suite, load_suite
+
+SWAPPED_CENTROID: Final = (0.0, 1 / 3)
+"""The centroid that the printed distances of the xMCAS paper fit: its axes are swapped."""
+
+DRAWN: Final = "SD v2.1"
+GIVEN: Final = "CFD"
+"""What the downstream paper's table calls the two kinds of portraits."""
+
+CODES: Final = {
+    "White Female": "WF",
+    "White Male": "WM",
+    "Black Female": "BF",
+    "Black Male": "BM",
+    "Caucasian Woman": "WF",
+    "Caucasian Man": "WM",
+    "African-American Woman": "BF",
+    "African-American Man": "BM",
+}
+"""The groups of the downstream paper's table, by the codes that a suite gives its groups."""
+
+TESTS: Final = {
+    "flowers-insects": "Flower",
+    "instruments-weapons": "Musical Instrument",
+    "european-african-american": "European American",
+    "light-dark-skin": "Light skin",
+    "straight-gay": "Straight",
+    "judaism-christianity": "Judaism",
+    "science-arts": "Science",
+    "career-family": "Careers",
+}
+"""The tests of the T2IAT paper's table 1 by the first of their two concepts."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One printed number beside the run's.
+
+    Attributes
+    ----------
+    table : the paper's name of the table.
+    model : the paper's model that the number is of, by its key.
+    column : the printed column.
+    concept, category, group, setting : the printed row, by the suite's names; empty where they do not apply.
+    printed : the cell as it is printed.
+    paper : its number; NaN where it is no number, such as "<0.001".
+    encoder : the encoder that the run's number rests on, or "mean".
+    run, low, high : the run's estimate and its 95 % interval.
+    difference : run − paper.
+    paper_inside : whether the paper's number lies in the run's interval; None where there is none.
+    same_model : whether the run's model is the paper's, as far as names tell.
+    note : why a number is missing, and what is known of the printed one.
+    """
+
+    table: str
+    model: str
+    column: str
+    concept: str = ""
+    category: str = ""
+    group: str = ""
+    setting: str = ""
+    printed: str = ""
+    paper: float = nan
+    encoder: str = ""
+    run: float = nan
+    low: float = nan
+    high: float = nan
+    difference: float = nan
+    paper_inside: bool | None = None
+    same_model: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """The run's number for a cell."""
+
+    value: float = nan
+    low: float = nan
+    high: float = nan
+    encoder: str = ""
+    notes: tuple[str, ...] = ()
+    p: float = nan
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A run's scores, to be looked up."""
+
+    scores: pd.DataFrame
+    suite: Suite
+    encoder: str = field(default="mean")
+
+    def find(self, metric: str, component: str, *, encoder: str | None = None, **equal: str) -> _Estimate:
+        """The one row that has these names and no others."""
+        encoder = self.encoder if encoder is None else encoder
+        wanted = {"concept": "", "group": "", "setting": "", **equal, "metric": metric, "component": component}
+        wanted["encoder"] = encoder
+        rows = self.scores
+        for name, value in wanted.items():
+            rows = rows[rows[name] == value]
+        if not len(rows):
+            return _Estimate(encoder=encoder, notes=("the run has no such number",))
+        row = rows.iloc[0]
+        notes = [str(row["reason"])] if not isfinite(row["value"]) or not isfinite(row["low"]) else []
+        notes += ["unstable: TT may be 0"] if row["flag"] == "unstable" else []
+        return _Estimate(row["value"], row["low"], row["high"], encoder, tuple(filter(None, notes)), row["p"])
+
+
+def paper_table(run: Run, paper: str, models: Sequence[str] = ()) -> pd.DataFrame:
+    """Every printed cell of a paper's tables beside the run's number: a row a cell, the fields of :class:`Cell`.
+
+    Parameters
+    ----------
+    paper : ``"mcas"``, ``"internal-bias"``, ``"xmcas"``, ``"t2iat"`` or ``"downstream"``.
+    models : the paper's models whose numbers are shown; empty for all.
+
+    Raises
+    ------
+    InvalidInputError
+        No such paper or model, or a run whose suite does not ask what the table shows.
+    """
+    held = published(paper)
+    answered = _require_answered(run.suite, held, paper)
+    chosen = _chosen(models, held)
+    cells = CELLS[paper](held, _source_of(run, paper), answered)
+    shown = [_finished(cell, held, run) for cell in cells if cell.model in chosen]
+    return pd.DataFrame([asdict(cell) for cell in shown], columns=list(Cell.__dataclass_fields__))
+
+
+def models_of(paper: str) -> dict[str, str]:
+    """The models of a paper's tables: key and label."""
+    return {key: model.label for key, model in published(paper).models.items()}
+
+
+def _require_answered(suite: Suite, held: Published, paper: str) -> list[str]:
+    """The suites of the paper all of whose questions the run's suite asks."""
+    asked = _asked(suite)
+    answered = [name for name in held.suites if _asked(load_suite(name)) <= asked]
+    if not answered:
+        more = (
+            f" --suite {held.suites[0]}" if len(held.suites) < 4 else f" --suite with one of {', '.join(held.suites)}"
+        )
+        raise InvalidInputError(
+            f"suite {suite.name}: it does not ask what the tables of paper {paper!r} show; give a run of: clinometer "
+            f"audit --protocol paper{more}"
+        )
+    return answered
+
+
+def _asked(suite: Suite) -> set[tuple[str, str]]:
+    return {(question.concept, question.group) for question in suite.every_question()}
+
+
+def _chosen(models: Sequence[str], held: Published) -> list[str]:
+    for name in models:
+        if name not in held.models:
+            way_out = did_you_mean(name, held.models) or f"expected one of {', '.join(held.models)}"
+            raise InvalidInputError(f"paper_model: found {name!r}; {way_out}")
+    return list(models) or list(held.models)
+
+
+def _source_of(run: Run, paper: str) -> _Source:
+    """Averages over encoders; of editing, which has none, the first encoder's readings."""
+    if paper != "downstream":
+        return _Source(run.scores, run.suite)
+    readers = run.scores.encoder[run.scores.component == "flip_rate_single_wording"]
+    return _Source(run.scores, run.suite, readers.iloc[0] if len(readers) else "")
+
+
+def _finished(cell: Cell, held: Published, run: Run) -> Cell:
+    """A cell with its difference, and with what is known of the printed number."""
+    said = [slip.said for slip in held.slips if slip.holds(asdict(cell))]
+    card = run.model_card
+    same = held.models[cell.model].is_called(str(card["name"])) and not card["settings"].get("lora")
+    if cell.model in (GIVEN, DRAWN):
+        portraits = "portraits" in card["settings"]
+        if portraits != (cell.model == GIVEN):
+            said.append(f"the run's portraits are {'given' if portraits else 'drawn'}, the paper's are not")
+    interval = isfinite(cell.low) and isfinite(cell.high) and isfinite(cell.paper)
+    return replace(
+        cell,
+        difference=cell.run - cell.paper,
+        paper_inside=bool(cell.low <= cell.paper <= cell.high) if interval else None,
+        same_model=same,
+        note="; ".join(filter(None, [cell.note, *said])),
+    )
+
+
+def _cell(table: str, row: Mapping[str, str], printed: str, column: str, found: _Estimate, **names: Any) -> Cell:
+    number = _number(printed)
+    notes = [*found.notes] + ([] if isfinite(number) else [f"the paper prints {printed}"])
+    return Cell(
+        table=table, model=row["model"], column=column, printed=printed, paper=number, encoder=found.encoder,
+        run=float(found.value), low=float(found.low), high=float(found.high), note="; ".join(notes), **names,
+    )  # fmt: skip
+
+
+def _number(printed: str) -> float:
+    try:
+        return float(printed)
+    except ValueError:
+        return nan
+
+
+def _mcas(held: Published, source: _Source, _: Sequence[str]) -> Iterator[Cell]:
+    assert isinstance(source.suite, LeaningSuite)
+    axis = source.suite.axis
+    sides = {
+        "male_biased": ("category_by_sign", axis.a, "terms with male bias"),
+        "female_biased": ("category_by_sign", axis.b, "terms with female bias"),
+        "all": ("category", "", "all terms"),
+    }
+    words = {"mean": "average", "std": "standard deviation"}
+    for key, (metric, group, label) in sides.items():
+        for component, word in words.items():
+            for row in held.rows("mcas_categories"):
+                found = source.find(metric, component, category=row["category"], group=group)
+                yield _cell(
+                    held.tables["mcas_categories"], row, row[f"{key}_{component}"], f"{word}, {label}", found,
+                    category=row["category"],
+                )  # fmt: skip
+
+
+def _internal_bias(held: Published, source: _Source, _: Sequence[str]) -> Iterator[Cell]:
+    assert isinstance(source.suite, LeaningSuite)
+    columns = {
+        "mcas": ("mcas", "mcas", "MCAS"),
+        "diffusion_bias": ("internal_bias", "diffusion_bias", "δ"),
+        "bias_amplification": ("internal_bias", "bias_amplification", "α"),
+    }
+    yield from _of_targets(held, source, "internal_bias", columns)
+    groups = {"male": source.suite.axis.a, "female": source.suite.axis.b, "all": ""}
+    for symbol, quantity in (("δ", "diffusion_bias"), ("α", "bias_amplification")):
+        for statistic, word in (("min", "min"), ("max", "max"), ("mean", "mean"), ("standard_error", "±")):
+            for row in held.rows("internal_bias_summary"):
+                component = f"{quantity}_{statistic}"
+                group = groups[row["stereotype"]]
+                found = source.find("internal_bias_summary", component, category="all", group=group)
+                yield _cell(
+                    held.tables["internal_bias_summary"], row, row[component], f"{word} {symbol}", found,
+                    category="all", group=row["stereotype"],
+                )  # fmt: skip
+
+
+def _xmcas(held: Published, source: _Source, _: Sequence[str]) -> Iterator[Cell]:
+    columns = {
+        "mcas": ("mcas", "mcas", "MCAS"),
+        "theta_rad": ("xmcas", "angle", "θ"),
+        "euclidean_od": ("xmcas", "distance", "o-d"),
+    }
+    yield from _of_targets(held, source, "xmcas", columns)
+    offset = source.find("xmcas", "offset").value
+    for row in held.rows("xmcas"):
+        found = _swapped(source, row["target"], offset)
+        names = {"concept": row["target"], "category": row["category"]}
+        yield _cell(held.tables["xmcas"], row, row["euclidean_od"], "o-d, axes swapped", found, **names)
+
+
+def _swapped(source: _Source, target: str, offset: float) -> _Estimate:
+    """A target's distance from the centroid that the printed column fits."""
+    mcas = source.find("mcas", "mcas", concept=target).value
+    similarity = source.find("xmcas", "similarity", concept=target).value
+    if not (isfinite(mcas) and isfinite(similarity) and isfinite(offset)):
+        return _Estimate(encoder=source.encoder, notes=("the target's place or the offset is undefined",))
+    place = xmcas(mcas=mcas, similarity=similarity, offset=offset, centroid=SWAPPED_CENTROID)
+    notes = ("no interval: this distance serves the comparison only",)
+    return _Estimate(float(place.distance), encoder=source.encoder, notes=notes)
+
+
+def _of_targets(
+    held: Published, source: _Source, table: str, columns: Mapping[str, tuple[str, str, str]]
+) -> Iterator[Cell]:
+    """The columns of a table that has a row a target."""
+    for name, (metric, component, label) in columns.items():
+        for row in held.rows(table):
+            found = source.find(metric, component, concept=row["target"])
+            names = {"concept": row["target"], "category": row["category"]}
+            yield _cell(held.tables[table], row, row[name], label, found, **names)
+
+
+def _t2iat(held: Published, source: _Source, answered: Sequence[str]) -> Iterator[Cell]:
+    for name in (suite.rpartition("/")[2] for suite in answered):
+        (printed,) = [row for row in held.rows("t2iat") if row["concept_x"] == TESTS[name]]
+        row = printed | {"model": next(iter(held.models))}
+        association = source.find("t2iat", "differential_association", concept=name)
+        found = {
+            "association_score": ("S", association),
+            "p_value": ("p", _Estimate(association.p, encoder=source.encoder)),
+            "effect_size_d": ("d", source.find("t2iat", "effect_size", concept=name)),
+        }
+        for column, (label, estimate) in found.items():
+            yield _cell(held.tables["t2iat"], row, row[column], label, estimate, concept=name)
+
+
+def _downstream(held: Published, source: _Source, _: Sequence[str]) -> Iterator[Cell]:
+    assert isinstance(source.suite, EditingSuite)
+    group_of = {code: name for name, group in source.suite.groups.items() for code in group.codes}
+    columns = {
+        "gender_flip_rate": ("flip_rate_single_wording", "gender flips", source.encoder),
+        "ita_change_degrees": ("average_face_ita_change", "change of ITA, degrees", "pixels"),
+    }
+    for name, (component, label, encoder) in columns.items():
+        for row in held.rows("editing"):
+            names = {
+                "category": row["edit_professions"],
+                "group": group_of.get(CODES[row["group"]], ""),
+                "setting": f"strength {float(row['strength']):g}",
+            }
+            found = source.find("editing", component, encoder=encoder, **names)
+            yield _cell(
+                held.tables["editing"], row | {"model": row["dataset"]}, row[name], label, found, **names
+            )  # fmt: skip
+
+
+CELLS: Final[dict[str, Callable[[Published, _Source, Sequence[str]], Iterator[Cell]]]] = {
+    "mcas": _mcas,
+    "internal-bias": _internal_bias,
+    "xmcas": _xmcas,
+    "t2iat": _t2iat,
+    "downstream": _downstream,
+}
+"""By the paper's name: its printed cells, in order of columns."""
