@@ -1,10 +1,11 @@
 """Do the tests hold their level, do the intervals cover, and how strong are the tests? Measured on made-up data.
 
-    OMP_NUM_THREADS=1 .venv/bin/python benchmarks/simulations.py [--quick] [--write]
+    OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.simulations [--quick] [--only NAME] [--write]
 
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
-draws a twentieth of the studies; ``--write`` puts the tables and figures into docs/simulations.md.
+draws a twentieth of the studies; ``--only verdict`` runs what stands in verdict_simulations.py alone; ``--write`` puts
+the tables and figures into docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from benchmarks import verdict_simulations
 from clinometer.metrics import (
     Design,
     EncoderEmbeddings,
@@ -433,7 +435,13 @@ def experiments() -> list[Experiment]:
         *((power_to_show_balance, 10_000, {"margin": margin}) for margin in (1.0, 0.5, 0.2)),
         *((power_curve, 4_000, {"size": size}) for size in (6, 12, 24)),
     ]  # fmt: skip
+    for module in MODULES:
+        chosen += module.experiments()
     return chosen
+
+
+MODULES = (verdict_simulations,)
+"""Where further experiments stand, and how their figures are drawn."""
 
 
 def run(experiment: Experiment, share: float = 1.0) -> list[Found]:
@@ -447,12 +455,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a twentieth of the studies")
     parser.add_argument("--write", action="store_true", help="write the tables and figures of docs/simulations.md")
+    parser.add_argument("--only", default="", help="experiments of the modules whose names begin so")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    began, chosen = time.perf_counter(), experiments()
+    chosen = [each for each in experiments() if each[0].__module__.split(".")[-1].startswith(options.only)]
+    began = time.perf_counter()
     with ProcessPoolExecutor(options.workers) as pool:
         found = [each for part in pool.map(partial(run, share=0.05 if options.quick else 1.0), chosen) for each in part]
-    for kind in ("level", "coverage", "power", "curve"):
+    for kind in dict.fromkeys(each.kind for each in found):
         print(table(found, kind))
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{time.perf_counter() - began:.0f} s, of processor time {spent.ru_utime + spent.ru_stime:.0f} s")
@@ -463,9 +473,19 @@ def main() -> None:
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
+HEADS = {
+    "level": ("test", "p ≤"),
+    "coverage": ("interval", "nominal"),
+    "verdict-level": ("verdicts at parity", "nominal"),
+    "verdict-away": ("verdicts away from parity", "nominal"),
+    "verdict-power": ("leanings", "nominal"),
+}
+"""Headings of the first and third column of each kind's table."""
+
+
 def table(found: list[Found], kind: str) -> str:
     """A Markdown table of one kind of rates."""
-    head = {"level": ("test", "p ≤"), "coverage": ("interval", "nominal")}.get(kind, ("what", "nominal"))
+    head = HEADS.get(kind, ("what", "nominal"))
     lines = [f"| {head[0]} | data | {head[1]} | measured | Monte-Carlo error | studies |", "|---|---|---|---|---|---|"]
     for each in (each for each in found if each.kind == kind):
         error = f"{each.error:.2%}" if each.n else "exact"
@@ -477,16 +497,27 @@ def table(found: list[Found], kind: str) -> str:
 def write_page(found: list[Found]) -> None:
     """Put the tables between their marks on the page, and draw the figures beside it."""
     text = PAGE.read_text(encoding="utf-8")
-    for kind in ("level", "coverage", "power"):
+    for kind in dict.fromkeys(each.kind for each in found):
+        if kind in NO_TABLE:
+            continue
         marks = (f"<!-- {kind} -->\n", f"<!-- end of {kind} -->")
         pattern = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
         if not pattern.search(text):
             raise SystemExit(f"{PAGE}: no place for the table {kind!r}; expected the marks {marks}")
         text = pattern.sub(lambda _, marks=marks, kind=kind: f"{marks[0]}\n{table(found, kind)}\n{marks[1]}", text)
     PAGE.write_text(text, encoding="utf-8")
-    draw_rates([f for f in found if f.kind == "level" and f.nominal == LEVELS[0]], "simulations-level", (0.03, 0.07))
-    draw_rates([f for f in found if f.kind == "coverage"], "simulations-coverage", (0.94, 0.96))
-    draw_power([f for f in found if f.kind == "curve"])
+    of = {kind: [each for each in found if each.kind == kind] for kind in {each.kind for each in found}}
+    if "level" in of:
+        levels = [each for each in of["level"] if each.nominal == LEVELS[0]]
+        draw_rates(levels, "simulations-level", (0.03, 0.07))
+        draw_rates(of["coverage"], "simulations-coverage", (0.94, 0.96))
+        draw_power(of["curve"])
+    if "verdict-curve" in of:
+        draw_verdict_power(of["verdict-curve"])
+
+
+NO_TABLE = ("curve", "verdict-curve")
+"""Rates that are drawn as curves."""
 
 
 def draw_rates(found: list[Found], name: str, band: tuple[float, float]) -> None:
@@ -517,6 +548,21 @@ def draw_power(found: list[Found]) -> None:
     axes.set(xlabel="true difference, in standard deviations", ylabel="share found at 5 %", ylim=(0, 1.02))
     axes.legend(title="items", frameon=False)
     _save(figure, "simulations-power")
+
+
+def draw_verdict_power(found: list[Found]) -> None:
+    """Share of leanings found against the planted share, beside a t-test's."""
+    figure, axes = _axes((6, 3.6))
+    inks = {"moderated": "#3366aa", "t-test": "#aa6633"}
+    for what in dict.fromkeys(f.what for f in found):
+        own = [f for f in found if f.what == what]
+        test, level = what.split(", ")
+        axes.plot([float(f.setting.split("%")[0]) / 100 for f in own], [f.rate for f in own],
+                  "o-" if level.startswith("q") else "o:", ms=4, color=inks[test], label=what)  # fmt: skip
+    axes.axhline(0.05, color="#888", linewidth=1)
+    axes.set(xlabel="planted share", ylabel="found, in 20 images", ylim=(0, 1.02))
+    axes.legend(frameon=False)
+    _save(figure, "simulations-verdict-power")
 
 
 def _axes(size: tuple[float, float]) -> tuple:

@@ -9,7 +9,7 @@ whatever the directions are. The truth of every other concept is that of many im
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
 
@@ -283,7 +283,7 @@ def against_t(n: int, share: float, concepts: int = 28, images: int = 20) -> lis
 
 
 def student_p_values(embeddings: EncoderEmbeddings, design: Design) -> np.ndarray:
-    """A t-test of every concept by its own variance, the attribute images' error added (Welch): an independent count."""
+    """A t-test of every concept by its own variance, the attribute images' error added (Welch)."""
     unit = {g: [x / np.linalg.norm(x, axis=1, keepdims=True) for x in xs] for g, xs in embeddings.group_images.items()}
     words = {g: x / np.linalg.norm(x, axis=1, keepdims=True) for g, x in (embeddings.group_words or {}).items()}
     towards = np.concatenate(unit["a"]).mean(0) - np.concatenate(unit["b"]).mean(0)
@@ -291,14 +291,14 @@ def student_p_values(embeddings: EncoderEmbeddings, design: Design) -> np.ndarra
     assert embeddings.target_texts is not None
     p = []
     for images, text in zip(embeddings.target_images, embeddings.target_texts, strict=True):
-        own, text = images / np.linalg.norm(images, axis=1, keepdims=True), text / np.linalg.norm(text)
-        y, mean = own @ towards, own.mean(0) + text
+        own, prompt = images / np.linalg.norm(images, axis=1, keepdims=True), text / np.linalg.norm(text)
+        y, mean = own @ towards, own.mean(0) + prompt
         parts = [(y.var(ddof=1) / len(y), len(y) - 1)]
         spread = sum((x @ mean).var(ddof=1) / len(x) / PAIRS**2 for xs in unit.values() for x in xs)
         parts.append((spread, 2 * PAIRS * (ATTRIBUTE_IMAGES - 1)))
         variance = sum(v for v, _ in parts)
         freedom = variance**2 / sum(v**2 / f for v, f in parts)
-        p.append(2 * stats.t.sf(abs(y.mean() + text @ towards) / sqrt(variance), freedom))
+        p.append(2 * stats.t.sf(abs(y.mean() + prompt @ towards) / sqrt(variance), freedom))
     return np.array(p)
 
 
@@ -321,8 +321,6 @@ def until_decided(n: int, concepts: int, share: float | None = None, most: int =
 
 def _in_rounds(embeddings: EncoderEmbeddings, design: Design, most: int) -> list:
     """Ten images of each concept, then five more of those that are not decided, as ``--until decided`` looks."""
-    from dataclasses import replace
-
     counts = [10] * len(design.targets)
     while True:
         images = tuple(x[:k] for x, k in zip(embeddings.target_images, counts, strict=True))

@@ -166,7 +166,9 @@ def test_what_the_attribute_images_may_be_off_by_is_given_away_beforehand():
         prompts = [x @ towards for g in ("man", "woman") for x in unit[g]]
         n = {g: sum(map(len, unit[g])) for g in ("man", "woman")}
         sizes = [n[g] for g in ("man", "woman") for _ in unit[g]]
-        error = np.sqrt(sum((len(z) / size) ** 2 * z.var(ddof=1) / len(z) for z, size in zip(prompts, sizes)))
+        error = np.sqrt(
+            sum((len(z) / size) ** 2 * z.var(ddof=1) / len(z) for z, size in zip(prompts, sizes, strict=True))
+        )
         assert stand.reach == pytest.approx(student.ppf(0.995, sum(len(z) - 1 for z in prompts)) * error)
 
 

@@ -184,8 +184,8 @@ class MeanTests:
 
     def _statistic(self, hypothesis: np.ndarray) -> np.ndarray:
         error = np.sqrt(self._under(hypothesis) / self.moments.count + self.other)
-        unknown = np.full_like(self.value, np.nan)
-        return np.asarray(np.divide(self.value - hypothesis, error, out=unknown, where=self._varies))
+        beyond = np.where(self._varies, np.copysign(np.inf, self.value - hypothesis), np.nan)
+        return np.asarray(np.divide(self.value - hypothesis, error, out=beyond, where=self._varies & (error > 0)))
 
     @cached_property
     def _varies(self) -> np.ndarray:
@@ -195,7 +195,7 @@ class MeanTests:
     def _under(self, hypothesis: np.ndarray) -> np.ndarray:
         """The variance of an item that judges θ = ``hypothesis``."""
         implied = _quadratic(self._coefficients, hypothesis - self.offset)
-        return np.asarray(np.maximum((1 - self._drawn) * implied + self._drawn * self._own, 0.0))
+        return np.asarray((1 - self._drawn) * np.maximum(implied, 0.0) + self._drawn * self._own)
 
     @cached_property
     def _drawn(self) -> np.ndarray:

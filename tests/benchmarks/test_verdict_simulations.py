@@ -1,0 +1,84 @@
+"""Verdicts keep their error rate: on few studies drawn here, and on the many of docs/simulations.md."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks import verdict_simulations as sim
+from clinometer.metrics import mcas_study
+from tests.docs.pages import page, table_rows
+
+PAGE = "docs/simulations.md"
+
+
+def percent(cell: str) -> float:
+    return float(cell.rstrip("%")) / 100
+
+
+def told(heading: str) -> list[tuple[str, str, float, float, float]]:
+    """Rows of a table of the page: what, data, nominal, measured, error."""
+    return [
+        (what, data, percent(nominal), percent(rate), percent(error))
+        for what, data, nominal, rate, error, _ in table_rows(page(PAGE), heading)
+    ]
+
+
+def test_the_rows_of_an_experiment_are_those_of_a_study():
+    population = sim.POPULATIONS[0]
+    embeddings = population.draw(np.random.default_rng(0), np.array([0.5, 0.75, 0.95] * 3), 8)
+    design = sim.design_of(9, margin=0.1)
+    whole = mcas_study([embeddings], design, n_resamples=2, n_permutations=0)
+    judged = [row for row in whole if (row.metric, row.component, row.encoder) == ("mcas", "mcas", "mean")]
+    assert [row.p for row in judged] == [row.p for row in sim.verdict_rows(embeddings, design)]
+    assert [row.verdict for row in judged] == [row.verdict for row in sim.verdict_rows(embeddings, design)]
+
+
+@pytest.mark.parametrize("population", range(len(sim.POPULATIONS)), ids=lambda p: sim.POPULATIONS[p].name)
+def test_a_population_at_parity_is_mirrored(population):
+    """Of many images, MCAS of a concept at parity is 0 but for the attribute images that were drawn."""
+    chosen = sim.POPULATIONS[population]
+    drawn = chosen.draw(np.random.default_rng(1), np.array([0.5]), 20_000)
+    (row,) = sim.verdict_rows(drawn, sim.design_of(1))
+    assert row.low <= 0 <= row.high
+    assert chosen.truth(np.array([0.5]))[0] == 0
+    leaning = chosen.draw(np.random.default_rng(2), np.array([0.85]), 20_000)
+    (row,) = sim.verdict_rows(leaning, sim.design_of(1))
+    assert row.low <= chosen.truth(np.array([0.85]))[0] <= row.high
+
+
+@pytest.mark.parametrize("images", [8, 20])
+def test_verdicts_at_parity_hold_their_level(images):
+    for found in sim.at_parity(60, 0, 28, images):
+        if found.what == "any concept leans":
+            assert found.rate <= found.nominal + 3 * np.sqrt(found.nominal / found.n)
+        else:
+            assert abs(found.rate - found.nominal) <= 4 * max(found.error, 0.004), found
+
+
+def test_the_page_says_that_verdicts_keep_their_error_rate():
+    """What is promised from eight images on: within two standard errors of the bands that the page names."""
+    rows = told("verdicts at parity")
+    bands = {
+        "p ≤ 5 %": (0.04, 0.06),
+        "p ≤ 1 %": (0.004, 0.015),
+        "interval covers": (0.94, 0.965),
+        "any concept leans": (0.0, 0.06),
+        "--until decided: any concept leans": (0.0, 0.06),
+    }
+    checked = set()
+    for what, data, _, rate, error in rows:
+        if " of 4 images" in data or " of 6 images" in data:
+            continue
+        low, high = bands[what]
+        assert low - 2 * error - 1e-3 <= rate <= high + 2 * error + 1e-3, (what, data, rate)
+        checked.add(what)
+    assert checked == set(bands)
+
+
+def test_the_page_says_that_false_discoveries_are_few_and_intervals_cover_away_from_parity():
+    for what, data, nominal, rate, error in told("verdicts away from parity"):
+        if "false discoveries" in what:
+            assert rate <= nominal, (data, rate)
+        else:
+            assert rate >= 0.94 - 2 * error - 2e-3, (what, data, rate)
