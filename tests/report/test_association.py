@@ -228,7 +228,7 @@ def test_a_figure_that_has_nothing_to_draw_is_none():
 def test_the_summary_names_every_test():
     report = report_input()
     html = run_repr_html(suite=report.suite, model_card=report.model_card, samples=report.samples, scores=report.scores)
-    assert "2 leans to men · 1 undecided" in html
+    assert "2 to men · 1 undecided" in html
     summary = PAGES["association"].summary(report.suite, report.scores)
     assert [row[0] for row in summary.rows] == ["occupations", "activities", "parity"]
     assert len(summary.columns) == len(summary.rows[0])

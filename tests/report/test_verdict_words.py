@@ -101,5 +101,6 @@ def test_a_leaning_that_hangs_on_the_words_is_qualified_and_not_withheld():
 
 
 def test_verdicts_are_counted_those_with_a_side_first():
-    rows = [Row(verdict=Verdict.UNDECIDED), *[Row(verdict=Verdict.LEANS, side="man")] * 2, Row()]
-    assert words.counted(rows, label) == "2 leans to men \N{MIDDLE DOT} 1 undecided \N{MIDDLE DOT} 1 not measured"
+    leaning = [Row(verdict=each, side="man", value=0.1) for each in (Verdict.LEANS, Verdict.LEANS_SLIGHTLY)]
+    rows = [Row(verdict=Verdict.UNDECIDED, value=0.1), *leaning, Row()]
+    assert words.counted(rows, label) == "2 to men \N{MIDDLE DOT} 1 undecided \N{MIDDLE DOT} 1 not measured"

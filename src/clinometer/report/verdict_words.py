@@ -14,7 +14,7 @@ from clinometer.metrics.differences import FIRST, SECOND
 from clinometer.metrics.study.profile_rows import OTHERS
 from clinometer.metrics.verdict import LEANING, LEVEL, ReasonCode, Verdict
 from clinometer.report.rows import Row
-from clinometer.report.wording import about, count
+from clinometer.report.wording import about
 
 Heap = Literal["a", "b", "balanced", "undecided", "few", "unmeasured"]
 """Where a page lists what it judged: the side, or why none is named."""
@@ -123,10 +123,12 @@ def said_of(row: Row, label: Label = str) -> str:
 
 
 def counted(rows: Iterable[Row], label: Label = str) -> str:
-    """Verdicts, counted, those that name a side first: ``4 leans to men · 3 undecided``."""
-    held = Counter((not leans(row), verdict_words(row, label) or _PLAIN[Verdict.NOT_MEASURED]) for row in rows)
-    ranked = sorted(held.items(), key=lambda item: item[0][0])
-    return " \N{MIDDLE DOT} ".join(f"{n} {said}" for (_, said), n in ranked)
+    """Verdicts, counted by side, and then those that name none: ``4 to men · 3 undecided``."""
+    held = Counter(
+        (HEAPS.index(heap_of(row)), f"to {label(row.side)}" if leans(row) else _PLAIN.get(row.verdict, "not measured"))
+        for row in rows
+    )
+    return " \N{MIDDLE DOT} ".join(f"{n} {said}" for (_, said), n in sorted(held.items()))
 
 
 def reason_words(row: Row) -> str:
@@ -140,7 +142,7 @@ def needed(row: Row, images: str = "images a concept") -> str:
     ``images`` : what ``n_decide`` counts.
     """
     if row.verdict == Verdict.TOO_FEW:
-        return f"a verdict takes at least {count(row.n_decide, '', '').strip()} {images}" if row.n_decide else ""
+        return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)
     return f"about {many} {images} would decide, if the estimate stands" if many else ""
 

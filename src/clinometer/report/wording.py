@@ -107,8 +107,12 @@ def splits(row: Row) -> str:
 
 def count(n: int, one: str, many: str | None = None, *, words: bool = False) -> str:
     """Write ``1 image``, ``20 images``; with ``words``, ``three images``."""
-    shown = _WORDS[n] if words and 0 <= n < len(_WORDS) else f"{n:,}"
-    return f"{shown} {one if n == 1 else many or one + 's'}"
+    return f"{numeral(n) if words else f'{n:,}'} {one if n == 1 else many or one + 's'}"
+
+
+def numeral(n: int) -> str:
+    """Write a small number as a word: ``three``, ``13``."""
+    return _WORDS[n] if 0 <= n < len(_WORDS) else f"{n:,}"
 
 
 def listed(items: Sequence[str]) -> str:

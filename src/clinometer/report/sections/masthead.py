@@ -82,7 +82,7 @@ def rest_in_words(counts: Mapping[str, int]) -> str:
         ("few", "{} has too few images to tell", "{} have too few images to tell"),
     )
     said = [
-        (one if counts[heap] == 1 else many).format(wording.count(counts[heap], "", "", words=True).strip())
+        (one if counts[heap] == 1 else many).format(wording.numeral(counts[heap]))
         for heap, one, many in told
         if counts.get(heap)
     ]
