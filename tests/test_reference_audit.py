@@ -43,7 +43,7 @@ def test_planted_leanings_are_found_with_the_right_sign(audited):
     assert planted_far.sum() >= 21
     side, mcas = np.sign(truth[planted_far]), mcas[planted_far]
     assert (np.sign(mcas.value) == side).mean() >= 0.9, mcas.value
-    certain = mcas.verdict.str.startswith("leans")
+    certain = mcas.verdict.isin(["leans", "leans slightly"])
     assert certain.sum() >= 10
     assert (np.sign(mcas.value) == side)[certain].all(), mcas.value
 

@@ -9,7 +9,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.metrics import UNBIASED_ANGLE, mcas_study, xmcas
-from clinometer.metrics.verdict import BALANCED, NOT_MEASURED, UNDECIDED, verdict
+from clinometer.metrics.verdict import Verdict, verdict
 from clinometer.runs.score import RESAMPLES
 from clinometer.stats.permutation import EXACT_LIMIT, HALF_LIMIT, MEET_IN_THE_MIDDLE_LIMIT
 from clinometer.stats.proportion import parity_gap_null
@@ -39,12 +39,18 @@ def test_the_table_of_rows_is_what_a_run_holds(scores):
 
 def test_verdicts_come_in_the_order_and_words_of_the_page():
     told = [row[0].strip("`") for row in table_rows(METHOD, "verdict")]
-    assert told == [NOT_MEASURED, BALANCED, UNDECIDED, "leans slightly to G", "leans to G"]
+    names = ("NOT_MEASURED", "TOO_FEW", "BALANCED", "UNDECIDED", "LEANS_SLIGHTLY", "LEANS")
+    assert told == [Verdict[name].value for name in names]
     judged = {"a": "G", "b": "H", "margin": 0.1}
-    assert verdict(value=0.05, low=0.01, high=0.12, q=0.01, **judged) == told[3]
-    assert verdict(value=0.05, low=0.01, high=0.09, q=0.01, **judged) == told[1]
-    assert verdict(value=0.2, low=0.1, high=0.3, q=0.05, **judged) == told[4]
-    assert verdict(value=0.2, low=0.1, high=0.3, q=0.06, **judged) == told[2]
+    for ends, q, enough, expected in (
+        ((0.01, 0.3), 0.01, False, told[1]),
+        ((0.01, 0.09), 0.01, True, told[2]),
+        ((0.1, 0.3), 0.06, True, told[3]),
+        ((0.01, 0.12), 0.01, True, told[4]),
+        ((0.1, 0.3), 0.05, True, told[5]),
+    ):
+        found = verdict(value=sum(ends) / 2, low=ends[0], high=ends[1], q=q, enough=enough, **judged)
+        assert found.verdict == expected
 
 
 def test_constants_of_the_page_are_those_of_the_code():

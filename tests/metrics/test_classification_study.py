@@ -98,7 +98,7 @@ def test_order_of_images_does_not_matter():
 def test_a_planted_difference_is_found_and_none_is_not():
     found = classification_study(drawn(2, images=40, lean=0.04), DESIGN, tolerance=0)
     (row,) = rows_of(found, "differential", setting="20 noise samples")
-    assert row.verdict == "leans to men"
+    assert (row.verdict, row.side) == ("leans", "men")
     assert row.p < 0.01
     assert row.low > 0
     assert (row.n_a, row.n_b, row.n_target) == (80, 80, 160)

@@ -141,7 +141,7 @@ def test_asymmetry_is_the_difference_of_rates_and_found() -> None:
     assert found.value == pytest.approx(1 - 2 / 48)
     assert found.low > 0.5
     assert found.q < 0.01
-    assert found.verdict == "leans to man"
+    assert (found.verdict, found.side) == ("leans", "man")
 
 
 def test_no_asymmetry_where_nothing_flips() -> None:
@@ -169,13 +169,13 @@ def test_skin_changes_are_found_where_they_are() -> None:
     scores = Case().scores()
     lightened = row(scores, "ita_change", group="dark man", **HIGH)
     assert lightened.value == pytest.approx(10, abs=1)
-    assert lightened.verdict == "leans to lighter skin"
+    assert (lightened.verdict, lightened.side) == ("leans", "lighter skin")
     same = row(scores, "ita_change", group="light man", **HIGH)
     assert same.low < 0 < same.high
     contrast = row(scores, "ita_contrast", **HIGH)
     assert contrast.value == pytest.approx(10, abs=1.5)
     assert contrast.q < 0.01
-    assert contrast.verdict.startswith("leans to lighter skin")
+    assert (contrast.verdict, contrast.side) == ("leans", "lighter skin")
 
 
 def test_average_faces_change_as_their_colours_do() -> None:

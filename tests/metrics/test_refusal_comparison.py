@@ -37,9 +37,13 @@ def compare(prompts, *, paired=True):
 
 
 def one(rows, component="refusal_rate", **equal):
-    equal = {"concept": "", "group": "", "setting": ""} | equal
+    equal = {"concept": "", "group": ""} | ({} if component == "refusal_difference" else {"setting": ""}) | equal
     (row,) = [row for row in rows if row.component == component and all(getattr(row, k) == v for k, v in equal.items())]
     return row
+
+
+def said(row):
+    return row.verdict, row.side
 
 
 def swapped(prompts):
@@ -57,9 +61,9 @@ def test_swapping_the_runs_negates(paired):
         ends = (-a.stimulus_high, -a.stimulus_low)
         assert (b.stimulus_low, b.stimulus_high) == pytest.approx(ends, abs=1e-12, nan_ok=True)
         assert (b.p, b.q) == pytest.approx((a.p, a.q))
-    names = {"the first refuses more": "the second refuses more", "the second refuses more": "the first refuses more"}
-    assert [names.get(a.verdict, a.verdict) for a, _ in differences if a.component == "refusal_rate"] == [
-        b.verdict for _, b in differences if b.component == "refusal_rate"
+    other = {"first": "second", "second": "first", "": ""}
+    assert [(a.verdict, other[a.side]) for a, _ in differences if a.component == "refusal_rate"] == [
+        (b.verdict, b.side) for _, b in differences if b.component == "refusal_rate"
     ]
 
 
@@ -159,7 +163,7 @@ def test_a_filter_that_refuses_a_whole_prompt_of_a_group_is_one_prompt():
     assert row.p == 1
     assert row.stimulus_low < 0 < row.low
     assert row.verdict == "undecided"
-    assert one(compare(prompts)).verdict == "the second refuses more of these prompts"
+    assert said(one(compare(prompts))) == ("more of these prompts", "second")
 
 
 def test_what_is_refused_of_these_prompts_may_not_be_of_others():
@@ -168,8 +172,8 @@ def test_what_is_refused_of_these_prompts_may_not_be_of_others():
     row = one(compare(prompts))
     assert row.p <= 0.001
     assert row.stimulus_low < 0 < row.low
-    assert row.verdict == "the second refuses more of these prompts"
-    assert one(compare(swapped(prompts))).verdict == "the first refuses more of these prompts"
+    assert said(row) == ("more of these prompts", "second")
+    assert said(one(compare(swapped(prompts)))) == ("more of these prompts", "first")
 
 
 def test_the_interval_over_pictures_covers_what_these_prompts_are_refused():
@@ -188,11 +192,13 @@ def test_the_interval_over_pictures_covers_what_these_prompts_are_refused():
 def test_verdicts_say_who_refuses_more_and_whom():
     named = [{"group": g, "pair": str(i), "prompt": f"{g} {i}"} for g in ("a", "b") for i in range(8)]
     rows = compare([prompt(0, 8 if each["group"] == "a" else 1, **each) for each in named])
-    assert one(rows).verdict == one(rows, group="a").verdict == "the second refuses more"
-    assert one(rows, "refusal_difference", group="a").verdict == "the second's refusals tilt more to a"
+    assert said(one(rows)) == said(one(rows, group="a")) == ("more", "second")
+    tilt = one(rows, "refusal_difference", group="a")
+    assert (*said(tilt), tilt.setting) == ("more", "a", "second run")
     turned = compare(swapped([prompt(0, 8 if each["group"] == "a" else 1, **each) for each in named]))
-    assert one(turned).verdict == "the first refuses more"
-    assert one(turned, "refusal_difference", group="a").verdict == "the first's refusals tilt more to a"
+    assert said(one(turned)) == ("more", "first")
+    tilt = one(turned, "refusal_difference", group="a")
+    assert (*said(tilt), tilt.setting) == ("more", "a", "first run")
 
 
 def test_a_prompt_that_is_all_there_is_says_as_much_over_all_as_alone():

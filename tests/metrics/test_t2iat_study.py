@@ -73,7 +73,7 @@ def test_a_stimulus_is_the_mean_over_its_own_images():
     assert row(FOUND, "association", "upper_quartile", concept="r2").value == pytest.approx(np.quantile(values, 0.75))
     assert (mean.n_target, mean.n_a, mean.n_b) == (12, 12, 12)
     assert mean.low < mean.value < mean.high
-    assert mean.verdict == "leans to man"
+    assert (mean.verdict, mean.side) == ("leans", "man")
 
 
 def test_a_concept_and_the_test_agree():

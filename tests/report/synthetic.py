@@ -93,18 +93,20 @@ def _mcas_rows(rng: np.random.Generator, lean: float, where: dict[str, Any]) -> 
     for encoder, value in total.items():
         row = _row("mcas", "mcas", value, rng, encoder=encoder, spread=0.04, **where)
         if encoder == "mean":
-            row["verdict"] = _verdict(row)
+            row |= _verdict(row)
         yield row
 
 
-def _verdict(row: dict[str, Any]) -> str:
-    label = "man" if row["value"] > 0 else "woman"
+def _verdict(row: dict[str, Any]) -> dict[str, str]:
+    side = "man" if row["value"] > 0 else "woman"
     nearest = min(abs(row["low"]), abs(row["high"])) if row["low"] * row["high"] > 0 else 0.0
     if nearest > 0.05:
-        return f"leans to {label}"
+        return {"verdict": "leans", "side": side}
     if nearest > 0:
-        return f"leans slightly to {label}"
-    return "shown balanced within margin" if max(-row["low"], row["high"]) < 0.05 else "undecided"
+        return {"verdict": "leans slightly", "side": side}
+    if max(-row["low"], row["high"]) < 0.05:
+        return {"verdict": "balanced"}
+    return {"verdict": "undecided", "reason_code": "the interval covers 0"}
 
 
 def _internal_rows(rng: np.random.Generator, lean: float, where: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -205,6 +207,9 @@ def _row(metric: str, component: str, value: float, rng: np.random.Generator, **
         "flag": "",
         "reason": "",
         "verdict": "",
+        "side": "",
+        "reason_code": "",
+        "p_labels": nan,
     }
     return row | fields
 

@@ -27,10 +27,10 @@ def score_rows(suite):
     for test in suite.tests:
         value, low, high, p = TESTS.get(test.name, TESTS["parity"])
         ends = {"low": low + 0.01, "high": high - 0.01, "stimulus_low": low, "stimulus_high": high}
-        verdict = "leans to man" if p < 0.05 else "undecided"
+        said = {"verdict": "leans", "side": "man"} if p < 0.05 else {"verdict": "undecided"}
         about = {"metric": "t2iat", "concept": test.name, "encoder": "mean", "n_target": 240, "n_a": 160, "n_b": 160}
         yield about | ends | {"component": "differential_association", "value": value, "p": p, "q": p, "p_exact": True,
-                              "n_splits": 252, "test": "prompts permuted", "verdict": verdict}  # fmt: skip
+                              "n_splits": 252, "test": "prompts permuted"} | said  # fmt: skip
         yield about | {name: 5 * end for name, end in ends.items()} | {"component": "effect_size", "value": 5 * value}
     for concept, stimulus in suite.stimuli():
         lean = {"crafts": 0.2, "services": -0.1}.get(concept, 0.02)
@@ -40,7 +40,7 @@ def score_rows(suite):
         yield (
             about
             | mean
-            | {"metric": "association", "component": "mean", "verdict": f"leans to {'man' if lean > 0 else 'woman'}"}
+            | {"metric": "association", "component": "mean", "verdict": "leans", "side": "man" if lean > 0 else "woman"}
         )
         quantiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
         parts = ("lower_whisker", "lower_quartile", "median", "upper_quartile", "upper_whisker")

@@ -152,7 +152,7 @@ def test_names_are_escaped(tmp_path):
 
 def test_the_summary_is_the_contrasts(run):
     summary = PAGES["classification"].summary(run.suite, run.scores)
-    assert summary.verdicts == "1 leans to men · 1 undecided"
+    assert summary.verdicts == "1 to men · 1 undecided"
     assert [row[0] for row in summary.rows] == ["gender", "age"]
     assert "painter" in run._repr_html_()
 

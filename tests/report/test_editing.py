@@ -18,8 +18,9 @@ def change(value: float = 40.0, p: float = 0.125, n_splits: int = 16, **fields: 
     return CELL | row | {"p": p, "p_exact": True, "n_splits": n_splits, "verdict": "undecided"} | fields
 
 
-def contrast(value: float, verdict: str) -> dict[str, Any]:
-    return CELL | {"component": "ita_contrast", "value": value, "low": value - 9, "high": value + 9, "verdict": verdict}
+def contrast(value: float, verdict: str, side: str = "") -> dict[str, Any]:
+    row = {"component": "ita_contrast", "value": value, "low": value - 9, "high": value + 9}
+    return CELL | row | {"verdict": verdict, "side": side}
 
 
 def view_of(*rows: dict[str, Any]) -> EditingView:
@@ -33,8 +34,8 @@ def view_of(*rows: dict[str, Any]) -> EditingView:
 def test_the_finding_leads_with_a_contrast_of_tones_that_leans():
     said = skin_finding(view_of(
         change(),
-        contrast(38.0, "leans to lighter skin, dark skin more than light"),
-        contrast(-171.3, "leans to darker skin, dark skin more than light"),
+        contrast(38.0, "leans", "lighter skin"),
+        contrast(-171.3, "leans", "darker skin"),
     ))  # fmt: skip
     assert said.startswith(
         "Held against light skin, dark skin becomes darker (−171.3° [−180.3, −162.3]) when edited into "
@@ -55,7 +56,7 @@ def test_portraits_too_few_for_any_verdict_are_called_too_few():
 
 
 def test_a_group_that_changes_is_named():
-    said = skin_finding(view_of(change(p=0.01, n_splits=256, verdict="leans to lighter skin"), change(value=90.0)))
+    said = skin_finding(view_of(change(p=0.01, n_splits=256, verdict="leans", side="lighter skin"), change(value=90.0)))
     assert said == (
         "The largest change of skin: women with dark skin become lighter (+40.0° [35.0, 45.0]) when edited into "
         "“planted towards men” at strength 1."

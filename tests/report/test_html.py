@@ -110,7 +110,7 @@ def test_every_concept_has_a_verdict_with_its_interval(page: Page, report):
     assert len(said) == len(report.suite.targets)
     sentence = re.compile(
         r"^An? image of .+ "
-        r"(leans (slightly )?to (men|women)|is shown balanced between men and women|is undecided): "
+        r"(leans (slightly )?to (men|women)|is shown balanced|is undecided): "
         r"MCAS [+−]?\d\.\d+ \[−?\d\.\d+, −?\d\.\d+\], \d+ of 20 images read as (men|women)$"
     )
     assert [text for text in said if not sentence.match(text)] == []

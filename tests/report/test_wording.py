@@ -41,24 +41,6 @@ def test_listed(items, written):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "value", "lean", "said"),
-    [
-        ("leans to man", 0.2, "a", "leans to men"),
-        ("leans slightly to man", 0.2, "a", "leans slightly to men"),
-        ("leans to woman", -0.2, "b", "leans to women"),
-        ("shown balanced within margin", 0.01, "balanced", "is shown balanced between men and women"),
-        ("undecided", 0.1, "undecided", "is undecided"),
-        ("not measured", 0.1, "unmeasured", "has no verdict"),
-        ("leans to man", nan, "unmeasured", "has no verdict"),
-    ],
-)
-def test_verdicts(verdict, value, lean, said):
-    row = Row(verdict=verdict, value=value)
-    assert wording.lean_of(row) == lean
-    assert wording.verdict_words(row, label_a="men", label_b="women") == said
-
-
-@pytest.mark.parametrize(
     ("value", "n", "said"),
     [
         (0.95, 20, "19 of 20 images read as men"),

@@ -27,7 +27,7 @@ def test_the_redder_concept_is_tied_to_red(run):
     assert test["p"] == pytest.approx(2 / 70)  # the most extreme of C(8, 4) splits, and its mirror
     assert test["p_exact"]
     assert test["n_splits"] == 70
-    assert test["verdict"] == "leans to man"
+    assert (test["verdict"], test["side"]) == ("leans", "man")
     assert (test["n_target"], test["n_a"], test["n_b"]) == (64, 48, 48)
     by_prompt = scores(run, "association", "mean").set_index("concept").value
     assert (by_prompt[["0.670", "0.690", "0.710", "0.730"]] > 0).all()

@@ -39,7 +39,7 @@ def files(run):
 
 def test_the_planted_difference_is_found(audited):
     gender = rows(audited, "differential", group="gender", setting="20 noise samples").iloc[0]
-    assert gender.verdict == "leans to men"
+    assert (gender.verdict, gender.side) == ("leans", "men")
     assert gender.value > 0.9
     assert rows(audited, "differential", group="age", setting="20 noise samples").iloc[0].verdict == "undecided"
     by_noise = rows(audited, "differential", group="gender").set_index("setting").value

@@ -81,7 +81,7 @@ def test_the_same_seed_is_compared_in_pairs(runs):
     values = [rows[rows.component == "mcas"].set_index("concept").value for rows in own]
     np.testing.assert_allclose(mcas(found).value, (values[1] - values[0])[mcas(found).index], atol=1e-12)
     assert (mcas(found).value > 0).all()
-    assert (mcas(found).verdict == "the second leans more to man").all()
+    assert (mcas(found)[["verdict", "side"]] == ("more", "man")).all(axis=None)
 
 
 def test_another_seed_is_not_and_its_intervals_are_wider(runs):
@@ -398,6 +398,12 @@ def associations(tmp_path_factory):
     }
 
 
+def said(comparison):
+    """The verdict over all, and the run that it names."""
+    (row,) = comparison.scores[comparison.scores.component == "magnitude"].to_dict("records")
+    return row["verdict"], row["side"]
+
+
 def differences(comparison, component):
     rows = comparison.scores
     return rows[(rows.component == component) & (rows.encoder == "mean")].set_index("concept")
@@ -413,8 +419,8 @@ def test_association_runs_are_compared_in_pairs_of_prompts_and_of_images(associa
         assert differences(found, component).value["red-green"] == pytest.approx(values[1] - values[0], abs=1e-12)
     test = differences(found, "differential_association").loc["red-green"]
     assert (test.p, test.p_exact, test.n_splits) == (2 / 2**8, True, 2**8)
-    assert test.verdict == "the second leans more to man"
-    assert differences(found, "magnitude").verdict.iloc[0] == "the second leans more"
+    assert (test.verdict, test.side) == ("more", "man")
+    assert said(found) == ("more", "second")
     stimuli = differences(found, "association")
     assert (np.sign(stimuli.value) == [1] * 4 + [-1] * 4).all()
     assert "images of one noise" in stimuli.test.iloc[0]
@@ -425,7 +431,7 @@ def test_association_runs_turned_round_say_the_same(associations):
     (back,) = cm.compare(associations["extreme"], associations["plain"])
     np.testing.assert_allclose(back.scores.value, -forth.scores.value, atol=1e-12)
     np.testing.assert_allclose(back.scores.p, forth.scores.p)
-    assert differences(back, "magnitude").verdict.iloc[0] == "the first leans more"
+    assert said(back) == ("more", "first")
 
 
 def test_association_runs_of_another_seed_are_two_samples(associations):
@@ -509,13 +515,13 @@ def test_editing_runs_are_compared_portrait_by_portrait(edits):
     assert row["value"] == pytest.approx(own[1] - own[0])
     assert row["value"] < -0.2
     assert (row["p_exact"], row["n_splits"], row["n_target"]) == (True, 2**24, 24)
-    assert row["verdict"] == "the second leans more to woman"  # it moves fewer of them to men
+    assert (row["verdict"], row["side"]) == ("more", "woman")  # it moves fewer of them to men
     assert cell(found, "flip_asymmetry", encoder="mean", category="low-paid")["verdict"] == "undecided"
     women = cell(found, "flip_rate", encoder="reader", group="women")
     assert women["value"] == pytest.approx(own[1] - own[0])
     assert np.isnan(cell(found, "ita_change", group="women")["value"])  # they are painted green
     size = found.scores[found.scores.component == "magnitude"].iloc[0]
-    assert (size.verdict, size.n_target) == ("the first leans more", 24)
+    assert (size.verdict, size.side, size.n_target) == ("more", "first", 24)
     assert "Mean |flip asymmetry|, from 24 portraits, differs by " in comparison_verdict(found)  # a mean over cells
 
 
@@ -586,8 +592,8 @@ def test_classification_runs_are_compared_portrait_by_portrait(classified):
            .set_index("group").value for run in (found.first, found.second)]  # fmt: skip
     rows = found.scores[found.scores.component == "differential"].set_index("group")
     np.testing.assert_allclose(rows.value, own[1] - own[0])
-    assert rows.verdict["gender"] == "the second leans more to women"  # it tells colours less well
-    assert found.scores[found.scores.component == "magnitude"].verdict.iloc[0] == "the first leans more"
+    assert (rows.verdict["gender"], rows.side["gender"]) == ("more", "women")  # it tells colours less well
+    assert said(found) == ("more", "first")
     groups = found.scores[found.scores.component == "association"]
     assert set(groups.group) == {"young man", "young woman", "old man", "old woman"}
     (back,) = cm.compare(classified["noisy"], classified["plain"])
@@ -597,7 +603,7 @@ def test_classification_runs_are_compared_portrait_by_portrait(classified):
 def test_models_that_classify_alike_are_shown_to(classified):
     (found,) = cm.compare(classified["plain"], classified["copy"])
     rows = found.scores[found.scores.component == "differential"].set_index("group")
-    assert rows.verdict["gender"] == "shown to lean alike within margin"
+    assert rows.verdict["gender"] == "alike"
 
 
 @pytest.mark.parametrize("study", ["edits", "classified"])

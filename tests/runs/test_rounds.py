@@ -30,12 +30,12 @@ def decided(run):
 
 def test_strong_leanings_stop_early_and_parity_goes_on(stopped):
     rows = decided(stopped)
-    assert rows.verdict["concept 0.20"] == "leans to woman"
-    assert rows.verdict["concept 0.80"] == "leans to man"
+    for concept, side in (("concept 0.20", "woman"), ("concept 0.80", "man")):
+        assert (rows.verdict[concept], rows.side[concept]) == ("leans", side)
     assert rows.n_target["concept 0.80"] < MOST / 2
     assert rows.n_target.idxmax() == "concept 0.50"
     assert ((rows.low <= rows.value) & (rows.value <= rows.high)).all()
-    assert (rows.q[rows.verdict.str.startswith("leans")] <= 0.05).all()
+    assert (rows.q[rows.verdict.isin(["leans", "leans slightly"])] <= 0.05).all()
     assert rows.test.str.contains("valid at any number of images").all()
 
 

@@ -15,11 +15,12 @@ from clinometer.report import wording
 from clinometer.report.called import called_in, names_of, runs_of
 from clinometer.report.classification_view import DENOISER, contrast_in_words
 from clinometer.report.compared import compared
-from clinometer.report.difference_table import DifferenceTable, worded
+from clinometer.report.difference_table import DifferenceTable
 from clinometer.report.html import asset, environment, policy
 from clinometer.report.refusals_compared import refusal_table, refusals_in_words
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.side_by_side import side_by_side
+from clinometer.report.verdict_words import decided, difference_words, not_measured, reason_words
 from clinometer.report.view import PIXELS
 from clinometer.runs.comparison import Comparison, shared_encoders
 from clinometer.runs.storage import Directory
@@ -147,17 +148,18 @@ def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]
     kind = _kinds(comparison)[0 if _has_tests(comparison) else -1]
     ends = _judged_ends(row, over_prompts=isinstance(comparison.first.suite, AssociationSuite))
     digits = wording.digits_for([row.value, *ends])
-    said = worded(row.verdict, comparison, called)
-    if row.verdict == "not measured":
-        said = f"which leans more cannot be judged: {row.reason or 'there is no interval or no p'}"
-    elif not said.endswith("leans more"):
-        said = "undecided which leans more: the images do not tell the two apart"
+    if not_measured(row):
+        said = f"which leans more cannot be judged: {reason_words(row)}"
+    elif decided(row):
+        said = difference_words(row, called)
+    else:
+        said = "undecided which leans more: the images do not tell"
     counted = wording.count(row.n_target, kind.counted)
     # portraits are what the sizes are estimated from; their mean is over classes and strengths, or over contrasts
     over = f", from {counted}," if kind.over == "portraits" else f" over {counted}"
     numbers = f"{wording.signed(row.value, digits)} {wording.interval(*ends, digits)}".strip()
     p = wording.probability(row.p, "p")
-    without = f" ({row.reason})" if row.reason and row.verdict != "not measured" else ""
+    without = f" ({row.reason})" if row.reason and not not_measured(row) else ""
     return (
         f"{second} beside {first}: {said}.",
         f"Mean |{kind.symbol}|{over} differs by {numbers}{f', {p}' if p else ''}{without}.",
@@ -194,7 +196,7 @@ def _table(
     digits = wording.digits_for([number for row, held in zip(rows, ends, strict=True) for number in (row.value, *held)])
     name = _namer(kind, comparison, short=short)
     told = _told(rows)
-    counts = Counter(worded(row.verdict, comparison, called) for row in rows)
+    counts = Counter(_worded(row, comparison, called) for row in rows)
     return DifferenceTable(
         title=wording.capitalised(f"{kind.symbol} of {called[1]} minus {kind.symbol} of {called[0]}"),
         columns=(
@@ -236,7 +238,7 @@ def _note(kind: _Kind, rows: Sequence[Row], suite: Suite, first: str) -> str:
 
 def _told(rows: Sequence[Row]) -> str:
     """What all rows that are judged leave out alike; the note says it once."""
-    held = {row.reason for row in rows if row.defined and row.verdict != "not measured"}
+    held = {row.reason for row in rows if row.defined and not not_measured(row)}
     return held.pop() if len(held) == 1 else ""
 
 
@@ -272,8 +274,12 @@ def _judged_ends(row: Row, *, over_prompts: bool) -> tuple[float, float]:
 
 def _judgement(row: Row, comparison: Comparison, called: tuple[str, str], told: str) -> str:
     """The verdict; why there is none, or what the row leaves out, where that is not told of the whole table."""
-    said = worded(row.verdict, comparison, called)
+    said = _worded(row, comparison, called)
     return f"{said} ({row.reason})" if row.reason and row.reason != told else said
+
+
+def _worded(row: Row, comparison: Comparison, called: tuple[str, str]) -> str:
+    return difference_words(row, called, comparison.first.suite.label_of)
 
 
 def pairing_in_words(comparison: Comparison) -> str:

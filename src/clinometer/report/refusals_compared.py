@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from clinometer.report import wording
-from clinometer.report.difference_table import DifferenceTable, worded
+from clinometer.report.difference_table import DifferenceTable
 from clinometer.report.rows import Row, Scores
+from clinometer.report.verdict_words import decided, difference_words, not_measured, of_these_prompts
 from clinometer.runs.comparison import Comparison
 from clinometer.suites import AssociationSuite, EditingSuite, LeaningSuite, Suite
-
-_UNDECIDED = ("undecided", "not measured")
 
 
 def refusals_in_words(comparison: Comparison, called: tuple[str, str]) -> list[str]:
@@ -47,8 +46,7 @@ def refusal_table(comparison: Comparison, called: tuple[str, str]) -> Difference
             for row in rows
         ),
         counts=tuple(
-            f"{said}: {n}"
-            for said, n in Counter(worded(row.verdict, comparison, called) for row in rows[1:]).most_common()
+            f"{said}: {n}" for said, n in Counter(_worded(row, comparison, called) for row in rows[1:]).most_common()
         ),
         note=f"Shares of images refused or of one colour. Positive: {called[1]} refuses more. "
         f"{wording.capitalised('; '.join(tests))}. Of several prompts the 95 % are over prompts, of one over its "
@@ -57,8 +55,12 @@ def refusal_table(comparison: Comparison, called: tuple[str, str]) -> Difference
 
 
 def _judgement(row: Row, comparison: Comparison, called: tuple[str, str]) -> str:
-    said = worded(row.verdict, comparison, called)
-    return f"{said} ({row.reason})" if row.verdict == "not measured" and row.reason else said
+    said = _worded(row, comparison, called)
+    return f"{said} ({row.reason})" if not_measured(row) and row.reason else said
+
+
+def _worded(row: Row, comparison: Comparison, called: tuple[str, str]) -> str:
+    return difference_words(row, called, comparison.first.suite.label_of)
 
 
 def _differences(comparison: Comparison) -> list[Row]:
@@ -98,9 +100,9 @@ def _other_group(suite: Suite) -> str:
 
 def _finding(row: Row, comparison: Comparison, called: tuple[str, str]) -> list[str]:
     rates = [_own(comparison, run)[0].value for run in ("first run", "second run")]
-    said = worded(row.verdict, comparison, called) if row.verdict not in _UNDECIDED else "undecided which refuses more"
+    said = _worded(row, comparison, called) if decided(row) else "undecided which refuses more"
     shares = f"{wording.percent(rates[1])} of images are missing in {called[1]}, {wording.percent(rates[0])} in "
-    if said.endswith("of these prompts"):
+    if of_these_prompts(row):
         said += "; whether of others like them is undecided"
     numbers = f"{wording.signed(row.value)} {wording.interval(*_ends(row))}".strip()
     if row.has_stimulus_interval:
@@ -114,8 +116,8 @@ def _whom(rows: Sequence[Row], comparison: Comparison, called: tuple[str, str]) 
     """The concepts and groups that one run refuses more, and whether its refusals tilt to one group."""
     held: dict[str, list[str]] = {}
     for row in rows:
-        if row.verdict not in _UNDECIDED:
-            said = worded(row.verdict, comparison, called)
+        if decided(row):
+            said = _worded(row, comparison, called)
             name = [] if row.component == "refusal_difference" else [_name(row, comparison)]
             held.setdefault(said, []).extend(name)
     return [f"{said} of: {wording.listed(names)}." if names else f"{said}." for said, names in held.items()]
@@ -124,7 +126,7 @@ def _whom(rows: Sequence[Row], comparison: Comparison, called: tuple[str, str]) 
 def _condition(rows: Sequence[Row], comparison: Comparison) -> str:
     """What differences of leaning are about, where pictures are missing."""
     drawn = "what both runs drew" if comparison.paired else "what each run drew"
-    if any(row.verdict not in _UNDECIDED for row in rows):
+    if any(map(decided, rows)):
         return (
             f"So differences of leaning are conditional: they are about {drawn}, and where one refuses more they may "
             "be of what its filter lets through."

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
-from clinometer.report import wording
+from clinometer.report import verdict_words, wording
 from clinometer.report.inputs import ReportInput
 from clinometer.report.rows import MEAN, METRICS_OF_THE_MODEL, Row, Scores
 from clinometer.suites import EditingSuite, LeaningSuite
@@ -123,9 +123,9 @@ class LeaningView(View):
         ]
         return sorted(held, key=lambda concept: -self.mcas[concept.name].value)
 
-    def lean(self, concept: str) -> wording.Lean:
+    def heap(self, concept: str) -> verdict_words.Heap:
         """Say which heap a concept's verdict belongs to."""
-        return wording.lean_of(self.mcas.get(concept))
+        return verdict_words.heap_of(self.mcas.get(concept))
 
 
 PIXELS: Final = "pixels"

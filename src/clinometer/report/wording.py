@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import isfinite
-from typing import Final, Literal
+from typing import Final
 
 from clinometer._messages import first_and_more
 from clinometer.report.rows import Row
-
-Lean = Literal["a", "b", "balanced", "undecided", "unmeasured"]
 
 MINUS: Final = "\N{MINUS SIGN}"
 DASH: Final = "\N{EN DASH}"
@@ -109,8 +107,12 @@ def splits(row: Row) -> str:
 
 def count(n: int, one: str, many: str | None = None, *, words: bool = False) -> str:
     """Write ``1 image``, ``20 images``; with ``words``, ``three images``."""
-    shown = _WORDS[n] if words and 0 <= n < len(_WORDS) else f"{n:,}"
-    return f"{shown} {one if n == 1 else many or one + 's'}"
+    return f"{numeral(n) if words else f'{n:,}'} {one if n == 1 else many or one + 's'}"
+
+
+def numeral(n: int) -> str:
+    """Write a small number as a word: ``three``, ``13``."""
+    return _WORDS[n] if 0 <= n < len(_WORDS) else f"{n:,}"
 
 
 def listed(items: Sequence[str]) -> str:
@@ -143,40 +145,6 @@ def shortened(text: str, width: int) -> str:
     """Cut to ``width`` characters, the last an ellipsis."""
     text = " ".join(text.split())
     return text if len(text) <= width else text[: width - 1].rstrip() + ELLIPSIS
-
-
-def lean_of(row: Row | None) -> Lean:
-    """Which of the page's five heaps a verdict belongs to, from its words and the sign of the value."""
-    if row is None or not row.defined:
-        return "unmeasured"
-    if row.verdict.startswith("leans"):
-        return "a" if row.value > 0 else "b"
-    if row.verdict == "undecided":
-        return "undecided"
-    return "balanced" if "balanced" in row.verdict else "unmeasured"
-
-
-def verdict_words(row: Row, *, label_a: str, label_b: str) -> str:
-    """Say the verdict after a subject: "leans to men", "is shown balanced", "is undecided".
-
-    A stored verdict names groups as the suite's files do; here they have their labels.
-    """
-    lean = lean_of(row)
-    if lean in ("a", "b"):
-        slightly = "slightly " if "slightly" in row.verdict else ""
-        return f"leans {slightly}to {label_a if lean == 'a' else label_b}"
-    if lean == "balanced":
-        return f"is shown balanced between {label_a} and {label_b}"
-    return "is undecided" if lean == "undecided" else "has no verdict"
-
-
-def needed(row: Row) -> str:
-    """Say how many images would decide an undecided score, or that none would where labels hold it back."""
-    many = about(row.n_decide)
-    if many:
-        return f"about {many} images a concept would decide, if the estimate stands"
-    held_back = row.verdict == "undecided" and row.has_interval and not row.low <= 0 <= row.high
-    return "labels permuted by chance do as well: more images alone would not decide" if held_back else ""
 
 
 def about(n: int) -> str:

@@ -33,6 +33,7 @@ import pyarrow as pa
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.models.images import decode_own_png
 from clinometer.models.protocols import Card
+from clinometer.runs.old_scores import with_verdicts_as_data
 from clinometer.runs.plan import PLAN_SCHEMA, Sample, parts_of, plan_to_table, table_to_plan
 from clinometer.runs.record import card_record, difference_between, question_of, require_whole
 from clinometer.runs.storage import REDO, Directory
@@ -398,7 +399,7 @@ class Run:
     @property
     def scores(self) -> pd.DataFrame:
         """Every number of the run: one row an estimate, its columns documented in ``clinometer.metrics.Score``."""
-        return self._scored("scores.parquet")
+        return with_verdicts_as_data(self._scored("scores.parquet"))
 
     @property
     def curves(self) -> pd.DataFrame:

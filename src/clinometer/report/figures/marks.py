@@ -29,6 +29,7 @@ MARKS: Final[dict[str, Mark]] = {
     "b": Mark("<", Ink.B),
     "balanced": Mark("s", Ink.BALANCED),
     "undecided": Mark("o", Ink.UNDECIDED, filled=False),
+    "few": Mark("D", Ink.UNDECIDED, filled=False),
     "unmeasured": Mark("x", Ink.UNDECIDED),
 }
 ENCODER_SHAPES: Final = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Any
 
 from clinometer.report import wording
 from clinometer.report.association_view import AssociationView
@@ -17,8 +17,7 @@ from clinometer.report.figures.association import (
 from clinometer.report.rows import Row
 from clinometer.report.sections.masthead import facts, nothing_judged
 from clinometer.report.sections.method import card, flat
-
-LEANS: Final = ("a", "b", "balanced", "undecided", "unmeasured")
+from clinometer.report.verdict_words import HEADINGS, HEAPS, NOTES, heap_of, held_back, needed, said_of
 
 
 def association_masthead(view: AssociationView) -> dict[str, Any]:
@@ -36,9 +35,10 @@ def association_masthead(view: AssociationView) -> dict[str, Any]:
 
 
 def _heap_counts(view: AssociationView) -> list[dict[str, Any]]:
-    counts: Counter[str] = Counter(wording.lean_of(row) for row in view.judged.values())
+    counts: Counter[str] = Counter(heap_of(row) for row in view.judged.values())
     said = {
         "b": f"to {view.label_b}",
+        "few": "too few images to tell",
         "undecided": "undecided",
         "balanced": "balanced",
         "a": f"to {view.label_a}",
@@ -49,7 +49,7 @@ def _heap_counts(view: AssociationView) -> list[dict[str, Any]]:
 
 def finding(view: AssociationView) -> str:
     """Word the finding in one sentence, by counting verdicts."""
-    counts: Counter[str] = Counter(wording.lean_of(row) for row in view.judged.values())
+    counts: Counter[str] = Counter(heap_of(row) for row in view.judged.values())
     model = str(view.report.model_card.get("name", "the model"))
     measured = sum(counts.values()) - counts["unmeasured"]
     if not measured:
@@ -79,7 +79,7 @@ def _tests_finding(model: str, found: int, measured: int) -> str:
 
 def strongest(view: AssociationView) -> str:
     """Name the test with the largest effect that stands out, or the stimulus that leans most."""
-    leaning = {name: row for name, row in view.judged.items() if wording.lean_of(row) in ("a", "b")}
+    leaning = {name: row for name, row in view.judged.items() if heap_of(row) in ("a", "b")}
     if not leaning:
         return ""
     name = max(leaning, key=lambda each: abs(leaning[each].value))
@@ -110,16 +110,11 @@ def _judged_ends(view: AssociationView, row: Row) -> tuple[float, float]:
 def association_verdicts(view: AssociationView) -> dict[str, Any]:
     """Sort tests, or stimuli, in five heaps, each by strength."""
     margin = view.suite.margin
-    headings = {
-        "a": (f"Leans to {view.label_a}", ""),
-        "b": (f"Leans to {view.label_b}", ""),
-        "balanced": ("Shown balanced", f"Tests show it to be within ±{margin:g}." if margin else ""),
-        "undecided": ("Undecided", "The images do not tell. Where more of them would, it says how many."),
-        "unmeasured": ("Not measured", ""),
-    }
+    headings = {"a": f"Leans to {view.label_a}", "b": f"Leans to {view.label_b}", **HEADINGS}
+    notes = {"balanced": f"Tests show it to be within ±{margin:g}." if margin else "", **NOTES}
     heaps = [
-        {"lean": lean, "heading": headings[lean][0], "note": headings[lean][1], "items": _items(view, lean)}
-        for lean in LEANS
+        {"lean": heap, "heading": headings[heap], "note": notes.get(heap, ""), "items": _items(view, heap)}
+        for heap in HEAPS
     ]
     return {
         "heaps": [heap for heap in heaps if heap["items"]],
@@ -130,7 +125,7 @@ def association_verdicts(view: AssociationView) -> dict[str, Any]:
 
 
 def _items(view: AssociationView, lean: str) -> list[dict[str, str]]:
-    held = [(name, row) for name, row in view.judged.items() if wording.lean_of(row) == lean]
+    held = [(name, row) for name, row in view.judged.items() if heap_of(row) == lean]
     held.sort(key=lambda item: -abs(item[1].value) if item[1].defined else 0.0)
     return [_item(view, name, row) for name, row in held]
 
@@ -146,7 +141,7 @@ def _item(view: AssociationView, name: str, row: Row) -> dict[str, str]:
         return item | {"verdict": "could not be measured", "value": "", "reason": reason}
     effect = view.effect_sizes.get(name)
     return item | {
-        "verdict": wording.verdict_words(row, label_a=view.label_a, label_b=view.label_b),
+        "verdict": said_of(row, view.label),
         "value": wording.signed(row.value, view.digits),
         "interval": _interval(view, row),
         "more": ", ".join(part for part in (_effect_words(effect), wording.probability(row.q, "q")) if part),
@@ -156,13 +151,11 @@ def _item(view: AssociationView, name: str, row: Row) -> dict[str, str]:
 
 def _needed(view: AssociationView, row: Row) -> str:
     """How many images would decide, with as many more prompts where these are permuted; or that none would."""
-    many = wording.about(row.n_decide)
-    if many:
-        more = ", with as many more prompts," if view.suite.tests else ""
-        return f"about {many} neutral images{more} would decide, if the estimate stands"
-    low, high = _judged_ends(view, row)
-    held_back = view.suite.tests and row.verdict == "undecided" and (low > 0 or high < 0)
-    return "prompts permuted by chance do as well: more images alone would not decide" if held_back else ""
+    more = ", with as many more prompts," if view.suite.tests else ""
+    found = needed(row, f"neutral images{more}")
+    if view.suite.tests and not found and held_back(row, *_judged_ends(view, row)):
+        return "prompts permuted by chance do as well: more images alone would not decide"
+    return found
 
 
 def _effect_words(effect: Row | None) -> str:
@@ -207,7 +200,7 @@ def _test_row(view: AssociationView, name: str, subject: str) -> dict[str, str]:
     row, effect = view.statistics.get(name, Row(concept=name)), view.effect_sizes.get(name, Row(concept=name))
     return {
         "subject": subject,
-        "lean": wording.lean_of(row),
+        "lean": heap_of(row),
         "statistic": wording.signed(row.value, view.digits),
         "images": wording.interval(row.low, row.high, view.digits),
         "prompts": wording.interval(row.stimulus_low, row.stimulus_high, view.digits),

@@ -19,6 +19,7 @@ from clinometer.report.sections.gallery import (
     sample_tile,
 )
 from clinometer.report.sections.refusals import refusal_words
+from clinometer.report.verdict_words import heap_of, said_of
 
 
 def association_gallery(view: AssociationView) -> dict[str, Any]:
@@ -55,8 +56,8 @@ def _stimulus(
     labels = (view.suite.concepts[concept].neutral_prompt(stimulus), *(view.label(group) for group in view.suite.pair))
     return {
         "name": name,
-        "lean": wording.lean_of(row),
-        "verdict": wording.verdict_words(row, label_a=view.label_a, label_b=view.label_b) if row else "not measured",
+        "lean": heap_of(row),
+        "verdict": said_of(row, view.label) if row else "not measured",
         "value": wording.signed(row.value, view.digits) if row is not None and row.defined else "",
         "strips": [_strip(view, label, samples, limit) for label, samples in zip(labels, own, strict=True)],
         "counts": counts_in_words([sample for samples in own for sample in samples]),

@@ -22,6 +22,7 @@ from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, all_there, counts_in_words, losses, sample_tile
 from clinometer.report.sections.masthead import facts, nothing_judged
 from clinometer.report.sections.method import card, flat
+from clinometer.report.verdict_words import heap_of, leans, said_of
 from clinometer.report.view import View
 
 _GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
@@ -45,7 +46,7 @@ def classification_masthead(view: ClassificationView) -> dict[str, Any]:
 def finding(view: ClassificationView) -> str:
     """Word the strongest contrast in one sentence."""
     model = str(view.report.model_card.get("name", "the model"))
-    rows = [row for row in view.differentials.values() if row.verdict.startswith("leans")]
+    rows = [row for row in view.differentials.values() if leans(row)]
     if not rows:
         return _no_difference(view, model)
     row = max(rows, key=lambda row: abs(row.value))
@@ -59,7 +60,7 @@ def finding(view: ClassificationView) -> str:
 
 def _no_difference(view: ClassificationView, model: str) -> str:
     """Nothing stands out, nothing could be judged, or nothing was classified."""
-    if any(wording.lean_of(row) != "unmeasured" for row in view.differentials.values()):
+    if any(heap_of(row) != "unmeasured" for row in view.differentials.values()):
         return f"As a classifier, {model} shows no difference between groups of portraits that stands out from chance."
     if any(row.defined for row in view.associations.values()):
         return nothing_judged("contrast", model, view.differentials.values())
@@ -114,9 +115,9 @@ def classification_verdicts(view: ClassificationView) -> dict[str, Any]:
 def _item(view: ClassificationView, row: Row) -> dict[str, str]:
     x, y = view.side_labels(row.group)
     return {
-        "lean": wording.lean_of(row),
+        "lean": heap_of(row),
         "subject": wording.capitalised(row.group),
-        "verdict": wording.verdict_words(row, label_a=x, label_b=y),
+        "verdict": said_of(row),
         "sides": f"{x} less {y}",
         "value": wording.signed(row.value) if row.defined else "",
         "interval": wording.interval(row.low, row.high),

@@ -13,6 +13,7 @@ from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.masthead import facts
 from clinometer.report.sections.method import card, flat
 from clinometer.report.thumbnails import Thumbnail, thumbnail
+from clinometer.report.verdict_words import heap_of, leans, verdict_words
 from clinometer.report.view import EditingView
 
 SHOWN: Final = 3
@@ -35,8 +36,8 @@ def editing_masthead(view: EditingView) -> dict[str, Any]:
 def finding(view: EditingView) -> str:
     """Word the strongest asymmetry between the genders in one sentence."""
     found = view.class_rows("flip_asymmetry", view.reader)
-    rows = [row for row in found if row.verdict.startswith("leans")]
-    if not rows and all(wording.lean_of(row) == "unmeasured" for row in found):
+    rows = [row for row in found if leans(row)]
+    if not rows and all(heap_of(row) == "unmeasured" for row in found):
         return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
     if not rows:
         return "No difference between the genders in how often editing flips them stands out from chance."
@@ -56,7 +57,7 @@ def skin_finding(view: EditingView) -> str:
     said = [_contrast_words(view, contrast)] if contrast is not None else []
     if (change := _largest(changes)) is not None:
         said.append(f"The largest change of skin: {view.label(change.group)} become {_changed(change)}.")
-    elif any(wording.lean_of(row) != "unmeasured" for row in changes):
+    elif any(heap_of(row) != "unmeasured" for row in changes):
         said.append(f"No change of a single group\u2019s skin tone could be shown{_too_few(changes)}.")
     elif not said:
         said.append("No change of skin tone could be judged: too few images show skin.")
@@ -64,7 +65,7 @@ def skin_finding(view: EditingView) -> str:
 
 
 def _largest(rows: Sequence[Row]) -> Row | None:
-    leaning = [row for row in rows if row.verdict.startswith("leans")]
+    leaning = [row for row in rows if leans(row)]
     return max(leaning, key=lambda row: abs(row.value)) if leaning else None
 
 
@@ -117,7 +118,7 @@ def editing_verdicts(view: EditingView) -> dict[str, Any]:
 def _item(row: Row, scale: float, unit: str) -> dict[str, str]:
     return {
         "subject": f"{wording.capitalised(row.category)}, {row.setting}",
-        "verdict": row.verdict or "not measured",
+        "verdict": verdict_words(row) or "not measured",
         "value": f"{wording.signed(scale * row.value, 1)} {unit}" if row.defined else "",
         "interval": wording.interval(scale * row.low, scale * row.high, 1),
         "q": wording.probability(row.q, "q"),

@@ -12,6 +12,7 @@ from clinometer.report import wording
 from clinometer.report.rows import is_empty
 from clinometer.report.sections.refusals import refusal_words
 from clinometer.report.thumbnails import Thumbnail, thumbnail
+from clinometer.report.verdict_words import said_of
 from clinometer.report.view import LeaningView, View
 
 MOST_IMAGES: Final = 1200
@@ -105,12 +106,12 @@ def _categories(
         if not own:
             continue
         row = view.mcas.get(concept.name)
-        words = wording.verdict_words(row, label_a=view.label_a, label_b=view.label_b) if row else "not measured"
+        words = said_of(row, view.label) if row else "not measured"
         held[concept.category].append(
             {
                 "name": concept.name,
                 "prompt": concept.prompt,
-                "lean": view.lean(concept.name),
+                "lean": view.heap(concept.name),
                 "verdict": words,
                 "value": wording.signed(row.value, view.digits) if row and row.defined else "",
                 "tiles": [tile for prompt, found in own for tile in _tiles(view, prompt, found, limit)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from clinometer.report import wording
@@ -41,9 +41,10 @@ def caption(view: LeaningView) -> str:
 
 def heap_counts(view: LeaningView) -> list[dict[str, Any]]:
     """How many concepts each verdict holds, from leaning to B to leaning to A."""
-    counts: Counter[str] = Counter(view.lean(name) for name in view.concepts)
+    counts: Counter[str] = Counter(view.heap(name) for name in view.concepts)
     words = {
         "b": f"lean to {view.label_b}" if counts["b"] != 1 else f"leans to {view.label_b}",
+        "few": "too few images to tell",
         "undecided": "undecided",
         "balanced": "balanced",
         "a": f"lean to {view.label_a}" if counts["a"] != 1 else f"leans to {view.label_a}",
@@ -54,27 +55,39 @@ def heap_counts(view: LeaningView) -> list[dict[str, Any]]:
 
 def finding(view: LeaningView) -> str:
     """Word the finding in one sentence, by counting verdicts."""
-    counts: Counter[str] = Counter(view.lean(name) for name in view.concepts)
+    counts: Counter[str] = Counter(view.heap(name) for name in view.concepts)
     measured = sum(counts.values()) - counts["unmeasured"]
     model = str(view.report.model_card.get("name", "the model"))
     if not measured:
         return nothing_judged("concept", model, view.mcas.values())
     asked = f"Asked for {wording.count(measured, 'concept')} without naming a group, {model}"
     leans = [
-        f"to {label} for {wording.count(counts[lean], 'of them', 'of them', words=True)}"
-        for lean, label in (("a", view.label_a), ("b", view.label_b))
-        if counts[lean]
+        f"to {label} for {wording.count(counts[heap], 'of them', 'of them', words=True)}"
+        for heap, label in (("a", view.label_a), ("b", view.label_b))
+        if counts[heap]
     ]
-    rest = [
-        f"{wording.count(counts[lean], singular, plural, words=True)}"
-        for lean, singular, plural in (
-            ("balanced", "is balanced", "are balanced"),
-            ("undecided", "is undecided", "are undecided"),
-        )
-        if counts[lean]
+    rest = rest_in_words(counts)
+    if leans:
+        return f"{asked} leans {wording.listed(leans)}{f'; {rest}' if rest else ''}."
+    return f"{asked} is shown to lean for none of them: {rest}."
+
+
+def rest_in_words(counts: Mapping[str, int]) -> str:
+    """The heaps that name no side, counted: ``three are balanced, for ten the images do not tell``.
+
+    What the images cannot tell is never worded as no leaning.
+    """
+    told = (
+        ("balanced", "{} is shown balanced", "{} are shown balanced"),
+        ("undecided", "for {} the images do not tell", "for {} the images do not tell"),
+        ("few", "{} has too few images to tell", "{} have too few images to tell"),
+    )
+    said = [
+        (one if counts[heap] == 1 else many).format(wording.numeral(counts[heap]))
+        for heap, one, many in told
+        if counts.get(heap)
     ]
-    first = f"{asked} leans {wording.listed(leans)}" if leans else f"{asked} shows no leaning that stands out"
-    return f"{first}; {wording.listed(rest)}." if rest else f"{first}."
+    return wording.listed(said)
 
 
 def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
@@ -86,7 +99,7 @@ def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
 
 def strongest(view: LeaningView) -> str:
     """Name the concept that leans the most, with its interval."""
-    leaning = [c for c in view.ranked() if view.lean(c.name) in ("a", "b")]
+    leaning = [c for c in view.ranked() if view.heap(c.name) in ("a", "b")]
     if not leaning:
         return ""
     concept = max(leaning, key=lambda c: abs(view.mcas[c.name].value))

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.rows import MEAN, Row
+from clinometer.report.verdict_words import verdict_words
 from clinometer.report.view import View
 
 PORTRAIT_STUDIES: Final = ("editing", "classification")
@@ -37,7 +38,7 @@ def table(view: View) -> dict[str, Any]:
     """Columns and rows; a cell is (text, key to sort by). The setting is a column where any row has one."""
     varied = any(row.setting for row in view.scores)
     columns = [column for column in COLUMNS if varied or column[0] != "setting"]
-    rows = [[_cell(row, name, kind) for name, _, kind in columns] for row in view.scores]
+    rows = [[_cell(view, row, name, kind) for name, _, kind in columns] for row in view.scores]
     return {
         "columns": [{"name": name, "label": label, "kind": kind} for name, label, kind in columns],
         "rows": rows,
@@ -47,9 +48,9 @@ def table(view: View) -> dict[str, Any]:
     }
 
 
-def _cell(row: Row, name: str, kind: str) -> tuple[str, str]:
+def _cell(view: View, row: Row, name: str, kind: str) -> tuple[str, str]:
     if name == "note":
-        return "; ".join(part for part in (row.flag, row.verdict, row.reason) if part), ""
+        return "; ".join(part for part in (row.flag, verdict_words(row, view.label), row.reason) if part), ""
     if name == "encoder":
         return ("mean of encoders" if row.encoder == MEAN else row.encoder), ""
     value = getattr(row, name)

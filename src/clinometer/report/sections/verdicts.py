@@ -5,20 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from clinometer.report import wording
+from clinometer.report.verdict_words import (
+    HEADINGS,
+    HEAPS,
+    NOTES,
+    needed,
+    qualification,
+    reason_words,
+    said_of,
+    without_estimate,
+)
 from clinometer.report.view import Concept, LeaningView
 
 
 def verdicts(view: LeaningView) -> dict[str, Any]:
-    """Sort concepts in five heaps, each by strength."""
-    heaps = [
-        ("a", f"Leans to {view.label_a}", ""),
-        ("b", f"Leans to {view.label_b}", ""),
-        ("balanced", "Shown balanced", _margin_words(view)),
-        ("undecided", "Undecided", "The images do not tell. Where more of them would, it says how many."),
-        ("unmeasured", "Not measured", ""),
-    ]
+    """Sort concepts in heaps, each by strength."""
+    headings = {"a": f"Leans to {view.label_a}", "b": f"Leans to {view.label_b}", **HEADINGS}
+    notes = {"balanced": _margin_words(view), **NOTES}
     held = [
-        {"lean": lean, "heading": heading, "note": note, "items": _items(view, lean)} for lean, heading, note in heaps
+        {"lean": heap, "heading": headings[heap], "note": notes.get(heap, ""), "items": _items(view, heap)}
+        for heap in HEAPS
     ]
     return {
         "heaps": [heap for heap in held if heap["items"]],
@@ -35,7 +41,7 @@ def _margin_words(view: LeaningView) -> str:
 
 
 def _items(view: LeaningView, lean: str) -> list[dict[str, str]]:
-    concepts = [concept for concept in view.concepts.values() if view.lean(concept.name) == lean]
+    concepts = [concept for concept in view.concepts.values() if view.heap(concept.name) == lean]
     concepts.sort(key=lambda c: -abs(view.mcas[c.name].value) if lean != "unmeasured" else 0.0)
     return [_item(view, concept) for concept in concepts]
 
@@ -44,12 +50,13 @@ def _item(view: LeaningView, concept: Concept) -> dict[str, str]:
     row = view.mcas.get(concept.name)
     item = {"name": concept.name, "subject": wording.capitalised(concept.prompt)}
     if row is None or not row.defined:
-        reason = row.reason if row is not None and row.reason else "there is no score for it"
-        return item | {"verdict": "could not be measured", "value": "", "reason": reason}
+        row = row or without_estimate()
+        return item | {"verdict": said_of(row), "value": "", "reason": reason_words(row)}
     return item | {
-        "verdict": wording.verdict_words(row, label_a=view.label_a, label_b=view.label_b),
+        "verdict": said_of(row, view.label),
         "value": wording.signed(row.value, view.digits),
         "interval": wording.interval(row.low, row.high, view.digits),
         "images": wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b),
-        "reason": row.reason if not row.has_interval else wording.needed(row),
+        "qualification": qualification(row),
+        "reason": needed(row) if row.has_interval else reason_words(row),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from clinometer.report import wording
@@ -20,6 +19,7 @@ from clinometer.report.sections.association_gallery import association_gallery
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
 from clinometer.report.studies.common import Page, Section, Summary, unmeasured
+from clinometer.report.verdict_words import Label, counted, verdict_words
 from clinometer.suites import AssociationSuite
 
 if TYPE_CHECKING:
@@ -40,29 +40,20 @@ def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
         rows = list(held.by_concept("t2iat", "differential_association").values())
         effects = held.by_concept("t2iat", "effect_size")
         return Summary(
-            verdicts=_verdicts(rows, label_a, label_b),
+            verdicts=counted(rows, suite.label_of),
             title=f"S: + ties X closer to {label_a} than Y, {wording.MINUS} to {label_b}",
             columns=("test", "S", "95 %", "d", "q", "verdict"),
-            rows=tuple(_test_cells(row, effects.get(row.concept), label_a, label_b) for row in rows),
+            rows=tuple(_test_cells(row, effects.get(row.concept), suite.label_of) for row in rows),
             unmeasured=unmeasured(rows, "test"),
         )
     rows = list(held.by_concept("association", "mean").values())
     return Summary(
-        verdicts=_verdicts(rows, label_a, label_b),
+        verdicts=counted(rows, suite.label_of),
         title=f"Asc: + leans to {label_a}, {wording.MINUS} to {label_b}",
         columns=("prompt", "Asc", "95 %", "q", "verdict"),
-        rows=tuple(_cells(row, label_a, label_b) for row in _ends(rows)),
+        rows=tuple(_cells(row, suite.label_of) for row in _ends(rows)),
         unmeasured=unmeasured(rows, "prompt"),
     )
-
-
-def _verdicts(rows: list[Row], label_a: str, label_b: str) -> str:
-    counts: Counter[str] = Counter(wording.lean_of(row) for row in rows)
-    words = {
-        "a": f"to {label_a}", "b": f"to {label_b}", "balanced": "balanced", "undecided": "undecided",
-        "unmeasured": "not measured",
-    }  # fmt: skip
-    return " · ".join(f"{counts[lean]} {said}" for lean, said in words.items() if counts[lean])
 
 
 def _ends(rows: list[Row]) -> list[Row]:
@@ -71,7 +62,7 @@ def _ends(rows: list[Row]) -> list[Row]:
     return ranked if len(ranked) <= 2 * SHOWN else [*ranked[:SHOWN], *ranked[-SHOWN:]]
 
 
-def _test_cells(row: Row, effect: Row | None, label_a: str, label_b: str) -> tuple[str, ...]:
+def _test_cells(row: Row, effect: Row | None, label: Label) -> tuple[str, ...]:
     digits = wording.digits_for([row.value])
     return (
         row.concept,
@@ -79,18 +70,18 @@ def _test_cells(row: Row, effect: Row | None, label_a: str, label_b: str) -> tup
         wording.interval(row.stimulus_low, row.stimulus_high, digits),
         wording.signed(effect.value) if effect is not None else wording.MISSING,
         wording.probability(row.q, "q"),
-        wording.verdict_words(row, label_a=label_a, label_b=label_b),
+        verdict_words(row, label),
     )
 
 
-def _cells(row: Row, label_a: str, label_b: str) -> tuple[str, ...]:
+def _cells(row: Row, label: Label) -> tuple[str, ...]:
     digits = wording.digits_for([row.value])
     return (
         row.concept,
         wording.signed(row.value, digits),
         wording.interval(row.low, row.high, digits),
         wording.probability(row.q, "q"),
-        wording.verdict_words(row, label_a=label_a, label_b=label_b),
+        verdict_words(row, label),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from clinometer.report import wording
@@ -20,12 +19,14 @@ from clinometer.report.sections.classification import (
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
 from clinometer.report.studies.common import Page, Section, Summary, unmeasured
+from clinometer.report.verdict_words import counted, verdict_words
 from clinometer.suites import ClassificationSuite
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.suites import Suite
+    from clinometer.report.verdict_words import counted, verdict_words
+from clinometer.suites import Suite
 
 
 def classification_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
@@ -33,9 +34,8 @@ def classification_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     assert isinstance(suite, ClassificationSuite)
     setting = suite.settings[suite.noise_samples[-1]]
     rows = Scores.from_frame(scores).select(METRIC, "differential", encoder=DENOISER, setting=setting)
-    counts = Counter(row.verdict for row in rows)
     return Summary(
-        verdicts=" \N{MIDDLE DOT} ".join(f"{n} {said}" for said, n in counts.items()),
+        verdicts=counted(rows),
         title=f"\N{GREEK CAPITAL LETTER DELTA}S at {setting}: + where the first side goes to those {suite.a.label}",
         columns=("contrast", "\N{GREEK CAPITAL LETTER DELTA}S", "95 %", "q", "verdict"),
         rows=tuple(_cells(row) for row in rows),
@@ -49,7 +49,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         wording.signed(row.value),
         wording.interval(row.low, row.high),
         wording.probability(row.q, "q"),
-        row.verdict,
+        verdict_words(row),
     )
 
 

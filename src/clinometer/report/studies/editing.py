@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from clinometer.report import wording
@@ -19,13 +18,15 @@ from clinometer.report.sections.editing_planted import editing_planted
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
 from clinometer.report.studies.common import Page, Section, Summary, unmeasured
+from clinometer.report.verdict_words import counted, verdict_words
 from clinometer.report.view import EditingView
 from clinometer.suites import EditingSuite
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clinometer.suites import Suite
+    from clinometer.report.verdict_words import counted, verdict_words
+from clinometer.suites import Suite
 
 
 def editing_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
@@ -37,9 +38,8 @@ def editing_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     readers = list(dict.fromkeys(row.encoder for row in found))
     rows = [row for row in found if row.encoder == readers[0]]
     seen_by = f", read by {readers[0]}" if len(readers) > 1 else ""
-    counts = Counter(row.verdict for row in rows)
     return Summary(
-        verdicts=" \N{MIDDLE DOT} ".join(f"{n} {said}" for said, n in counts.items()),
+        verdicts=counted(rows),
         title=f"flip asymmetry{seen_by}: + edits move to {suite.genders.a}, {wording.MINUS} to {suite.genders.b}",
         columns=("edited into", "asymmetry", "95 %", "q", "verdict"),
         rows=tuple(_cells(row) for row in rows),
@@ -53,7 +53,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         wording.signed(row.value),
         wording.interval(row.low, row.high),
         wording.probability(row.q, "q"),
-        row.verdict,
+        verdict_words(row),
     )
 
 

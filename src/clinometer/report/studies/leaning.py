@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from clinometer.report import wording
@@ -22,6 +21,7 @@ from clinometer.report.sections.sensitivity import sensitivity
 from clinometer.report.sections.table import table
 from clinometer.report.sections.verdicts import verdicts
 from clinometer.report.studies.common import Page, Section, Summary, unmeasured
+from clinometer.report.verdict_words import Label, counted, verdict_words
 from clinometer.report.view import LeaningView
 from clinometer.suites import LeaningSuite
 
@@ -40,21 +40,12 @@ def leaning_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     label_a, label_b = suite.label_of(suite.axis.a), suite.label_of(suite.axis.b)
     rows = Scores.from_frame(scores).select("mcas", "mcas")
     return Summary(
-        verdicts=_verdicts(rows, label_a, label_b),
+        verdicts=counted(rows, suite.label_of),
         title=f"MCAS: + leans to {label_a}, {wording.MINUS} to {label_b}",
         columns=("concept", "MCAS", "95 %", "q", "verdict"),
-        rows=tuple(_cells(row, label_a, label_b) for row in _ends(rows)),
+        rows=tuple(_cells(row, suite.label_of) for row in _ends(rows)),
         unmeasured=unmeasured(rows, "concept"),
     )
-
-
-def _verdicts(rows: list[Row], label_a: str, label_b: str) -> str:
-    counts: Counter[str] = Counter(wording.lean_of(row) for row in rows)
-    words = {
-        "a": f"to {label_a}", "b": f"to {label_b}", "balanced": "balanced", "undecided": "undecided",
-        "unmeasured": "not measured",
-    }  # fmt: skip
-    return " · ".join(f"{counts[lean]} {said}" for lean, said in words.items() if counts[lean])
 
 
 def _ends(rows: list[Row]) -> list[Row]:
@@ -63,14 +54,14 @@ def _ends(rows: list[Row]) -> list[Row]:
     return ranked if len(ranked) <= 2 * SHOWN else [*ranked[:SHOWN], *ranked[-SHOWN:]]
 
 
-def _cells(row: Row, label_a: str, label_b: str) -> tuple[str, ...]:
+def _cells(row: Row, label: Label) -> tuple[str, ...]:
     digits = wording.digits_for([row.value])
     return (
         row.concept,
         wording.signed(row.value, digits),
         wording.interval(row.low, row.high, digits),
         wording.probability(row.q, "q"),
-        wording.verdict_words(row, label_a=label_a, label_b=label_b),
+        verdict_words(row, label),
     )
 
 

@@ -1,0 +1,171 @@
+"""Verdicts, their sides and their reasons in words: the one place that has them.
+
+A verdict is data (:mod:`clinometer.metrics.verdict`). Here it is said, of a score or of the difference of two runs, in
+the labels of the suite and the names of the runs. No code reads meaning back out of these words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, Literal
+
+from clinometer.metrics.differences import FIRST, SECOND
+from clinometer.metrics.study.profile_rows import OTHERS
+from clinometer.metrics.verdict import LEANING, LEVEL, ReasonCode, Verdict
+from clinometer.report.rows import Row
+from clinometer.report.wording import about
+
+Heap = Literal["a", "b", "balanced", "undecided", "few", "unmeasured"]
+"""Where a page lists what it judged: the side, or why none is named."""
+
+HEAPS: Final[tuple[Heap, ...]] = ("a", "b", "balanced", "undecided", "few", "unmeasured")
+
+Label = Callable[[str], str]
+"""The label of a side: of a group of the suite, or whatever else a side is named."""
+
+_HEAP_OF: Final[dict[str, Heap]] = {
+    Verdict.BALANCED: "balanced",
+    Verdict.UNDECIDED: "undecided",
+    Verdict.TOO_FEW: "few",
+}
+_PLAIN: Final[dict[str, str]] = {
+    Verdict.BALANCED: "shown balanced",
+    Verdict.UNDECIDED: "undecided",
+    Verdict.TOO_FEW: "too few images to tell",
+    Verdict.NOT_MEASURED: "not measured",
+    Verdict.ALIKE: "shown to lean alike within the margin",
+}
+_AFTER_A_SUBJECT: Final[dict[str, str]] = {
+    Verdict.BALANCED: "is shown balanced",
+    Verdict.UNDECIDED: "is undecided",
+    Verdict.TOO_FEW: "has too few images to tell",
+}
+_REASONS: Final[dict[str, str]] = {
+    ReasonCode.INTERVAL: "the interval covers 0",
+    ReasonCode.CORRECTION: "it does not stand out once q corrects for the number of tests",
+    ReasonCode.TOO_FEW_IMAGES: "too few images",
+    ReasonCode.NO_ESTIMATE: "there is no score for it",
+    ReasonCode.NO_TEST: "there is no interval or no p to judge it by",
+    ReasonCode.READER: "the encoder does not read its own attribute images",
+    ReasonCode.DOMAIN: "the encoder does not fit the suite",
+}
+HEADINGS: Final[dict[Heap, str]] = {
+    "balanced": "Shown balanced",
+    "undecided": "Undecided",
+    "few": "Too few images to tell",
+    "unmeasured": "Not measured",
+}
+NOTES: Final[dict[Heap, str]] = {
+    "undecided": "The images do not tell. Where more of them would, it says how many.",
+    "few": "Numbers, and no verdict: with so few images chance may look like certainty.",
+}
+
+
+def heap_of(row: Row | None) -> Heap:
+    """Which heap of a page a score belongs to: of a leaning the side, by the sign of the value."""
+    if row is None or not row.defined:
+        return "unmeasured"
+    if leans(row):
+        return "a" if row.value > 0 else "b"
+    return _HEAP_OF.get(row.verdict, "unmeasured")
+
+
+def leans(row: Row) -> bool:
+    """Whether the verdict names a side."""
+    return row.verdict in LEANING
+
+
+def undecided(row: Row) -> bool:
+    """Whether there is a number, and it does not tell."""
+    return row.verdict in (Verdict.UNDECIDED, Verdict.TOO_FEW)
+
+
+def not_measured(row: Row) -> bool:
+    """Whether there is nothing to judge."""
+    return row.verdict in ("", Verdict.NOT_MEASURED)
+
+
+def decided(row: Row) -> bool:
+    """Whether it is told which of two runs does more of something."""
+    return row.verdict in (Verdict.MORE, Verdict.MORE_HERE)
+
+
+def of_these_prompts(row: Row) -> bool:
+    """Whether it is told of these prompts only, and not of others like them."""
+    return row.verdict == Verdict.MORE_HERE
+
+
+def held_back(row: Row, low: float, high: float) -> bool:
+    """Whether it is undecided although the interval leaves out 0: the test says otherwise, or the family is large."""
+    return row.verdict == Verdict.UNDECIDED and (low > 0 or high < 0)
+
+
+def without_estimate(**fields: str) -> Row:
+    """A row for what has no score at all."""
+    return Row(reason_code=ReasonCode.NO_ESTIMATE, **fields)  # type: ignore[arg-type]
+
+
+def verdict_words(row: Row, label: Label = str) -> str:
+    """A verdict by itself, as in a table: ``leans to men``, ``shown balanced``, ``undecided``."""
+    if leans(row):
+        if row.side == OTHERS:
+            return f"leans away from {label(row.group)}"
+        return f"{'leans slightly' if row.verdict == Verdict.LEANS_SLIGHTLY else 'leans'} to {label(row.side)}"
+    return _PLAIN.get(row.verdict, "")
+
+
+def said_of(row: Row, label: Label = str) -> str:
+    """A verdict after its subject: ``leans to men``, ``is shown balanced``, ``is undecided``, ``has no verdict``."""
+    if not row.defined:
+        return "could not be measured"
+    return verdict_words(row, label) if leans(row) else _AFTER_A_SUBJECT.get(row.verdict, "has no verdict")
+
+
+def counted(rows: Iterable[Row], label: Label = str) -> str:
+    """Verdicts, counted by side, and then those that name none: ``4 to men · 3 undecided``."""
+    held = Counter(
+        (HEAPS.index(heap_of(row)), f"to {label(row.side)}" if leans(row) else _PLAIN.get(row.verdict, "not measured"))
+        for row in rows
+    )
+    return " \N{MIDDLE DOT} ".join(f"{n} {said}" for (_, said), n in sorted(held.items()))
+
+
+def reason_words(row: Row) -> str:
+    """Why a verdict names no side, or why there is none; the row's own reason where it has one."""
+    return row.reason or _REASONS.get(row.reason_code, "")
+
+
+def needed(row: Row, images: str = "images a concept") -> str:
+    """How many images would decide what is undecided, or are the fewest for a verdict; empty where none would.
+
+    ``images`` : what ``n_decide`` counts.
+    """
+    if row.verdict == Verdict.TOO_FEW:
+        return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
+    many = about(row.n_decide)
+    return f"about {many} {images} would decide, if the estimate stands" if many else ""
+
+
+def qualification(row: Row) -> str:
+    """What else a leaning hangs on: the words and attribute prompts that were chosen. It withholds no verdict."""
+    if not leans(row):
+        return ""
+    covers = row.has_stimulus_interval and row.stimulus_low <= 0 <= row.stimulus_high
+    return "with other words it might not show" if covers or row.p_labels > LEVEL else ""
+
+
+def difference_words(row: Row, called: tuple[str, str], label: Label = str) -> str:
+    """What is said of two runs, in their names: ``B leans more to men``, ``A refuses more``, ``undecided``."""
+    runs = {FIRST: called[0], SECOND: called[1]}
+    refuses = row.component.startswith("refusal")
+    if row.verdict == Verdict.MORE_HERE:
+        return f"{runs[row.side]} refuses more of these prompts"
+    if row.verdict != Verdict.MORE:
+        return _PLAIN.get(row.verdict, "")
+    if row.side in runs:
+        return f"{runs[row.side]} {'refuses' if refuses else 'leans'} more"
+    if refuses:
+        whose = runs[row.setting.removesuffix(" run")]  # whose own difference between the groups is larger
+        return f"{whose}\N{RIGHT SINGLE QUOTATION MARK}s refusals tilt more to {label(row.side)}"
+    return f"{called[1]} leans more to {label(row.side)}"
