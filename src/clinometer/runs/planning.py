@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.errors import InvalidInputError, SuiteError
-from clinometer.metrics.verdict import LEVEL
+from clinometer.metrics.verdict import FEWEST_IMAGES, LEVEL
 from clinometer.runs.budget import cost
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, samples_name
@@ -185,14 +185,21 @@ def _concepts(pilot: Run, effect: float | None, margin: float | None, power: flo
                 "estimate": value,
                 "standard_error": error,
                 "images": images,
-                "to_detect": images_to_detect(value if effect is None else effect, deviation, power=power, alpha=alpha),
+                "to_detect": _at_least(
+                    images_to_detect(value if effect is None else effect, deviation, power=power, alpha=alpha)
+                ),
                 "to_show_balance": nan
                 if margin is None
-                else images_to_show_balance(margin, deviation, value=value, power=power, alpha=alpha),
+                else _at_least(images_to_show_balance(margin, deviation, value=value, power=power, alpha=alpha)),
                 "reason": "" if isfinite(error) else str(row["reason"]),
             }
         )
     return pd.DataFrame(found)
+
+
+def _at_least(images: float) -> float:
+    """Below so many images there is no verdict; NaN where no number would do."""
+    return max(images, float(FEWEST_IMAGES)) if isfinite(images) else nan
 
 
 def _bytes(run: Run) -> int:

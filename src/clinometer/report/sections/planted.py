@@ -21,6 +21,7 @@ def planted(view: LeaningView) -> dict[str, Any] | None:
         "label_a": view.label_a,
         "concepts": _concepts(view, probabilities),
         "within": _within(view, probabilities),
+        "verdicts": verdicts_held_against(view, probabilities),
     }
 
 
@@ -37,6 +38,35 @@ def _concepts(view: LeaningView, probabilities: dict[str, float]) -> list[dict[s
         for name in ordered
         for share, mcas in [(view.shares.get(name), view.mcas.get(name))]
     ]
+
+
+def verdicts_held_against(view: LeaningView, probabilities: dict[str, float]) -> list[str]:
+    """Say of the planted leanings how many the verdicts found, missed or turned round; and what they found at parity."""
+    sides: dict[str, list[str]] = {"found": [], "missed": [], "wrong": [], "false": [], "calm": []}
+    for name, planted in probabilities.items():
+        lean = view.lean(name)
+        if lean == "unmeasured":
+            continue
+        expected = "" if planted == 0.5 else "a" if planted > 0.5 else "b"
+        if lean not in ("a", "b"):
+            sides["missed" if expected else "calm"].append(name)
+        else:
+            sides["found" if lean == expected else "wrong" if expected else "false"].append(name)
+    leaning, level = len(sides["found"] + sides["missed"] + sides["wrong"]), len(sides["false"] + sides["calm"])
+    said = []
+    if leaning:
+        held = f"{len(sides['found'])} of {wording.count(leaning, 'planted leaning')} found on the right side"
+        said.append(f"{held}, {len(sides['wrong'])} on the wrong one{_named(sides['wrong'])}.")
+        if sides["missed"]:
+            said.append(f"Not found in so few images: {wording.listed(sides['missed'])}.")
+    if level:
+        called = f"{len(sides['false'])} of {wording.count(level, 'concept')} planted at parity called leaning"
+        said.append(f"{called}{_named(sides['false'])}.")
+    return said
+
+
+def _named(names: list[str]) -> str:
+    return f" ({wording.listed(names)})" if names else ""
 
 
 def _within(view: LeaningView, probabilities: dict[str, float]) -> str:
