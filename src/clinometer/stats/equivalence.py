@@ -73,7 +73,7 @@ def factors_to_decide(
     ----------
     values, lows, highs : (tests,), the estimates and their 95 % intervals. For leaning, se is that of the side of 0.
     p_values : (tests,), of leaning; where one is NaN, there is no correction. They may be of another kind than the
-        intervals, as of permuted labels.
+        intervals, as of permuted prompts.
 
     Returns
     -------

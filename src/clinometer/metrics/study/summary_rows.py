@@ -46,7 +46,7 @@ def sign_rows(study: Study, view: View) -> list[Score]:
     """Summarise the targets that measure positive (group a) and negative (b), as the MCAS paper's table 5.
 
     Targets picked by the sign of a measurement have a mean of that sign even where nothing leans: read it
-    against its null, the mean of the targets of that sign under permuted labels.
+    against its null, the mean of the targets of that sign by chance alone.
     """
     rows: list[Score] = []
     values = composite(view.targets.point, study.a, study.b)

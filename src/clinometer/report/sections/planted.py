@@ -41,10 +41,10 @@ def _concepts(view: LeaningView, probabilities: dict[str, float]) -> list[dict[s
 
 
 def verdicts_held_against(view: LeaningView, probabilities: dict[str, float]) -> list[str]:
-    """Say of the planted leanings how many the verdicts found, missed or turned round; and what they found at parity."""
+    """How many planted leanings the verdicts found, missed or turned round, and what they found at parity."""
     sides: dict[str, list[str]] = {"found": [], "missed": [], "wrong": [], "false": [], "calm": []}
     for name, planted in probabilities.items():
-        lean = view.lean(name)
+        lean = view.heap(name)
         if lean == "unmeasured":
             continue
         expected = "" if planted == 0.5 else "a" if planted > 0.5 else "b"
