@@ -57,17 +57,17 @@ class LeaningView(View):
     @property
     def group_a(self) -> str:
         """Name of the group that a positive score leans to."""
-        return self.suite.axis.a
+        return self.suite.compared.a
 
     @property
     def group_b(self) -> str:
         """Name of the group that a negative score leans to."""
-        return self.suite.axis.b
+        return self.suite.compared.b
 
     @property
     def third(self) -> str | None:
         """Name of the third group, where the suite has one."""
-        return self.suite.axis.third
+        return self.suite.compared.third
 
     @property
     def label_a(self) -> str:

@@ -77,9 +77,9 @@ def study_design(suite: LeaningSuite) -> Design:
             for category, target in suite.categorised_targets()
         ),
         groups=tuple(suite.groups),
-        a=suite.axis.a,
-        b=suite.axis.b,
-        third=suite.axis.third,
+        a=suite.compared.a,
+        b=suite.compared.b,
+        third=suite.compared.third,
         prompts={name: tuple(p.prompt for p in group.prompts) for name, group in suite.groups.items()},
         pairs={name: tuple(p.pair for p in group.prompts) for name, group in suite.groups.items()},
         margin=suite.margin,
