@@ -20,7 +20,9 @@ class CrossedAxis(Strict):
 def check_axes(axes: Mapping[str, CrossedAxis], groups: Iterable[str]) -> None:
     """Refuse axes that are not two or more, and names that would not say which level or group is meant."""
     if len(axes) < 2:
-        raise ValueError(f"axes: found {', '.join(axes) or 'none'}, expected two or more; for one pair give axis.a, axis.b")
+        raise ValueError(
+            f"axes: found {', '.join(axes) or 'none'}, expected two or more; for one pair give axis.a, axis.b"
+        )
     if odd := next((name for name in axes if ":" in name or "×" in name), ""):
         raise ValueError(f"axes.{odd}: ':' and '×' stand between names in the scores; give another name")
     levels = [level for axis in axes.values() for level in axis.levels]

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field_validator, model_serializer, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from clinometer.errors import SuiteError
@@ -118,7 +125,9 @@ class LeaningSuite(Suite):
     @model_serializer(mode="wrap")
     def _without_no_axes(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what is not there: the fingerprint of a suite without axes is what it was before there were any."""
-        return {name: value for name, value in handler(self).items() if name not in ("axes", "axis") or value is not None}
+        return {
+            name: value for name, value in handler(self).items() if name not in ("axes", "axis") or value is not None
+        }
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -17,67 +17,19 @@ Student's t, so p < 1 − confidence exactly where the interval leaves out 0. Wo
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import f as fisher
 from scipy.stats import t as student
 
 from clinometer.metrics.mcas import MODALITIES
-from clinometer.metrics.study.cosines import Cosines
-from clinometer.metrics.study.design import Layout
+from clinometer.metrics.study.moments import CellView
 from clinometer.stats.bootstrap import welch_satterthwaite
-from clinometer.stats.moderation import Prior, moderated, prior_of
+from clinometer.stats.moderation import moderated, prior_of
 
-
-@dataclass(frozen=True)
-class Moments:
-    """What all contrasts of a view are made of, summed over some modalities.
-
-    Attributes
-    ----------
-    images : per target (n_t × G), the mean cosines of each of its images to each group; no columns' sum is taken.
-    texts : (T × G), of the target's text; 0 where no modality has it.
-    attributes, words : (T × G), variances of the means over each group's images and words.
-    freedom_attributes, freedom_words : degrees of freedom of those, over all groups.
-    imaged : whether a modality holds target images.
-    """
-
-    images: tuple[np.ndarray, ...]
-    texts: np.ndarray
-    attributes: np.ndarray
-    words: np.ndarray
-    freedom_attributes: float
-    freedom_words: float
-    imaged: bool
-
-    @property
-    def means(self) -> np.ndarray:
-        """Mean cosines to the groups, summed over the modalities: (T × G)."""
-        if not self.imaged:
-            return self.texts
-        own = [x.mean(axis=0) if len(x) else np.full(x.shape[1], np.nan) for x in self.images]
-        return np.asarray(np.stack(own) + self.texts)
-
-
-@dataclass(frozen=True)
-class CellView:
-    """One encoder's cosines, or their average (``"mean"``); ``members`` are then the views that were averaged."""
-
-    encoder: str
-    reads_text: bool
-    cosines: Cosines
-    layout: Layout
-    members: tuple[CellView, ...] = ()
-    _held: dict[tuple[str, ...], Moments] = field(default_factory=dict, compare=False, repr=False)
-
-    def moments(self, modalities: Collection[str] = MODALITIES) -> Moments:
-        """The moments of these modalities, computed once."""
-        key = tuple(name for name in MODALITIES if name in modalities)
-        if key not in self._held:
-            self._held[key] = _moments(self.cosines, self.layout, key)
-        return self._held[key]
+Part = tuple[np.ndarray, np.ndarray]
+"""A variance of each target's number and its degrees of freedom."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +46,17 @@ class Inference:
 
 @dataclass(frozen=True)
 class JointInference:
-    """Several contrasts of each target against all of them 0: (T,) each."""
+    """Several contrasts of each target against all of them 0: (T,) each.
 
-    statistic: np.ndarray
-    freedom: np.ndarray
+    ``size`` is their length, ``low`` and ``high`` hold it wherever the ellipsoid of F holds the contrasts (by the
+    triangle inequality, so they cover at least as often), ``null`` is what chance alone would make of it.
+    """
+
+    size: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
     p: np.ndarray
+    null: np.ndarray
 
 
 def contrast_inference(
@@ -107,100 +65,123 @@ def contrast_inference(
     """One contrast of every target, ``weights`` (G,) over the groups, with moderated variance.
 
     The targets are the family that moderates. NaN where a sum has no term (no image, no word) and, of interval and p,
-    where a prompt or a target has a single image.
+    where a prompt or a target has a single image, or no image enters at all (TT).
     """
     moments = view.moments(modalities)
-    value = moments.means @ weights
-    own, freedom = _own_variance(moments, weights)
-    attributes = moments.attributes @ np.square(weights)
-    parts = [(own, freedom), (attributes, np.full(len(value), moments.freedom_attributes))]
-    error, nu = np.sqrt(own + attributes), welch_satterthwaite(parts)
-    words = [(moments.words @ np.square(weights), np.full(len(value), moments.freedom_words))]
-    words += _between_encoders(view, weights, modalities)
-    wide = np.sqrt(np.sum([v for v, _ in (*parts, *words)], axis=0))
-    reach, reach_wide = (
-        student.ppf((1 + confidence) / 2, degrees) * each
-        for degrees, each in ((nu, error), (welch_satterthwaite([*parts, *words]), wide))
-    )
-    if not moments.imaged and not np.any(np.nan_to_num(attributes)):
-        reach = np.full_like(value, np.nan)  # TT: no image in it
-    return Inference(
-        value, value - reach, value + reach, _p_value(value, np.where(np.isnan(reach), np.nan, error), nu),
-        value - reach_wide, value + reach_wide,
-    )  # fmt: skip
+    value, squares = moments.means @ weights, np.square(weights)
+    n = np.ones(len(value))
+    attributes = (moments.attributes @ squares, n * moments.freedom_attributes)
+    stimuli = [(moments.words @ squares, n * moments.freedom_words), *_between_encoders(view, weights, modalities)]
+    if not moments.imaged:
+        no_image = not {"ii", "itp"} & set(modalities)
+        return _inference(value, [(n * np.nan, n) if no_image else attributes], [attributes, *stimuli], confidence)
+    own = own_variance([x @ weights for x in moments.images])
+    return _inference(value, [own, attributes], [own, attributes, *stimuli], confidence)
 
 
-def joint_inference(view: CellView, basis: np.ndarray) -> JointInference:
-    """All contrasts of ``basis`` (k × G, orthonormal rows) against 0, for every target.
+def mean_inference(scores: Sequence[np.ndarray], confidence: float) -> Inference:
+    """The mean of every target's scores, one an image, with moderated variance; no stimulus interval."""
+    value = np.array([x.mean() if len(x) else np.nan for x in scores])
+    unknown = np.full(len(value), np.nan)
+    return _inference(value, [own_variance(scores)], [(unknown, unknown)], confidence)
+
+
+def joint_contrast_inference(view: CellView, basis: np.ndarray, *, confidence: float) -> JointInference:
+    """All contrasts of ``basis`` (k × G, orthonormal rows) against 0, for every target: :func:`joint_inference`."""
+    moments = view.moments()
+    attributes = np.einsum("kg,tg,lg->tkl", basis, moments.attributes, basis)
+    scores = [x @ basis.T for x in moments.images]
+    return joint_inference(scores, moments.means @ basis.T, attributes, moments.freedom_attributes, confidence)
+
+
+def joint_inference(
+    scores: Sequence[np.ndarray],
+    values: np.ndarray,
+    more: np.ndarray,
+    freedom_more: float,
+    confidence: float,
+) -> JointInference:
+    """Hotelling's test that k numbers of a target are all 0, its covariance moderated over the targets.
 
     ::
 
-        V  = S̃_y / n + B diag(v) Bᵀ        T² = θᵀ V⁻¹ θ        F = T² (ν − k + 1) / (ν k)  ~  F(k, ν − k + 1)
+        V  = S̃ / n + A        T² = θᵀ V⁻¹ θ        F = T² (ν − k + 1) / (ν k)  ~  F(k, ν − k + 1)
 
-    Hotelling's T² with the covariance moderated over the targets (Tai and Speed 2006), and the degrees of freedom of a
-    sum of two covariances (Krishnamoorthy and Yu 2004), which for k = 1 are Welch and Satterthwaite's: F is then t².
+    ``S̃`` of the target's scores (Tai and Speed 2006), ``A`` (T × k × k) of what else varies, with ``freedom_more``
+    degrees of freedom; ν is that of a sum of two covariances (Krishnamoorthy and Yu 2004), which for k = 1 is Welch and
+    Satterthwaite's: F is then t².
+
+    Parameters
+    ----------
+    scores : per target (n_t × k), one row an image; ``values`` (T × k) are θ.
     """
-    moments, rank = view.moments(), len(basis)
-    values = moments.means @ basis.T
-    own, freedom = _own_covariance(moments, basis)
-    attributes = np.einsum("kg,tg,lg->tkl", basis, moments.attributes, basis)
-    statistic, nu = np.full((2, len(values)), np.nan)
+    rank = values.shape[1]
+    own, freedom = _own_covariance(scores)
+    statistic, nu, largest, null = np.full((4, len(values)), np.nan)
     for t, theta in enumerate(values):
-        total = own[t] + attributes[t]
+        total = own[t] + more[t]
         if np.isfinite(total).all() and np.isfinite(theta).all() and np.linalg.matrix_rank(total) == rank:
-            statistic[t] = theta @ np.linalg.solve(total, theta)
-            shares = [(own[t] @ np.linalg.inv(total), freedom[t])]
-            shares.append((attributes[t] @ np.linalg.inv(total), moments.freedom_attributes))
-            nu[t] = _freedom_of_sum(shares, rank)
-    scaled = statistic * (nu - rank + 1) / (nu * rank)
-    return JointInference(scaled, nu, np.where(nu - rank + 1 > 0, fisher.sf(scaled, rank, nu - rank + 1), np.nan))
+            inverse = np.linalg.inv(total)
+            statistic[t] = theta @ inverse @ theta
+            nu[t] = _freedom_of_sum([(own[t] @ inverse, freedom[t]), (more[t] @ inverse, freedom_more)], rank)
+            largest[t], null[t] = np.linalg.eigvalsh(total)[-1], np.sqrt(np.trace(total))
+    left = np.where(np.isinf(nu), 1e9, nu) - rank + 1
+    left = np.where(left > 0, left, np.nan)
+    per_f = (left + rank - 1) * rank / left
+    size = np.linalg.norm(values, axis=1)
+    reach = np.sqrt(fisher.ppf(confidence, rank, left) * per_f * largest)
+    return JointInference(
+        size, np.maximum(size - reach, 0.0) + 0 * reach, size + reach, fisher.sf(statistic / per_f, rank, left), null
+    )
 
 
-def _freedom_of_sum(shares: Sequence[tuple[np.ndarray, float]], rank: int) -> float:
-    below = sum(
-        (np.trace(share @ share) + np.trace(share) ** 2) / degrees for share, degrees in shares if degrees > 0
-    )  # fmt: skip
-    return (rank + rank**2) / below if below > 0 else np.inf
+def _inference(value: np.ndarray, images: Sequence[Part], stimuli: Sequence[Part], confidence: float) -> Inference:
+    """Student's t, of the variance over images, and of that over stimuli too."""
+    ends = []
+    for parts in (images, stimuli):
+        error, nu = np.sqrt(np.sum([v for v, _ in parts], axis=0)), welch_satterthwaite(parts)
+        reach = student.ppf((1 + confidence) / 2, nu) * error
+        ends += [value - reach, value + reach]
+        if parts is images:
+            p = _p_value(value, error, nu)
+    return Inference(value, ends[0], ends[1], p, ends[2], ends[3])
 
 
-def _own_variance(moments: Moments, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Variance of the mean over a target's images, moderated, and its degrees of freedom: (T,) each."""
-    n = len(moments.texts)
-    if not moments.imaged:
-        return np.zeros(n), np.ones(n)
-    scores = [x @ weights for x in moments.images]
+def own_variance(scores: Sequence[np.ndarray]) -> Part:
+    """Variance of the mean of each target's scores, moderated over the targets, and its degrees of freedom."""
     sizes = np.array([len(y) for y in scores], np.float64)
     raw = np.array([y.var(ddof=1) if len(y) > 1 else np.nan for y in scores])
     variance, freedom = moderated(raw, sizes - 1, prior_of(raw, sizes - 1))
     return variance / np.maximum(sizes, 1), np.nan_to_num(freedom, nan=0.0)
 
 
-def _own_covariance(moments: Moments, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Covariance of the means over a target's images, moderated, and its degrees of freedom: (T × k × k), (T,)."""
-    rank, scores = len(basis), [x @ basis.T for x in moments.images]
+def _own_covariance(scores: Sequence[np.ndarray]) -> Part:
+    """Covariance of the means of each target's scores (T × k × k), moderated, and its degrees of freedom."""
     sizes = np.array([len(y) for y in scores], np.float64)
+    rank = scores[0].shape[1]
     nothing = np.full((rank, rank), np.nan)
     raw = np.stack([np.atleast_2d(np.cov(y, rowvar=False)) if len(y) > 1 else nothing for y in scores])
-    known = np.isfinite(raw).all(axis=(1, 2)) & (sizes > 1)
+    known, freedom = np.isfinite(raw).all(axis=(1, 2)), sizes - 1
     if not known.any():
         return raw, np.zeros(len(sizes))
-    freedom = sizes - 1
-    d0 = _common_freedom(raw, freedom, rank)
-    total = freedom[known].sum()
-    common = np.average(raw[known], axis=0, weights=freedom[known])
-    share = np.where(np.isinf(d0), 1.0, d0 / (d0 + freedom) if np.isfinite(d0) else 1.0)[:, None, None]
-    both = share * common + (1 - share) * raw
-    return both / np.maximum(sizes, 1)[:, None, None], np.where(known, np.minimum(d0 + freedom, total), 0.0)
+    priors = [prior_of(raw[:, k, k], freedom) for k in range(rank)]
+    prior, total = float(np.median([each.freedom for each in priors])), freedom[known].sum()
+    pooled = np.average(raw[known], axis=0, weights=freedom[known])
+    scale = np.sqrt(
+        np.divide([each.variance for each in priors], np.diag(pooled), out=np.ones(rank), where=np.diag(pooled) > 0)
+    )
+    common = pooled * np.outer(scale, scale)
+    share = np.ones(len(sizes)) if np.isinf(prior) else prior / (prior + np.maximum(freedom, 1))
+    both = share[:, None, None] * common + (1 - share[:, None, None]) * raw
+    return both / np.maximum(sizes, 1)[:, None, None], np.where(known, np.minimum(prior + freedom, total), 0.0)
 
 
-def _common_freedom(covariances: np.ndarray, freedom: np.ndarray, rank: int) -> float:
-    """d0 of the variances along each contrast: their median, for one family has one."""
-    return float(np.median([prior_of(covariances[:, k, k], freedom).freedom for k in range(rank)]))
+def _freedom_of_sum(shares: Sequence[tuple[np.ndarray, float]], rank: int) -> float:
+    parts = [(np.trace(share @ share) + np.trace(share) ** 2) / degrees for share, degrees in shares if degrees > 0]
+    return (rank + rank**2) / sum(parts) if sum(parts) > 0 else np.inf
 
 
-def _between_encoders(
-    view: CellView, weights: np.ndarray, modalities: Collection[str]
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def _between_encoders(view: CellView, weights: np.ndarray, modalities: Collection[str]) -> list[Part]:
     """Variance of an average over encoders, were others of their kind asked; nothing of a single one."""
     n = len(view.members)
     if n < 2:
@@ -213,61 +194,3 @@ def _p_value(value: np.ndarray, error: np.ndarray, freedom: np.ndarray) -> np.nd
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
     return np.where(np.isfinite(value) & np.isfinite(error), 2 * student.sf(size, freedom), np.nan)
-
-
-def _moments(cosines: Cosines, layout: Layout, modalities: Sequence[str]) -> Moments:
-    n, groups = len(cosines.text_image), len(layout.groups)
-    images = [np.zeros((len(x), groups)) for x in cosines.image_image]
-    texts, attributes, words = np.zeros((n, groups)), np.zeros((n, groups)), np.zeros((n, groups))
-    to_images, to_words = np.zeros_like(cosines.text_image), np.zeros_like(cosines.text_word)
-    for t, (gram, by_word) in enumerate(zip(cosines.image_image, cosines.image_word, strict=True)):
-        if "ii" in modalities:
-            images[t] += _group_means(gram, layout.image_slices)
-            to_images[t] += _mean(gram)
-        if "ita" in modalities:
-            images[t] += _group_means(by_word, layout.word_slices)
-            to_words[t] += _mean(by_word)
-    if "itp" in modalities:
-        texts += _group_means(cosines.text_image, layout.image_slices)
-        to_images += cosines.text_image
-    if "tt" in modalities:
-        texts += _group_means(cosines.text_word, layout.word_slices)
-        to_words += cosines.text_word
-    if {"ii", "itp"} & set(modalities):
-        attributes = _variances(to_images, layout.prompt_sizes)
-    if {"ita", "tt"} & set(modalities):
-        words = _variances(to_words, tuple((count,) for count in layout.word_counts))
-    return Moments(
-        tuple(images), texts, attributes, words,
-        freedom_attributes=float(sum(max(size - 1, 0) for sizes in layout.prompt_sizes for size in sizes)),
-        freedom_words=float(sum(max(count - 1, 0) for count in layout.word_counts)),
-        imaged=bool({"ii", "ita"} & set(modalities)),
-    )  # fmt: skip
-
-
-def _mean(rows: np.ndarray) -> np.ndarray:
-    return np.asarray(rows.mean(axis=0)) if len(rows) else np.full(rows.shape[1], np.nan)
-
-
-def _group_means(rows: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
-    """Mean over each group's columns: (rows × groups), NaN where a group has none."""
-    nothing = np.full(len(rows), np.nan)
-    means = [rows[:, own].mean(axis=1) if own.stop > own.start else nothing for own in slices]
-    return np.stack(means, axis=1)
-
-
-def _variances(items: np.ndarray, strata: Sequence[Sequence[int]]) -> np.ndarray:
-    """Variance of each group's mean, its items drawn within strata: (T × items) to (T × groups).
-
-    NaN where a stratum has one item; strata without items are none.
-    """
-    found = np.zeros((len(items), len(strata)))
-    bounds = np.cumsum([0, *(size for sizes in strata for size in sizes)])
-    blocks = iter(pairwise(bounds.tolist()))
-    for g, sizes in enumerate(strata):
-        for size, (start, stop) in zip(sizes, blocks, strict=False):
-            if size:
-                own = items[:, start:stop]
-                spread = own.var(axis=1, ddof=1) if size > 1 else np.full(len(items), np.nan)
-                found[:, g] += (size / sum(sizes)) ** 2 * spread / size
-    return found

@@ -57,6 +57,11 @@ class Effect:
         return np.linalg.svd(self.weights)[2][: self.rank]
 
     @property
+    def residual(self) -> np.ndarray:
+        """Of an interaction, the contrast of cosines at the first of its cells: what they exceed their levels' sum by."""
+        return self.weights[0]
+
+    @property
     def of_halves(self) -> bool:
         """Whether a value is a deviation from the middle: half of the difference between two that are opposite."""
         return not (self.kind == "axis" and self.rank == 1)
@@ -66,6 +71,16 @@ def effects_of(design: Design) -> tuple[Effect, ...]:
     """Each axis, each interaction, and the cells against all alike, in this order."""
     sets = [chosen for size in range(1, len(design.axes) + 1) for chosen in combinations(design.axes, size)]
     return (*(_effect(design, chosen) for chosen in sets), _cells(design))
+
+
+def level_weights(design: Design, axis: str) -> np.ndarray:
+    """Of every level of an axis its deviation from the mean of all levels, over the groups: (levels × groups)."""
+    return _projection(design, (axis,))[list(_combinations(design, (axis,)).values())]
+
+
+def centring(sizes: Sequence[int]) -> np.ndarray:
+    """``⊗ (I − J/K)``: a table of these sizes, as one row, with all its margins taken out."""
+    return np.asarray(reduce(np.kron, [np.eye(size) - 1 / size for size in sizes]))
 
 
 def _effect(design: Design, chosen: tuple[str, ...]) -> Effect:

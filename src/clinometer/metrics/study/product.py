@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 
-def wrong_product(
-    axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequence[str]], groups: Sequence[str]
-) -> str:
+def wrong_product(axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequence[str]], groups: Sequence[str]) -> str:
     """What is wrong with axes and cells, in one line; empty where the groups are their complete product."""
     if len(axes) < 2 or any(len(levels) < 2 or len(set(levels)) < len(levels) for levels in axes.values()):
         return "axes: expected two or more, each of two or more different levels"
