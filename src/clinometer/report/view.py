@@ -123,6 +123,12 @@ class LeaningView(View):
         ]
         return sorted(held, key=lambda concept: -self.mcas[concept.name].value)
 
+    def said_of(self, concept: Concept) -> tuple[wording.Lean, str, str]:
+        """The heap, the verdict and the number of a concept, for its pictures."""
+        row = self.mcas.get(concept.name)
+        words = wording.verdict_words(row, label_a=self.label_a, label_b=self.label_b) if row else "not measured"
+        return self.lean(concept.name), words, wording.signed(row.value, self.digits) if row and row.defined else ""
+
     def lean(self, concept: str) -> wording.Lean:
         """Say which heap a concept's verdict belongs to."""
         return wording.lean_of(self.mcas.get(concept))

@@ -19,7 +19,7 @@ from scipy.special import digamma, polygamma
 
 @dataclass(frozen=True)
 class Prior:
-    """How the variances of a family scatter: around ``variance``, as of ``freedom`` degrees (infinite: all are alike)."""
+    """How the variances of a family scatter: around ``variance``, as of ``freedom`` degrees (infinite: all alike)."""
 
     variance: float
     freedom: float
@@ -33,7 +33,7 @@ def prior_of(variances: np.ndarray, freedom: np.ndarray) -> Prior:
         e = log s² − ψ(d/2) + log(d/2)         trigamma(d0/2) = var(e) − mean trigamma(d/2)
         log s0² = mean(e) + ψ(d0/2) − log(d0/2)
 
-    Variances of 0 (a sample without spread) are taken for 1e-5 of the median, as limma does, for they have no logarithm.
+    Variances of 0 (a sample without spread) are taken for 1e-5 of the median, as limma does: they have no logarithm.
     With fewer than two samples that have a variance there is nothing to moderate by: freedom 0.
     """
     s2, d = np.asarray(variances, np.float64), np.asarray(freedom, np.float64)

@@ -48,8 +48,8 @@ def _place(axes: Mapping[str, CrossedAxis], name: str, cell: Mapping[str, str] |
     """A group's levels in the order of the axes."""
     if cell is None:
         raise ValueError(f"groups.{name}.cell: missing, and the suite has axes; give its level of {', '.join(axes)}")
-    for axis in cell:
-        refuse_unknown(f"groups.{name}.cell", "axis", axis, axes)
+    if odd := next((axis for axis in cell if axis not in axes), ""):
+        raise ValueError(f"groups.{name}.cell: no axis named {odd!r}; axes are {', '.join(axes)}")
     for axis, known in axes.items():
         if axis not in cell:
             raise ValueError(f"groups.{name}.cell.{axis}: missing; levels are {', '.join(known.levels)}")

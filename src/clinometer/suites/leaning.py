@@ -190,8 +190,8 @@ class LeaningSuite(Suite):
         """
         if self.axis is None:
             raise SuiteError(
-                f"suite {self.name}: its groups are cells of {' and '.join(self.axes or {})}, and this takes one pair of "
-                "groups; give a suite with axis.a and axis.b"
+                f"suite {self.name}: its groups are cells of {' and '.join(self.axes or {})}, and this takes one pair "
+                "of groups; give a suite with axis.a and axis.b"
             )
         return self.axis
 

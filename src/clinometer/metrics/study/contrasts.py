@@ -79,11 +79,14 @@ def contrast_inference(
     return _inference(value, [own, attributes], [own, attributes, *stimuli], confidence)
 
 
-def mean_inference(scores: Sequence[np.ndarray], confidence: float) -> Inference:
-    """The mean of every target's scores, one an image, with moderated variance; no stimulus interval."""
+def mean_inference(scores: Sequence[np.ndarray], confidence: float, *, lost: int = 0) -> Inference:
+    """The mean of every target's scores, one an image, with moderated variance; no stimulus interval.
+
+    ``lost`` are the degrees of freedom that the scores themselves have cost, beyond their mean's.
+    """
     value = np.array([x.mean() if len(x) else np.nan for x in scores])
     unknown = np.full(len(value), np.nan)
-    return _inference(value, [own_variance(scores)], [(unknown, unknown)], confidence)
+    return _inference(value, [own_variance(scores, lost)], [(unknown, unknown)], confidence)
 
 
 def joint_contrast_inference(view: CellView, basis: np.ndarray, *, confidence: float) -> JointInference:
@@ -100,6 +103,8 @@ def joint_inference(
     more: np.ndarray,
     freedom_more: float,
     confidence: float,
+    *,
+    lost: int = 0,
 ) -> JointInference:
     """Hotelling's test that k numbers of a target are all 0, its covariance moderated over the targets.
 
@@ -116,7 +121,7 @@ def joint_inference(
     scores : per target (n_t × k), one row an image; ``values`` (T × k) are θ.
     """
     rank = values.shape[1]
-    own, freedom = _own_covariance(scores)
+    own, freedom = _own_covariance(scores, lost)
     statistic, nu, largest, null = np.full((4, len(values)), np.nan)
     for t, theta in enumerate(values):
         total = own[t] + more[t]
@@ -147,21 +152,21 @@ def _inference(value: np.ndarray, images: Sequence[Part], stimuli: Sequence[Part
     return Inference(value, ends[0], ends[1], p, ends[2], ends[3])
 
 
-def own_variance(scores: Sequence[np.ndarray]) -> Part:
+def own_variance(scores: Sequence[np.ndarray], lost: int = 0) -> Part:
     """Variance of the mean of each target's scores, moderated over the targets, and its degrees of freedom."""
-    sizes = np.array([len(y) for y in scores], np.float64)
-    raw = np.array([y.var(ddof=1) if len(y) > 1 else np.nan for y in scores])
-    variance, freedom = moderated(raw, sizes - 1, prior_of(raw, sizes - 1))
+    sizes, ddof = np.array([len(y) for y in scores], np.float64), 1 + lost
+    raw = np.array([y.var(ddof=ddof) if len(y) > ddof else np.nan for y in scores])
+    variance, freedom = moderated(raw, sizes - ddof, prior_of(raw, sizes - ddof))
     return variance / np.maximum(sizes, 1), np.nan_to_num(freedom, nan=0.0)
 
 
-def _own_covariance(scores: Sequence[np.ndarray]) -> Part:
+def _own_covariance(scores: Sequence[np.ndarray], lost: int) -> Part:
     """Covariance of the means of each target's scores (T × k × k), moderated, and its degrees of freedom."""
     sizes = np.array([len(y) for y in scores], np.float64)
-    rank = scores[0].shape[1]
+    rank, ddof = scores[0].shape[1], 1 + lost
     nothing = np.full((rank, rank), np.nan)
-    raw = np.stack([np.atleast_2d(np.cov(y, rowvar=False)) if len(y) > 1 else nothing for y in scores])
-    known, freedom = np.isfinite(raw).all(axis=(1, 2)), sizes - 1
+    raw = np.stack([np.atleast_2d(np.cov(y, rowvar=False, ddof=ddof)) if len(y) > ddof else nothing for y in scores])
+    known, freedom = np.isfinite(raw).all(axis=(1, 2)), sizes - ddof
     if not known.any():
         return raw, np.zeros(len(sizes))
     priors = [prior_of(raw[:, k, k], freedom) for k in range(rank)]

@@ -44,7 +44,7 @@ class Readings:
         for first, *others in zip(*(self.centred[axis] for axis in axes), strict=True):
             product = first * _unbiased(len(first), len(axes))
             for part in others:
-                product = (product[:, :, None] * part[:, None, :]).reshape(len(part), -1)
+                product = (product[:, :, None] * part[:, None, :]).reshape(len(part), product.shape[1] * part.shape[1])
             found.append(product)
         return found
 
@@ -70,18 +70,22 @@ def excess_inference(
     effect: Effect, design: Design, own: Readings, known: Readings, confidence: float
 ) -> tuple[list[Inference], JointInference]:
     """The excess of each of the effect's cells, and all of them against none; variances moderated over the targets."""
-    within = [x for x in known.products(effect.axes) if len(x) > len(effect.axes)]
-    sizes = [len(design.axes[axis]) for axis in effect.axes]
-    nuisance = np.average([x.mean(axis=0) for x in within], axis=0, weights=[len(x) - 1 for x in within]) if within else (
-        np.full(int(np.prod(sizes)), np.nan)
-    )  # fmt: skip
-    products = [x - nuisance for x in own.products(effect.axes)]
-    each = [mean_inference([x[:, k] for x in products], confidence) for k in range(len(effect.names))]
-    basis = np.linalg.svd(centring(sizes))[2][: effect.rank]
+    products = [x - _within_prompts(known, effect.axes) for x in own.products(effect.axes)]
+    # a covariance has n − 2 degrees of freedom, as a slope: both means were taken out of the products
+    each = [mean_inference([x[:, k] for x in products], confidence, lost=1) for k in range(len(effect.names))]
+    basis = np.linalg.svd(centring([len(design.axes[axis]) for axis in effect.axes]))[2][: effect.rank]
     scores = [x @ basis.T for x in products]
     values = np.stack([x.mean(axis=0) if len(x) else np.full(effect.rank, np.nan) for x in scores])
     nothing = np.zeros((len(values), effect.rank, effect.rank))
-    return each, joint_inference(scores, values, nothing, np.inf, confidence)
+    return each, joint_inference(scores, values, nothing, np.inf, confidence, lost=1)
+
+
+def _within_prompts(known: Readings, axes: Sequence[str]) -> np.ndarray:
+    """Mean products among the images of one attribute prompt, whose levels are all the same: (ΠK,)."""
+    held = [x for x in known.products(axes) if len(x) > len(axes)]
+    if not held:
+        return np.array(np.nan)
+    return np.asarray(np.average([x.mean(axis=0) for x in held], axis=0, weights=[len(x) - 1 for x in held]))
 
 
 def _level_means(design: Design, layout: Layout, axis: str, scores: Sequence[np.ndarray]) -> np.ndarray:

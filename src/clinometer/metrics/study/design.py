@@ -66,8 +66,8 @@ class Design:
             raise InvalidInputError(wrong)
         if self.a or self.b or self.third:
             raise InvalidInputError(
-                f"a, b, third: found {self.a!r}, {self.b!r}, {self.third!r} beside axes; two cells may differ on several "
-                "axes at once, so leave them empty: every axis is measured by itself"
+                f"a, b, third: found {self.a!r}, {self.b!r}, {self.third!r} beside axes; two cells may differ on "
+                "several axes at once, so leave them empty: every axis is measured by itself"
             )
 
     def index(self, group: str) -> int:

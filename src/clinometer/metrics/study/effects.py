@@ -1,4 +1,4 @@
-"""What can be asked of groups that are cells of axes: each axis, each cell, each interaction, as contrasts of the cells.
+"""What can be asked of groups that are cells of axes: each axis, cell and interaction, as contrasts of the cells.
 
 With ``c`` the mean cosines of a target to the cells, every question is a linear one, ``w · c`` with weights ``w`` that
 sum to 0. Those of a set S of axes are the analysis of variance of a complete product::
@@ -58,8 +58,8 @@ class Effect:
 
     @property
     def residual(self) -> np.ndarray:
-        """Of an interaction, the contrast of cosines at the first of its cells: what they exceed their levels' sum by."""
-        return self.weights[0]
+        """Of an interaction, the contrast of cosines at its first cell: how far they exceed the sum of its levels'."""
+        return np.asarray(self.weights[0])
 
     @property
     def of_halves(self) -> bool:
@@ -80,7 +80,11 @@ def level_weights(design: Design, axis: str) -> np.ndarray:
 
 def centring(sizes: Sequence[int]) -> np.ndarray:
     """``⊗ (I − J/K)``: a table of these sizes, as one row, with all its margins taken out."""
-    return np.asarray(reduce(np.kron, [np.eye(size) - 1 / size for size in sizes]))
+    return np.asarray(reduce(_kron, [np.eye(size) - 1 / size for size in sizes]))
+
+
+def _kron(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.asarray(np.kron(first, second))
 
 
 def _effect(design: Design, chosen: tuple[str, ...]) -> Effect:
@@ -122,7 +126,7 @@ def _projection(design: Design, chosen: Sequence[str]) -> np.ndarray:
         for axis, levels in design.axes.items()
     ]
     places = [_place(design, group) for group in design.groups]
-    return np.asarray(reduce(np.kron, parts)[np.ix_(places, places)])
+    return np.asarray(reduce(_kron, parts)[np.ix_(places, places)])
 
 
 def _place(design: Design, group: str) -> int:

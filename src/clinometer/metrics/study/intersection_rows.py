@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from math import isfinite, nan
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from clinometer.metrics.study.contrasts import (
     joint_contrast_inference,
 )
 from clinometer.metrics.study.cooccurrence import Readings, excess_inference, readings_of
-from clinometer.metrics.study.cosines import Cosines, average_cosines, group_cosines, target_cosines
+from clinometer.metrics.study.cosines import average_cosines, group_cosines, target_cosines
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.metrics.study.effects import Effect, effects_of
 from clinometer.metrics.study.moments import CellView
@@ -74,21 +74,21 @@ def intersection_study(
 
 def _views(
     encoders: Sequence[EncoderEmbeddings], design: Design, layout: Layout
-) -> Iterator[tuple[CellView, tuple[Readings, Readings]]]:
+) -> list[tuple[CellView, tuple[Readings, Readings]]]:
     """The average over the encoders that read text (over all, if none does) first, then each."""
-    pooled = [e for e in encoders if e.reads_text] or list(encoders)
+    pooled = [e.encoder for e in encoders if e.reads_text] or [e.encoder for e in encoders]
     cosines = {e.encoder: (target_cosines(e, layout), group_cosines(e, layout)) for e in encoders}
-    views = {e.encoder: CellView(e.encoder, e.reads_text, cosines[e.encoder][0], layout) for e in encoders}
-    of_targets, of_prompts = (average_cosines([cosines[e.encoder][i] for e in pooled]) for i in (0, 1))
-    members = tuple(views[e.encoder] for e in pooled)
-    mean = CellView("mean", pooled[0].reads_text, of_targets, layout, members if len(members) > 1 else ())
-
-    def read(view: CellView, prompts: Cosines) -> tuple[CellView, tuple[Readings, Readings]]:
-        return view, readings_of(design, layout, view.cosines, prompts, reads_text=view.reads_text)
-
-    yield read(mean, of_prompts)
-    for name, view in views.items():
-        yield read(view, cosines[name][1])
+    found = {}
+    for e in encoders:
+        own = CellView(e.encoder, e.reads_text, cosines[e.encoder][0], layout)
+        found[e.encoder] = own, readings_of(design, layout, *cosines[e.encoder], reads_text=e.reads_text)
+    view, readings = found[pooled[0]]
+    if len(pooled) > 1:
+        of_targets, of_prompts = (average_cosines([cosines[name][i] for name in pooled]) for i in (0, 1))
+        members = tuple(found[name][0] for name in pooled)
+        view = CellView("mean", view.reads_text, of_targets, layout, members)
+        readings = readings_of(design, layout, of_targets, of_prompts, reads_text=view.reads_text)
+    return [(replace(view, encoder="mean"), readings), *found.values()]
 
 
 class _Maker:
@@ -156,8 +156,8 @@ class _Maker:
                     component=f"cell:{name}" if effect.kind == "cell" else effect.component,
                     group=name,
                     **self._target(t, weights),
-                    **{field: float(getattr(one, field)[t])
-                       for field in ("value", "low", "high", "p", "stimulus_low", "stimulus_high")},
+                    value=float(one.value[t]), low=float(one.low[t]), high=float(one.high[t]), p=float(one.p[t]),
+                    stimulus_low=float(one.stimulus_low[t]), stimulus_high=float(one.stimulus_high[t]),
                     test=T_TEST if isfinite(one.p[t]) else "",
                 ),
             )
@@ -186,7 +186,7 @@ class _Maker:
     def _family(self, name: str) -> str:
         return f"{METRIC}: {name} over {len(self.design.targets)} targets"
 
-    def _target(self, t: int, weights: np.ndarray) -> dict[str, object]:
+    def _target(self, t: int, weights: np.ndarray) -> dict[str, Any]:
         target, counts = self.design.targets[t], np.array(self.layout.image_counts)
         return {
             "concept": target.name, "category": target.category, "encoder": self.view.encoder,
@@ -199,16 +199,16 @@ class _Maker:
         groups = range(len(self.design.groups))
         if not isfinite(row.value):
             reason = value_reason(self.layout, self.view.reads_text, t, modalities, groups) or NOT_READ
-            return replace(row, **dict.fromkeys(_NUMBERS, nan), test="", reason=reason)
+            return replace(
+                row, value=nan, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, p=nan, null=nan, test="",
+                reason=reason,
+            )  # fmt: skip
         if not isfinite(row.low):
             reason = interval_reason(self.layout, t, modalities, groups) or TOO_FEW
             return replace(row, reason=TEXT_ONLY if set(modalities) == {"tt"} else reason)
         if not isfinite(row.stimulus_low):
             return replace(row, reason=stimulus_reason(self.layout, modalities, groups))
         return row
-
-
-_NUMBERS = ("value", "low", "high", "stimulus_low", "stimulus_high", "p", "null")
 
 
 def _image_ends(row: Score) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What contrasts of groups are made of: for every image its mean cosine to each group, and how well group means are known."""
+"""What contrasts of groups are made of: each image's mean cosine to each group, and how well group means are known."""
 
 from __future__ import annotations
 

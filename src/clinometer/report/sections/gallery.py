@@ -104,15 +104,14 @@ def _categories(
         own = [(key[2], found) for key, found in prompts.items() if key[:2] == ("target", concept.name)]
         if not own:
             continue
-        row = view.mcas.get(concept.name)
-        words = wording.verdict_words(row, label_a=view.label_a, label_b=view.label_b) if row else "not measured"
+        lean, words, value = view.said_of(concept)
         held[concept.category].append(
             {
                 "name": concept.name,
                 "prompt": concept.prompt,
-                "lean": view.lean(concept.name),
+                "lean": lean,
                 "verdict": words,
-                "value": wording.signed(row.value, view.digits) if row and row.defined else "",
+                "value": value,
                 "tiles": [tile for prompt, found in own for tile in _tiles(view, prompt, found, limit)],
                 "left_out": sum(max(0, len(found) - limit) for _, found in own),
                 "counts": counts_in_words([sample for _, found in own for sample in found]),
