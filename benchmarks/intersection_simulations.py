@@ -97,22 +97,32 @@ def study(seed: Sequence[int], images: int, shares: np.ndarray, noise: float = 0
     return [row for row in mcas_study([embeddings], DESIGN) if row.encoder == "mean" and not row.setting]
 
 
-def numbers(rows: Sequence[Score], component: str, field: str = "p") -> list[float]:
-    """A field of the rows of one component, concept by concept."""
-    return [getattr(row, field) for row in rows if row.component == component]
+Tests = dict[str, tuple[list[float], list[float]]]
+"""p and q of every concept, by component."""
+
+
+def tests_of(rows: Sequence[Score], components: Sequence[str]) -> Tests:
+    """What one study found."""
+    found: Tests = {component: ([], []) for component in components}
+    for row in rows:
+        if row.component in found:
+            found[row.component][0].append(row.p)
+            found[row.component][1].append(row.q)
+    return found
 
 
 def level(n: int, images: int) -> list[Found]:
     """All concepts drawn evenly from the four cells: p of every test, and whether any concept of the 28 is called."""
-    studies = [study([1, images, k], images, np.tile(shares_of(0.5, 0.5), (CONCEPTS, 1))) for k in range(n)]
+    shares = np.tile(shares_of(0.5, 0.5), (CONCEPTS, 1))
+    studies = [tests_of(study([1, images, k], images, shares), list(ASKED.values())) for k in range(n)]
     return [found for what, component in ASKED.items() for found in _level(what, component, images, studies, "evenly")]
 
 
 def level_beside_leanings(n: int, images: int) -> list[Found]:
     """Interactions where both axes lean and the levels are drawn independently: of half the concepts, strongly."""
     shares = np.tile([shares_of(0.85, 0.75), shares_of(0.5, 0.5)], (CONCEPTS // 2, 1))
-    studies = [study([2, images, k], images, shares) for k in range(n)]
     what = {"interaction": ASKED["interaction"], "double-centred cosines": RESIDUAL}
+    studies = [tests_of(study([2, images, k], images, shares), list(what.values())) for k in range(n)]
     return [
         found
         for name, component in what.items()
@@ -120,10 +130,9 @@ def level_beside_leanings(n: int, images: int) -> list[Found]:
     ]
 
 
-def _level(what: str, component: str, images: int, studies: Sequence[Sequence[Score]], how: str) -> list[Found]:
+def _level(what: str, component: str, images: int, studies: Sequence[Tests], how: str) -> list[Found]:
     setting = f"{images} images, {how}"
-    p = np.array([numbers(rows, component) for rows in studies])
-    q = np.array([numbers(rows, component, "q") for rows in studies])
+    p, q = (np.array([tests[component][field] for tests in studies]) for field in (0, 1))
     rates = [
         Found("level", f"intersections, {what}", setting, found.nominal, found.rate, len(studies))
         for found in rejections("", "", p.ravel())

@@ -44,8 +44,8 @@ def suite_of(axes, names=("teacher", "cook", "guard")) -> LeaningSuite:
 
 def input_of(suite, rows, planted=None) -> ReportInput:
     samples = pd.DataFrame([
-        {"id": "1f", "prompt": "an image of a cook", "concept": "cook", "role": "target", "group": "", "category": "work",
-         "seed": 0, "status": "ok", "reason": "", "seconds": 1.0},
+        {"id": "1f", "prompt": "an image of a cook", "concept": "cook", "role": "target", "group": "", "seed": 0,
+         "category": "work", "status": "ok", "reason": "", "seconds": 1.0},
     ])  # fmt: skip
     return ReportInput(
         title="model × Crossed", suite=suite, model_card=model_card(), encoder_cards={"e0": encoder_card("e0")},
@@ -136,10 +136,8 @@ def test_the_first_screen_counts_axis_by_axis():
     rows = said(rows_of(suite), gender=("leans to woman", -0.9), tone=UNDECIDED, **{"gender×tone": UNDECIDED})
     rows = [replace(r, verdict="undecided") if r.verdict and r.concept != "teacher" else r for r in rows]
     header = Page(render_html(input_of(suite, rows))).find("header")[0].text
-    assert (
-        "leans by gender to women for 1, 2 undecided; by skin tone to no side, 3 undecided; interaction undecided for 3."
-        in header
-    )
+    assert "leans by gender to women for 1, 2 undecided; by skin tone to no side, 3 undecided;" in header
+    assert "interaction undecided for 3." in header
     assert "an image of a teacher leans to women; by skin tone undecided; interaction undecided" in header
     assert "women with" not in header
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from copy import deepcopy
 
 import pytest
+import yaml
 
 from clinometer.errors import SuiteError
 from clinometer.runs.planning import plan_audit
 from clinometer.runs.rounds import Rounds, StoppingRule
 from clinometer.runs.studies.leaning import study_design
 from clinometer.suites import LeaningSuite, load_suite, suite_from_mapping, suite_names
+from tests.docs.pages import blocks, page, table_rows
 
 SUITE = {
     "name": "crossed", "title": "t", "description": "d",
@@ -91,6 +93,27 @@ def test_mistakes_have_one_line(changes, message):
         suite_from_mapping(changed(**changes), source="s")
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_messages_on_the_page_are_the_real_ones():
+    told = {row[0]: row[1].strip("`") for row in table_rows(page("docs/suites.md"), "mistake with axes")}
+    mistakes = {
+        "a pair beside axes": {"axis": {"a": "light man", "b": "dark woman"}},
+        "a combination without a group": {"groups__dark woman": None},
+        "two groups in one cell": {"groups__dark woman__cell": {"tone": "dark", "gender": "man"}},
+    }
+    for mistake, changes in mistakes.items():
+        with pytest.raises(SuiteError) as error:
+            suite_from_mapping(changed(**changes), source="mine.yaml")
+        assert str(error.value) == told.pop(mistake)
+    assert not told
+
+
+def test_the_example_on_the_page_is_the_head_of_a_suite():
+    (text,) = [each for each in blocks(page("docs/suites.md"), "yaml") if each.startswith("axes:")]
+    head = yaml.safe_load(text)
+    assert head["axes"] == SUITE["axes"]
+    assert suite_from_mapping({**SUITE, "groups": SUITE["groups"] | head["groups"]}, source="page").axes
 
 
 def test_suites_without_axes_keep_their_fingerprints():

@@ -63,13 +63,11 @@ def intersection_study(
     axes, cells and interactions, averaged over encoders.
     """
     layout = layout_of(encoders, design)
-    rows = []
-    for view, readings in _views(encoders, design, layout):
-        maker = _Maker(design, layout, view, readings, confidence)
-        for effect in effects_of(design):
-            for family in maker.families(effect):
-                rows += family
-    return rows
+    mean, *others = (_Maker(design, layout, *view, confidence) for view in _views(encoders, design, layout))
+    rows = mean.rows()
+    if len(others) == 1:  # the average of one is that one
+        return rows + [replace(row, encoder=others[0].view.encoder, **_NO_VERDICT) for row in rows]
+    return rows + [row for other in others for row in other.rows()]
 
 
 def _views(
@@ -99,6 +97,10 @@ class _Maker:
     ) -> None:
         self.design, self.layout, self.view = design, layout, view
         self.readings, self.confidence = readings, confidence
+
+    def rows(self) -> list[Score]:
+        """All rows of the view."""
+        return [row for effect in effects_of(self.design) for family in self.families(effect) for row in family]
 
     def families(self, effect: Effect) -> Iterator[list[Score]]:
         """Rows that are corrected together, each list a family."""
@@ -209,6 +211,9 @@ class _Maker:
         if not isfinite(row.stimulus_low):
             return replace(row, reason=stimulus_reason(self.layout, modalities, groups))
         return row
+
+
+_NO_VERDICT: dict[str, Any] = {"verdict": "", "p_equivalence": nan, "q_equivalence": nan, "n_decide": 0}
 
 
 def _image_ends(row: Score) -> tuple[float, float]:
