@@ -165,9 +165,9 @@ Experiment = tuple[Callable[..., list[Found]], int, dict[str, object]]
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
-        *((level, 800, {"images": images}) for images in (8, 20, 100)),
-        *((level_beside_leanings, 400, {"images": images}) for images in (8, 20, 100)),
-        *((power, 60, {"images": images, "excess": excess})
+        *((level, 400, {"images": images}) for images in (8, 20, 100)),
+        *((level_beside_leanings, 200, {"images": images}) for images in (8, 20, 100)),
+        *((power, 40, {"images": images, "excess": excess})
           for images in (8, 20, 100) for excess in (0.05, 0.1, 0.15, 0.2)),
     ]  # fmt: skip
 

@@ -81,6 +81,10 @@ class CellsView(LeaningView):
         rows = [self.axis_row(axis, name) for axis in self.axes for name in self.concepts]
         return wording.digits_for([row.value for row in rows if row is not None])
 
+    def labels_of(self, side: str) -> list[str]:
+        """Labels of the two levels of the axis whose first level is ``side``."""
+        return next(list(axis.levels.values())[:2] for axis in self.axes.values() if side in axis.levels)
+
     def counts(self, axis: str) -> Counter[str]:
         """Concepts by what they lean to along an axis, and by the other heaps."""
         found: Counter[str] = Counter()

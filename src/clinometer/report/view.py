@@ -79,6 +79,10 @@ class LeaningView(View):
         """Label of group B."""
         return self.label(self.group_b)
 
+    def labels_of(self, side: str) -> list[str]:
+        """Labels of the two groups of a difference, that of ``side``, the first of them, in front."""
+        return [self.label_a, self.label_b]
+
     @property
     def label_third(self) -> str:
         """Label of the third group; empty without one."""

@@ -79,14 +79,17 @@ def contrast_inference(
     return _inference(value, [own, attributes], [own, attributes, *stimuli], confidence)
 
 
-def mean_inference(scores: Sequence[np.ndarray], confidence: float, *, lost: int = 0) -> Inference:
+def mean_inference(
+    scores: Sequence[np.ndarray], confidence: float, *, lost: int = 0, more: Part | None = None
+) -> Inference:
     """The mean of every target's scores, one an image, with moderated variance; no stimulus interval.
 
-    ``lost`` are the degrees of freedom that the scores themselves have cost, beyond their mean's.
+    ``lost`` are the degrees of freedom that the scores themselves have cost, beyond their mean's; ``more`` is variance
+    from elsewhere.
     """
     value = np.array([x.mean() if len(x) else np.nan for x in scores])
     unknown = np.full(len(value), np.nan)
-    return _inference(value, [own_variance(scores, lost)], [(unknown, unknown)], confidence)
+    return _inference(value, [own_variance(scores, lost), *([more] if more else [])], [(unknown, unknown)], confidence)
 
 
 def joint_contrast_inference(view: CellView, basis: np.ndarray, *, confidence: float) -> JointInference:

@@ -121,7 +121,7 @@ class _Maker:
                 )
 
     def _interaction(self, effect: Effect) -> Iterator[list[Score]]:
-        each, joint = excess_inference(effect, self.design, *self.readings, self.confidence)
+        each, joint = excess_inference(effect, self.design, self.layout, *self.readings, self.confidence)
         parts = ("ii", "ita") if self.view.reads_text else ("ii",)
         if effect.rank > 1:
             yield self._joint(effect, joint, parts)
