@@ -178,7 +178,6 @@ def _planted_cell(view: CellsView, axis: str, name: str, planted: Any) -> dict[s
         "planted": wording.signed(planted[first] - planted[second]),
         "measured": _numbers(view, view.axis_row(axis, name)),
         "lean": view.axis_lean(axis, name),
-        "said": wording.listed(view.leaned_to(axis, name)) or view.axis_lean(axis, name),
     }
 
 
