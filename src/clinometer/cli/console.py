@@ -97,10 +97,10 @@ class LiveProgress:
 
 def print_summary(run: Run) -> None:
     """The verdicts in short, and where the report is."""
-    from clinometer.report.studies import PAGES
+    from clinometer.report.studies import page_of
 
     console = Console()
-    summary = PAGES[run.suite.study].summary(run.suite, run.scores)
+    summary = page_of(run.suite).summary(run.suite, run.scores)
     console.print()
     console.print(f"Verdicts: {escape(summary.verdicts) or 'none'}")
     if summary.rows:

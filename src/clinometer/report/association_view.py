@@ -24,6 +24,10 @@ class AssociationView(View):
         """Label of the attribute that a positive association leans to."""
         return self.label(self.suite.axis.a)
 
+    def labels_of(self, side: str) -> list[str]:
+        """Labels of the two attributes of a difference, that of ``side``, the first of them, in front."""
+        return [self.label_a, self.label_b]
+
     @property
     def label_b(self) -> str:
         """Label of the other attribute."""

@@ -249,7 +249,7 @@ def _label_a(suite: Suite) -> str:
     if isinstance(suite, ClassificationSuite):
         return suite.a.label
     assert isinstance(suite, LeaningSuite | AssociationSuite)
-    return suite.label_of(suite.axis.a)
+    return suite.label_of(suite.compared.a if isinstance(suite, LeaningSuite) else suite.axis.a)
 
 
 def _namer(kind: _Kind, comparison: Comparison, *, short: bool) -> Callable[[Row], str]:

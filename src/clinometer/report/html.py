@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup, escape
 
 from clinometer.report.inputs import ReportInput
-from clinometer.report.studies import PAGES
+from clinometer.report.studies import page_of
 
 
 def render_html(report: ReportInput) -> str:
@@ -21,7 +21,7 @@ def render_html(report: ReportInput) -> str:
     The page asks the network for nothing, runs only the script whose hash its own policy names, and escapes
     every name, prompt and reason. The same input gives the same page, byte for byte.
     """
-    held = PAGES[report.suite.study]
+    held = page_of(report.suite)
     view = held.view.of(report)
     sections = [(section, section.build(view)) for section in held.sections]
     style, script = asset("style.css"), asset("script.js")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment
 
 from clinometer.report import wording
-from clinometer.report.studies import PAGES
+from clinometer.report.studies import page_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +67,7 @@ def run_repr_html(
         suite=suite.title,
         images=_images(samples, planned),
         place=place,
-        summary=None if scores is None else PAGES[suite.study].summary(suite, scores),
+        summary=None if scores is None else page_of(suite).summary(suite, scores),
     ).strip()
 
 

@@ -95,7 +95,7 @@ def _other_group(suite: Suite) -> str:
     if isinstance(suite, EditingSuite):
         return suite.label_of(suite.genders.b)
     assert isinstance(suite, LeaningSuite | AssociationSuite)
-    return suite.label_of(suite.axis.b)
+    return suite.label_of(suite.compared.b if isinstance(suite, LeaningSuite) else suite.axis.b)
 
 
 def _finding(row: Row, comparison: Comparison, called: tuple[str, str]) -> list[str]:

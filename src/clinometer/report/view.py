@@ -57,17 +57,17 @@ class LeaningView(View):
     @property
     def group_a(self) -> str:
         """Name of the group that a positive score leans to."""
-        return self.suite.axis.a
+        return self.suite.compared.a
 
     @property
     def group_b(self) -> str:
         """Name of the group that a negative score leans to."""
-        return self.suite.axis.b
+        return self.suite.compared.b
 
     @property
     def third(self) -> str | None:
         """Name of the third group, where the suite has one."""
-        return self.suite.axis.third
+        return self.suite.compared.third
 
     @property
     def label_a(self) -> str:
@@ -78,6 +78,10 @@ class LeaningView(View):
     def label_b(self) -> str:
         """Label of group B."""
         return self.label(self.group_b)
+
+    def labels_of(self, side: str) -> list[str]:
+        """Labels of the two groups of a difference, that of ``side``, the first of them, in front."""
+        return [self.label_a, self.label_b]
 
     @property
     def label_third(self) -> str:
@@ -122,6 +126,12 @@ class LeaningView(View):
             if (category is None or concept.category == category) and name in self.mcas and self.mcas[name].defined
         ]
         return sorted(held, key=lambda concept: -self.mcas[concept.name].value)
+
+    def said_of(self, concept: Concept) -> tuple[verdict_words.Heap, str, str]:
+        """The heap, the verdict and the number of a concept, for its pictures."""
+        row = self.mcas.get(concept.name)
+        words = verdict_words.said_of(row, self.label) if row else "not measured"
+        return self.heap(concept.name), words, wording.signed(row.value, self.digits) if row and row.defined else ""
 
     def heap(self, concept: str) -> verdict_words.Heap:
         """Say which heap a concept's verdict belongs to."""

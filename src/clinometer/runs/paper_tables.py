@@ -221,7 +221,7 @@ def _number(printed: str) -> float:
 
 def _mcas(held: Published, source: _Source, _: Sequence[str]) -> Iterator[Cell]:
     assert isinstance(source.suite, LeaningSuite)
-    axis = source.suite.axis
+    axis = source.suite.compared
     sides = {
         "male_biased": ("category_by_sign", axis.a, "terms with male bias"),
         "female_biased": ("category_by_sign", axis.b, "terms with female bias"),
@@ -246,7 +246,7 @@ def _internal_bias(held: Published, source: _Source, _: Sequence[str]) -> Iterat
         "bias_amplification": ("internal_bias", "bias_amplification", "α"),
     }
     yield from _of_targets(held, source, "internal_bias", columns)
-    groups = {"male": source.suite.axis.a, "female": source.suite.axis.b, "all": ""}
+    groups = {"male": source.suite.compared.a, "female": source.suite.compared.b, "all": ""}
     for symbol, quantity in (("δ", "diffusion_bias"), ("α", "bias_amplification")):
         for statistic, word in (("min", "min"), ("max", "max"), ("mean", "mean"), ("standard_error", "±")):
             for row in held.rows("internal_bias_summary"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from clinometer.metrics.refusal_comparison import ComparedPrompt, compare_refusa
 from clinometer.metrics.refusals import PromptRefusals, refusal_scores
 from clinometer.runs.store import Run
 from clinometer.suites import EditingSuite, LeaningSuite, Suite
+from clinometer.suites.axes import CrossedAxis
 
 WITHHELD = ("refused", "blank")
 """Statuses that mean the model showed nothing: what it said no to, and the one colour that a filter leaves."""
@@ -38,7 +40,29 @@ def run_refusals(run: Run) -> list[Score]:
         )
         for row in table.to_dict("records")
     ]
+    if isinstance(run.suite, LeaningSuite) and run.suite.axes:
+        return _refusals_by_axis(run.suite, run.suite.axes, prompts)
     return refusal_scores(prompts, a=a, b=b)
+
+
+def _refusals_by_axis(
+    suite: LeaningSuite, axes: Mapping[str, CrossedAxis], prompts: Sequence[PromptRefusals]
+) -> list[Score]:
+    """The rates, and a difference for every axis of two levels: prompts are matched within the levels of the others."""
+    scores: list[Score] = []
+    for axis, (first, *others) in ((name, tuple(held.levels)) for name, held in axes.items()):
+        sided = [_on_axis(suite, axis, each) for each in prompts]
+        found = refusal_scores(sided, a=first, b=others[0] if len(others) == 1 else "no level")
+        scores += [row for row in found if not scores or row.component == "difference"]
+    return scores
+
+
+def _on_axis(suite: LeaningSuite, axis: str, prompt: PromptRefusals) -> PromptRefusals:
+    if not prompt.group:
+        return prompt
+    cell = suite.groups[prompt.group].cell or {}
+    others = [level for name, level in cell.items() if name != axis]
+    return replace(prompt, side=cell[axis], pair=" ".join([prompt.pair, *others]) if prompt.pair else "")
 
 
 def with_refusals(run: Run, scores: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from clinometer.runs.plan import build_plan
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
 from clinometer.runs.studies import STUDIES
-from clinometer.suites import Question, Suite
+from clinometer.suites import LeaningSuite, Question, Suite
 
 FIRST_ROUND = 10
 """Hardly anything is decided by fewer."""
@@ -42,6 +42,8 @@ class Rounds:
                 f"suite {self.suite.name}: study {self.suite.study!r} is drawn in one go and takes no --until; "
                 f"studies that do: {able}"
             )
+        if isinstance(self.suite, LeaningSuite):
+            _ = self.suite.compared  # refuses axes: rounds follow one pair of groups
 
     @property
     def record(self) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def explain(error: ValidationError, source: str) -> str:
         message = str(first["ctx"]["error"])
     else:
         message = first["msg"]
-        if not isinstance(first["input"], dict | list | tuple):
+        if first["type"] != "missing" and not isinstance(first["input"], dict | list | tuple):
             message += f", found {first['input']!r}"
         if first["type"] == "string_type" and isinstance(first["input"], bool | int | float | date):
             message += "; put it in quotes"  # YAML reads no, yes, 2024 and 2024-05-01 as something else than text

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
+from clinometer.errors import SuiteError
+from clinometer.suites.axes import CrossedAxis, check_axes, check_cells
 from clinometer.suites.base import Question, Sheet, Suite, refuse_all, refuse_duplicates, refuse_unknown
 from clinometer.suites.strict import Name, Strict, Text
 
@@ -22,11 +32,20 @@ class AttributePrompt(Strict):
 
 
 class Group(Strict):
-    """A social group: the prompts whose images stand for it and the words that name it."""
+    """A social group: the prompts whose images stand for it and the words that name it.
+
+    ``cell`` is its level on every axis, in a suite with axes.
+    """
 
     label: Name | None = None
+    cell: dict[Name, Name] | None = None
     prompts: tuple[AttributePrompt, ...] = Field(min_length=1)
     words: tuple[Text, ...] = Field(min_length=1)
+
+    @model_serializer(mode="wrap")
+    def _without_no_cell(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is not there: the fingerprint of a suite without axes is what it was before there were any."""
+        return {name: value for name, value in handler(self).items() if name != "cell" or value is not None}
 
 
 class Axis(Strict):
@@ -65,11 +84,15 @@ class LeaningSuite(Suite):
 
     ``stereotype`` of a target names the group that the literature ties it to; it groups summaries and is never
     used to compute a score. ``margin`` is the |MCAS| below which a leaning counts as none.
+
+    With ``axes`` the groups are cells, one for every combination of the axes' levels, and every axis is measured by
+    itself; ``axis`` is then left out, for a pair of cells may lie across two axes at once.
     """
 
     study: Literal["leaning"] = "leaning"
     groups: dict[Name, Group] = Field(min_length=2)
-    axis: Axis
+    axes: dict[Name, CrossedAxis] | None = None
+    axis: Axis | None = Field(None, validate_default=True)
     categories: dict[Name, Category] = Field(min_length=1)
     images: Images = Images()
     text_targets: Literal["prompt", "keyword"] = "prompt"
@@ -77,39 +100,100 @@ class LeaningSuite(Suite):
 
     options: ClassVar[frozenset[str]] = frozenset({"images", "text_targets"})
 
+    @field_validator("axis")
+    @classmethod
+    def _one_or_the_other(cls, axis: Axis | None, info: ValidationInfo) -> Axis | None:
+        crossed = info.data.get("axes")
+        if axis is None and crossed is None and "axes" in info.data:
+            raise PydanticCustomError("missing", "Field required")
+        if axis is not None and crossed:
+            raise ValueError(
+                f"not beside axes: {axis.a!r} against {axis.b!r} may differ on several axes at once; leave axis out, "
+                f"and {' and '.join(crossed)} are measured one by one"
+            )
+        return axis
+
+    @model_serializer(mode="wrap")
+    def _without_no_axes(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is not there: the fingerprint of a suite without axes is what it was before there were any."""
+        return {
+            name: value for name, value in handler(self).items() if name not in ("axes", "axis") or value is not None
+        }
+
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         refuse_all(self.groups, "groups")
         refuse_all(self.categories, "categories")
-        for role in ("a", "b", "third"):
-            group = getattr(self.axis, role)
-            if group is not None:
-                refuse_unknown(f"axis.{role}", "group", group, self.groups)
-        roles = [group for group in (self.axis.a, self.axis.b, self.axis.third) if group is not None]
-        refuse_duplicates(roles, "axis: a, b and third must differ; found twice")
+        self._check_groups_compared()
         refuse_duplicates((target.name for target in self.targets), "categories: target name used twice")
         for category, target in self.categorised_targets():
             where = f"categories.{category}.targets[{target.name}]"
             if target.stereotype is not None:
-                refuse_unknown(f"{where}.stereotype", "group", target.stereotype, self.groups)
+                refuse_unknown(f"{where}.stereotype", "group", target.stereotype, [*self.groups, *self.level_labels])
             if self.text_targets == "keyword" and target.keyword is None:
                 raise ValueError(f"{where}.keyword: missing, and text_targets is 'keyword'")
         for name, group in self.groups.items():
             refuse_duplicates((p.prompt for p in group.prompts), f"groups.{name}.prompts: prompt used twice")
             refuse_duplicates(group.words, f"groups.{name}.words: word used twice")
             refuse_duplicates((p.pair for p in group.prompts if p.pair), f"groups.{name}.prompts: pair used twice")
-        self._check_pairs()
+        if self.axis is None:
+            first, *others = self.groups
+            for other in others:
+                self._check_pairs(first, other)
+        else:
+            self._check_pairs(self.axis.a, self.axis.b)
         return self
 
-    def _check_pairs(self) -> None:
+    def _check_groups_compared(self) -> None:
+        """The pair of groups, or the axes and the cell of every group."""
+        cells = {name: group.cell for name, group in self.groups.items()}
+        if self.axis is None:
+            check_axes(self.axes or {}, self.groups)
+            check_cells(self.axes or {}, cells)
+            return
+        if odd := next((name for name, cell in cells.items() if cell is not None), ""):
+            raise ValueError(f"groups.{odd}.cell: the suite has no axes; declare them, or leave cell out")
+        for role in ("a", "b", "third"):
+            group = getattr(self.axis, role)
+            if group is not None:
+                refuse_unknown(f"axis.{role}", "group", group, self.groups)
+        roles = [group for group in (self.axis.a, self.axis.b, self.axis.third) if group is not None]
+        refuse_duplicates(roles, "axis: a, b and third must differ; found twice")
+
+    def _check_pairs(self, a: str, b: str) -> None:
         """Either every prompt of A and B belongs to a pair that the other has too, or none does."""
-        pairs = [{p.pair for p in self.groups[name].prompts} for name in (self.axis.a, self.axis.b)]
+        pairs = [{p.pair for p in self.groups[name].prompts} for name in (a, b)]
         unpaired = {None} & (pairs[0] | pairs[1]) if pairs[0] | pairs[1] != {None} else set()
         if odd := sorted(str(pair or "(no pair)") for pair in (pairs[0] ^ pairs[1]) | unpaired):
             raise ValueError(
-                f"groups: the prompts of {self.axis.a} and {self.axis.b} are not matched: {', '.join(odd)}; "
+                f"groups: the prompts of {a} and {b} are not matched: {', '.join(odd)}; "
                 "give each prompt a 'pair' that both groups have, or give none"
             )
+
+    @property
+    def compared(self) -> Axis:
+        """The pair of groups that MCAS compares, where the suite has one.
+
+        Raises
+        ------
+        SuiteError
+            The groups are cells of axes, and what was asked for needs one pair.
+        """
+        if self.axis is None:
+            raise SuiteError(
+                f"suite {self.name}: its groups are cells of {' and '.join(self.axes or {})}, and this takes one pair "
+                "of groups; give a suite with axis.a and axis.b"
+            )
+        return self.axis
+
+    @property
+    def level_labels(self) -> dict[str, str]:
+        """The levels of all axes with their labels; empty without axes."""
+        return {level: label for axis in (self.axes or {}).values() for level, label in axis.levels.items()}
+
+    def axis_label(self, axis: str) -> str:
+        """The axis' label for people."""
+        return (self.axes or {})[axis].label or axis
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -125,8 +209,10 @@ class LeaningSuite(Suite):
         return target.prompt if self.text_targets == "prompt" else str(target.keyword)
 
     def label_of(self, group: str) -> str:
-        """The group's label for people."""
-        return (self.groups[group].label or group) if group in self.groups else group
+        """The label for people of a group, or of a level of an axis."""
+        if group in self.groups:
+            return self.groups[group].label or group
+        return self.level_labels.get(group, group)
 
     def questions(self) -> Iterator[Question]:
         """The targets' prompts, then the groups' prompts."""

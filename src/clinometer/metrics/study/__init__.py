@@ -10,6 +10,7 @@ from clinometer.metrics.study.audit_rows import other_audit_rows
 from clinometer.metrics.study.composite_rows import internal_bias_rows, mcas_rows
 from clinometer.metrics.study.context import Settings, Study
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, TargetDesign, layout_of
+from clinometer.metrics.study.intersection_rows import intersection_study
 from clinometer.metrics.study.own_rows import own_text_rows, prior_rows
 from clinometer.metrics.study.plane_rows import xmcas_group_rows, xmcas_rows
 from clinometer.metrics.study.profile_rows import profile_rows
@@ -26,6 +27,7 @@ __all__ = [
     "Stand",
     "StoppingRule",
     "TargetDesign",
+    "intersection_study",
     "mcas_study",
     "own_text_rows",
     "prior_rows",
@@ -73,6 +75,9 @@ def mcas_study(
     is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on. The same arguments,
     the same bits. ``n_permutations`` = 0 leaves out the labels.
 
+    Where the groups are cells of axes, the rows are those of :func:`intersection_study` instead: there is no pair of
+    groups, so there is no MCAS of one.
+
     Raises
     ------
     InvalidInputError
@@ -85,6 +90,8 @@ def mcas_study(
         raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
     if seed < 0:
         raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
+    if design.axes:
+        return intersection_study(encoders, design, confidence=confidence)
     layout = layout_of(encoders, design)
     settings = Settings(n_resamples, n_permutations, seed, confidence)
     study = Study(design, layout, settings, pools_of(design, layout))

@@ -9,6 +9,7 @@ from itertools import accumulate, chain, pairwise
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.study.product import wrong_product
 
 
 @dataclass(frozen=True)
@@ -31,26 +32,43 @@ class Design:
     pairs : per group, the pair of each attribute prompt, or None where it has none.
     prompts : per group, the text of each attribute prompt (a name for its place on the plane).
     margin : the |MCAS| below which a leaning counts as none.
+    axes : where the groups are cells of a product, the levels of each axis; then ``a``, ``b`` and ``third`` are left
+        empty, for every axis is measured by itself, and a pair of cells may differ on several.
+    cells : the level of each group on each axis, in the order of the axes.
     """
 
     targets: tuple[TargetDesign, ...]
     groups: tuple[str, ...]
-    a: str
-    b: str
+    a: str = ""
+    b: str = ""
     third: str | None = None
     pairs: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     margin: float | None = None
+    axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cells: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.targets:
             raise InvalidInputError("targets: expected at least one")
+        if self.axes or self.cells:
+            self._check_axes()
+            return
         for role in ("a", "b", "third"):
             group = getattr(self, role)
             if group not in self.groups and not (role == "third" and group is None):
                 raise InvalidInputError(f"{role}: no group named {group!r}; groups are {', '.join(self.groups)}")
         if self.a == self.b or self.third in (self.a, self.b):
             raise InvalidInputError("a, b, third: expected different groups")
+
+    def _check_axes(self) -> None:
+        if wrong := wrong_product(self.axes, self.cells, self.groups):
+            raise InvalidInputError(wrong)
+        if self.a or self.b or self.third:
+            raise InvalidInputError(
+                f"a, b, third: found {self.a!r}, {self.b!r}, {self.third!r} beside axes; two cells may differ on "
+                "several axes at once, so leave them empty: every axis is measured by itself"
+            )
 
     def index(self, group: str) -> int:
         """Position of a group on the last axis of the tensor of mean cosines."""

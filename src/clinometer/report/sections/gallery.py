@@ -12,7 +12,6 @@ from clinometer.report import wording
 from clinometer.report.rows import is_empty
 from clinometer.report.sections.refusals import refusal_words
 from clinometer.report.thumbnails import Thumbnail, thumbnail
-from clinometer.report.verdict_words import said_of
 from clinometer.report.view import LeaningView, View
 
 MOST_IMAGES: Final = 1200
@@ -105,15 +104,14 @@ def _categories(
         own = [(key[2], found) for key, found in prompts.items() if key[:2] == ("target", concept.name)]
         if not own:
             continue
-        row = view.mcas.get(concept.name)
-        words = said_of(row, view.label) if row else "not measured"
+        lean, words, value = view.said_of(concept)
         held[concept.category].append(
             {
                 "name": concept.name,
                 "prompt": concept.prompt,
-                "lean": view.heap(concept.name),
+                "lean": lean,
                 "verdict": words,
-                "value": wording.signed(row.value, view.digits) if row and row.defined else "",
+                "value": value,
                 "tiles": [tile for prompt, found in own for tile in _tiles(view, prompt, found, limit)],
                 "left_out": sum(max(0, len(found) - limit) for _, found in own),
                 "counts": counts_in_words([sample for _, found in own for sample in found]),

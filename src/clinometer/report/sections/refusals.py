@@ -20,8 +20,8 @@ def refusal_words(view: LeaningView | AssociationView) -> dict[str, Any] | None:
     rows = Scores.from_frame(view.report.scores).select("refusal", "difference", encoder="")
     if not rows:
         return None
-    (row,) = rows
-    names, ends = [view.label_a, view.label_b], (row.low, row.high)
+    row = min(rows, key=lambda each: each.p if each.has_interval else 2.0)  # of crossed axes, one each
+    names, ends = view.labels_of(row.group), (row.low, row.high)
     if row.value < 0:  # the row is a less b
         names, ends = names[::-1], (-row.high, -row.low)
     return {

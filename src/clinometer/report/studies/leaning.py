@@ -37,7 +37,7 @@ SHOWN: Final = 4
 def leaning_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     """The concepts that lean most to either side."""
     assert isinstance(suite, LeaningSuite)
-    label_a, label_b = suite.label_of(suite.axis.a), suite.label_of(suite.axis.b)
+    label_a, label_b = suite.label_of(suite.compared.a), suite.label_of(suite.compared.b)
     rows = Scores.from_frame(scores).select("mcas", "mcas")
     return Summary(
         verdicts=counted(rows, suite.label_of),

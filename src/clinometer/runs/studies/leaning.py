@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,6 +37,8 @@ def score_leaning(run: Run, resamples: int) -> Scored:
     embeddings = [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
     design = study_design(suite)
     scores = mcas_study(embeddings, design, n_resamples=resamples, seed=run.record["seed"])
+    if design.axes:
+        return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=run.record["seed"])
     if run.record.get("until") is not None:
         scores = rows_when_stopped(scores, stands_of(embeddings, design, ahead=True), design)
@@ -58,6 +61,7 @@ def compare_leaning(
 ) -> list[Score]:
     """Differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
     suite = suite_of(runs[0], LeaningSuite)
+    _ = suite.compared  # refuses axes: a difference is one of a pair of groups
     of_first, of_second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
     return compare_leanings(
         of_first,
@@ -77,13 +81,20 @@ def study_design(suite: LeaningSuite) -> Design:
             for category, target in suite.categorised_targets()
         ),
         groups=tuple(suite.groups),
-        a=suite.axis.a,
-        b=suite.axis.b,
-        third=suite.axis.third,
+        **_compared(suite),
         prompts={name: tuple(p.prompt for p in group.prompts) for name, group in suite.groups.items()},
         pairs={name: tuple(p.pair for p in group.prompts) for name, group in suite.groups.items()},
         margin=suite.margin,
     )
+
+
+def _compared(suite: LeaningSuite) -> dict[str, Any]:
+    """The pair of groups and the third, or the axes and the cells."""
+    if suite.axes is None:
+        return {"a": suite.compared.a, "b": suite.compared.b, "third": suite.compared.third}
+    axes = {name: tuple(axis.levels) for name, axis in suite.axes.items()}
+    cells = {name: tuple((group.cell or {})[axis] for axis in axes) for name, group in suite.groups.items()}
+    return {"axes": axes, "cells": cells}
 
 
 def encoder_embeddings(

@@ -1,0 +1,210 @@
+"""Do the tests of intersections hold their level, and what do they find? From made-up embeddings to rows.
+
+    OMP_NUM_THREADS=1 .venv/bin/python benchmarks/intersection_simulations.py [--quick] [--write]
+
+Studies of 28 concepts and four cells, gender × tone. Every image shows one cell; its embedding is the cell's centre,
+the concept's own content and noise. Mirrored along either axis the population is the same, so a concept drawn evenly
+has no leaning whatsoever, and whatever is found there is false. ``--write`` puts the tables into docs/simulations.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a file, too
+
+from benchmarks.simulations import PAGE, Found, rejections, table
+from clinometer.metrics import Design, EncoderEmbeddings, Score, TargetDesign, mcas_study
+
+CONCEPTS = 28
+CELLS = {
+    "light man": ("man", "light"),
+    "light woman": ("woman", "light"),
+    "dark man": ("man", "dark"),
+    "dark woman": ("woman", "dark"),
+}
+DESIGN = Design(
+    targets=tuple(TargetDesign(f"concept {t}", "made up") for t in range(CONCEPTS)),
+    groups=tuple(CELLS),
+    axes={"gender": ("man", "woman"), "tone": ("light", "dark")},
+    cells=CELLS,
+)
+ASKED = {
+    "one axis": "axis:gender",
+    "all cells alike": "cells",
+    "interaction": "interaction:gender×tone",
+}
+"""What is tested, and the component of its rows."""
+RESIDUAL = "residual:gender×tone"
+_DIM = 32
+_SIGNS = np.array([[1, 1, 1], [-1, 1, -1], [1, -1, -1], [-1, -1, 1]], np.float64)
+
+
+class CellPopulation:
+    """Four cells, their images and words. ``noise`` is that of an image; 0.5 blurs an axis as much as CLIP does."""
+
+    def __init__(self, noise: float = 0.4) -> None:
+        rng = np.random.default_rng(1)
+        frame = np.linalg.qr(rng.normal(size=(_DIM, _DIM)))[0]
+        self.noise, self.ways = noise, frame[:3] * [[1.5], [1.2], [0.5]]  # gender, tone, and what a cell alone has
+        self.rest = frame[3:]
+        self.base = 5 * self.rest[0]
+        self.content, self.ages = self._content(rng, CONCEPTS, 2.0), self._content(rng, 2, 1.5)
+        self.words = self.base + self._content(rng, 6, 2.0)
+
+    def _content(self, rng: np.random.Generator, n: int, size: float) -> np.ndarray:
+        """What lies along no axis, so that mirroring an axis leaves it as it is: (n × dim)."""
+        return size * rng.normal(size=(n, len(self.rest) - 1)) / np.sqrt(len(self.rest)) @ self.rest[1:]
+
+    def draw(self, rng: np.random.Generator, images: int, shares: np.ndarray, attribute: int = 16) -> EncoderEmbeddings:
+        """One study: images of each concept in the shares (concepts × cells), of two prompts a cell, and words."""
+
+        def around(centres: np.ndarray) -> np.ndarray:
+            return centres + self.noise * rng.normal(size=centres.shape)
+
+        drawn = [rng.choice(4, images, p=own) for own in shares]
+        centres = self.base + _SIGNS @ self.ways
+        return EncoderEmbeddings(
+            encoder="made up",
+            target_images=tuple(around(centres[c] + own) for c, own in zip(drawn, self.content, strict=True)),
+            target_texts=self.base + self.content,
+            group_images={
+                cell: tuple(around(np.tile(centre + age, (attribute, 1))) for age in self.ages)
+                for cell, centre in zip(CELLS, centres, strict=True)
+            },
+            group_words={cell: self.words + sign @ self.ways for cell, sign in zip(CELLS, _SIGNS, strict=True)},
+        )
+
+
+def shares_of(man: float, light: float, excess: float = 0.0) -> np.ndarray:
+    """Shares of the four cells: independent, and ``excess`` more of light men and of dark women."""
+    return (
+        np.array([man * light, (1 - man) * light, man * (1 - light), (1 - man) * (1 - light)]) + excess * _SIGNS[:, 2]
+    )
+
+
+def study(seed: Sequence[int], images: int, shares: np.ndarray, noise: float = 0.4) -> list[Score]:
+    """The rows of one made-up study, averaged over encoders."""
+    embeddings = CellPopulation(noise).draw(np.random.default_rng(seed), images, shares)
+    return [row for row in mcas_study([embeddings], DESIGN) if row.encoder == "mean" and not row.setting]
+
+
+Tests = dict[str, tuple[list[float], list[float]]]
+"""p and q of every concept, by component."""
+
+
+def tests_of(rows: Sequence[Score], components: Sequence[str]) -> Tests:
+    """What one study found."""
+    found: Tests = {component: ([], []) for component in components}
+    for row in rows:
+        if row.component in found:
+            found[row.component][0].append(row.p)
+            found[row.component][1].append(row.q)
+    return found
+
+
+def level(n: int, images: int) -> list[Found]:
+    """All concepts drawn evenly from the four cells: p of every test, and whether any concept of the 28 is called."""
+    shares = np.tile(shares_of(0.5, 0.5), (CONCEPTS, 1))
+    studies = [tests_of(study([1, images, k], images, shares), list(ASKED.values())) for k in range(n)]
+    return [found for what, component in ASKED.items() for found in _level(what, component, images, studies, "evenly")]
+
+
+def level_beside_leanings(n: int, images: int) -> list[Found]:
+    """Interactions where both axes lean and the levels are drawn independently: of half the concepts, strongly."""
+    shares = np.tile([shares_of(0.85, 0.75), shares_of(0.5, 0.5)], (CONCEPTS // 2, 1))
+    what = {"interaction": ASKED["interaction"], "double-centred cosines": RESIDUAL}
+    studies = [tests_of(study([2, images, k], images, shares), list(what.values())) for k in range(n)]
+    return [
+        found
+        for name, component in what.items()
+        for found in _level(name, component, images, studies, "half leaning on both axes")
+    ]
+
+
+def _level(what: str, component: str, images: int, studies: Sequence[Tests], how: str) -> list[Found]:
+    setting = f"{images} images, {how}"
+    p, q = (np.array([tests[component][field] for tests in studies]) for field in (0, 1))
+    rates = [
+        Found("level", f"intersections, {what}", setting, found.nominal, found.rate, len(studies))
+        for found in rejections("", "", p.ravel())
+    ]
+    any_called = float((q <= 0.05).any(axis=1).mean())
+    return [*rates, Found("level", f"intersections, {what}, any of 28", setting, 0.05, any_called, len(studies))]
+
+
+def power(n: int, images: int, excess: float) -> list[Found]:
+    """An interaction of ``excess`` in every fourth concept, all at parity by axis: found at q ≤ 5 % among 28."""
+    shares = np.tile(shares_of(0.5, 0.5), (CONCEPTS, 1))
+    planted = np.arange(0, CONCEPTS, 4)
+    shares[planted] = shares_of(0.5, 0.5, excess)
+    q, covered = [], []
+    for k in range(n):
+        rows = [r for r in study([3, images, round(100 * excess), k], images, shares)
+                if r.component == ASKED["interaction"]]  # fmt: skip
+        q.append([rows[t].q for t in planted])
+        covered += [rows[t].low <= excess <= rows[t].high for t in planted]
+    setting = f"{images} images, excess {excess:.2f}"
+    return [
+        Found("power", "interaction found, q ≤ 5 %", setting, 0.05, float((np.array(q) <= 0.05).mean()), n),
+        Found("coverage", "interaction's interval", setting, 0.95, float(np.mean(covered)), n),
+    ]
+
+
+Experiment = tuple[Callable[..., list[Found]], int, dict[str, object]]
+
+
+def experiments() -> list[Experiment]:
+    """Every experiment with its number of studies."""
+    return [
+        *((level, 400, {"images": images}) for images in (8, 20, 100)),
+        *((level_beside_leanings, 200, {"images": images}) for images in (8, 20, 100)),
+        *((power, 40, {"images": images, "excess": excess})
+          for images in (8, 20, 100) for excess in (0.05, 0.1, 0.15, 0.2)),
+    ]  # fmt: skip
+
+
+def run(experiment: Experiment, share: float = 1.0) -> list[Found]:
+    """Run one experiment, or a share of its studies."""
+    simulate, n, options = experiment
+    return simulate(max(int(n * share), 20), **options)
+
+
+def write_page(found: list[Found]) -> None:
+    """Put the tables between their marks in the section on intersections."""
+    text = PAGE.read_text(encoding="utf-8")
+    for kind in ("level", "coverage", "power"):
+        marks = (f"<!-- intersections {kind} -->\n", f"<!-- end of intersections {kind} -->")
+        pattern = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
+        if not pattern.search(text):
+            raise SystemExit(f"{PAGE}: no place for the table {kind!r}; expected the marks {marks}")
+        text = pattern.sub(lambda _, marks=marks, kind=kind: f"{marks[0]}\n{table(found, kind)}\n{marks[1]}", text)
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Run everything; print, and with ``--write`` tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the studies")
+    parser.add_argument("--write", action="store_true", help="write the tables of docs/simulations.md")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    with ProcessPoolExecutor(options.workers) as pool:
+        parts = pool.map(partial(run, share=0.05 if options.quick else 1.0), experiments())
+        found = [each for part in parts for each in part]
+    for kind in ("level", "coverage", "power"):
+        print(table(found, kind))
+    if options.write:
+        write_page(found)
+
+
+if __name__ == "__main__":
+    main()

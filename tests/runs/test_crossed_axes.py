@@ -1,0 +1,81 @@
+"""A suite with axes from end to end: drawn, scored, reported, and refused where one pair of groups is needed."""
+
+import numpy as np
+import pytest
+
+import clinometer as cm
+from clinometer.errors import SuiteError
+from clinometer.runs.studies.leaning import compare_leaning
+from clinometer.suites import suite_from_mapping
+from tests.toys import Eye, Painter
+
+
+def crossed_suite(images=6):
+    """Gender is a colour that the painter paints and the eye reads; tone is a word that neither knows."""
+    groups = {
+        f"{tone} {gender}": {
+            "cell": {"gender": gender, "tone": tone},
+            "prompts": [{"pair": p, "prompt": f"{p} {tone} {people}"} for p in ("young", "old")],
+            "words": [f"{tone} {word}" for word in words],
+        }
+        for tone in ("light", "dark")
+        for gender, people, words in (("man", "men", ("he", "his")), ("woman", "women", ("she", "hers")))
+    }
+    return suite_from_mapping({
+        "name": "crossed", "title": "Crossed", "description": "d",
+        "axes": {"gender": {"levels": {"man": "men", "woman": "women"}},
+                 "tone": {"label": "skin tone", "levels": {"light": "light skin", "dark": "dark skin"}}},
+        "groups": groups, "images": {"target": images, "attribute": 4},
+        "categories": {"work": {"targets": [
+            {"name": f"concept {lean}", "prompt": f"a concept with lean {lean}"} for lean in (0.15, 0.5, 0.85)
+        ]}},
+    }, source="test")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    painter = Painter(refuse="young dark women")
+    return cm.audit(painter, crossed_suite(), out=tmp_path_factory.mktemp("crossed") / "run", encoder=Eye())
+
+
+def test_the_axis_that_is_painted_is_found_and_its_parts_add_up(finished):
+    scores = finished.scores
+    rows = scores[(scores.component == "axis:gender") & (scores.encoder == "mean")]
+    value = rows[rows.setting == ""].set_index("concept").value
+    assert value["concept 0.15"] < value["concept 0.5"] < value["concept 0.85"]
+    parts = rows[rows.setting != ""].groupby("concept").value.sum()
+    np.testing.assert_allclose(parts[value.index], value)
+    assert set(scores.metric) == {"intersections", "refusal"}
+
+
+def test_refusals_are_compared_along_each_axis(finished):
+    scores = finished.scores
+    found = scores[(scores.metric == "refusal") & (scores.component == "difference")].set_index("group").value
+    assert set(found.index) == {"man", "light"}
+    assert found["man"] == pytest.approx(-0.25)  # one of four prompts of women
+    assert found["light"] == pytest.approx(-0.25)
+    rates = scores[(scores.metric == "refusal") & (scores.component == "rate")]
+    assert not rates.duplicated(["concept", "group"]).any()
+
+
+def test_the_report_tells_axes_and_refusals(finished):
+    page = finished.directory.read_bytes("report.html").decode()
+    assert "by gender" in page
+    assert "by skin tone" in page
+    assert "were refused" in page or "refused" in page
+
+
+def test_a_record_with_axes_is_read_again_and_scored_alike(finished):
+    before = finished.directory.read_bytes("scores.parquet")
+    cm.score_run(finished.directory.root)
+    assert finished.directory.read_bytes("scores.parquet") == before
+
+
+def test_what_takes_one_pair_refuses_axes(finished, tmp_path):
+    for ask in (
+        lambda: cm.audit(Painter(), crossed_suite(), out=tmp_path / "run", encoder=Eye(), until="decided"),
+        lambda: compare_leaning((finished, finished), ["eye"], None, 9),
+        lambda: cm.plan(crossed_suite()),
+    ):
+        with pytest.raises(SuiteError, match="its groups are cells of gender and tone"):
+            ask()

@@ -1,0 +1,150 @@
+"""Suites whose groups are cells of axes."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import yaml
+
+from clinometer.errors import SuiteError
+from clinometer.runs.planning import plan_audit
+from clinometer.runs.rounds import Rounds, StoppingRule
+from clinometer.runs.studies.leaning import study_design
+from clinometer.suites import LeaningSuite, load_suite, suite_from_mapping, suite_names
+from tests.docs.pages import blocks, page, table_rows
+
+SUITE = {
+    "name": "crossed", "title": "t", "description": "d",
+    "axes": {
+        "gender": {"levels": {"man": "men", "woman": "women"}},
+        "tone": {"label": "skin tone", "levels": {"light": "light skin", "dark": "dark skin"}},
+    },
+    "groups": {
+        f"{tone} {gender}": {
+            "cell": {"tone": tone, "gender": gender},
+            "prompts": [{"prompt": f"a {gender} with {tone} skin", "pair": "adult"}],
+            "words": [f"{tone} {gender}", f"{gender}, {tone}"],
+        }
+        for tone in ("light", "dark")
+        for gender in ("man", "woman")
+    },
+    "categories": {"work": {"targets": [{"name": "cook", "prompt": "a cook"}]}},
+}  # fmt: skip
+
+
+def changed(**changes):
+    """The suite with dotted paths set; None removes one."""
+    suite = deepcopy(SUITE)
+    for path, value in changes.items():
+        *way, last = path.split("__")
+        held = suite
+        for key in way:
+            held = held[key]
+        if value is None:
+            del held[last]
+        else:
+            held[last] = value
+    return suite
+
+
+def test_the_design_knows_axes_and_cells_and_no_pair():
+    suite = suite_from_mapping(SUITE, source="s")
+    design = study_design(suite)
+    assert design.axes == {"gender": ("man", "woman"), "tone": ("light", "dark")}
+    assert design.cells["dark woman"] == ("woman", "dark")
+    assert (design.a, design.b, design.third) == ("", "", None)
+    assert suite.label_of("woman") == "women"
+    assert (suite.axis_label("tone"), suite.axis_label("gender")) == ("skin tone", "gender")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"groups__dark woman": None},
+         "groups: no group for woman × dark; every combination of the axes' levels needs one"),
+        ({"groups__dark woman__cell": {"tone": "dark", "gender": "man"}},
+         "groups.dark woman.cell: man × dark is the cell of 'dark man' already"),
+        ({"groups__dark man__cell": None},
+         "groups.dark man.cell: missing, and the suite has axes; give its level of gender, tone"),
+        ({"groups__dark man__cell": {"tone": "dark"}}, "groups.dark man.cell.gender: missing; levels are man, woman"),
+        ({"groups__dark man__cell": {"tone": "darkest", "gender": "man"}},
+         "groups.dark man.cell.tone: no level named 'darkest'; did you mean dark"),
+        ({"groups__dark man__cell": {"tone": "dark", "gender": "man", "age": "old"}},
+         "groups.dark man.cell: no axis named 'age'; axes are gender, tone"),
+        ({"axes__tone": None}, "axes: found gender, expected two or more; for one pair give axis.a, axis.b"),
+        ({"axes__tone__levels": {"light": "light", "man": "x"}},
+         "axes: levels of two axes need different names; found twice: man"),
+        ({"axes__gender__levels": {"man": "men"}}, "axes.gender.levels: Dictionary should have at least 2 items"),
+        ({"axis": {"a": "light man", "b": "dark woman"}},
+         "axis: not beside axes: 'light man' against 'dark woman' may differ on several axes at once; leave axis out, "
+         "and gender and tone are measured one by one"),
+        ({"axes": None}, "axis: Field required"),
+        ({"axes": None, "axis": {"a": "light man", "b": "dark woman"}},
+         "groups.light man.cell: the suite has no axes; declare them, or leave cell out"),
+        ({"groups__dark man__prompts": [{"prompt": "p"}]},
+         "groups: the prompts of light man and dark man are not matched: (no pair), adult"),
+        ({"groups__dark man__words": []}, "groups.dark man.words: Tuple should have at least 1 item"),
+        ({"axes__tone__labels": "x"}, "axes.tone.labels: unknown key"),
+    ],
+)  # fmt: skip
+def test_mistakes_have_one_line(changes, message):
+    with pytest.raises(SuiteError) as error:
+        suite_from_mapping(changed(**changes), source="s")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_messages_on_the_page_are_the_real_ones():
+    told = {row[0]: row[1].strip("`") for row in table_rows(page("docs/suites.md"), "mistake with axes")}
+    mistakes = {
+        "a pair beside axes": {"axis": {"a": "light man", "b": "dark woman"}},
+        "a combination without a group": {"groups__dark woman": None},
+        "two groups in one cell": {"groups__dark woman__cell": {"tone": "dark", "gender": "man"}},
+    }
+    for mistake, changes in mistakes.items():
+        with pytest.raises(SuiteError) as error:
+            suite_from_mapping(changed(**changes), source="mine.yaml")
+        assert str(error.value) == told.pop(mistake)
+    assert not told
+
+
+def test_the_example_on_the_page_is_the_head_of_a_suite():
+    (text,) = [each for each in blocks(page("docs/suites.md"), "yaml") if each.startswith("axes:")]
+    head = yaml.safe_load(text)
+    assert head["axes"] == SUITE["axes"]
+    assert suite_from_mapping({**SUITE, "groups": SUITE["groups"] | head["groups"]}, source="page").axes
+
+
+def test_suites_without_axes_keep_their_fingerprints():
+    """A run of one that was drawn before there were axes is still a run of it."""
+    for name in suite_names():
+        suite = load_suite(name)
+        if isinstance(suite, LeaningSuite) and suite.axes is None:
+            asked = suite.model_dump(exclude={"study"})
+            assert "axes" not in asked
+            assert not any("cell" in group for group in asked["groups"].values())
+    assert suite_from_mapping(PLAIN, source="s").fingerprint == "335460a2caf2e3a2"
+
+
+PLAIN = {
+    "name": "plain", "title": "t", "description": "d", "axis": {"a": "men", "b": "women"},
+    "groups": {name: {"prompts": [{"prompt": name}], "words": [name, f"the {name}"]} for name in ("men", "women")},
+    "categories": {"work": {"targets": [{"name": "cook", "prompt": "a cook"}]}},
+}  # fmt: skip
+"""Its fingerprint below was made by a version that knew no axes."""
+
+
+def test_a_suite_with_axes_survives_its_record():
+    suite = load_suite("reference-intersections")
+    assert suite_from_mapping(suite.model_dump(), source="run.json") == suite
+    assert suite.with_options(images=3).images.target == 3
+
+
+def test_what_needs_one_pair_says_so():
+    suite = load_suite("reference-intersections")
+    assert isinstance(suite, LeaningSuite)
+    way_out = "its groups are cells of gender and tone, and this takes one pair of groups"
+    for ask in (lambda: suite.compared, lambda: Rounds(StoppingRule(), suite), lambda: plan_audit(suite, None)):
+        with pytest.raises(SuiteError, match=way_out):
+            ask()
