@@ -10,9 +10,12 @@ from clinometer.metrics.study.audit_rows import other_audit_rows
 from clinometer.metrics.study.composite_rows import internal_bias_rows, mcas_rows
 from clinometer.metrics.study.context import Settings, Study
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, TargetDesign, layout_of
+from clinometer.metrics.study.fidelity_rows import fidelity_rows, mark_unshown
 from clinometer.metrics.study.own_rows import own_text_rows, prior_rows
 from clinometer.metrics.study.plane_rows import xmcas_group_rows, xmcas_rows
 from clinometer.metrics.study.profile_rows import profile_rows
+from clinometer.metrics.study.reader import ReaderCheck, reader_checks, withheld
+from clinometer.metrics.study.reader_rows import corrected_rows, reader_rows
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.sensitivity_rows import sensitivity_rows
 from clinometer.metrics.study.share_rows import share_rows
@@ -23,14 +26,17 @@ from clinometer.metrics.study.views import views_of
 __all__ = [
     "Design",
     "EncoderEmbeddings",
+    "ReaderCheck",
     "Stand",
     "StoppingRule",
     "TargetDesign",
     "mcas_study",
     "own_text_rows",
     "prior_rows",
+    "reader_checks",
     "rows_when_stopped",
     "stands_of",
+    "withheld",
 ]
 
 
@@ -53,7 +59,9 @@ def mcas_study(
     ========================== ============================================================= =================
     ``mcas``                   ii, itp, ita, tt, mcas (with p, q; verdict on mcas of "mean") mean and each
     ``internal_bias``          diffusion_bias, bias_amplification and their signed forms     mean and each
-    ``share``                  share, parity_gap                                             mean and each
+    ``share``                  share, parity_gap, corrected_share                            mean and each
+    ``reader``                 sensitivity, specificity, informedness, confusion             mean and each
+    ``fidelity``               own_prompt_first, own_prompt_upper_half, own_prompt_rank      mean and each
     ``other_audits``           gender_gap, mean_absolute_deviation, entropy_bias,            mean
                                distribution_bias, miss_rate
     ``internal_bias_summary``  {diffusion_bias, bias_amplification}_{min, max, mean,         mean
@@ -67,7 +75,8 @@ def mcas_study(
 
     ``low``, ``high`` resample images within their prompts (targets and attributes), words fixed; the stimulus
     interval resamples the words within their group and the encoders too. What is missing (no images, one
-    image, no text tower) makes NaN with a reason, and the rest goes on. The same arguments, the same bits.
+    image, no text tower) makes NaN with a reason, and the rest goes on. The same arguments, the same bits. A view that
+    cannot read its own attribute images gives no verdict: ``not measured``, with the reason.
 
     Raises
     ------
@@ -92,4 +101,14 @@ def mcas_study(
     )  # fmt: skip
     rows += sensitivity_rows(rows, [view.encoder for view in views[1:]])
     rows += other_audit_rows(study, views[0], encoders)
-    return rows + [row for make in summaries for row in make(study, views[0])]
+    rows += [row for make in summaries for row in make(study, views[0])]
+    return _with_readers(rows, study, encoders)
+
+
+def _with_readers(rows: list[Score], study: Study, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
+    """The rows with how well the encoders read, and without what one that cannot read would have said."""
+    checks = reader_checks(encoders, study.design, confidence=study.settings.confidence)
+    shown = fidelity_rows(study, encoders)
+    shares = [row for row in rows if row.metric == "share"]
+    rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], shown)
+    return [*withheld(rows, checks), *reader_rows(study, encoders, checks), *shown]

@@ -50,9 +50,9 @@ def word_p_value(difference: np.ndarray, a: np.ndarray, b: np.ndarray, *, level:
 
         S = mean_{w∈A} d·ŵ − mean_{w∈B} d·ŵ          d = mean x̂ of the images of a − mean x̂ of those of b
 
-    NaN where words are so few that p could not be ``level``.
+    NaN where words are so few that p could not be a tenth of ``level``: a single word out of order would decide then.
     """
-    if 1 / comb(len(a) + len(b), len(a)) > level:
+    if 10 / comb(len(a) + len(b), len(a)) > level:
         return nan
     values = (np.concatenate([a, b]) @ difference)[None]
     labels = np.arange(values.shape[1]) < len(a)
