@@ -47,14 +47,15 @@ def unfit(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite) 
     name = card["name"]
     about = (card.get("notes") or {}).get(DOMAIN, {}).get("about", "what its card names")
     if not knows_images(card, model_card):
-        return {"": f"encoder {name} knows nothing but {about}, and the images are of {model_card['name']}"}
+        return {"": f"encoder {name} does not fit: it knows nothing but {about}, not images of {model_card['name']}"}
     if not isinstance(suite, LeaningSuite):
         words = unknown_words(card, suite.texts())
         return {"": _unlearned(name, words)} if words else {}
     asked = [text for group in suite.groups.values() for text in (*group.words, *(p.prompt for p in group.prompts))]
-    reasons = {"": unknown_words(card, asked)}
-    reasons |= {target.name: unknown_words(card, [suite.text_of(target)]) for target in suite.targets}
-    return {of: _unlearned(name, words) for of, words in reasons.items() if words}
+    if unknown_words(card, asked):
+        return {"": _unlearned(name, unknown_words(card, [*asked, *suite.texts()]))}
+    reasons = {target.name: unknown_words(card, [suite.text_of(target)]) for target in suite.targets}
+    return {target: _unlearned(name, words) for target, words in reasons.items() if words}
 
 
 def misfits(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite) -> str:
@@ -66,8 +67,9 @@ def misfits(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite
     if "" in found:
         return f"{found['']}: it gives no verdict here; {way_out}"
     named = first_and_more([repr(name) for name in found], _SHOWN)
-    return f"encoder {card['name']} has not learned every word of {named}: it gives no verdict on them; {way_out}"
+    return f"encoder {card['name']} has not learned every word of {named}: no verdict on these; {way_out}"
 
 
 def _unlearned(name: str, words: list[str]) -> str:
-    return f"encoder {name} has not learned the words {first_and_more([repr(word) for word in words], _SHOWN)}"
+    shown = first_and_more([repr(word) for word in words], _SHOWN)
+    return f"encoder {name} does not fit: it has not learned {shown}"

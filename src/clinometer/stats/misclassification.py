@@ -11,6 +11,7 @@ reader that never errs, 0 for one that tosses a coin.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import nan, sqrt
 
 import numpy as np
@@ -73,6 +74,7 @@ NO_ITEM = "no item of a group is known"
 COVERS_ZERO = "the interval of sensitivity + specificity \N{MINUS SIGN} 1 covers 0"
 
 
+@lru_cache(maxsize=1 << 14)  # one reader reads every concept of a run
 def informedness(reading: Reading, confidence: float = 0.95) -> Informedness:
     """``J = s + c − 1`` with the interval of a difference of two shares (Newcombe 1998, method 10).
 
@@ -115,7 +117,7 @@ def corrected_share(count: int, n: int, reading: Reading, confidence: float = 0.
         π' + d ± z √( r'(1−r')/(n+z²) + π'² V_s + (1−π')² V_c ) / (s' + c' − 1)
         d = 2 z² (π' V_s − (1−π') V_c)          V_s = s'(1−s')/(n_a+2), V_c alike
 
-    clipped to [0, 1]. The three samples are taken as independent, and the items in question as misread as often as those
+    clipped to [0, 1], and widened to hold the estimate where it does not. The three samples are taken as independent, and the items in question as misread as often as those
     whose group is known. Where the interval of :func:`informedness` covers 0, r says nothing of π: undefined. A reader
     that never errs leaves the share as it is; exchanging A and B gives 1 − π, and its interval mirrored.
 
@@ -127,16 +129,22 @@ def corrected_share(count: int, n: int, reading: Reading, confidence: float = 0.
     Source: W. J. Rogan, B. Gladen, *Estimating prevalence from the results of a screening test* (1978); Z. Lang,
     J. Reiczigel, *Confidence limits for prevalence of disease adjusted for estimated sensitivity and specificity* (2014).
     """
-    raw, known = wilson_interval(count, n, confidence), informedness(reading, confidence)
-    reason = raw.reason or known.reason
+    require_count("n", n, least=0)
+    require_count("count", count, least=0)
+    if count > n:
+        raise InvalidInputError(f"count: expected 0 to n = {n}, found {count}")
+    known = informedness(reading, confidence)
+    reason = known.reason if n else "no image"
     if not reason and known.low <= 0:
         reads_wrong = known.high < 0
         reason = "the reader takes either group for the other" if reads_wrong else COVERS_ZERO
     if reason:
         return CorrectedShare(nan, nan, nan, nan, reason)
-    estimate = (raw.value + reading.right_b / reading.n_b - 1) / known.value
+    estimate = (count / n + reading.right_b / reading.n_b - 1) / known.value
     low, high = _lang_reiczigel(count, n, reading, confidence)
-    return CorrectedShare(min(max(estimate, 0.0), 1.0), max(low, 0.0), min(high, 1.0), estimate)
+    value = min(max(estimate, 0.0), 1.0)
+    # the formula adds counts to every sample: with a handful of items it may pass the estimate by
+    return CorrectedShare(value, max(min(low, value), 0.0), min(max(high, value), 1.0), estimate)
 
 
 def _lang_reiczigel(count: int, n: int, reading: Reading, confidence: float) -> tuple[float, float]:

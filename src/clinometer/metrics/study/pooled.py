@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -27,12 +26,13 @@ def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddi
 
         cos([x̂₁ … x̂_E], [ŷ₁ … ŷ_E]) = (1/E) Σ_e cos(x_e, y_e)
 
-    As in a view, the average is over the encoders that read text; if none does, over all. ``unfit`` holds what does not
+    As in a view, the average is over the encoders that read text; if none does, over all. Of a single one it is that
+    encoder, by its own name. ``unfit`` holds what does not
     fit any of them.
     """
     pooled = [each for each in encoders if each.reads_text] or list(encoders)
     if len(pooled) == 1:
-        return replace(pooled[0], encoder=MEAN)
+        return pooled[0]
     first = pooled[0]
 
     def texts(of: Callable[[EncoderEmbeddings], np.ndarray | None]) -> np.ndarray | None:

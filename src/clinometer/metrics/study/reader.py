@@ -2,15 +2,16 @@
 
 What the images were drawn for is known, so they can be asked. An encoder **reads** when
 
-1. more than half of the images drawn for a are read as a, and more than half of those drawn for b as b,
-2. the 95 % interval of sensitivity + specificity − 1 lies above 0,
-3. the images of a are nearer to a's words than those of b are: p ≤ 0.01, the prompts being the units,
-4. the words are what tells them apart: with the words' labels permuted, p ≤ 0.01.
+1. the 95 % interval of sensitivity + specificity − 1 lies above 0,
+2. the images of a are nearer to a's words than those of b are: p ≤ 0.01, the prompts being the units,
+3. the words are what tells them apart: with the words' labels permuted, p ≤ 0.01.
 
-1 and 2 refuse an encoder to which everything is one group, however certain it is. 3 refuses one whose images scatter by
-prompt and not by group, 4 one whose words mean nothing to it although its images differ. Each asks for what the others
-cannot see; where words are too few to be permuted, 4 is not asked. An encoder without a text tower is asked 1 and 3 of
-its images alone, each held against the images of the other prompts.
+1 refuses an encoder to which everything is one group, however certain it is. 2 refuses one whose images scatter by prompt
+and not by group, 3 one whose words mean nothing to it although its images differ. Each asks for what the others cannot
+see; where words are too few to be permuted, 3 is not asked. An encoder without a text tower is asked 1 and 2 of its
+images alone, each held against the images of the other prompts.
+
+One that reads, and yet takes at least half of one group for the other, is *one-sided*: it has its say, with that caution.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class ReaderCheck:
     p_words : that the labels of the words mean nothing to it; asked last, and NaN where another answer is no already, or
         where words are too few to be permuted.
     unfit : reasons against single targets, by name.
+    caution : what to bear in mind although it reads; empty where there is nothing.
     """
 
     encoder: str
@@ -63,6 +65,7 @@ class ReaderCheck:
     p_images: float = nan
     p_words: float = nan
     unfit: Mapping[str, str] = field(default_factory=dict)
+    caution: str = ""
 
     def reason_for(self, target: str) -> str:
         """Why this view gives no verdict on a target; empty where it gives one."""
@@ -93,7 +96,8 @@ def withheld(rows: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[S
 
 
 def _withheld(row: Score, check: ReaderCheck | None) -> Score:
-    reason = check.reason_for(row.concept) if check is not None and row.verdict else ""
+    judged = row.verdict not in ("", NOT_MEASURED)  # what could not be measured has its own reason
+    reason = check.reason_for(row.concept) if check is not None and judged else ""
     return replace(row, verdict=NOT_MEASURED, reason=reason, n_decide=0) if reason else row
 
 
@@ -104,7 +108,8 @@ def _check(encoder: EncoderEmbeddings, design: Design, confidence: float) -> Rea
         found = _by_images(encoder, design, confidence)
     concepts = {target: reason for target, reason in encoder.unfit.items() if target}
     code, reason = _judged(found, encoder, design, confidence)
-    return replace(found, reads=not code, code=code, reason=reason, unfit=concepts)
+    caution = "" if code else _one_sided(found, design)
+    return replace(found, reads=not code, code=code, reason=reason, unfit=concepts, caution=caution)
 
 
 def _by_words(encoder: EncoderEmbeddings, design: Design, confidence: float) -> ReaderCheck:
@@ -166,8 +171,7 @@ def _judged(
     if encoder.unfit.get(""):
         return "encoder_does_not_fit", encoder.unfit[""]
     if not (reading.n_a and reading.n_b):
-        group = design.b if reading.n_a else design.a
-        return "too_few_attribute_images", f"no image or no word of group {group!r} to check {who} on"
+        return "too_few_attribute_images", f"no {_lacking(encoder, design)} to check {who} on"
     if informedness(Reading(reading.n_a, reading.n_a, reading.n_b, reading.n_b), confidence).low <= 0:
         counts = f"{reading.n_a} of {design.a!r} and {reading.n_b} of {design.b!r}"
         return "too_few_attribute_images", f"attribute images are too few ({counts}) to tell whether {who} reads them"
@@ -180,20 +184,35 @@ def _judged(
     )
 
 
+def _lacking(encoder: EncoderEmbeddings, design: Design) -> str:
+    for group in (design.a, design.b):
+        if not any(len(x) for x in encoder.group_images[group]):
+            return f"image of group {group!r}"
+        if encoder.group_words is not None and not len(encoder.group_words[group]):
+            return f"word of group {group!r}"
+    return "second image of a group"
+
+
 def _who(encoder: EncoderEmbeddings) -> str:
     return "the average over encoders" if encoder.encoder == MEAN else f"encoder {encoder.encoder}"
 
 
 def _doubt(check: ReaderCheck) -> str:
     """The first question that it fails, in words."""
-    reading = check.reading
-    one_sided = [right <= n / 2 for right, n in ((reading.right_a, reading.n_a), (reading.right_b, reading.n_b))]
-    if any(one_sided):
-        return "for one group that is no more than half" if sum(one_sided) == 1 else "that is no more than half"
-    if check.basis == "words" and check.informedness.low <= 0:
+    if check.informedness.low <= 0:
         return "that may be chance"
     if not check.p_images <= LEVEL:
         return f"over prompts that may be chance (p = {check.p_images:.2g})"
     if isfinite(check.p_words) and check.p_words > LEVEL:
         return f"words with their labels permuted do as well (p = {check.p_words:.2g})"
+    return ""
+
+
+def _one_sided(check: ReaderCheck, design: Design) -> str:
+    """What to say of an encoder that takes one group for the other at least every other time."""
+    reading = check.reading
+    sides = ((design.a, design.b, reading.right_a, reading.n_a), (design.b, design.a, reading.right_b, reading.n_b))
+    for own, other, right, n in sides:
+        if right <= n / 2:
+            return f"one-sided: {n - right} of {n} images drawn for {own!r} are read as {other!r}, and scores lean with them"
     return ""

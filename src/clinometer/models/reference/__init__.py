@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-__all__ = ["card", "clip_path", "domain", "pipeline_path", "planted", "portraits_path", "vocabulary"]
+__all__ = ["card", "clip_path", "domain", "pipeline_path", "planted", "portraits_path", "readings", "vocabulary"]
 
 _HERE = Path(__file__).resolve().parent
 
@@ -59,6 +59,16 @@ def clip_path() -> Path:
 def portraits_path() -> Path:
     """Return the folder of portraits: artwork of women and men with light and dark skin, with a manifest."""
     return _HERE / "portraits"
+
+
+@cache
+def readings() -> Mapping[str, Mapping[str, float]]:
+    """Return how the CLIP and the independent judge read the same images: for each concept the images (`n`), those that
+    either takes for a man (`encoder`, `judge`), those on which they `differ`, and q of McNemar's test over the concepts.
+
+    Measured by `python -m benchmarks.reader` on the weights as shipped.
+    """
+    return MappingProxyType({name: MappingProxyType(row) for name, row in _read("readings.yaml").items()})
 
 
 @cache
