@@ -128,7 +128,7 @@ def _by_words(encoder: EncoderEmbeddings, design: Design, confidence: float) -> 
         _unread(encoder, "words"),
         reading=reading,
         informedness=informedness(reading, confidence),
-        p_images=prompt_p_value(*scores),
+        p_images=prompt_p_value(*scores, *(design.pairs.get(group, ()) for group in (design.a, design.b))),
     )
     if _doubt(found):
         return found

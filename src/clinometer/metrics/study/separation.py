@@ -27,12 +27,37 @@ FEWEST_PAIRS: Final = 4
 N_PERMUTATIONS: Final = 1_999
 
 
-def prompt_p_value(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> float:
+def prompt_p_value(
+    of_a: Sequence[np.ndarray],
+    of_b: Sequence[np.ndarray],
+    pairs_a: Sequence[str | None] = (),
+    pairs_b: Sequence[str | None] = (),
+) -> float:
     """One-sided p that images of a do not score higher than those of b: Student's t over the prompts' means.
 
     ``of_a``, ``of_b`` are the scores of each prompt's images. Images of one prompt resemble each other, so prompts are
-    the units where there are at least ``FEWEST_PROMPTS`` and two in each group; else images are.
+    the units where there are at least ``FEWEST_PROMPTS`` and two in each group; else images are. Where prompts are
+    matched, t is also asked of the pairs' differences, from which age or setting drop out, and p is twice the smaller of
+    both: fewer degrees of freedom, but often less scatter.
     """
+    apart, within = _unpaired(of_a, of_b), _paired(of_a, of_b, pairs_a, pairs_b)
+    return apart if np.isnan(within) else min(1.0, 2 * min(apart, within))
+
+
+def _paired(
+    of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray], pairs_a: Sequence[str | None], pairs_b: Sequence[str | None]
+) -> float:
+    if not pairs_a or None in pairs_a or set(pairs_a) != set(pairs_b):
+        return nan
+    order = [list(pairs_b).index(pair) for pair in pairs_a]
+    held = [(x.mean(), of_b[k].mean()) for x, k in zip(of_a, order, strict=True) if len(x) and len(of_b[k])]
+    differences = np.array([x - y for x, y in held])
+    if len(differences) < FEWEST_PAIRS or np.ptp(differences) == 0:
+        return nan
+    return float(ttest_1samp(differences, 0.0, alternative="greater").pvalue)
+
+
+def _unpaired(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> float:
     held = [[x for x in prompts if len(x)] for prompts in (of_a, of_b)]
     by_prompt = min(map(len, held)) >= 2 and sum(map(len, held)) >= FEWEST_PROMPTS
     a, b = (np.array([x.mean() for x in prompts]) if by_prompt else np.concatenate(prompts) for prompts in held)
