@@ -6,8 +6,8 @@ Audits the reference model, and lets the independent judge (``reference/judge.py
 knows nothing of the encoder) read the very same images. The artwork is fetched by npm, once. What is compared, over the
 concepts: the share of men as the encoder reads it, the same corrected for misreading (``corrected_share``), and the
 judge's. As this encoder hardly errs on the groups' own images, the same is asked of one that was made worse on purpose:
-noise is added to its image vectors. ``--write`` keeps both readers' counts in the package (``readings.yaml``): the report
-names the concepts they read differently.
+noise is added to its image vectors. ``--write`` keeps both readers' counts in the package (``readings.yaml``): the
+report names the concepts they read differently.
 """
 
 from __future__ import annotations
@@ -139,7 +139,9 @@ def main() -> None:
     for name, row in sorted(found.items(), key=lambda item: item[1]["q"]):
         print(f"{name}: {row}")
     if options.write:
-        head = "# Men counted by the encoder and by the judge in the same images; q of McNemar's test over the concepts.\n"
+        head = (
+            "# Men counted by the encoder and by the judge in the same images; q of McNemar's test over the concepts.\n"
+        )
         head += "# Written by: python -m benchmarks.reader --write\n"
         READINGS.write_text(head + yaml.safe_dump(found, sort_keys=False, default_flow_style=None), encoding="utf-8")
 

@@ -132,7 +132,7 @@ NOISE: Final[dict[str, Callable[..., Parts]]] = {
 
 
 def able(rng: np.random.Generator, prompts: int, images: int, rate: float, scatter: float = 0.0) -> Parts:
-    """An encoder that reads an image right with the probability ``rate``; prompts scatter by ``scatter`` of the images'."""
+    """An encoder that reads an image right with the probability ``rate``; prompts scatter, in units of the images."""
     apart = _scatter(rng)
     words = _scatter(rng, 2, WORDS) + np.stack([apart, -apart])[:, None]
     towards = words[0].mean(axis=0) - words[1].mean(axis=0)
@@ -213,7 +213,9 @@ def table(found: Sequence[Found], kind: str) -> str:
     lines = ["| " + " | ".join(HEADS[kind]) + " |", "|---|---|---|---|---|---|"]
     for each in (each for each in found if each.kind == kind):
         error = f"{each.error:.2%}" if each.n else "exact"
-        lines.append(f"| {each.what} | {each.setting} | {each.nominal:.0%} | {each.rate:.2%} | {error} | {each.n or '–'} |")
+        lines.append(
+            f"| {each.what} | {each.setting} | {each.nominal:.0%} | {each.rate:.2%} | {error} | {each.n or '–'} |"
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -55,6 +55,7 @@ __all__ = [
 
 IMPORTED_PART = 64
 
+
 class Run(store.Run):
     """A run directory, opened: ``run.scores``, ``run.samples``, ``run.suite``, ``run.model_card``, …"""
 

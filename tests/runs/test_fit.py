@@ -31,7 +31,7 @@ def test_words_are_looked_up_whatever_their_case():
 def test_the_reference_encoder_fits_the_reference_suites_alone():
     for name in suite_names():
         suite = load_suite(name)
-        if suite.draws:
+        if suite.draws and not name.startswith("downstream"):  # those ask for "a photo of a man" alone
             assert (unfit(CARD, MODEL, suite) == {}) is ("reference" in name), name
 
 
@@ -102,8 +102,8 @@ def test_a_dropped_encoder_leaves_the_scores_and_comes_back_unread(tmp_path):
 
 def test_what_cannot_be_dropped_is_named(tmp_path):
     run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
-    with pytest.raises(RunNotFoundError, match=r"no encoder 'ear' in its scores; there are eye"):
+    with pytest.raises(RunNotFoundError, match=r"has no scores of 'ear'; it has those of eye"):
         cm.score_run(run.url, drop_encoder=["ear"])
-    with pytest.raises(RunNotFoundError, match="eye is all there is to score with"):
+    with pytest.raises(RunNotFoundError, match="eye is all that .* is scored with"):
         cm.score_run(run.url, drop_encoder=["eye"])
     assert list(cm.open_run(run.url).encoder_cards) == ["eye"]

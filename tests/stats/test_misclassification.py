@@ -54,7 +54,7 @@ def test_more_images_read_as_a_are_a_larger_share(n, reading):
 
 @pytest.mark.parametrize(("count", "n"), [(0, 8), (5, 8), (13, 20), (99, 100)])
 def test_a_reader_that_never_errs_leaves_the_share_as_it_is(count, n):
-    """Known without error, the interval is that of Agresti and Coull, whose centre is Wilson's; it is a little wider."""
+    """Known without error, the interval is that of Agresti and Coull, whose centre is Wilson's; a little wider."""
     many = 10**9
     found, raw = corrected_share(count, n, Reading(many, many, many, many)), wilson_interval(count, n)
     assert found.value == pytest.approx(raw.value)

@@ -207,9 +207,7 @@ def score(
     from clinometer.cli.console import LiveProgress, print_summary
 
     with LiveProgress() as progress:
-        api.score_run(
-            run, encoder=encoder or (), drop_encoder=drop_encoder or (), device=device, progress=progress
-        )
+        api.score_run(run, encoder=encoder or (), drop_encoder=drop_encoder or (), device=device, progress=progress)
     print_summary(api.open_run(run))
 
 

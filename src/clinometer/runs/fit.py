@@ -24,7 +24,7 @@ _SHOWN: Final = 3
 
 
 def unknown_words(card: Mapping[str, Any], texts: Iterable[str]) -> list[str]:
-    """The words of texts that the encoder of this card has never learned, each once; none where the card does not say."""
+    """The words of texts that the encoder of this card has never learned, each once; none if the card does not say."""
     known = (card.get("notes") or {}).get(DOMAIN, {}).get("words")
     if known is None:
         return []

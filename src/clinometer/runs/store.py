@@ -300,15 +300,15 @@ class Run:
         for name in names:
             if name not in held:
                 raise RunNotFoundError(
-                    f"{self.url}: drop_encoder: no encoder {name!r} in its scores; there are {', '.join(held) or 'none'}"
+                    f"drop_encoder: {self.url} has no scores of {name!r}; it has those of {', '.join(held) or 'none'}"
                 )
         if not names:
             return
         kept = {name: card for name, card in held.items() if name not in names}
         if not kept:
             raise RunNotFoundError(
-                f"{self.url}: drop_encoder: {', '.join(held)} is all there is to score with; add another first: "
-                f"clinometer score {self.url} --encoder NAME"
+                f"drop_encoder: {', '.join(held)} is all that {self.url} is scored with; add another first: clinometer "
+                f"score {self.url} --encoder NAME"
             )
         dropped = self.dropped_encoder_cards | {name: held[name] for name in names}
         self._update_record(encoders=kept, dropped_encoders=dropped)

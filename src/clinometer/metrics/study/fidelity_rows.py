@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import nan, sqrt
+from math import isfinite, nan, sqrt
 from typing import Final
 
 import numpy as np
@@ -30,7 +30,7 @@ _NO_STIMULUS = "no stimulus interval: prompts and encoder are fixed"
 
 @dataclass(frozen=True)
 class _Match:
-    """How the images of one target match the prompts: of each, the rank of its own (1 the nearest, ties in the middle)."""
+    """How the images of one target match the prompts: of each image, the rank of its own (1 the nearest; ties midway)."""
 
     ranks: np.ndarray
     n_prompts: int
@@ -99,7 +99,7 @@ def _match(cosines: Sequence[np.ndarray], own: np.ndarray, target: int) -> _Matc
 
 def _first(study: Study, view: str, target: int, match: _Match) -> Score:
     row = _share(study, view, target, match, "own_prompt_first", 1.0, 1)
-    return replace(row, p=match.p, test=TEST if match.p == match.p else "")
+    return replace(row, p=match.p, test=TEST if isfinite(match.p) else "")
 
 
 def _upper_half(study: Study, view: str, target: int, match: _Match) -> Score:
@@ -126,11 +126,19 @@ def _rank(study: Study, view: str, target: int, match: _Match) -> Score:
 
 
 def _row(
-    study: Study, view: str, target: int, match: _Match, component: str, value: float, low: float, high: float, null: float
-) -> Score:  # fmt: skip
+    study: Study,
+    view: str,
+    target: int,
+    match: _Match,
+    component: str,
+    value: float,
+    low: float,
+    high: float,
+    null: float,
+) -> Score:
     asked = study.design.targets[target]
     return Score(
         metric=FIDELITY, component=component, concept=asked.name, category=asked.category, encoder=view, value=value,
-        low=low, high=high, null=null if value == value else nan, n_target=len(match.ranks),
+        low=low, high=high, null=null if isfinite(value) else nan, n_target=len(match.ranks),
         reason=match.reason or _NO_STIMULUS,
     )  # fmt: skip

@@ -6,12 +6,13 @@ What the images were drawn for is known, so they can be asked. An encoder **read
 2. the images of a are nearer to a's words than those of b are: p ≤ 0.01, the prompts being the units,
 3. the words are what tells them apart: with the words' labels permuted, p ≤ 0.01.
 
-1 refuses an encoder to which everything is one group, however certain it is. 2 refuses one whose images scatter by prompt
-and not by group, 3 one whose words mean nothing to it although its images differ. Each asks for what the others cannot
-see; where words are too few to be permuted, 3 is not asked. An encoder without a text tower is asked 1 and 2 of its
+1 refuses an encoder to which everything is one group, however certain it is. 2 refuses one whose images scatter by
+prompt and not by group, 3 one whose words mean nothing to it although its images differ. Each asks for what the others
+cannot see; where words are too few to be permuted, 3 is not asked. An encoder without a text tower is asked 1 and 2 of its
 images alone, each held against the images of the other prompts.
 
-One that reads, and yet takes at least half of one group for the other, is *one-sided*: it has its say, with that caution.
+One that reads, and yet takes at least half of one group for the other, is *one-sided*: it has its say, with that
+caution.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class ReaderCheck:
     basis : ``"words"``, or ``"images"`` for an encoder without a text tower.
     reading : attribute images of a and b, and how many were read right.
     informedness : sensitivity + specificity − 1, with its interval.
-    p_images : that the images of both groups are alike to it; units are the prompts, or the images where prompts are few.
-    p_words : that the labels of the words mean nothing to it; asked last, and NaN where another answer is no already, or
-        where words are too few to be permuted.
+    p_images : that the images of both groups are alike to it; units are the prompts, or images where prompts are few.
+    p_words : that the labels of the words mean nothing to it; asked last, and NaN where another answer is no already,
+        or where words are too few to be permuted.
     unfit : reasons against single targets, by name.
     caution : what to bear in mind although it reads; empty where there is nothing.
     """
@@ -85,9 +86,7 @@ def reader_checks(
     but its own rows. One that does not fit (``EncoderEmbeddings.unfit``) withholds the average too: what it adds is
     arbitrary. Embeddings are taken as checked (``layout_of``).
     """
-    return {
-        name: replace(_check(each, design, confidence), encoder=name) for name, each in by_view(encoders).items()
-    }
+    return {name: replace(_check(each, design, confidence), encoder=name) for name, each in by_view(encoders).items()}
 
 
 def withheld(rows: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
@@ -102,10 +101,7 @@ def _withheld(row: Score, check: ReaderCheck | None) -> Score:
 
 
 def _check(encoder: EncoderEmbeddings, design: Design, confidence: float) -> ReaderCheck:
-    if encoder.reads_text:
-        found = _by_words(encoder, design, confidence)
-    else:
-        found = _by_images(encoder, design, confidence)
+    found = (_by_words if encoder.reads_text else _by_images)(encoder, design, confidence)
     concepts = {target: reason for target, reason in encoder.unfit.items() if target}
     code, reason = _judged(found, encoder, design, confidence)
     caution = "" if code else _one_sided(found, design)
@@ -163,9 +159,7 @@ def _unread(encoder: EncoderEmbeddings, basis: Literal["words", "images"]) -> Re
     return ReaderCheck(encoder.encoder, False, "", "", basis, nothing, informedness(nothing))
 
 
-def _judged(
-    check: ReaderCheck, encoder: EncoderEmbeddings, design: Design, confidence: float
-) -> tuple[Code, str]:
+def _judged(check: ReaderCheck, encoder: EncoderEmbeddings, design: Design, confidence: float) -> tuple[Code, str]:
     """Why the encoder does not read; two empty strings where it does."""
     reading, who = check.reading, _who(encoder)
     if encoder.unfit.get(""):
@@ -214,5 +208,7 @@ def _one_sided(check: ReaderCheck, design: Design) -> str:
     sides = ((design.a, design.b, reading.right_a, reading.n_a), (design.b, design.a, reading.right_b, reading.n_b))
     for own, other, right, n in sides:
         if right <= n / 2:
-            return f"one-sided: {n - right} of {n} images drawn for {own!r} are read as {other!r}, and scores lean with them"
+            return (
+                f"one-sided: {n - right} of {n} images drawn for {own!r} read as {other!r}, and scores lean with them"
+            )
     return ""

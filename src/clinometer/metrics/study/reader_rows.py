@@ -27,13 +27,11 @@ NO_STIMULUS: Final = "no stimulus interval: words and encoder are fixed"
 BY_IMAGES: Final = "read by the images of the other prompts: the encoder reads no text"
 
 
-def reader_rows(
-    study: Study, encoders: Sequence[EncoderEmbeddings], checks: Mapping[str, ReaderCheck]
-) -> list[Score]:
-    """Of every view, how often the attribute images of a and b are read right; and of all groups, as what they are read.
+def reader_rows(study: Study, encoders: Sequence[EncoderEmbeddings], checks: Mapping[str, ReaderCheck]) -> list[Score]:
+    """Of every view, how often the attribute images of a and b are read right; of all groups, as what they are read.
 
-    ``sensitivity``: images drawn for a that are read as a, by the rule of ``share``; ``specificity``: the same of b; with
-    Wilson intervals. ``informedness``: their sum less 1, with p that they are read by chance (over prompts where there
+    ``sensitivity``: images drawn for a that are read as a, by the rule of ``share``; ``specificity``: the same of b;
+    with Wilson intervals. ``informedness``: their sum less 1, with p that they are read by chance (over prompts where there
     are enough), and the verdict of the check: ``flag`` and ``reason`` where the view reads too little to judge by.
     ``confusion``, with more than two groups: the share of each group's images nearest to the words of each.
     """

@@ -37,8 +37,8 @@ def prompt_p_value(
 
     ``of_a``, ``of_b`` are the scores of each prompt's images. Images of one prompt resemble each other, so prompts are
     the units where there are at least ``FEWEST_PROMPTS`` and two in each group; else images are. Where prompts are
-    matched, t is also asked of the pairs' differences, from which age or setting drop out, and p is twice the smaller of
-    both: fewer degrees of freedom, but often less scatter.
+    matched, t is also asked of the pairs' differences, from which age or setting drop out, and p is twice the smaller
+    of both: fewer degrees of freedom, but often less scatter.
     """
     apart, within = _unpaired(of_a, of_b), _paired(of_a, of_b, pairs_a, pairs_b)
     return apart if np.isnan(within) else min(1.0, 2 * min(apart, within))
@@ -107,7 +107,7 @@ def image_evidence(
     the image's own prompt and the prompt matched with it left out. With D_k the difference of the mean images of the
     k-th pair of prompts, the groups differ alike in all pairs where the D_k point one way: p is of Student's t over the
     products D_k·D_l, k < l, which scatter around 0 where pairs differ by chance alone. Prompts that are not matched are
-    paired in their order. With fewer than ``FEWEST_PAIRS``, labels of images are permuted and only one image is left out.
+    paired in their order. With fewer than ``FEWEST_PAIRS``, labels of images are permuted and one image is left out.
 
     ``a``, ``b`` are unit vectors, prompt by prompt. None without images of both groups.
     """

@@ -63,8 +63,10 @@ def portraits_path() -> Path:
 
 @cache
 def readings() -> Mapping[str, Mapping[str, float]]:
-    """Return how the CLIP and the independent judge read the same images: for each concept the images (`n`), those that
-    either takes for a man (`encoder`, `judge`), those on which they `differ`, and q of McNemar's test over the concepts.
+    """Return how the CLIP and the independent judge read the same images.
+
+    For each concept the images (`n`), those that either takes for a man (`encoder`, `judge`), those on which they
+    `differ`, and q of McNemar's test over the concepts.
 
     Measured by `python -m benchmarks.reader` on the weights as shipped.
     """

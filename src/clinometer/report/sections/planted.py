@@ -9,7 +9,6 @@ from clinometer.report.figures import planted_figure
 from clinometer.report.figures.planted import planted_probabilities
 from clinometer.report.view import LeaningView
 
-
 DIFFERENT: Final = 0.1
 """Share of images, read differently by the encoder and the judge, from which on a concept is named."""
 
@@ -30,7 +29,7 @@ def planted(view: LeaningView) -> dict[str, Any] | None:
 
 
 def readers(view: LeaningView) -> dict[str, Any] | None:
-    """Concepts that the encoder and an independent judge read differently in many of the same images; None unmeasured."""
+    """Concepts that encoder and independent judge read differently in many of the same images; None if unmeasured."""
     held = {name: row for name, row in (view.report.readings or {}).items() if name in view.concepts}
     if not held:
         return None

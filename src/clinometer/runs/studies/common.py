@@ -103,7 +103,7 @@ def planted_of(run: Run) -> Mapping[str, Mapping[str, float]] | None:
 
 
 def readings_of(run: Run) -> Mapping[str, Mapping[str, float]] | None:
-    """How the reference encoder and the independent judge read the same images, where that encoder read this planted run.
+    """How the reference encoder and the independent judge read the same images, for a planted run that it read.
 
     None for any other model or encoder.
     """
