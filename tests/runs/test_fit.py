@@ -104,6 +104,6 @@ def test_what_cannot_be_dropped_is_named(tmp_path):
     run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
     with pytest.raises(RunNotFoundError, match=r"has no scores of 'ear'; it has those of eye"):
         cm.score_run(run.url, drop_encoder=["ear"])
-    with pytest.raises(RunNotFoundError, match="eye is all that .* is scored with"):
+    with pytest.raises(RunNotFoundError, match=r"eye is all that .* is scored with"):
         cm.score_run(run.url, drop_encoder=["eye"])
     assert list(cm.open_run(run.url).encoder_cards) == ["eye"]

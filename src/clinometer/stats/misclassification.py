@@ -117,9 +117,9 @@ def corrected_share(count: int, n: int, reading: Reading, confidence: float = 0.
         π' + d ± z √( r'(1−r')/(n+z²) + π'² V_s + (1−π')² V_c ) / (s' + c' − 1)
         d = 2 z² (π' V_s − (1−π') V_c)          V_s = s'(1−s')/(n_a+2), V_c alike
 
-    clipped to [0, 1], and widened to hold the estimate where it does not. The three samples are taken as independent, and
-    the items in question as misread as often as those whose group is known. Where the interval of :func:`informedness`
-    covers 0, r says nothing of π: undefined. A reader that never errs leaves the share as it is; exchanging A and B
+    clipped to [0, 1], and widened to hold the estimate where it does not. The three samples are taken as independent,
+    and the items in question as misread as often as those whose group is known. Where the interval of
+    :func:`informedness` covers 0, r says nothing of π: undefined. A reader that never errs leaves the share as it is; exchanging A and B
     gives 1 − π, and its interval mirrored.
 
     Raises

@@ -30,7 +30,7 @@ _NO_STIMULUS = "no stimulus interval: prompts and encoder are fixed"
 
 @dataclass(frozen=True)
 class _Match:
-    """How the images of one target match the prompts: of each image, the rank of its own (1 the nearest; ties midway)."""
+    """How the images of one target match the prompts: of each image, the rank of its own (1 the nearest)."""
 
     ranks: np.ndarray
     n_prompts: int

@@ -8,8 +8,8 @@ What the images were drawn for is known, so they can be asked. An encoder **read
 
 1 refuses an encoder to which everything is one group, however certain it is. 2 refuses one whose images scatter by
 prompt and not by group, 3 one whose words mean nothing to it although its images differ. Each asks for what the others
-cannot see; where words are too few to be permuted, 3 is not asked. An encoder without a text tower is asked 1 and 2 of its
-images alone, each held against the images of the other prompts.
+cannot see; where words are too few to be permuted, 3 is not asked. An encoder without a text tower is asked 1 and 2 of
+its images alone, each held against the images of the other prompts.
 
 One that reads, and yet takes at least half of one group for the other, is *one-sided*: it has its say, with that
 caution.

@@ -31,8 +31,8 @@ def reader_rows(study: Study, encoders: Sequence[EncoderEmbeddings], checks: Map
     """Of every view, how often the attribute images of a and b are read right; of all groups, as what they are read.
 
     ``sensitivity``: images drawn for a that are read as a, by the rule of ``share``; ``specificity``: the same of b;
-    with Wilson intervals. ``informedness``: their sum less 1, with p that they are read by chance (over prompts where there
-    are enough), and the verdict of the check: ``flag`` and ``reason`` where the view reads too little to judge by.
+    with Wilson intervals. ``informedness``: their sum less 1, with p that they are read by chance (over prompts where
+    there are enough), and the verdict of the check: ``flag`` and ``reason`` where the view reads too little.
     ``confusion``, with more than two groups: the share of each group's images nearest to the words of each.
     """
     rows = []
