@@ -26,11 +26,13 @@ from clinometer.runs.classify import classify_files, image_files
 from clinometer.runs.comparison import Comparison, first_against_rest
 from clinometer.runs.encoders import require_images, require_names, require_texts
 from clinometer.runs.execution import Job, execute, part_size_of
+from clinometer.runs.fit import misfits
 from clinometer.runs.manifest import groups_by_prompt, manifest_questions
 from clinometer.runs.paper_tables import paper_table as tabulate
 from clinometer.runs.plan import build_plan
 from clinometer.runs.planning import Plan, plan_audit
 from clinometer.runs.protocol import portrait_departures, refresh_protocol, suite_under
+from clinometer.runs.record import card_record
 from clinometer.runs.rounds import rounds_of
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.classification import denoiser_of
@@ -57,11 +59,6 @@ __all__ = [
 ]
 
 IMPORTED_PART = 64
-
-REFERENCE_ENCODER_NOTE = (
-    "The reference CLIP has seen nothing but the artwork of the reference model. For other images name an encoder "
-    "that knows them, for example --encoder ViT-B-32/openai."
-)
 
 
 class Run(store.Run):
@@ -296,10 +293,23 @@ def score_run(
     path: str | os.PathLike[str],
     *,
     encoder: str | Encoder | Sequence[str | Encoder] = (),
+    drop_encoder: str | Sequence[str] = (),
     device: str = "auto",
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Score a run anew without drawing anything; encoders named here are added to it first."""
+    """Score a run anew without drawing anything.
+
+    Parameters
+    ----------
+    encoder : encoders that are added to the run first.
+    drop_encoder : names of encoders that are taken out of it then. Their vectors stay, so naming one as ``encoder``
+        again brings it back at once; ``run.json`` keeps its card under ``dropped_encoders``.
+
+    Raises
+    ------
+    RunNotFoundError
+        The run holds no encoder of a name that is to be dropped, or no other than those.
+    """
     progress = progress or Silence()
     run = Run(path)
     with run.directory.locked():
@@ -307,6 +317,7 @@ def score_run(
         require_texts(encoders, run.suite, until=run.record.get("until") is not None)
         for each in encoders:
             encode(run, each, progress)
+        run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
         table = score(run, progress)
         refresh_protocol(run)
         report.write(run)
@@ -461,8 +472,9 @@ def _execute(
     progress: Progress,
 ) -> Run:
     encoders = _encoders_of(job.suite, encoder, device, until=job.rounds is not None)
-    if job.generator.card.name != "reference" and any(each.card.name == "reference" for each in encoders):
-        progress.note(REFERENCE_ENCODER_NOTE)
+    for each in encoders:
+        if said := misfits(card_record(each.card), card_record(job.generator.card), job.suite):
+            progress.note(said)
     directory = Directory(out)
     store.require_run_or_nothing(directory)
     with directory.locked():

@@ -45,7 +45,8 @@ class Listener(Silence):
 @pytest.mark.parametrize(("model", "said"), [("reference", False), ("painter", True)])
 def test_another_model_with_the_reference_encoder_is_told_so(tmp_path, model, said):
     listener, eye = Listener(), Eye()
-    eye.card = Card(kind="encoder", name="reference", family="toy/eye")
+    domain = {"about": "colours of the reference model", "models": ["reference"]}
+    eye.card = Card(kind="encoder", name="reference", family="toy/eye", notes={"domain": domain})
     suite = toy_suite(target=2, attribute=2, concepts=2)
     cm.audit(Painter(name=model), suite, tmp_path / "run", encoder=eye, progress=listener)
     assert any("--encoder ViT-B-32/openai" in note for note in listener.notes) is said

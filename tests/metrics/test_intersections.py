@@ -16,8 +16,8 @@ from clinometer.metrics.study.contrasts import contrast_inference, joint_contras
 from clinometer.metrics.study.cosines import target_cosines
 from clinometer.metrics.study.design import layout_of
 from clinometer.metrics.study.effects import effects_of
-from clinometer.metrics.study.profile_rows import OTHERS
 from clinometer.metrics.study.moments import CellView
+from clinometer.metrics.study.profile_rows import OTHERS
 from tests.metrics.crossed import THREE, TWO, crossed_design, crossed_embeddings
 
 EIGHT = {"gender": ("man", "woman"), "tone": ("light", "dark"), "age": ("young", "old")}

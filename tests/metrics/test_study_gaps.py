@@ -194,7 +194,7 @@ def wrong_studies():
     yield "not the same numbers of images", [plain, replace(without_images(), encoder="other")], {}
     yield "expected at least one", [], {}
     yield "n_resamples", [plain], {"n_resamples": 0}
-    yield "n_permutations", [plain], {"n_permutations": 0}
+    yield "n_permutations", [plain], {"n_permutations": -1}
     yield "confidence", [plain], {"confidence": 95}
     yield "seed", [plain], {"seed": -1}
 

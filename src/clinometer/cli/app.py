@@ -213,13 +213,21 @@ def audit(
 
 
 @app.command()
-def score(run: RunArgument, encoder: AddedEncoderOption = None, device: DeviceOption = "auto") -> None:
-    """Score a run anew, with more encoders if given. Draws nothing."""
+def score(
+    run: RunArgument,
+    encoder: AddedEncoderOption = None,
+    drop_encoder: Annotated[
+        list[str] | None,
+        typer.Option("--drop-encoder", help="Left out of the scores from now on; its vectors stay. Repeatable."),
+    ] = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Score a run anew, with more encoders if given, or fewer. Draws nothing."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary
 
     with LiveProgress() as progress:
-        api.score_run(run, encoder=encoder or (), device=device, progress=progress)
+        api.score_run(run, encoder=encoder or (), drop_encoder=drop_encoder or (), device=device, progress=progress)
     print_summary(api.open_run(run))
 
 

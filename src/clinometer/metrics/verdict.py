@@ -51,6 +51,7 @@ class ReasonCode(StrEnum):
     INTERVAL = "the interval covers 0"
     CORRECTION = "not after correction for the number of tests"
     TOO_FEW_IMAGES = "too few images"
+    TOO_FEW_ATTRIBUTE_IMAGES = "too few attribute images"
     NO_ESTIMATE = "no estimate"
     NO_TEST = "no interval or no p"
     READER = "the encoder does not read its own attribute images"

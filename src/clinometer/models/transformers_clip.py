@@ -7,6 +7,7 @@ they give the one between images, and the others are missing with that reason.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial, wraps
 from typing import Any
 
@@ -242,7 +243,9 @@ def load_reference(source: str = "", **options: Any) -> TransformersEncoder | Tr
 
     if source:
         raise ModelError(f"the reference encoder takes nothing after its name; found {source!r}")
-    return load(str(reference.clip_path()), **({"name": "reference"} | options))
+    encoder = load(str(reference.clip_path()), **({"name": "reference"} | options))
+    encoder.card = replace(encoder.card, notes=encoder.card.notes | {"domain": reference.domain()})
+    return encoder
 
 
 def _download(repository: str, revision: str | None, offline: bool) -> str:

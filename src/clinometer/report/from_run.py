@@ -8,7 +8,7 @@ from typing import Any
 
 from clinometer.report.inputs import Curve, ReportInput
 from clinometer.runs import Run
-from clinometer.runs.studies.common import planted_of
+from clinometer.runs.studies.common import planted_of, readings_of
 from clinometer.suites import Suite
 
 
@@ -25,6 +25,7 @@ def report_input(run: Run) -> ReportInput:
         samples=run.samples,
         image=_image_reader(run),
         planted=planted_of(run),
+        readings=readings_of(run),
         curve=_curve(run),
         curves=run.curves,
         stopped_early=record.get("until") is not None,

@@ -54,6 +54,8 @@ class ReportInput:
     image : PNG bytes of a sample by id; ``None`` when there are none.
     planted : the probability of each group under the neutral prompt of each concept, where it is known,
         because it was planted: ``planted["firefighter"]["man"]``.
+    readings : of the reference model, how its encoder and an independent judge read the same images, by concept:
+        ``n``, ``encoder`` and ``judge`` (men counted), ``differ``.
     curve : bias amplification on diffusion bias.
     curves : whatever else the run's scorer stored for figures; the column ``curve`` says what a row is.
     csv_name : the file of scores that lies beside the page; empty when none does.
@@ -71,6 +73,7 @@ class ReportInput:
     samples: pd.DataFrame
     image: Callable[[str], bytes | None]
     planted: Mapping[str, Mapping[str, float]] | None = None
+    readings: Mapping[str, Mapping[str, float]] | None = None
     curve: Curve = field(default_factory=Curve)
     curves: pd.DataFrame | None = None
     csv_name: str = "scores.csv"

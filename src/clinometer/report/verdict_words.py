@@ -45,6 +45,7 @@ _REASONS: Final[dict[str, str]] = {
     ReasonCode.INTERVAL: "the interval covers 0",
     ReasonCode.CORRECTION: "it does not stand out once q corrects for the number of tests",
     ReasonCode.TOO_FEW_IMAGES: "too few images",
+    ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES: "too few images of the groups to tell whether the encoder reads them",
     ReasonCode.NO_ESTIMATE: "there is no score for it",
     ReasonCode.NO_TEST: "there is no interval or no p to judge it by",
     ReasonCode.READER: "the encoder does not read its own attribute images",

@@ -159,6 +159,8 @@ def share_words(share: Row | None, label_a: str, label_b: str) -> str:
     """Say how many images read as the group that most of them do: "19 of 20 images read as men"."""
     if share is None or not share.defined or share.n_target <= 0:
         return ""
+    if share.flag == "not shown":
+        return "its images do not show the concept better than chance, so their share is not read"
     near_a = share.value * share.n_target
     label, near = (label_a, near_a) if share.value >= 0.5 else (label_b, share.n_target - near_a)
     if abs(near - round(near)) > 0.01:  # an average over encoders is no whole number of images

@@ -63,6 +63,7 @@ def new_record(
         "model": card_record(card),
         "encoders": {},
         "begun_encoders": {},
+        "dropped_encoders": {},
         "own_encoders": {},
         "versions": {"python": platform.python_version(), **_package_versions()},
         "machine": {"system": platform.system(), "processor": platform.machine()},

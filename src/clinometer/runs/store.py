@@ -105,6 +105,11 @@ class Run:
         return dict(self.record.get("begun_encoders", {}))
 
     @property
+    def dropped_encoder_cards(self) -> dict[str, dict[str, Any]]:
+        """The cards of encoders that were taken out of the scores and whose embeddings are kept, by name."""
+        return dict(self.record.get("dropped_encoders", {}))
+
+    @property
     def own_encoder_cards(self) -> dict[str, dict[str, Any]]:
         """The cards of the model's own text encoders and of its prior, by name."""
         return dict(self.record.get("own_encoders", {}))
@@ -274,7 +279,8 @@ class Run:
         if self.encoder_cards.get(card.name, {}).get("fingerprint") != card.fingerprint:
             finished = {name: held for name, held in self.encoder_cards.items() if name != card.name}
             begun = self.begun_encoder_cards | {card.name: card_record(card)}
-            self._update_record(encoders=finished, begun_encoders=begun)
+            dropped = {name: held for name, held in self.dropped_encoder_cards.items() if name != card.name}
+            self._update_record(encoders=finished, begun_encoders=begun, dropped_encoders=dropped)
 
     def finish_encoder(self, card: Card) -> None:
         """Record that an encoder has embedded the whole run."""
@@ -282,6 +288,31 @@ class Run:
         held = begun.pop(card.name, None)
         if held is not None:
             self._update_record(encoders=self.encoder_cards | {card.name: held}, begun_encoders=begun)
+
+    def drop_encoders(self, names: Sequence[str]) -> None:
+        """Take encoders out of what scores are made of; what they embedded stays, and naming one again brings it back.
+
+        Raises
+        ------
+        RunNotFoundError
+            The run holds no finished encoder of that name, or no other than those that go.
+        """
+        held = self.encoder_cards
+        for name in names:
+            if name not in held:
+                raise RunNotFoundError(
+                    f"drop_encoder: {self.url} has no scores of {name!r}; it has those of {', '.join(held) or 'none'}"
+                )
+        if not names:
+            return
+        kept = {name: card for name, card in held.items() if name not in names}
+        if not kept:
+            raise RunNotFoundError(
+                f"drop_encoder: {', '.join(held)} is all that {self.url} is scored with; add another first: clinometer "
+                f"score {self.url} --encoder NAME"
+            )
+        dropped = self.dropped_encoder_cards | {name: held[name] for name in names}
+        self._update_record(encoders=kept, dropped_encoders=dropped)
 
     def forget_encoder(self, name: str) -> None:
         """Remove an encoder and what it embedded."""
@@ -301,7 +332,7 @@ class Run:
         RunMismatchError
             The message says what differs.
         """
-        known = (self.encoder_cards | self.begun_encoder_cards).get(card.name)
+        known = (self.encoder_cards | self.begun_encoder_cards | self.dropped_encoder_cards).get(card.name)
         is_used = bool(self.directory.names(embeddings_name(card.name), ".parquet"))
         if known is not None and known["fingerprint"] != card.fingerprint and is_used:
             raise RunMismatchError(
@@ -318,7 +349,8 @@ class Run:
                 )
 
     def _all_encoder_cards(self) -> dict[str, dict[str, Any]]:
-        return self.encoder_cards | self.begun_encoder_cards | self.own_encoder_cards
+        dropped = self.dropped_encoder_cards
+        return self.encoder_cards | self.begun_encoder_cards | dropped | self.own_encoder_cards
 
     def add_own_encoder(self, card: Card) -> None:
         """Record a text encoder or the prior of the model itself; the model's card already tells two of them apart."""

@@ -10,10 +10,13 @@ from clinometer.metrics.study.audit_rows import other_audit_rows
 from clinometer.metrics.study.composite_rows import internal_bias_rows, mcas_rows
 from clinometer.metrics.study.context import Settings, Study
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, TargetDesign, layout_of
+from clinometer.metrics.study.fidelity_rows import fidelity_rows, mark_unshown
 from clinometer.metrics.study.intersection_rows import intersection_study
 from clinometer.metrics.study.own_rows import own_text_rows, prior_rows
 from clinometer.metrics.study.plane_rows import xmcas_group_rows, xmcas_rows
 from clinometer.metrics.study.profile_rows import profile_rows
+from clinometer.metrics.study.reader import ReaderCheck, reader_checks, withheld, withheld_from_axes
+from clinometer.metrics.study.reader_rows import corrected_rows, reader_rows
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.sensitivity_rows import sensitivity_rows
 from clinometer.metrics.study.share_rows import share_rows
@@ -24,6 +27,7 @@ from clinometer.metrics.study.views import views_of
 __all__ = [
     "Design",
     "EncoderEmbeddings",
+    "ReaderCheck",
     "Stand",
     "StoppingRule",
     "TargetDesign",
@@ -31,8 +35,10 @@ __all__ = [
     "mcas_study",
     "own_text_rows",
     "prior_rows",
+    "reader_checks",
     "rows_when_stopped",
     "stands_of",
+    "withheld",
 ]
 
 
@@ -56,7 +62,9 @@ def mcas_study(
     ``mcas``                   ii, itp, ita, tt, mcas (with p, q, p_labels; verdict on mcas  mean and each
                                of "mean")
     ``internal_bias``          diffusion_bias, bias_amplification and their signed forms     mean and each
-    ``share``                  share, parity_gap                                             mean and each
+    ``share``                  share, parity_gap, corrected_share                            mean and each
+    ``reader``                 sensitivity, specificity, informedness, confusion             mean and each
+    ``fidelity``               own_prompt_first, own_prompt_upper_half, own_prompt_rank      mean and each
     ``other_audits``           gender_gap, mean_absolute_deviation, entropy_bias,            mean
                                distribution_bias, miss_rate
     ``internal_bias_summary``  {diffusion_bias, bias_amplification}_{min, max, mean,         mean
@@ -73,7 +81,8 @@ def mcas_study(
     :mod:`clinometer.metrics.study.inference`, everything else percentiles of bootstrap replicates. A verdict rests on
     MCAS of the mean over encoders, and in the profile on every group and pair, from eight images of a target on. What
     is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on. The same arguments,
-    the same bits. ``n_permutations`` = 0 leaves out the labels.
+    the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its own attribute images gives
+    no verdict: ``not measured``, with the reason.
 
     Where the groups are cells of axes, the rows are those of :func:`intersection_study` instead: there is no pair of
     groups, so there is no MCAS of one.
@@ -91,7 +100,7 @@ def mcas_study(
     if seed < 0:
         raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
     if design.axes:
-        return intersection_study(encoders, design, confidence=confidence)
+        return withheld_from_axes(intersection_study(encoders, design, confidence=confidence), encoders)
     layout = layout_of(encoders, design)
     settings = Settings(n_resamples, n_permutations, seed, confidence)
     study = Study(design, layout, settings, pools_of(design, layout))
@@ -102,4 +111,14 @@ def mcas_study(
     )  # fmt: skip
     rows += sensitivity_rows(rows, [view.encoder for view in views[1:]])
     rows += other_audit_rows(study, views[0], encoders)
-    return rows + [row for make in summaries for row in make(study, views[0])]
+    rows += [row for make in summaries for row in make(study, views[0])]
+    return _with_readers(rows, study, encoders)
+
+
+def _with_readers(rows: list[Score], study: Study, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
+    """The rows with how well the encoders read, and without what one that cannot read would have said."""
+    checks = reader_checks(encoders, study.design, confidence=study.settings.confidence)
+    shown = fidelity_rows(study, encoders)
+    shares = [row for row in rows if row.metric == "share"]
+    rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], shown)
+    return [*withheld(rows, checks), *reader_rows(study, encoders, checks), *shown]

@@ -89,6 +89,8 @@ class EncoderEmbeddings:
     group_texts : per group (prompts × dim), the attribute prompts as texts: their places on the plane need
         them.
     blank_text : (dim,), the empty prompt; None where it was not embedded.
+    unfit : why this encoder cannot judge a target (by its name), or any (under ``""``): it was not made for these texts
+        or images. See :mod:`clinometer.metrics.study.reader`.
     """
 
     encoder: str
@@ -98,6 +100,7 @@ class EncoderEmbeddings:
     group_words: Mapping[str, np.ndarray] | None = None
     group_texts: Mapping[str, np.ndarray] | None = None
     blank_text: np.ndarray | None = None
+    unfit: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reads_text(self) -> bool:

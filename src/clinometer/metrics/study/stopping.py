@@ -36,6 +36,7 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.study.cosines import Cosines, average_cosines, group_cosines, item_means, target_cosines
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.metrics.study.inference import II, ITP, item_variance
+from clinometer.metrics.study.reader_rows import READER
 from clinometer.metrics.study.relabelling import ItemMeans
 from clinometer.metrics.verdict import LEVEL, Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.equivalence import factors_in_family, images_to_decide
@@ -171,7 +172,7 @@ def rows_when_stopped(rows: Sequence[Score], stands: Sequence[Stand], design: De
         decides = (row.metric, row.component, row.encoder) == ("mcas", "mcas", "mean")
         if decides and row.concept in by_target:
             held.append(_decided(row, by_target[row.concept], float(p_holm[row.concept]), design))
-        elif row.metric == "mcas" and row.component in ("itp", "tt"):
+        elif row.metric == READER or (row.metric == "mcas" and row.component in ("itp", "tt")):
             held.append(row)  # no target image enters
         else:
             held.append(_without_inference(row))

@@ -11,6 +11,7 @@ file tells how the model was made, what it can draw, what was measured, and whos
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 
 import yaml
 
-__all__ = ["card", "clip_path", "pipeline_path", "planted", "portraits_path", "vocabulary"]
+__all__ = ["card", "clip_path", "domain", "pipeline_path", "planted", "portraits_path", "readings", "vocabulary"]
 
 _HERE = Path(__file__).resolve().parent
 
@@ -58,6 +59,38 @@ def clip_path() -> Path:
 def portraits_path() -> Path:
     """Return the folder of portraits: artwork of women and men with light and dark skin, with a manifest."""
     return _HERE / "portraits"
+
+
+@cache
+def readings() -> Mapping[str, Mapping[str, float]]:
+    """Return how the CLIP and the independent judge read the same images.
+
+    For each concept the images (`n`), those that either takes for a man (`encoder`, `judge`), those on which they
+    `differ`, and q of McNemar's test over the concepts.
+
+    Measured by `python -m benchmarks.reader` on the weights as shipped.
+    """
+    return MappingProxyType({name: MappingProxyType(row) for name, row in _read("readings.yaml").items()})
+
+
+@cache
+def domain() -> dict[str, Any]:
+    """Return what the CLIP was made for, as its card's note ``domain`` says it: which words, whose images.
+
+    See :mod:`clinometer.runs.fit`, which asks it.
+    """
+    return {
+        "about": "the emoji artwork of the reference model",
+        "words": " ".join(sorted(set(re.findall(r"[a-z]+(?:-[a-z]+)*", " ".join(_phrases(vocabulary())).lower())))),
+        "models": ["reference", card()["weights_sha256"]],
+    }
+
+
+def _phrases(held: Any) -> list[str]:
+    """Every text in a nested mapping."""
+    if isinstance(held, str):
+        return [held]
+    return [text for each in (held.values() if isinstance(held, Mapping) else held) for text in _phrases(each)]
 
 
 @cache

@@ -9,6 +9,9 @@ from clinometer.report import wording
 from clinometer.report.view import LeaningView
 
 _CARD_FIELDS: Final = ("name", "family", "revision", "weights_sha256", "fingerprint")
+_LONGEST: Final = 240
+"""Characters of a setting or a note that are shown: a vocabulary has thousands. ``run.json`` has all."""
+
 _CARD_LABELS: Final = {"weights_sha256": "weights (SHA-256)"}
 
 
@@ -66,4 +69,4 @@ def _shown(value: Any) -> str:
         return wording.MISSING
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
-    return str(value)
+    return wording.shortened(str(value), _LONGEST)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.figures import planted_figure
 from clinometer.report.figures.planted import planted_probabilities
 from clinometer.report.view import LeaningView
+
+DIFFERENT: Final = 0.1
+"""Share of images, read differently by the encoder and the judge, from which on a concept is named."""
 
 
 def planted(view: LeaningView) -> dict[str, Any] | None:
@@ -22,6 +25,28 @@ def planted(view: LeaningView) -> dict[str, Any] | None:
         "concepts": _concepts(view, probabilities),
         "within": _within(view, probabilities),
         "verdicts": verdicts_held_against(view, probabilities),
+        "readers": readers(view),
+    }
+
+
+def readers(view: LeaningView) -> dict[str, Any] | None:
+    """Concepts that encoder and independent judge read differently in many of the same images; None if unmeasured."""
+    held = {name: row for name, row in (view.report.readings or {}).items() if name in view.concepts}
+    if not held:
+        return None
+    apart = {name: row for name, row in held.items() if row["differ"] >= DIFFERENT * row["n"]}
+    return {
+        "n": max(int(row["n"]) for row in held.values()),
+        "of": len(held),
+        "rows": [
+            {
+                "name": name,
+                "encoder": wording.number(row["encoder"] / row["n"]),
+                "judge": wording.number(row["judge"] / row["n"]),
+                "differ": f"{int(row['differ'])} of {int(row['n'])}",
+            }
+            for name, row in sorted(apart.items(), key=lambda item: -item[1]["differ"] / item[1]["n"])
+        ],
     }
 
 

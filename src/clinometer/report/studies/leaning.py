@@ -17,6 +17,7 @@ from clinometer.report.sections.plane import plane
 from clinometer.report.sections.planted import planted
 from clinometer.report.sections.prior import prior
 from clinometer.report.sections.protocol import protocol
+from clinometer.report.sections.reader import reader
 from clinometer.report.sections.sensitivity import sensitivity
 from clinometer.report.sections.table import table
 from clinometer.report.sections.verdicts import verdicts
@@ -72,6 +73,7 @@ LEANING: Final = Page(
         Section("verdicts", "Verdicts", verdicts, "verdicts"),
         Section("categories", "By category", categories, "categories"),
         Section("stages", "Stages", stages, "stages"),
+        Section("reader", "Reading", reader, "reader"),
         Section("sensitivity", "Another encoder", sensitivity, "sensitivity"),
         Section("own-text", "Own text encoder", own_text, "own_text"),
         Section("prior", "Prior", prior, "prior"),

@@ -102,6 +102,15 @@ def planted_of(run: Run) -> Mapping[str, Mapping[str, float]] | None:
     return reference.planted() if is_planted else None
 
 
+def readings_of(run: Run) -> Mapping[str, Mapping[str, float]] | None:
+    """How the reference encoder and the independent judge read the same images, for a planted run that it read.
+
+    None for any other model or encoder.
+    """
+    is_read = any(card["name"] == "reference" for card in run.encoder_cards.values())
+    return reference.readings() if is_read and planted_of(run) is not None else None
+
+
 def scores_table(scores: Sequence[Score]) -> pd.DataFrame:
     """Scores as the table that a run keeps."""
     return pd.DataFrame([asdict(row) for row in scores], columns=[field.name for field in fields(Score)])

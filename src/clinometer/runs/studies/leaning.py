@@ -22,6 +22,8 @@ from clinometer.metrics import (
     stands_of,
 )
 from clinometer.metrics.study.comparison import compare_leanings
+from clinometer.metrics.study.reader import reader_checks, withheld
+from clinometer.runs.fit import unfit
 from clinometer.runs.store import Run
 from clinometer.runs.studies.common import Scored, embedded, scores_table, suite_of
 from clinometer.runs.studies.own_text import own_embeddings
@@ -42,6 +44,7 @@ def score_leaning(run: Run, resamples: int) -> Scored:
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=run.record["seed"])
     if run.record.get("until") is not None:
         scores = rows_when_stopped(scores, stands_of(embeddings, design, ahead=True), design)
+        scores = withheld(scores, reader_checks(embeddings, design))
     own = own_embeddings(run, suite)
     scores += own_text_rows(own, design, n_resamples=resamples, seed=run.record["seed"])
     table = scores_table(scores)
@@ -114,6 +117,7 @@ def encoder_embeddings(
         group_words=_by_group(suite, texts, lambda group: group.words),
         group_texts=_by_group(suite, texts, lambda group: [p.prompt for p in group.prompts]),
         blank_text=_unless_zero(texts.get(BLANK_PROMPT)),
+        unfit=unfit(run.encoder_cards[encoder], run.model_card, suite) if encoder in run.encoder_cards else {},
     )
 
 

@@ -1,0 +1,251 @@
+"""Is the reader's check right, and does the interval of the corrected share cover? Measured on made-up encoders.
+
+    OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.reader_simulations [--quick] [--write]
+
+Like ``simulations.py``: an experiment draws studies whose truth is known, puts them through the functions of an audit
+and counts; ``--write`` puts the tables into their section of docs/simulations.md. Coverage of the corrected share is
+computed, not drawn: every outcome of the three samples is weighed with its probability.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from itertools import product
+from typing import Final
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.simulations import PAGE, Experiment, Found, run
+from clinometer.metrics.study.design import Design, EncoderEmbeddings, TargetDesign
+from clinometer.metrics.study.reader import reader_checks
+from clinometer.stats.misclassification import Reading, corrected_share
+
+SHARES: Final = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
+CERTAIN: Final = 1e-6
+"""Outcomes rarer than this, over one sample, are left out."""
+
+# --- the corrected share ---------------------------------------------------------------------------------------------
+
+
+@cache
+def _interval(count: int, size: int, right_a: int, right_b: int, known: int) -> tuple[float, float] | None:
+    found = corrected_share(count, size, Reading(right_a, known, right_b, known))
+    return None if found.reason else (found.low, found.high)
+
+
+def corrected_intervals(n: int, size: int, known: int, reads: tuple[float, float]) -> list[Found]:
+    """Coverage where the share is defined: the least and the mean over shares, computed; ``n`` is not used.
+
+    ``size`` images of the concept, ``known`` of either group, read right with the probabilities ``reads``.
+    """
+    held = [_covered(share, size, known, reads) for share in SHARES]
+    setting = f"{size} images; {reads[0]:.0%} and {reads[1]:.0%} read right of {known} each"
+    return [
+        Found("coverage", "least over shares", setting, 0.95, min(held), 0),
+        Found("coverage", "mean over shares", setting, 0.95, float(np.mean(held)), 0),
+    ]
+
+
+def _likely(n: int, rate: float) -> list[tuple[int, float]]:
+    chances = stats.binom.pmf(np.arange(n + 1), n, rate)
+    return [(k, float(p)) for k, p in enumerate(chances) if p > CERTAIN]
+
+
+def _covered(share: float, size: int, known: int, reads: tuple[float, float]) -> float:
+    read = share * reads[0] + (1 - share) * (1 - reads[1])
+    held = total = 0.0
+    outcomes = product(_likely(size, read), _likely(known, reads[0]), _likely(known, reads[1]))
+    for (count, p), (right_a, p_a), (right_b, p_b) in outcomes:
+        found = _interval(count, size, right_a, right_b, known)
+        if found is not None:
+            weight = p * p_a * p_b
+            total += weight
+            held += weight * (found[0] <= share <= found[1])
+    return held / total
+
+
+# --- the check of the reader -----------------------------------------------------------------------------------------
+
+DIM: Final = 64
+WORDS: Final = 10
+
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Images of a and of b (prompts × images × dim), words of a and of b (words × dim)."""
+
+
+def _scatter(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.normal(size=(*shape, DIM))
+
+
+def nothing(rng: np.random.Generator, prompts: int, images: int) -> Parts:
+    """Every vector is noise."""
+    return (*_scatter(rng, 2, prompts, images), *_scatter(rng, 2, WORDS))
+
+
+def one_group(rng: np.random.Generator, prompts: int, images: int) -> Parts:
+    """Noise around one direction for all images: each reads as the same group."""
+    a, b, *words = nothing(rng, prompts, images)
+    shift = 2 * _scatter(rng)
+    return a + shift, b + shift, words[0], words[1]
+
+
+def texts_alike(rng: np.random.Generator, prompts: int, images: int) -> Parts:
+    """The same, and noise around another for all texts."""
+    a, b, *words = one_group(rng, prompts, images)
+    shift = 2 * _scatter(rng)
+    return a, b, words[0] + shift, words[1] + shift
+
+
+def by_prompt(rng: np.random.Generator, prompts: int, images: int) -> Parts:
+    """Images resemble those of their prompt, and a prompt's group means nothing."""
+    a, b, *words = nothing(rng, prompts, images)
+    return a + 2 * _scatter(rng, prompts, 1), b + 2 * _scatter(rng, prompts, 1), words[0], words[1]
+
+
+def words_mean_nothing(rng: np.random.Generator, prompts: int, images: int) -> Parts:
+    """The images of the groups differ clearly; the words are noise."""
+    a, b, *words = nothing(rng, prompts, images)
+    apart = 0.6 * _scatter(rng)
+    return a + apart, b - apart, words[0], words[1]
+
+
+def images_mean_nothing(rng: np.random.Generator, prompts: int, images: int) -> Parts:
+    """The words of the groups differ clearly; images are noise, prompt by prompt."""
+    a, b, *_ = by_prompt(rng, prompts, images)
+    apart = _scatter(rng)
+    return a, b, _scatter(rng, WORDS) + apart, _scatter(rng, WORDS) - apart
+
+
+NOISE: Final[dict[str, Callable[..., Parts]]] = {
+    "noise": nothing,
+    "noise, images to one side": one_group,
+    "noise, images and texts to one side": texts_alike,
+    "noise by prompt": by_prompt,
+    "images differ, words are noise": words_mean_nothing,
+    "words differ, images are noise by prompt": images_mean_nothing,
+}
+
+
+def able(rng: np.random.Generator, prompts: int, images: int, rate: float, scatter: float = 0.0) -> Parts:
+    """An encoder that reads an image right with the probability ``rate``; prompts scatter, in units of the images."""
+    apart = _scatter(rng)
+    words = _scatter(rng, 2, WORDS) + np.stack([apart, -apart])[:, None]
+    towards = words[0].mean(axis=0) - words[1].mean(axis=0)
+    towards /= np.linalg.norm(towards)
+    within = 1 / np.sqrt(1 + scatter**2)
+    a, b = within * (_scatter(rng, 2, prompts, images) + scatter * _scatter(rng, 2, prompts, 1))
+    shift = stats.norm.ppf(rate) * towards
+    return a + shift, b - shift, words[0], words[1]
+
+
+def _reads(parts: Parts, texts: bool, paired: bool) -> bool:
+    """Put one made-up encoder through the check."""
+    a, b, *words = parts
+    pairs = tuple(f"pair {k}" for k in range(len(a))) if paired else (None,) * len(a)
+    design = Design((TargetDesign("x", "c"),), ("a", "b"), "a", "b", pairs={"a": pairs, "b": pairs})
+    encoder = EncoderEmbeddings(
+        encoder="made up",
+        target_images=(np.ones((1, DIM)),),
+        target_texts=np.ones((1, DIM)) if texts else None,
+        group_images={"a": tuple(a), "b": tuple(b)},
+        group_words={"a": words[0], "b": words[1]} if texts else None,
+    )
+    return reader_checks([encoder], design)["mean"].reads
+
+
+def believed(n: int, made_up: str, prompts: int, images: int, texts: bool = True) -> list[Found]:
+    """How often an encoder that knows nothing passes the check."""
+    rng = np.random.default_rng([31, len(made_up), prompts, images, texts])
+    passed = [_reads(NOISE[made_up](rng, prompts, images), texts, paired=True) for _ in range(n)]
+    what = f"{made_up}{'' if texts else ', no text tower'}"
+    return [Found("believed", what, _design(prompts, images), 0.01, float(np.mean(passed)), n)]
+
+
+def refused(n: int, rate: float, prompts: int, images: int, scatter: float = 0.0, texts: bool = True) -> list[Found]:
+    """How often an encoder that reads right so often is refused."""
+    rng = np.random.default_rng([32, round(100 * rate), prompts, images, round(10 * scatter), texts])
+    passed = [_reads(able(rng, prompts, images, rate, scatter), texts, paired=True) for _ in range(n)]
+    what = f"{rate:.0%} read right" + (f", prompts scatter by {scatter:g}" if scatter else "")
+    what += "" if texts else ", no text tower"
+    return [Found("refused", what, _design(prompts, images), 0.01, 1 - float(np.mean(passed)), n)]
+
+
+def _design(prompts: int, images: int) -> str:
+    return f"{prompts} + {prompts} prompts of {images} image{'s' if images > 1 else ''}"
+
+
+DESIGNS: Final = ((4, 2), (4, 4), (4, 16), (2, 8), (1, 16))
+
+
+def experiments() -> list[Experiment]:
+    """Every experiment with its number of studies."""
+    return [
+        *((corrected_intervals, 1, {"size": size, "known": known, "reads": reads})
+          for reads in ((0.7, 0.7), (0.8, 0.8), (0.9, 0.9), (0.95, 0.95), (1.0, 1.0), (0.7, 1.0))
+          for known in (16, 64) for size in (8, 20, 100)),
+        *((believed, 1_000, {"made_up": name, "prompts": prompts, "images": images})
+          for name in NOISE for prompts, images in DESIGNS),
+        *((believed, 1_000, {"made_up": name, "prompts": 4, "images": images, "texts": False})
+          for name in ("noise", "noise, images to one side", "noise by prompt") for images in (2, 16)),
+        *((refused, 500, {"rate": rate, "prompts": prompts, "images": images})
+          for rate in (0.8, 0.9) for prompts, images in ((4, 2), (4, 4), (4, 8), (4, 16), (2, 16), (1, 32))),
+        *((refused, 500, {"rate": rate, "prompts": 4, "images": 16, "scatter": 0.5}) for rate in (0.8, 0.9)),
+        *((refused, 500, {"rate": rate, "prompts": 4, "images": 16, "texts": False}) for rate in (0.8, 0.9)),
+    ]  # fmt: skip
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+HEADS: Final = {
+    "coverage": ("corrected share", "data", "nominal", "measured", "Monte-Carlo error", "studies"),
+    "believed": ("encoder that cannot read", "attribute images", "wanted, at most", "believed", "error", "studies"),
+    "refused": ("encoder that can", "attribute images", "wanted, at most", "refused", "error", "studies"),
+}
+
+
+def table(found: Sequence[Found], kind: str) -> str:
+    """A Markdown table of one kind of rates."""
+    lines = ["| " + " | ".join(HEADS[kind]) + " |", "|---|---|---|---|---|---|"]
+    for each in (each for each in found if each.kind == kind):
+        error = f"{each.error:.2%}" if each.n else "exact"
+        lines.append(
+            f"| {each.what} | {each.setting} | {each.nominal:.0%} | {each.rate:.2%} | {error} | {each.n or '–'} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def write_section(found: Sequence[Found]) -> None:
+    """Put the tables between their marks on the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    for kind in HEADS:
+        marks = (f"<!-- reader {kind} -->\n", f"<!-- end of reader {kind} -->")
+        pattern = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
+        if not pattern.search(text):
+            raise SystemExit(f"{PAGE}: no place for the table of {kind!r}; expected the marks {marks}")
+        text = pattern.sub(lambda _, marks=marks, kind=kind: f"{marks[0]}\n{table(found, kind)}\n{marks[1]}", text)
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Run everything and print it; with ``--write`` tell it on the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the studies")
+    parser.add_argument("--write", action="store_true", help="write the tables of docs/simulations.md")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    with ProcessPoolExecutor(options.workers) as pool:
+        parts = pool.map(partial(run, share=0.05 if options.quick else 1.0), experiments())
+        found = [each for part in parts for each in part]
+    for kind in HEADS:
+        print(table(found, kind))
+    if options.write:
+        write_section(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Does an encoder fit what it is asked? Its card may say what it was made for: which words, whose images.
+
+A card's note ``domain`` is a mapping of
+
+- ``about``: what it was made for, in a few words, such as "emoji artwork of the reference model",
+- ``words``: every word that it has learned, in one string; a text with another word means nothing to it,
+- ``models``: names or weight hashes of the models whose images it knows.
+
+What is left out is not asked. An encoder without the note, such as a CLIP of photographs, is taken to fit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from clinometer._messages import first_and_more
+from clinometer.suites import LeaningSuite, Suite
+
+DOMAIN: Final = "domain"
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_SHOWN: Final = 3
+
+
+def unknown_words(card: Mapping[str, Any], texts: Iterable[str]) -> list[str]:
+    """The words of texts that the encoder of this card has never learned, each once; none if the card does not say."""
+    known = (card.get("notes") or {}).get(DOMAIN, {}).get("words")
+    if known is None:
+        return []
+    learned = set(known.split())
+    found = (word for text in texts for word in _WORD.findall(text.lower()))
+    return list(dict.fromkeys(word for word in found if word not in learned))
+
+
+def knows_images(card: Mapping[str, Any], model_card: Mapping[str, Any]) -> bool:
+    """Whether the encoder of this card was made for images of this model, by the model's name or its weights."""
+    models = (card.get("notes") or {}).get(DOMAIN, {}).get("models")
+    return models is None or bool({model_card["name"], model_card["weights_sha256"]} & set(models))
+
+
+def unfit(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite) -> dict[str, str]:
+    """Why an encoder cannot judge a target (by name), or anything (under ``""``); empty where it fits.
+
+    Anything: images of a model that it does not know, or words or prompts of a group. A target: its own text.
+    """
+    name = card["name"]
+    about = (card.get("notes") or {}).get(DOMAIN, {}).get("about", "what its card names")
+    if not knows_images(card, model_card):
+        return {"": f"encoder {name} does not fit: it knows nothing but {about}, not images of {model_card['name']}"}
+    if not isinstance(suite, LeaningSuite):
+        words = unknown_words(card, suite.texts())
+        return {"": _unlearned(name, words)} if words else {}
+    asked = [text for group in suite.groups.values() for text in (*group.words, *(p.prompt for p in group.prompts))]
+    if unknown_words(card, asked):
+        return {"": _unlearned(name, unknown_words(card, [*asked, *suite.texts()]))}
+    reasons = {target.name: unknown_words(card, [suite.text_of(target)]) for target in suite.targets}
+    return {target: _unlearned(name, words) for target, words in reasons.items() if words}
+
+
+def misfits(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite) -> str:
+    """What of :func:`unfit` a user should read, with the way out; empty where the encoder fits."""
+    found = unfit(card, model_card, suite)
+    if not found:
+        return ""
+    way_out = "name an encoder that knows them, such as --encoder ViT-B-32/openai"
+    if "" in found:
+        return f"{found['']}: it gives no verdict here; {way_out}"
+    named = first_and_more([repr(name) for name in found], _SHOWN)
+    return f"encoder {card['name']} has not learned every word of {named}: no verdict on these; {way_out}"
+
+
+def _unlearned(name: str, words: list[str]) -> str:
+    shown = first_and_more([repr(word) for word in words], _SHOWN)
+    return f"encoder {name} does not fit: it has not learned {shown}"

@@ -1,0 +1,102 @@
+"""The section about the reader: of a run that can be read, of noise, and of the reference encoder and its judge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import clinometer as cm
+from clinometer.models import reference
+from clinometer.report import render_html, wording
+from clinometer.report.rows import Row
+from clinometer.report.sections.planted import DIFFERENT
+from tests.report.page import Page
+from tests.report.synthetic import small_input
+from tests.toys import Eye, Painter, toy_suite
+
+
+class Noise(Eye):
+    """Gives every image and text a vector that has nothing to do with it."""
+
+    def __init__(self) -> None:
+        super().__init__("noise")
+        self._rng = np.random.default_rng(3)
+
+    def encode_images(self, images):
+        return self._rng.normal(size=(len(images), 16)).astype(np.float32)
+
+    def encode_texts(self, texts):
+        return self._rng.normal(size=(len(texts), 16)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reader")
+    runs = {e.card.name: cm.audit(Painter(), toy_suite(), folder / e.card.name, encoder=e) for e in (Eye(), Noise())}
+    return {name: (run, Page(run.directory.read_bytes("report.html").decode())) for name, run in runs.items()}
+
+
+def test_both_shares_and_the_rates_stand_on_the_page(pages):
+    run, page = pages["eye"]
+    said = page.by_id("reader").text
+    assert "eye 1.00 [0.72, 1.00] 10 images" in said
+    assert "yes" in said
+    for concept in run.suite.targets:
+        rows = run.scores[(run.scores.concept == concept.name) & (run.scores.encoder == "mean")].set_index("component")
+        for component in ("share", "corrected_share"):
+            row = rows.loc[component]
+            assert f"{wording.number(row.value)} {wording.interval(row.low, row.high)}" in said
+    assert "read as other" in said
+
+
+def test_noise_is_told_to_be_no_reader(pages):
+    run, page = pages["noise"]
+    assert "no: encoder noise cannot read its own attribute images" in page.by_id("reader").text
+    assert "leans" not in " ".join(e.text for e in page.find("p", class_="said"))
+    unshown = run.scores[(run.scores.metric == "fidelity") & (run.scores.flag == "not shown")]
+    assert len(unshown)
+    assert "unreadable" in page.by_id("reader").text
+
+
+def test_a_share_of_what_is_not_shown_is_not_worded():
+    shown = wording.share_words(Row(value=1.0, n_target=2, flag="not shown"), "young people", "old people")
+    assert "2 of 2" not in shown
+    assert shown.startswith("its images do not show the concept")
+
+
+def test_without_such_rows_there_is_no_section():
+    page = Page(render_html(small_input()))
+    assert not [e for e in page.elements if e.attributes.get("id") == "reader"]
+    assert not [e for e in page.find("h3") if e.text.startswith("Is it the model")]
+
+
+def test_concepts_that_the_judge_reads_otherwise_are_named():
+    whole = small_input()
+    names = list(whole.suite.targets)
+    apart, alike = names[0].name, names[1].name
+    held = {
+        apart: {"n": 50, "encoder": 10, "judge": 20, "differ": 12, "q": 0.01},
+        alike: {"n": 50, "encoder": 20, "judge": 20, "differ": 0, "q": 1.0},
+        "elsewhere": {"n": 50, "encoder": 0, "judge": 50, "differ": 50, "q": 0.0},
+    }
+    said = Page(render_html(replace(whole, readings=held))).by_id("planted").text
+    told = said.split("Is it the model or the reader?")[1].split("Planted and measured")[0]
+    assert f"{apart} 0.20 0.40 12 of 50" in told
+    assert "for 1 of 2 concepts" in told
+    assert alike not in told
+    assert "elsewhere" not in told
+    agreed = Page(render_html(replace(whole, readings={alike: held[alike]}))).by_id("planted").text
+    assert "agree in more than nine of ten images" in agreed
+
+
+def test_the_readings_that_ship_are_of_the_reference_suites_concepts():
+    readings = pd.DataFrame(reference.readings()).T
+    assert {"guard", "shrugging", "walking"} <= set(readings.index)
+    assert set(readings.index) <= set(reference.planted())
+    assert ((readings.encoder - readings.judge).abs() <= readings.differ).all()
+    named = set(readings[readings.differ >= DIFFERENT * readings.n].index)
+    assert {"guard", "walking", "rowing"} <= named
+    assert "shrugging" not in named  # drawn as women by the model, as either reader says

@@ -1,0 +1,109 @@
+"""What an encoder's card says it was made for, and encoders that are taken out of a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import clinometer as cm
+from clinometer.errors import RunNotFoundError
+from clinometer.metrics.verdict import Verdict
+from clinometer.models import reference
+from clinometer.runs.fit import knows_images, misfits, unfit, unknown_words
+from clinometer.suites import load_suite, suite_names
+from tests.toys import Eye, Notes, Painter, toy_suite
+
+CARD = {"name": "reference", "notes": {"domain": reference.domain()}}
+MODEL = {"name": "reference", "weights_sha256": reference.card()["weights_sha256"]}
+
+
+def test_words_are_looked_up_whatever_their_case():
+    card = {"name": "x", "notes": {"domain": {"words": "an image of non-binary people"}}}
+    assert unknown_words(card, ["An image of non-binary people", "an image of an o'clock, 2 cats and cats"]) == [
+        "o'clock", "cats", "and",
+    ]  # fmt: skip
+    assert unknown_words({"name": "x", "notes": {}}, ["anything"]) == []
+
+
+def test_the_reference_encoder_fits_the_reference_suites_alone():
+    for name in suite_names():
+        suite = load_suite(name)
+        if suite.draws and not name.startswith("downstream"):  # those ask for "a photo of a man" alone
+            assert (unfit(CARD, MODEL, suite) == {}) is ("reference" in name), name
+
+
+def test_images_are_known_by_the_models_name_or_weights():
+    assert knows_images(CARD, {"name": "mine", "weights_sha256": MODEL["weights_sha256"]})
+    assert knows_images(CARD, {"name": "reference", "weights_sha256": None})
+    other = {"name": "sd", "weights_sha256": "ab"}
+    assert not knows_images(CARD, other)
+    assert knows_images({"name": "clip", "notes": {}}, other)
+    assert unfit(CARD, other, load_suite("reference"))[""].endswith("not images of sd")
+
+
+def test_a_single_concept_may_be_unknown():
+    suite = load_suite("reference")
+    first, *rest = suite.categories["occupation"].targets
+    changed = suite.model_copy(
+        update={
+            "categories": {
+                "occupation": suite.categories["occupation"].model_copy(
+                    update={"targets": (first.model_copy(update={"prompt": "an image of a welder"}), *rest)}
+                )
+            }
+        }
+    )
+    found = unfit(CARD, MODEL, changed)
+    assert list(found) == [first.name]
+    assert "'welder'" in found[first.name]
+    assert f"'{first.name}'" in misfits(CARD, MODEL, changed)
+    assert misfits(CARD, MODEL, suite) == ""
+
+
+class Narrow(Eye):
+    """An eye whose card names the words that it knows."""
+
+    def __init__(self, words: str, name: str = "eye") -> None:
+        super().__init__(name)
+        self.card = replace(self.card, notes={"domain": {"about": "colours", "words": words}})
+
+
+def test_a_run_says_what_does_not_fit_and_gives_no_verdict(tmp_path):
+    notes = Notes()
+    words = "young old men women others he his she hers they"
+    run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Narrow(words), progress=notes)
+    assert any("has not learned every word of 'concept 0.20'" in each for each in notes.messages)
+    verdicts = run.scores[(run.scores.component == "mcas") & (run.scores.encoder == "mean")]
+    verdicts = verdicts[verdicts.metric == "mcas"]
+    assert set(verdicts.verdict) == {Verdict.NOT_MEASURED}
+    assert verdicts.reason.str.contains("'lean'").all()
+    assert "it has not learned" in run.directory.read_bytes("report.html").decode()
+
+
+def test_a_dropped_encoder_leaves_the_scores_and_comes_back_unread(tmp_path):
+    first, second = Eye("first"), Eye("second")
+    run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=[first, second])
+    seen, both = second.seen, run.scores
+    cm.score_run(run.url, drop_encoder="second")
+    run = cm.open_run(run.url)
+    assert set(run.scores.encoder) == {"mean", "first"}
+    record = json.loads(run.directory.read_bytes("run.json"))
+    assert list(record["encoders"]) == ["first"]
+    assert list(record["dropped_encoders"]) == ["second"]
+    cm.score_run(run.url, encoder=second)
+    run = cm.open_run(run.url)
+    assert second.seen == seen
+    assert run.dropped_encoder_cards == {}
+    np.testing.assert_array_equal(run.scores.value, both.value)
+
+
+def test_what_cannot_be_dropped_is_named(tmp_path):
+    run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
+    with pytest.raises(RunNotFoundError, match=r"has no scores of 'ear'; it has those of eye"):
+        cm.score_run(run.url, drop_encoder=["ear"])
+    with pytest.raises(RunNotFoundError, match=r"eye is all that .* is scored with"):
+        cm.score_run(run.url, drop_encoder=["eye"])
+    assert list(cm.open_run(run.url).encoder_cards) == ["eye"]
