@@ -119,8 +119,8 @@ def corrected_share(count: int, n: int, reading: Reading, confidence: float = 0.
 
     clipped to [0, 1], and widened to hold the estimate where it does not. The three samples are taken as independent,
     and the items in question as misread as often as those whose group is known. Where the interval of
-    :func:`informedness` covers 0, r says nothing of π: undefined. A reader that never errs leaves the share as it is; exchanging A and B
-    gives 1 − π, and its interval mirrored.
+    :func:`informedness` covers 0, r says nothing of π: undefined. A reader that never errs leaves the share as it is;
+    exchanging A and B gives 1 − π, and its interval mirrored.
 
     Raises
     ------
