@@ -118,7 +118,7 @@ def _mean_variance(design: Design, layout: Layout, known: Readings, axis: str, o
     for g, size in enumerate(layout.image_counts):
         prompts = [x for x, at in zip(known.centred[axis], layout.prompt_groups, strict=True) if at == g and len(x) > 1]
         total += sum((x.var(axis=0, ddof=1) * len(x) / size**2 for x in prompts), np.zeros_like(total))
-    return total / cells**2 / len(design.axes[other])
+    return np.asarray(total / cells**2 / len(design.axes[other]))
 
 
 def _within_prompts(known: Readings, axes: Sequence[str]) -> np.ndarray:
@@ -137,7 +137,7 @@ def _level_means(design: Design, layout: Layout, scores: Sequence[np.ndarray]) -
     nothing = np.full(sum(map(len, design.axes.values())), np.nan)
     cells = {group: np.concatenate(held) for group, held in by_cell.items()}
     means = np.stack([cells[g].mean(axis=0) if len(cells[g]) else nothing for g in design.groups])
-    return np.concatenate([level_weights(design, axis) for axis in design.axes]) @ means
+    return np.asarray(np.concatenate([level_weights(design, axis) for axis in design.axes]) @ means)
 
 
 def _centred(estimates: np.ndarray) -> np.ndarray:
