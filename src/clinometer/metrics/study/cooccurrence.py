@@ -118,7 +118,7 @@ def _mean_variance(design: Design, layout: Layout, known: Readings, axis: str, o
     for g, size in enumerate(layout.image_counts):
         prompts = [x for x, at in zip(known.centred[axis], layout.prompt_groups, strict=True) if at == g and len(x) > 1]
         total += sum((x.var(axis=0, ddof=1) * len(x) / size**2 for x in prompts), np.zeros_like(total))
-    return total / cells**2 / len(design.axes[other])
+    return np.asarray(total / cells**2 / len(design.axes[other]))
 
 
 def _within_prompts(known: Readings, axes: Sequence[str]) -> np.ndarray:
