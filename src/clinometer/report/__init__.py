@@ -18,4 +18,5 @@ def write(run: Run) -> None:
     """Write ``report.html`` into a run directory."""
     from clinometer.report.from_run import report_input
 
-    run.directory.write_bytes("report.html", render_html(report_input(run)).encode("utf-8", "replace"))
+    run.ledger.write_bytes("report.html", render_html(report_input(run)).encode("utf-8", "replace"))
+    run.ledger.list_files(["report.html"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,9 +20,16 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
+from clinometer.runs.seals import read_sealed, seal_of, sealed, unsealed
 
 local_path = LocalFileSystem._strip_protocol
 """A path made absolute, with ``~`` read."""
+
+Check = Callable[[str | None], None]
+"""Told the checksum that a file bears and has, or None, before a byte of it is interpreted."""
+
+LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
+"""What a killed process was writing."""
 
 REDO = "Delete the file and give the command that began the run again: only this part is done anew"
 
@@ -98,7 +106,7 @@ class Directory:
         """Size of a file in bytes."""
         return int(self.fs.size(self.path(name)))
 
-    def write_bytes(self, name: str, content: bytes) -> None:
+    def write_bytes(self, name: str, content: bytes | memoryview) -> None:
         """Write a file whole or not at all.
 
         Raises
@@ -118,6 +126,7 @@ class Directory:
                     os.fsync(file.fileno())
             if self.is_local:
                 os.replace(temporary, self.path(name))
+                _settle(folder)
             else:
                 self.fs.mv(temporary, self.path(name))
         except OSError as error:
@@ -130,9 +139,12 @@ class Directory:
 
     def remove_leftovers(self) -> None:
         """Remove what killed processes were writing; for the one that holds the directory, a local one."""
-        if self.is_local:
-            for leftover in Path(self.root).rglob(".*.tmp"):
-                leftover.unlink(missing_ok=True)
+        if not self.is_local:
+            return
+        for leftover in Path(self.root).rglob(".*.tmp"):
+            if LEFTOVER.fullmatch(leftover.name) and not leftover.is_dir():  # a folder is somebody else's
+                with suppress(OSError):  # it does no harm
+                    leftover.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
         """Remove a file if it is there.
@@ -180,41 +192,59 @@ class Directory:
             if isinstance(content, dict):
                 return content
             found = f"found {type(content).__name__}, expected a mapping"
-        except ValueError as error:
+        except RecursionError:
+            found = "not JSON that clinometer wrote (nested too deeply)"
+        except ValueError as error:  # a number of thousands of digits is one, too
             found = f"not JSON ({error})"
         raise RunCorruptError(f"{self.path(name)}: {found}; restore it or start a new run")
 
-    def write_table(self, name: str, table: pa.Table) -> None:
-        """Write a table as Parquet."""
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-        self.write_bytes(name, sink.getvalue().to_pybytes())
+    def write_table(self, name: str, table: pa.Table) -> str:
+        """Write a table as Parquet, sealed. Returns its checksum."""
+        content, checksum = sealed(table, name)
+        self.write_bytes(name, content)
+        return checksum
 
-    def read_table(self, name: str, columns: list[str] | None = None, *, way_out: str = REDO) -> pa.Table:
+    def read_table(
+        self, name: str, columns: list[str] | None = None, *, way_out: str = REDO, check: Check | None = None
+    ) -> pa.Table:
         """Read a Parquet table, or some of its columns.
+
+        Of a sealed file all is read and hashed, but for pixels that are not asked for. ``check`` may refuse it too.
 
         Raises
         ------
         RunCorruptError
-            The file is damaged, or has no such column: the message says which, and the way out; or it may not be read.
+            The file is not what was written, damaged, or has no such column: the message says which, and the way out;
+            or it may not be read.
         """
         try:
             with self.fs.open(self.path(name), "rb") as file:
-                # In this thread alone: one of Arrow's that lets go of a Python file as the interpreter ends aborts the
-                # process, after all its work is done (apache/arrow#34314).
-                opened = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
-                lost = [name for name in columns or () if name not in opened.schema_arrow.names]
-                if lost:  # which read() would pass over
-                    raise pa.ArrowInvalid(f"it has no column {lost[0]!r}")
-                return opened.read(columns, use_threads=False)
+                contents = read_sealed(file, name, pixels=columns is None or "image" in columns)
+                if contents is not None and contents.said != contents.found:
+                    raise RunCorruptError(
+                        f"{self.path(name)}: it is not what was written (checksum {contents.said[:8]}…, found "
+                        f"{contents.found[:8]}…). {way_out}"
+                    )
+                if check is not None:
+                    check(contents and contents.found)
+                return _table(file if contents is None else pa.BufferReader(contents.buffer), columns)
         except FileNotFoundError as error:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
-        except (pa.ArrowException, OSError) as error:
+        except RunCorruptError:
+            raise
+        except Exception as error:  # bytes that were damaged lead Arrow anywhere: to text, numbers, memory that are none
             if isinstance(error, OSError) and error.errno is not None:
                 raise _unreadable(self.path(name), error) from error
-            raise RunCorruptError(
-                f"{self.path(name)}: cannot be read ({' '.join(str(error).split())}). {way_out}"
-            ) from error
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise RunCorruptError(f"{self.path(name)}: cannot be read ({said[:300]}). {way_out}") from error
+
+    def seal(self, name: str) -> str | None:
+        """The checksum that a table carries; None where it carries none, or is not there."""
+        try:
+            with self.fs.open(self.path(name), "rb") as file:
+                return seal_of(file)
+        except OSError:
+            return None
 
     def require_place(self) -> None:
         """Make the directory, so that what takes long to compute is not lost to a place that cannot be written.
@@ -280,6 +310,26 @@ class Directory:
             holder = self.read_json(".lock-holder.json")
             return f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}"
         return "process unknown"
+
+
+def _table(source: Any, columns: list[str] | None) -> pa.Table:
+    # In this thread alone: one of Arrow's that lets go of a Python file as the interpreter ends aborts the process,
+    # after all its work is done (apache/arrow#34314).
+    opened = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
+    lost = [name for name in columns or () if name not in opened.schema_arrow.names]
+    if lost:  # which read() would pass over
+        raise pa.ArrowInvalid(f"it has no column {lost[0]!r}")
+    return unsealed(opened.read(columns, use_threads=False))
+
+
+def _settle(folder: str) -> None:
+    """Have the disk note a new name: a power cut may else take back the renaming of a file that is on it."""
+    with suppress(OSError):  # some systems open no directories
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _unreadable(path: str, error: OSError) -> RunCorruptError:

@@ -68,6 +68,9 @@ class Suite(Strict, ABC):
     options: ClassVar[frozenset[str]] = frozenset({"images"})
     """Which options of ``with_options`` the study takes."""
 
+    scoring_options: ClassVar[frozenset[str]] = frozenset()
+    """Which settings scoring alone reads: they may change when a run is drawn."""
+
     draws: ClassVar[bool] = True
     """Whether it asks for images; one that does not is no audit's."""
 
@@ -111,8 +114,7 @@ class Suite(Strict, ABC):
     @property
     def fingerprint(self) -> str:
         """Hash of the resolved suite, 16 hexadecimal digits. ``study`` is left out: the other keys imply it."""
-        asked = self.model_dump(exclude={"study"})
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+        return fingerprint_of(self.model_dump(exclude={"study"}))
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -135,6 +137,11 @@ class Suite(Strict, ABC):
                 f"it takes {', '.join(sorted(self.options))}"
             )
         return self.checked(self._changed(**given), source=f"suite {self.name}")
+
+
+def fingerprint_of(asked: Mapping[str, Any]) -> str:
+    """Hash of what a suite asks, as a mapping without its study: 16 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def refuse_duplicates(names: Iterable[str], complaint: str) -> None:

@@ -85,6 +85,7 @@ class LeaningSuite(Suite):
     margin: float | None = Field(None, gt=0)
 
     options: ClassVar[frozenset[str]] = frozenset({"images", "text_targets"})
+    scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
