@@ -30,6 +30,7 @@ from clinometer.runs.planning import Plan, plan_audit
 from clinometer.runs.rounds import rounds_of
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.classification import denoiser_of
+from clinometer.runs.verification import verify
 from clinometer.stats.racing import Elimination
 from clinometer.suites import ClassificationSuite, EditingSuite, Question, Suite, load_suite
 
@@ -49,6 +50,7 @@ __all__ = [
     "open_run",
     "plan",
     "score_run",
+    "verify_run",
 ]
 
 IMPORTED_PART = 64
@@ -277,13 +279,24 @@ def score_run(
     path: str | os.PathLike[str],
     *,
     encoder: str | Encoder | Sequence[str | Encoder] = (),
+    suite_options: Sequence[str] = (),
     device: str = "auto",
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Score a run anew without drawing anything; encoders named here are added to it first."""
+    """Score a run anew without drawing anything; encoders named here are added to it first.
+
+    ``suite_options`` are settings of the suite that scoring alone reads, such as ``["margin=0.2"]``. They hold from now
+    on; run.json keeps the old values beside them, and the report shows both.
+
+    Raises
+    ------
+    RunError, ModelError, SuiteError
+        A file is missing or is not what was written; an encoder that cannot be used; a setting that is none.
+    """
     progress = progress or Silence()
     run = Run(path)
     with run.directory.locked():
+        run.change_suite(suite_options)
         encoders = _encoders(encoder, device)
         require_texts(encoders, run.suite, until=run.record.get("until") is not None)
         for each in encoders:
@@ -291,6 +304,17 @@ def score_run(
         table = score(run, progress)
         report.write(run)
     return table
+
+
+def verify_run(path: str | os.PathLike[str], *, progress: Progress | None = None) -> int:
+    """Read every file of a run, images too, and return how many there are.
+
+    Raises
+    ------
+    RunCorruptError
+        Some are missing, or not as they were written: the message names them and the way out.
+    """
+    return verify(Run(path), progress or Silence())
 
 
 def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> list[Comparison]:

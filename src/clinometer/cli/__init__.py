@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 import sys
+import traceback
+import warnings
+from typing import Any
 
 
 def main() -> None:
-    """Run the command line. A user's mistake ends with one or two lines and status 2, never with a traceback."""
+    """Run the command line: what goes wrong ends with one or two lines, never with a traceback.
+
+    A user's mistake has status 2, Ctrl-C 130, an error of clinometer's own 70. ``--debug`` shows the traceback too.
+    """
     from clinometer.cli.app import app
+    from clinometer.cli.unforeseen import STATUS, is_wanted, told
     from clinometer.errors import ClinometerError
 
+    words = sys.argv[1:]
+    warnings.showwarning = _shown
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a file's name need not be text
     try:
         app()
     except ClinometerError as error:
-        print(f"clinometer: {error}", file=sys.stderr)  # noqa: T201
-        sys.exit(2)
+        _end(error, str(error), 2, shown=is_wanted(words))
     except KeyboardInterrupt:
         print("clinometer: stopped. The same command goes on from here.", file=sys.stderr)  # noqa: T201
         sys.exit(130)
+    except Exception as error:
+        _end(error, told(error, words), STATUS, shown=is_wanted(words))
+
+
+def _end(error: Exception, said: str, status: int, *, shown: bool) -> None:
+    """Say what happened, below its traceback where that is wanted."""
+    if shown:
+        traceback.print_exception(error)
+    print(f"clinometer: {said}", file=sys.stderr)  # noqa: T201
+    sys.exit(status)
+
+
+_python_shows = warnings.showwarning
+
+
+def _shown(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """Warnings of clinometer's own in a line; others as Python shows them."""
+    from clinometer.errors import UncheckedRunWarning
+
+    if issubclass(category, UncheckedRunWarning):
+        print(f"clinometer: {message}", file=sys.stderr)  # noqa: T201
+    else:
+        _python_shows(message, category, *place, **more)

@@ -58,6 +58,7 @@ class ReportInput:
     curves : whatever else the run's scorer stored for figures; the column ``curve`` says what a row is.
     csv_name : the file of scores that lies beside the page; empty when none does.
     stopped_early : whether images were drawn in rounds, until decided.
+    damage : what of the run is missing or damaged, a line each; those of images are added as they are read.
     """
 
     title: str
@@ -73,3 +74,4 @@ class ReportInput:
     curves: pd.DataFrame | None = None
     csv_name: str = "scores.csv"
     stopped_early: bool = False
+    damage: list[str] = field(default_factory=list)

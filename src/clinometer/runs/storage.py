@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from clinometer._in_hand import PLACE, in_hand
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
 from clinometer.runs.seals import read_sealed, seal_of, sealed, unsealed
 
@@ -232,7 +233,9 @@ class Directory:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
         except RunCorruptError:
             raise
-        except Exception as error:  # bytes that were damaged lead Arrow anywhere: to text, numbers, memory that are none
+        except (
+            Exception
+        ) as error:  # bytes that were damaged lead Arrow anywhere: to text, numbers, memory that are none
             if isinstance(error, OSError) and error.errno is not None:
                 raise _unreadable(self.path(name), error) from error
             said = " ".join(str(error).split()) or type(error).__name__
@@ -293,7 +296,8 @@ class Directory:
             raise RunStorageError(f"{self.url}: cannot be written: {error.strerror}; give another --out") from error
         try:  # what is raised from here on is not the lock's
             self._sign_lock()
-            yield
+            with in_hand(self.root, mark=PLACE):
+                yield
         finally:
             lock.release()
 

@@ -31,6 +31,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from clinometer._in_hand import in_hand
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.models.images import decode_own_png, sha256
 from clinometer.models.protocols import Card
@@ -55,6 +56,7 @@ SAMPLE_FIELDS = {
     "sha256": pa.string(),
     "seconds": pa.float32(),
 }
+WITHOUT_PIXELS = [name for name in SAMPLE_FIELDS if name != "image"]
 _FEATURES = {name: {"dtype": str(kind), "_type": "Value"} for name, kind in SAMPLE_FIELDS.items() if name != "image"}
 _FEATURES["seconds"]["dtype"] = "float32"  # Arrow calls it float
 SAMPLE_SCHEMA = pa.schema(
@@ -247,11 +249,26 @@ class Run:
     @property
     def samples(self) -> pd.DataFrame:
         """Every finished sample without its pixels, in plan order."""
-        columns = [name for name in SAMPLE_FIELDS if name != "image"]
+        return self._joined([self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts()])
+
+    def samples_that_are_whole(self, damage: list[str]) -> pd.DataFrame:
+        """The same without the parts that are damaged, each of which is added to ``damage``."""
+        tables = []
+        for part in self._drawn_parts():
+            try:
+                tables.append(self._part(part, WITHOUT_PIXELS))
+            except RunCorruptError as error:
+                damage.append(str(error))
+        return self._joined(tables)
+
+    def _drawn_parts(self) -> list[int]:
         there = set(self.directory.names("samples", ".parquet"))
-        tables = [self._part(part, columns) for part in self.parts if samples_name(part) in there]
+        return [part for part in self.parts if samples_name(part) in there]
+
+    @staticmethod
+    def _joined(tables: list[pa.Table]) -> pd.DataFrame:
         joined: pd.DataFrame = pa.concat_tables(
-            [pa.schema(SAMPLE_FIELDS).empty_table().select(columns), *tables]
+            [pa.schema(SAMPLE_FIELDS).empty_table().select(WITHOUT_PIXELS), *tables]
         ).to_pandas()
         return joined
 
@@ -278,7 +295,8 @@ class Run:
             It is damaged: the message names the part's file and the way out.
         """
         try:
-            return decode_own_png(content)
+            with in_hand(f"image {identifier}"):
+                return decode_own_png(content)
         except (OSError, SyntaxError, ValueError) as error:
             raise RunCorruptError(
                 f"{self.directory.path(samples_name(self._part_of[identifier]))}: image {identifier} is damaged "
@@ -575,7 +593,7 @@ def require_run_or_nothing(directory: Directory) -> None:
         It holds something, and no run.
     """
     if directory.contents() and not (directory.exists("run.json") or _only_planned(directory)):
-        raise RunMismatchError(f"{directory.url}: not empty and not a run directory; give another --out")
+        raise RunMismatchError(f"{directory.url}: not empty and not a run directory: it has no run.json; give another --out")
 
 
 def _only_planned(directory: Directory) -> bool:
