@@ -68,7 +68,7 @@ class Run(store.Run):
         return report.run_repr_html(
             suite=self.suite,
             model_card=self.model_card,
-            samples=self.samples,
+            samples=self.samples_that_are_whole([]),
             scores=self.scores if self.is_scored else None,
             planned=len(self.plan),
             place=self.url,

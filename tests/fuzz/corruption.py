@@ -24,7 +24,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -63,12 +63,13 @@ class Specimen:
     def __init__(self, folder: Path) -> None:
         self.place = folder / "run"
         suite = toy_suite(target=2, attribute=2, concepts=2, margin=0.1)
-        self._audit: Callable[[], Any] = lambda: cm.audit(
-            Painter(), suite, self.place, encoder=[Eye(), Eye("second")], images=2
-        )
-        self._audit()
-        cm.audit(Painter(name="other"), suite, folder / "other", encoder=[Eye(), Eye("second")], images=2)
         self.other = folder / "other"
+        self._audit = lambda name="painter": cm.audit(
+            Painter(name=name),
+            suite,
+            self.place if name == "painter" else self.other,
+            encoder=[Eye(), Eye("second")],
+        )
         self.ways: dict[str, Callable[[], Any]] = {
             "score": self._score,
             "report": self._report,
@@ -77,7 +78,7 @@ class Specimen:
             "read": self._read,
         }
         self._resume()
-        self._report()
+        self._resume("other")
         self.whole = {name: (self.place / name).read_bytes() for name in self.names()}
         self.given = {}
         for name, way in self.ways.items():
@@ -111,12 +112,12 @@ class Specimen:
     def _compare(self) -> pd.DataFrame:
         return compare_runs(Run(self.place), Run(self.other), resamples=RESAMPLES).scores
 
-    def _resume(self) -> pd.DataFrame:
+    def _resume(self, name: str = "painter") -> pd.DataFrame:
         from clinometer.runs import execution
 
         kept, execution.score = execution.score, lambda run, progress: score(run, progress, resamples=RESAMPLES)
         try:
-            return self._audit().scores
+            return self._audit(name).scores
         finally:
             execution.score = kept
 
@@ -127,9 +128,9 @@ class Specimen:
             run.scores,
             run.curves,
             run.samples.drop(columns="seconds"),
-            [np.stack([*each.values()]) for name in run.encoder_cards for each in (run.embeddings(name), run.texts(name))],
+            [np.stack([*run.embeddings(name).values(), *run.texts(name).values()]) for name in run.encoder_cards],
             list(run.images(run.samples.id)),
-        ]  # fmt: skip
+        ]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -277,10 +278,10 @@ def damage(specimen: Specimen, rng: random.Random) -> tuple[str, str]:
 # --- what comes of it ------------------------------------------------------------------------------------------------
 
 
-def attempt(specimen: Specimen, rng: random.Random) -> Tried:
-    """Damage a file, see what comes of it, and mend it."""
+def attempt(specimen: Specimen, rng: random.Random, ways: Sequence[str] = ()) -> Tried:
+    """Damage a file, see what comes of it in one of some ways to use the run, and mend it."""
     name, change = damage(specimen, rng)
-    way = rng.choice(list(specimen.ways))
+    way = rng.choice(list(ways or specimen.ways))
     try:
         outcome, detail = _judged(specimen, name, way)
     finally:
@@ -299,7 +300,7 @@ def _judged(specimen: Specimen, name: str, way: str) -> tuple[str, str]:
         given = specimen.ways[way]()
     except ClinometerError as error:
         lines = str(error).splitlines()
-        well = len(lines) <= 2 and Path(name).name in str(error) or _is_missing(str(error))
+        well = (len(lines) <= 2 and Path(name).name in str(error)) or _is_missing(str(error))
         return ("harmless" if harmless else "named", said) if well else ("silent", f"{way} names another: {error}")
     except Exception:
         return "traceback", traceback.format_exc()

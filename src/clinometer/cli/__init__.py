@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 import warnings
-from typing import Any
+from typing import Any, Final
+
+LONG_WORD: Final = re.compile(r"(\S{200})\S{300,}(\S{50})")
+"""A name, or a number, of thousands of characters: its beginning and its end tell which it is."""
 
 
 def main() -> None:
@@ -29,6 +33,9 @@ def main() -> None:
     except KeyboardInterrupt:
         print("clinometer: stopped. The same command goes on from here.", file=sys.stderr)  # noqa: T201
         sys.exit(130)
+    except OSError as error:
+        said = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else ""
+        _end(error, said or told(error, words), 2 if said else STATUS, shown=is_wanted(words))
     except Exception as error:
         _end(error, told(error, words), STATUS, shown=is_wanted(words))
 
@@ -37,7 +44,8 @@ def _end(error: Exception, said: str, status: int, *, shown: bool) -> None:
     """Say what happened, below its traceback where that is wanted."""
     if shown:
         traceback.print_exception(error)
-    print(f"clinometer: {said}", file=sys.stderr)  # noqa: T201
+    short = LONG_WORD.sub(r"\1…\2", said)
+    print(f"clinometer: {short}", file=sys.stderr)  # noqa: T201
     sys.exit(status)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from clinometer.errors import RunCorruptError, RunLockedError, UncheckedRunWarning
 from clinometer.runs.record import is_checked, require_whole, with_checksum
-from clinometer.runs.storage import REDO, Directory
+from clinometer.runs.storage import REDO, REDO_MISSING, Directory
 
 RECORD: Final = "run.json"
 TABLES: Final = ("plan.parquet", "scores.parquet", "curves.parquet")
@@ -117,6 +117,23 @@ class Ledger:
                 f"{self.directory.path(name)}: it is another file than run.json lists (checksum {listed[:8]}…, found "
                 f"{found[:8]}…). {way_out}"
             )
+
+    def require_there(self, names: Iterable[str]) -> None:
+        """Refuse to go on without a file that was written: what is made of the others would be of fewer, unseen.
+
+        Raises
+        ------
+        RunCorruptError
+            The message names the first that is missing.
+        """
+        listed = self.files
+        gone = next((name for name in names if name in listed and not self.directory.exists(name)), None)
+        if gone is not None:
+            raise RunCorruptError(f"{self.directory.path(gone)}: it was written and is missing. {REDO_MISSING}")
+
+    def forget_missing(self) -> None:
+        """Take files off the list that are gone: for the command that writes them anew."""
+        self.unlist([name for name in self.files if not self.directory.exists(name)])
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a table; what was listed under its name is so no more."""

@@ -32,6 +32,7 @@ Check = Callable[[str | None], None]
 LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
 """What a killed process was writing."""
 
+REDO_MISSING = "Give the command that began the run again: only what is missing is done anew"
 REDO = "Delete the file and give the command that began the run again: only this part is done anew"
 
 
@@ -48,6 +49,9 @@ class Directory:
             raise RunStorageError(
                 f"{self.url}: its kind of filesystem is not at hand ({error}); install its package, or give a path"
             ) from error
+        except Exception as error:  # each kind of filesystem has its own: no such archive, server, credentials
+            said = f"{type(error).__name__}: {error}"
+            raise RunStorageError(f"{self.url}: cannot be opened ({said}); mend the URL, or give a path") from error
         self.root = root.rstrip("/")
 
     @property
@@ -81,7 +85,7 @@ class Directory:
             os.stat(path)  # fsspec takes whatever goes wrong for a file that is not there, and it would be drawn anew
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a NUL in its name
             raise _unreadable(path, error) from error
         return True
 
@@ -336,8 +340,7 @@ def _settle(folder: str) -> None:
             os.close(descriptor)
 
 
-def _unreadable(path: str, error: OSError) -> RunCorruptError:
+def _unreadable(path: str, error: OSError | ValueError) -> RunCorruptError:
     """The system's answer, which says nothing against what the file holds: it must not be deleted for that."""
-    return RunCorruptError(
-        f"{path}: cannot be read: {error.strerror or error}; mend that and give the same command again"
-    )
+    said = getattr(error, "strerror", None) or error
+    return RunCorruptError(f"{path}: cannot be read: {said}; mend that and give the same command again")

@@ -249,6 +249,7 @@ class Run:
     @property
     def samples(self) -> pd.DataFrame:
         """Every finished sample without its pixels, in plan order."""
+        self.ledger.require_there(samples_name(part) for part in self.parts)
         return self._joined([self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts()])
 
     def samples_that_are_whole(self, damage: list[str]) -> pd.DataFrame:
@@ -379,6 +380,7 @@ class Run:
     def embeddings(self, encoder: str) -> dict[str, np.ndarray]:
         """Every image vector of an encoder, by sample id."""
         vectors: dict[str, np.ndarray] = {}
+        self.ledger.require_there(vectors_name(encoder, part) for part in self.parts)
         for part in self.parts:
             if self.has_embeddings(encoder, part):
                 vectors.update(self._vectors(vectors_name(encoder, part), "id"))
@@ -574,6 +576,7 @@ def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Seq
         run = Run(url)
         run.require_same_question(record)
         run.require_same_plan(plan)
+        run.ledger.forget_missing()  # what is gone is done anew
         directory.remove_leftovers()
         return run
     require_run_or_nothing(directory)
@@ -593,7 +596,9 @@ def require_run_or_nothing(directory: Directory) -> None:
         It holds something, and no run.
     """
     if directory.contents() and not (directory.exists("run.json") or _only_planned(directory)):
-        raise RunMismatchError(f"{directory.url}: not empty and not a run directory: it has no run.json; give another --out")
+        raise RunMismatchError(
+            f"{directory.url}: not empty and not a run directory: it has no run.json; give another --out"
+        )
 
 
 def _only_planned(directory: Directory) -> bool:

@@ -9,10 +9,9 @@ from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.runs.ledger import TABLES
 from clinometer.runs.progress import Progress
-from clinometer.runs.storage import REDO
+from clinometer.runs.storage import REDO, REDO_MISSING
 from clinometer.runs.store import PLAN_LOST, SCORE_AGAIN, Run, samples_name
 
-REDO_MISSING = "Give the command that began the run again: only what is missing is done anew"
 WRITE_AGAIN = "Write it again: clinometer report RUN"
 
 
