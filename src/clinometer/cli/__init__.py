@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from typing import Any, Final
 
 LONG_WORD: Final = re.compile(r"(\S{200})\S{300,}(\S{50})")
@@ -22,7 +23,7 @@ def main() -> None:
     from clinometer.errors import ClinometerError
 
     words = sys.argv[1:]
-    warnings.showwarning = _shown
+    warnings.showwarning = _in_a_line()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a file's name need not be text
@@ -49,14 +50,17 @@ def _end(error: Exception, said: str, status: int, *, shown: bool) -> None:
     sys.exit(status)
 
 
-_python_shows = warnings.showwarning
-
-
-def _shown(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """Warnings of clinometer's own in a line; others as Python shows them."""
+def _in_a_line() -> Callable[..., None]:
+    """What shows warnings: clinometer's own in a line, each once; others as Python shows them."""
     from clinometer.errors import UncheckedRunWarning
 
-    if issubclass(category, UncheckedRunWarning):
-        print(f"clinometer: {message}", file=sys.stderr)  # noqa: T201
-    else:
-        _python_shows(message, category, *place, **more)
+    python_shows, told = warnings.showwarning, set[str]()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, UncheckedRunWarning):
+            python_shows(message, category, *place, **more)
+        elif str(message) not in told:
+            told.add(str(message))
+            print(f"clinometer: {message}", file=sys.stderr)  # noqa: T201
+
+    return show
