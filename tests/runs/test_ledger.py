@@ -5,7 +5,9 @@ import json
 import multiprocessing
 import os
 import shutil
+import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ import clinometer as cm
 from clinometer import report
 from clinometer.api import verify_run
 from clinometer.errors import RunCorruptError, RunNotFoundError, SuiteError, UncheckedRunWarning
+from clinometer.runs import score
 from clinometer.runs.record import checksum_of, new_record, with_checksum
 from clinometer.runs.seals import read_sealed, seal_of, sealed
 from clinometer.runs.storage import Directory
@@ -216,33 +219,36 @@ class Killed(BaseException):
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_any_rename_goes_on_to_the_same(tmp_path, monkeypatch, finished):
+def test_a_run_killed_at_any_rename_goes_on_to_the_same(tmp_path, monkeypatch):
     """Before a file's new name and after it, run.json among them: what is read back is never refused."""
-    rename = os.replace
-    counted = []
+    few = toy_suite(target=3, attribute=2, concepts=2, margin=0.1)
+    rename, counted = os.replace, []
+    quickly = partial(score, resamples=19)
+    monkeypatch.setattr(sys.modules["clinometer.runs.execution"], "score", quickly)
     monkeypatch.setattr(os, "replace", lambda *names: (rename(*names), counted.append(names[1])))
-    audit(tmp_path / "counted")
-    expected = contents(tmp_path / "counted")
-    for moment in range(len(counted)):
-        for after in (False, True):
-            place, left = tmp_path / f"{moment}-{after}", [moment]
+    whole = audit(tmp_path / "whole", suite=few)
+    expected = contents(tmp_path / "whole")
+    assert sum(str(name).endswith("run.json") for name in counted) >= 5
+    for moment in range(2 * len(counted)):
+        place, left = tmp_path / str(moment), [moment]
 
-            def kill(temporary, path, left=left, after=after):
-                if left[0] == 0 and not after:
-                    raise Killed
-                rename(temporary, path)
-                if left[0] == 0:
-                    raise Killed
-                left[0] -= 1
+        def kill(temporary, path, left=left):
+            """Odd moments lie after a rename, even ones before."""
+            if left[0] == 0:
+                raise Killed
+            rename(temporary, path)
+            if left[0] == 1:
+                raise Killed
+            left[0] -= 2
 
-            monkeypatch.setattr(os, "replace", kill)
-            with pytest.raises(Killed):
-                audit(place)
-            monkeypatch.setattr(os, "replace", rename)
-            again = audit(place)
-            assert contents(place) == expected, counted[moment]
-            assert set(again.record["files"]) == set(finished.record["files"])
-            verify_run(place)
+        monkeypatch.setattr(os, "replace", kill)
+        with pytest.raises(Killed):
+            audit(place, suite=few)
+        monkeypatch.setattr(os, "replace", rename)
+        again = audit(place, suite=few)
+        assert contents(place) == expected, counted[moment // 2]
+        assert set(again.record["files"]) == set(whole.record["files"])
+        verify_run(place)
 
 
 PARTS = ["samples/part-00001.parquet", "embeddings/eye/part-00002.parquet", "embeddings/eye/texts.parquet"]

@@ -177,7 +177,7 @@ class Ledger:
         """Names of the files that can be listed, in order."""
         own = set(self.directory.contents())
         yield from (name for name in (*TABLES, "scores.csv", "report.html") if name in own)
-        folders = [name for name in FOLDERS if name in own]
+        folders: list[str] = [name for name in FOLDERS if name in own]
         if EMBEDDINGS in own:
             folders += self.directory.names(EMBEDDINGS, "")
         for folder in folders:

@@ -231,7 +231,7 @@ class Directory:
                         f"{contents.found[:8]}…). {way_out}"
                     )
                 if check is not None:
-                    check(contents and contents.found)
+                    check(None if contents is None else contents.found)
                 return _table(file if contents is None else pa.BufferReader(contents.buffer), columns)
         except FileNotFoundError as error:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
@@ -54,13 +55,13 @@ def _checks(run: Run) -> Iterator[Callable[[], object]]:
     parts = {samples_name(part): part for part in run.parts}  # reads run.json and the plan
     for name in run.ledger.present():
         if name in parts:
-            yield lambda part=parts[name]: run.read_images(part)
+            yield partial(run.read_images, parts[name])
         elif name.endswith(".parquet"):
-            yield lambda name=name: run.ledger.read_table(name, way_out=_way_out(name))
+            yield partial(run.ledger.read_table, name, way_out=_way_out(name))
         else:
-            yield lambda name=name: _require_bytes(run, name)
+            yield partial(_require_bytes, run, name)
     for name in run.directory.names("unfinished", ".parquet"):
-        yield lambda name=name: run.ledger.read_table(name)
+        yield partial(run.ledger.read_table, name)
 
 
 def _require_bytes(run: Run, name: str) -> None:
