@@ -73,7 +73,7 @@ def a_part(images=4, size=3000):
     return pa.table({"id": [str(order) for order in range(images)], "image": pa.array(rows, image)})
 
 
-def test_a_seal_is_of_every_byte_but_the_pixels(tmp_path):
+def test_a_seal_is_of_every_byte_and_of_the_pixels_where_they_are_read(tmp_path):
     content, checksum = sealed(a_part(), "part")
     path = tmp_path / "part"
     path.write_bytes(content)
@@ -85,9 +85,10 @@ def test_a_seal_is_of_every_byte_but_the_pixels(tmp_path):
         changed = bytearray(content)
         changed[place] ^= 16
         path.write_bytes(changed)
-        with path.open("rb") as file:
-            found = read_sealed(file, "part", pixels=False)
-        assert (found is None or found.said != found.found) == (place not in pixels), place
+        for whole in (False, True):
+            with path.open("rb") as file:
+                found = read_sealed(file, "part", pixels=whole)
+            assert (found is None or found.said != found.found) == (whole or place not in pixels), place
 
 
 def test_a_seal_is_of_the_name_too():

@@ -3,12 +3,12 @@
 A part is renamed into place at once, so its checksum cannot lie elsewhere without a moment in which a kill parts the
 two. It lies in the file's own footer, as a key-value pair::
 
-    clinometer.seal = "sha256 <64 hexadecimal digits> apart <first byte>-<byte after the last>"
+    clinometer.seal = "sha256 <64 hexadecimal digits> apart <first byte>-<byte after the last> <64 hexadecimal digits>"
 
     checksum = SHA-256(name in the run directory, 0x00, the file's bytes without those apart, its own digits as zeros)
 
-The bytes apart are the pixels of a part of samples, so that scoring need not read them: each image has a hash of its
-own, in a column that the seal covers. The name is part of it, so that one encoder's file is not taken for another's.
+The bytes apart are the pixels of a part of samples, so that scoring need not read them. The seal ends with their own
+SHA-256, which the checksum covers. The name is part of it, so that one encoder's file is not taken for another's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PIXELS: Final = "image.bytes"
 """The column that lies apart, as Parquet names it."""
 
 _BLANK: Final = b"0" * 64
-_FORM: Final = re.compile(rb"sha256 ([0-9a-f]{64}) apart (\d{20})-(\d{20})")
+_FORM: Final = re.compile(rb"sha256 ([0-9a-f]{64}) apart (\d{20})-(\d{20}) ([0-9a-f]{64})")
 _TAIL: Final = 1 << 16
 """Bytes read first, from the end: of most files that is the whole footer, of many the whole file."""
 
@@ -44,8 +44,8 @@ class Contents:
     Attributes
     ----------
     buffer : its bytes; zeros in place of the pixels where those were not asked for.
-    said : the checksum that it carries.
-    found : the checksum that it has.
+    said : the checksum that it carries; of its pixels, where they alone are others.
+    found : the checksum that it has, likewise.
     """
 
     buffer: pa.Buffer
@@ -59,12 +59,13 @@ def sealed(table: pa.Table, name: str) -> tuple[memoryview, str]:
     with pq.ParquetWriter(sink, table.schema, compression="zstd", write_page_checksum=True) as writer:
         writer.write_table(table)
         # of a fixed length: the places are filled in when they are known
-        writer.add_key_value_metadata({KEY: f"sha256 {_BLANK.decode()} apart {0:020d}-{0:020d}"})
+        writer.add_key_value_metadata({KEY: f"sha256 {_BLANK.decode()} apart {0:020d}-{0:020d} {_BLANK.decode()}"})
     content = memoryview(bytearray(sink.getvalue()))
     low, high = _apart(content)
     at = _seal_in(content)
     assert at is not None  # just written
-    content[at.start(2) : at.end(3)] = b"%020d-%020d" % (low, high)
+    pixels = hashlib.sha256(content[low:high]).hexdigest()
+    content[at.start(2) : at.end(4)] = b"%020d-%020d %b" % (low, high, pixels.encode())
     checksum = _checksum(name, content, low, high, at.start(1))
     content[at.start(1) : at.end(1)] = checksum.encode()
     return content, checksum
@@ -84,8 +85,12 @@ def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
     low, high = min(int(at[2]), size), min(int(at[3]), size)
     for start, stop in [(0, tail_at)] if pixels else [(0, min(low, tail_at)), (high, tail_at)]:
         _fill(content[start:stop], file, start)
-    found = _checksum(name, content, low, max(low, high), tail_at + at.start(1))
-    return Contents(pa.py_buffer(content), at[1].decode(), found)
+    said, found = at[1].decode(), _checksum(name, content, low, max(low, high), tail_at + at.start(1))
+    if pixels and said == found:
+        pixels_found = hashlib.sha256(content[low:high]).hexdigest()
+        if pixels_found != at[4].decode():
+            said, found = at[4].decode(), pixels_found
+    return Contents(pa.py_buffer(content), said, found)
 
 
 def seal_of(file: _File) -> str | None:
