@@ -97,8 +97,9 @@ def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
         try:
             return {row["id"]: (row["image"] or {}).get("bytes") for row in run.read_images(part)}
         except (RunCorruptError, RunNotFoundError) as error:
-            if str(error) not in damage:
-                damage.append(str(error))
+            said = run.directory.without_place(error)
+            if said not in damage:
+                damage.append(said)
             return {}
 
     return lambda identifier: part_images(part_of[identifier]).get(identifier)

@@ -68,6 +68,10 @@ class Directory:
         """The full path of a file in the directory."""
         return f"{self.root}/{name}"
 
+    def without_place(self, error: Exception) -> str:
+        """What an error says, without where on this machine the directory is: for a page that may be published."""
+        return str(error).replace(f"{self.root}/", "")
+
     def exists(self, name: str) -> bool:
         """Whether a file is there.
 

@@ -259,7 +259,7 @@ class Run:
             try:
                 tables.append(self._part(part, WITHOUT_PIXELS))
             except RunCorruptError as error:
-                damage.append(str(error))
+                damage.append(self.directory.without_place(error))
         return self._joined(tables)
 
     def _drawn_parts(self) -> list[int]:

@@ -47,7 +47,7 @@ def missing_files(run: Run) -> list[str]:
     for name in listed:
         if name not in there:
             gone.setdefault(_way_out(name).replace(REDO, REDO_MISSING), []).append(name)
-    return [f"{run.url}: missing: {first_and_more(names, 3)}. {way_out}" for way_out, names in gone.items()]
+    return [f"missing: {first_and_more(names, 3)}. {way_out}" for way_out, names in gone.items()]
 
 
 def _checks(run: Run) -> Iterator[Callable[[], object]]:
