@@ -15,7 +15,8 @@ HEAD = """# The command line
 What `--help` says of every command. Written by `python docs/generate_cli.py`; a test checks that it is up to date.
 
 A user's mistake ends with one or two lines on stderr and exit status 2. Ctrl-C ends with status 130, and the same
-command goes on from there.
+command goes on from there. An error of clinometer's own ends with two lines, status 70 and a file that holds the
+traceback; `clinometer --debug COMMAND …` shows it.
 """
 DEFAULT = "[default: "
 

@@ -14,6 +14,15 @@ def first_and_more(names: Sequence[str], shown: int = 1) -> str:
     return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
 
 
+def as_text(name: str) -> str:
+    r"""A file's name as text: bytes of it that are no UTF-8 are written out, as tables and run.json hold text alone.
+
+    >>> as_text("caf\udce9")
+    'caf\\udce9'
+    """
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def nearest(found: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
     """Names that a mistyped one may have meant, the nearest first, whatever their case."""
     by_letters = {name.lower(): name for name in known}

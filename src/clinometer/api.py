@@ -36,6 +36,7 @@ from clinometer.runs.record import card_record
 from clinometer.runs.rounds import rounds_of
 from clinometer.runs.studies import STUDIES
 from clinometer.runs.studies.classification import denoiser_of
+from clinometer.runs.verification import verify
 from clinometer.stats.racing import Elimination
 from clinometer.suites import ClassificationSuite, EditingSuite, Question, Suite, load_suite
 
@@ -56,6 +57,7 @@ __all__ = [
     "paper_table",
     "plan",
     "score_run",
+    "verify_run",
 ]
 
 IMPORTED_PART = 64
@@ -68,7 +70,7 @@ class Run(store.Run):
         return report.run_repr_html(
             suite=self.suite,
             model_card=self.model_card,
-            samples=self.samples,
+            samples=self.samples_that_are_whole([]),
             scores=self.scores if self.is_scored else None,
             planned=len(self.plan),
             place=self.url,
@@ -294,6 +296,7 @@ def score_run(
     *,
     encoder: str | Encoder | Sequence[str | Encoder] = (),
     drop_encoder: str | Sequence[str] = (),
+    suite_options: Sequence[str] = (),
     device: str = "auto",
     progress: Progress | None = None,
 ) -> pd.DataFrame:
@@ -304,15 +307,19 @@ def score_run(
     encoder : encoders that are added to the run first.
     drop_encoder : names of encoders that are taken out of it then. Their vectors stay, so naming one as ``encoder``
         again brings it back at once; ``run.json`` keeps its card under ``dropped_encoders``.
+    suite_options : settings of the suite that scoring alone reads, such as ``["margin=0.2"]``. They hold from now on;
+        ``run.json`` keeps the old values beside them, and the report shows both.
 
     Raises
     ------
-    RunNotFoundError
-        The run holds no encoder of a name that is to be dropped, or no other than those.
+    RunError, ModelError, SuiteError
+        A file is missing or is not what was written; an encoder that cannot be used; a setting that is none; no encoder
+        of a name that is to be dropped, or no other than those.
     """
     progress = progress or Silence()
     run = Run(path)
     with run.directory.locked():
+        run.change_suite(suite_options)
         encoders = _encoders(encoder, device)
         require_texts(encoders, run.suite, until=run.record.get("until") is not None)
         for each in encoders:
@@ -322,6 +329,17 @@ def score_run(
         refresh_protocol(run)
         report.write(run)
     return table
+
+
+def verify_run(path: str | os.PathLike[str], *, progress: Progress | None = None) -> int:
+    """Read every file of a run, images too, and return how many there are.
+
+    Raises
+    ------
+    RunCorruptError
+        Some are missing, or not as they were written: the message names them and the way out.
+    """
+    return verify(Run(path), progress or Silence())
 
 
 def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> list[Comparison]:

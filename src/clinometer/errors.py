@@ -66,3 +66,7 @@ class RunCorruptError(RunError):
 
 class RunStorageError(RunError):
     """A part of the run cannot be written."""
+
+
+class UncheckedRunWarning(UserWarning):
+    """A run was begun before files had checksums: what is read back from it cannot be verified."""

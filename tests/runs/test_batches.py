@@ -10,7 +10,7 @@ from clinometer.errors import RunCorruptError, RunStorageError
 from clinometer.models.batching import BatchBounds
 from clinometer.models.diffusers_generator import DiffusersGenerator
 from clinometer.models.diffusers_pipeline import load
-from clinometer.models.images import decode_own_png
+from clinometer.models.images import decode_own_png, sha256
 from clinometer.models.transformers_clip import load as load_clip
 from clinometer.runs import Silence, encode
 from clinometer.runs.batches import settle_batch_size
@@ -159,6 +159,7 @@ def test_a_damaged_image_is_named_with_its_file(whole, tmp_path):
     run = cm.open_run(shutil.copytree(whole.url, tmp_path / "run"))
     rows = run.read_images(1)
     rows[2]["image"]["bytes"] = rows[2]["image"]["bytes"][:60]
+    rows[2]["sha256"] = sha256(rows[2]["image"]["bytes"])
     run.write_samples(1, rows)
     words = rf"part-00001.parquet: image {rows[2]['id']} is damaged.*Delete the file"
     with pytest.raises(RunCorruptError, match=words):

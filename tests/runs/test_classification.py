@@ -9,6 +9,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import ImportManifestError, ModelError, RunCorruptError, RunNotFoundError, SuiteError
+from clinometer.models.images import sha256
 from clinometer.models.protocols import GenerationResult
 from clinometer.runs import Silence, create_run, generate
 from clinometer.runs.plan import build_plan
@@ -253,6 +254,7 @@ def test_a_damaged_portrait_is_named_and_not_left_out(audited, tmp_path):
     run = cm.open_run(shutil.copytree(audited.url, tmp_path / "run"))
     rows = run.directory.read_table("samples/part-00000.parquet").to_pylist()
     rows[2]["image"]["bytes"] = rows[2]["image"]["bytes"][:60]
+    rows[2]["sha256"] = sha256(rows[2]["image"]["bytes"])
     run.write_samples(0, rows)
     with pytest.raises(RunCorruptError, match=rf"part-00000.parquet: image {rows[2]['id']} is damaged"):
         cm.audit(ClassifyingPainter(), toy_classification(), run.url)

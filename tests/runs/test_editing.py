@@ -12,6 +12,7 @@ from PIL import Image
 import clinometer as cm
 from clinometer.errors import ModelError, RunCorruptError, SuiteError
 from clinometer.models import load_generator, reference
+from clinometer.models.images import sha256
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
 from clinometer.report.studies import PAGES
 from clinometer.runs.store import SAMPLE_SCHEMA
@@ -265,7 +266,8 @@ def test_a_damaged_portrait_is_named_and_not_left_out(tmp_path: Path) -> None:
     run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     rows = run.directory.read_table("samples/part-00000.parquet").to_pylist()
     rows[2]["image"]["bytes"] = rows[2]["image"]["bytes"][:60]
-    run.directory.write_table("samples/part-00000.parquet", pa.Table.from_pylist(rows, schema=SAMPLE_SCHEMA))
+    rows[2]["sha256"] = sha256(rows[2]["image"]["bytes"])
+    run.ledger.write_table("samples/part-00000.parquet", pa.Table.from_pylist(rows, schema=SAMPLE_SCHEMA))
     with pytest.raises(RunCorruptError, match=rf"image {rows[2]['id']} is damaged.*Delete the file"):
         cm.score_run(run.url)
     for part in run.parts:  # those with edits are drawn anew from their portraits

@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+LONG_WORD: Final = re.compile(r"(\S{200})\S{300,}(\S{50})")
+"""A name, or a number, of thousands of characters: its beginning and its end tell which it is."""
 
 
 def main() -> None:
-    """Run the command line. A user's mistake ends with one or two lines and status 2, never with a traceback."""
+    """Run the command line: what goes wrong ends with one or two lines, never with a traceback.
+
+    A user's mistake has status 2, Ctrl-C 130, an error of clinometer's own 70. ``--debug`` shows the traceback too.
+    """
     from clinometer.cli.app import app
+    from clinometer.cli.unforeseen import STATUS, is_wanted, told
     from clinometer.errors import ClinometerError
 
+    words = sys.argv[1:]
+    warnings.showwarning = _in_a_line()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a file's name need not be text
     try:
         app()
     except ClinometerError as error:
-        print(f"clinometer: {error}", file=sys.stderr)  # noqa: T201
-        sys.exit(2)
+        _end(error, str(error), 2, shown=is_wanted(words))
     except KeyboardInterrupt:
         print("clinometer: stopped. The same command goes on from here.", file=sys.stderr)  # noqa: T201
         sys.exit(130)
+    except OSError as error:
+        said = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else ""
+        _end(error, said or told(error, words), 2 if said else STATUS, shown=is_wanted(words))
+    except Exception as error:
+        _end(error, told(error, words), STATUS, shown=is_wanted(words))
+
+
+def _end(error: Exception, said: str, status: int, *, shown: bool) -> None:
+    """Say what happened, below its traceback where that is wanted."""
+    if shown:
+        traceback.print_exception(error)
+    short = LONG_WORD.sub(r"\1…\2", said)
+    print(f"clinometer: {short}", file=sys.stderr)  # noqa: T201
+    sys.exit(status)
+
+
+def _in_a_line() -> Callable[..., None]:
+    """What shows warnings: clinometer's own in a line, each once; others as Python shows them."""
+    from clinometer.errors import UncheckedRunWarning
+
+    python_shows, told = warnings.showwarning, set[str]()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, UncheckedRunWarning):
+            python_shows(message, category, *place, **more)
+        elif str(message) not in told:
+            told.add(str(message))
+            print(f"clinometer: {message}", file=sys.stderr)  # noqa: T201
+
+    return show

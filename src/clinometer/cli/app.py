@@ -37,9 +37,8 @@ from clinometer.cli.options import (
     given,
     refuse_without,
 )
+from clinometer.cli.unforeseen import RESUMED, VARIABLE
 from clinometer.errors import ClinometerError
-
-RESUMED = ("audit", "import", "score")
 
 
 class _Commands(TyperGroup):
@@ -220,6 +219,13 @@ def score(
         list[str] | None,
         typer.Option("--drop-encoder", help="Left out of the scores from now on; its vectors stay. Repeatable."),
     ] = None,
+    suite_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A setting of the suite that scoring alone reads, from now on: margin=0.2. run.json keeps the old "
+            "value too, and the report shows both. Repeatable."
+        ),
+    ] = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Score a run anew, with more encoders if given, or fewer. Draws nothing."""
@@ -227,7 +233,14 @@ def score(
     from clinometer.cli.console import LiveProgress, print_summary
 
     with LiveProgress() as progress:
-        api.score_run(run, encoder=encoder or (), drop_encoder=drop_encoder or (), device=device, progress=progress)
+        api.score_run(
+            run,
+            encoder=encoder or (),
+            drop_encoder=drop_encoder or (),
+            suite_options=suite_option or (),
+            device=device,
+            progress=progress,
+        )
     print_summary(api.open_run(run))
 
 
@@ -260,8 +273,20 @@ def report(
         hold_against_paper(opened, paper, paper_model or (), out)
         return
     refuse_without(paper_model=paper_model, out=out, needs="paper")
-    report_room.write(opened)
+    for damage in report_room.write(opened):
+        typer.echo(f"clinometer: {damage}", err=True)
     print_report_place(opened)
+
+
+@app.command()
+def verify(run: RunArgument) -> None:
+    """Read every file of a run and say which are not as they were written. Status 2 if any is not."""
+    from clinometer import api
+    from clinometer.cli.console import LiveProgress
+
+    with LiveProgress() as progress:
+        verified = api.verify_run(run, progress=progress)
+    typer.echo(f"{run}: {verified} files are as they were written.")
 
 
 @app.command()
@@ -488,6 +513,9 @@ def _version(value: bool) -> None:
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help=f"Show the traceback of what goes wrong; also by {VARIABLE}=1.")
     ] = False,
 ) -> None:
     pass

@@ -23,6 +23,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from clinometer._in_hand import MARK
 from clinometer.runs import Run
 from clinometer.runs.protocol import recorded_departures
 from clinometer.suites import Protocol, Sheet, Suite, load_suite, suite_names
@@ -69,6 +70,8 @@ class LiveProgress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if isinstance(error, Exception) and self._stage:
+            error.add_note(f"{MARK}{self._stage}")
         if self._console.is_terminal:  # stopping bars that never started prints an empty line
             self._bars.stop()
 
@@ -87,8 +90,9 @@ class LiveProgress:
     def finish(self) -> None:
         """End the stage."""
         task = self._bars.tasks[self._bars.task_ids.index(self._task)]
+        stage, self._stage = self._stage, ""
         self._bars.remove_task(self._task)  # a run of many rounds has more stages than a terminal lines
-        self._console.print(f"{escape(self._stage)}: done in {task.elapsed or 0:.1f} s")
+        self._console.print(f"{escape(stage)}: done in {task.elapsed or 0:.1f} s")
 
     def note(self, message: str) -> None:
         """Say something a user should read."""

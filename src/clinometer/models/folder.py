@@ -219,6 +219,10 @@ def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         try:
             record = json.loads(text)
+        except RecursionError as error:
+            raise ImportManifestError(
+                f"{path.name}, line {line}: nested too deeply; expected names and texts"
+            ) from error
         except ValueError as error:
             raise ImportManifestError(f"{path.name}, line {line}: not valid JSON: {error}") from error
         if not isinstance(record, dict):

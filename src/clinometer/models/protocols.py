@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from clinometer._messages import as_text
 from clinometer.errors import ModelError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Card:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", as_text(self.name))
         for part in ("settings", "notes"):
             try:
                 plain = _plain(dict(getattr(self, part)))
@@ -67,6 +69,8 @@ class Card:
 
 def _plain(value: Any) -> Any:
     """Numbers and arrays of numpy, at any depth, as Python's own: run.json holds no others."""
+    if isinstance(value, str):
+        return as_text(value)
     if isinstance(value, dict):
         return {_plain(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -14,8 +14,18 @@ if TYPE_CHECKING:
 __all__ = ["Curve", "ReportInput", "render_html", "run_repr_html", "write", "write_report"]
 
 
-def write(run: Run) -> None:
-    """Write ``report.html`` into a run directory."""
+def write(run: Run) -> list[str]:
+    """Write ``report.html`` into a run directory. Returns what of the run is missing or damaged, as the page says it.
+
+    Raises
+    ------
+    RunError
+        The run is not scored, or its scores, its plan or run.json are not what was written.
+    """
     from clinometer.report.from_run import report_input
 
-    run.directory.write_bytes("report.html", render_html(report_input(run)).encode("utf-8", "replace"))
+    held = report_input(run)
+    page = render_html(held)
+    run.ledger.write_bytes("report.html", page.encode("utf-8", "replace"))
+    run.ledger.list_files(["report.html"])
+    return held.damage

@@ -6,15 +6,20 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.report.inputs import Curve, ReportInput
 from clinometer.runs import Run
+from clinometer.runs.record import is_checked
 from clinometer.runs.studies.common import planted_of, readings_of
+from clinometer.runs.verification import missing_files
 from clinometer.suites import Suite
 
 
 def report_input(run: Run) -> ReportInput:
     """Read a run for its report."""
     record = run.record
+    damage = missing_files(run)
+    samples = run.samples_that_are_whole(damage)
     return ReportInput(
         title=f"{run.model_card['name']} × {run.suite.title}",
         suite=run.suite,
@@ -22,14 +27,15 @@ def report_input(run: Run) -> ReportInput:
         encoder_cards=run.encoder_cards,
         settings=_settings(record, run.suite),
         scores=run.scores,
-        samples=run.samples,
-        image=_image_reader(run),
+        samples=samples,
+        image=_image_reader(run, damage),
         planted=planted_of(run),
         readings=readings_of(run),
         curve=_curve(run),
         curves=run.curves,
         stopped_early=record.get("until") is not None,
         departures=(record.get("protocol") or {}).get("departures"),
+        damage=damage,
     )
 
 
@@ -40,10 +46,25 @@ def _settings(record: Mapping[str, Any], suite: Suite) -> dict[str, Any]:
         "images": _images_in_words(record, suite),
         "origin": record["origin"],
         "suite fingerprint": record["suite_fingerprint"],
+        **_changes(record),
         **record["model"]["settings"],
         "machine": " ".join(record["machine"].values()),
         "versions": record["versions"],
     }
+
+
+def _changes(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the suite that were changed after the images were drawn, each with all it has been."""
+    said: dict[str, list[str]] = {}
+    for change in record.get("suite_options") or []:
+        line = f"{_value(change['old'])} \N{RIGHTWARDS ARROW} {_value(change['new'])} on {change['since'][:10]}"
+        said.setdefault(f"{change['option']}, changed after drawing", []).append(line)
+    changes: dict[str, Any] = {name: ", then ".join(lines) for name, lines in said.items()}
+    return changes if is_checked(record) else changes | {"checksums": "none: begun by an earlier version"}
+
+
+def _value(setting: Any) -> str:
+    return "none" if setting is None else str(setting)
 
 
 def _images_in_words(record: Mapping[str, Any], suite: Suite) -> str:
@@ -66,12 +87,21 @@ def _curve(run: Run) -> Curve:
     return Curve(x, y, low, high, method=method)
 
 
-def _image_reader(run: Run) -> Callable[[str], bytes | None]:
-    """Images by id. The page asks prompt by prompt, so the part read last usually has the next one too."""
+def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
+    """Images by id. The page asks prompt by prompt, so the part read last usually has the next one too.
+
+    Those of a part that is missing or damaged are None, and what is damaged is added to ``damage``.
+    """
     part_of = {sample.id: sample.part for sample in run.plan}
 
     @lru_cache(maxsize=4)
     def part_images(part: int) -> dict[str, bytes | None]:
-        return {row["id"]: (row["image"] or {}).get("bytes") for row in run.read_images(part)}
+        try:
+            return {row["id"]: (row["image"] or {}).get("bytes") for row in run.read_images(part)}
+        except (RunCorruptError, RunNotFoundError) as error:
+            said = run.directory.without_place(error)
+            if said not in damage:
+                damage.append(said)
+            return {}
 
-    return lambda identifier: part_images(part_of[identifier])[identifier]
+    return lambda identifier: part_images(part_of[identifier]).get(identifier)

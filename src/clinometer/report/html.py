@@ -32,6 +32,7 @@ def render_html(report: ReportInput) -> str:
         style=Markup(style),
         script=Markup(script),
         policy=policy(style, script),
+        damage=report.damage,
     )
 
 

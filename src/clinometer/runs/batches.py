@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from clinometer.models.protocols import Generator
+from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.progress import Progress
 from clinometer.runs.storage import Directory
 from clinometer.suites import Suite
@@ -26,4 +27,4 @@ def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: 
 
 
 def _recorded(directory: Directory) -> int | None:
-    return directory.read_json("run.json").get("batch_size") if directory.exists("run.json") else None
+    return Ledger(directory).record.get("batch_size") if directory.exists(RECORD) else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from clinometer._messages import as_text
 from clinometer.errors import InvalidInputError
 from clinometer.models.images import decode_image
 from clinometer.runs.progress import Progress
@@ -67,7 +68,7 @@ def classify_files(files: Sequence[Path], classifier: DiffusionClassifier, progr
     for start in range(0, len(files), AT_ONCE):
         some = files[start : start + AT_ONCE]
         for file, choice in zip(some, _choices(some, classifier, progress, each), strict=True):
-            rows.append({"file": str(file), **asdict(choice)})
+            rows.append({"file": as_text(str(file)), **asdict(choice)})
     progress.finish()
     return pd.DataFrame(rows, columns=["file", *(field.name for field in fields(Choice))])
 

@@ -67,6 +67,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
             write(run.write_embeddings, name, part, ids, vectors)
             progress.advance(len(parts[part]))
     run.finish_encoder(encoder.card)
+    run.end_stage()
     progress.finish()
 
 

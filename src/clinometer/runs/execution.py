@@ -69,8 +69,10 @@ def execute(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], 
     require_budget(run, job.generator, job.budget, further=further)
     while True:
         generate(run, job.generator, progress)
+        run.end_stage()
         for stage in STUDIES[job.suite.study].stages:
             stage(run, job.generator, progress)
+            run.end_stage()
         for encoder in encoders:
             encode(run, encoder, progress)
         if job.rounds is None or not _extended(job, job.rounds, run, encoders, progress):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import re
@@ -9,16 +10,18 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
 from clinometer.errors import RunCorruptError
 from clinometer.models.protocols import Card
 from clinometer.suites import Suite, suite_from_mapping
-from clinometer.suites.base import explain
+from clinometer.suites.base import explain, fingerprint_of
 
-FORMAT = 1
+FORMAT: Final = 2
+UNCHECKED_FORMAT: Final = 1
+"""Of runs that were begun before files had checksums; they are read, and stay what they are."""
 
 _RECORDED_PACKAGES = (
     "clinometer",
@@ -29,6 +32,12 @@ _RECORDED_PACKAGES = (
     "diffusers",
     "transformers",
     "open_clip_torch",
+)
+
+
+RESTORE: Final = "restore it or start a new run"
+CHANGED_ON_PURPOSE: Final = (
+    "Restore what it said; to score with another margin, give: clinometer score RUN --suite-option margin=…"
 )
 
 
@@ -50,24 +59,46 @@ def new_record(
 
     ``until`` is the rule by which concepts stop, where one does; ``batch_size`` how many images a call draws.
     """
-    return {
-        "format": FORMAT,
-        "created": datetime.now(UTC).isoformat("T", "seconds"),
-        "origin": origin,
-        "seed": seed,
-        "until": None if until is None else dict(until),
-        "batch_size": batch_size,
-        "protocol": None,
-        "suite": suite.model_dump(),
-        "suite_fingerprint": suite.fingerprint,
-        "model": card_record(card),
-        "encoders": {},
-        "begun_encoders": {},
-        "dropped_encoders": {},
-        "own_encoders": {},
-        "versions": {"python": platform.python_version(), **_package_versions()},
-        "machine": {"system": platform.system(), "processor": platform.machine()},
-    }
+    return with_checksum(
+        {
+            "format": FORMAT,
+            "created": datetime.now(UTC).isoformat("T", "seconds"),
+            "origin": origin,
+            "seed": seed,
+            "until": None if until is None else dict(until),
+            "batch_size": batch_size,
+            "protocol": None,
+            "suite": suite.model_dump(),
+            "suite_fingerprint": suite.fingerprint,
+            "model": card_record(card),
+            "encoders": {},
+            "begun_encoders": {},
+            "dropped_encoders": {},
+            "own_encoders": {},
+            "versions": {"python": platform.python_version(), **_package_versions()},
+            "machine": {"system": platform.system(), "processor": platform.machine()},
+            "suite_options": [],
+            "files": {},
+        }
+    )
+
+
+def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record that says its own checksum, last of all."""
+    rest = {key: value for key, value in record.items() if key != "checksum"}
+    as_read = json.loads(json.dumps(rest))  # a tuple comes back as a list, and a key as text
+    return rest | {"checksum": checksum_of(as_read)}
+
+
+def checksum_of(record: Mapping[str, Any]) -> str:
+    """SHA-256 of what a record says but for its checksum, however it is laid out: JSON with sorted keys, no spaces."""
+    said = {key: value for key, value in record.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def is_checked(record: Mapping[str, Any]) -> bool:
+    """Whether a record is of a format that holds checksums."""
+    return record.get("format") != UNCHECKED_FORMAT
 
 
 class _Model(BaseModel):
@@ -80,8 +111,23 @@ class _Model(BaseModel):
     fingerprint: str
 
 
+class _Until(BaseModel):
+    """The rule by which concepts stop."""
+
+    precision: float | None
+
+
+class _Option(BaseModel):
+    """A setting of the suite that was changed for the scores."""
+
+    option: str
+    old: Any
+    new: Any
+    since: str
+
+
 class _Record(BaseModel):
-    """What every run has recorded since the first."""
+    """What every run has recorded since the first; what came later has a default."""
 
     created: str
     origin: str
@@ -92,6 +138,13 @@ class _Record(BaseModel):
     encoders: dict[str, _Model]
     versions: dict[str, str]
     machine: dict[str, str]
+    until: _Until | None = None
+    batch_size: int | None = None
+    begun_encoders: dict[str, _Model] = {}
+    own_encoders: dict[str, _Model] = {}
+    suite_options: list[_Option] = []
+    files: dict[str, str] = {}
+    checksum: str | None = None
 
 
 def require_whole(record: Mapping[str, Any], source: str) -> None:
@@ -102,15 +155,45 @@ def require_whole(record: Mapping[str, Any], source: str) -> None:
     RunCorruptError
         The message names ``source`` and what it lacks.
     """
-    if record.get("format") != FORMAT:
+    if type(record.get("format")) is not int or record["format"] not in (UNCHECKED_FORMAT, FORMAT):
         raise RunCorruptError(
-            f"{source}: format {record.get('format')!r}, expected {FORMAT}; it was written by another version of "
-            "clinometer, which can read it"
+            f"{source}: format {record.get('format')!r}, expected {FORMAT} or {UNCHECKED_FORMAT}; it was written by "
+            "another version of clinometer, which can read it"
         )
     try:
         _Record.model_validate(record)
     except ValidationError as error:
-        raise RunCorruptError(f"{explain(error, source)}; restore it or start a new run") from error
+        raise RunCorruptError(f"{explain(error, source)}; {RESTORE}") from error
+    if is_checked(record) or "checksum" in record or "files" in record:
+        _require_checksum(record, source)
+    require_suite_as_asked(record, source)
+
+
+def _require_checksum(record: Mapping[str, Any], source: str) -> None:
+    """Refuse a record that does not say what it said when it was written."""
+    said, found = str(record.get("checksum", "none")), checksum_of(record)
+    if said == found and is_checked(record):
+        return
+    where = "" if _suite_fingerprint(record) == record["suite_fingerprint"] else ", its suite among others"
+    raise RunCorruptError(
+        f"{source}: it was changed since it was written{where} (checksum {said[:8]}, found {found[:8]}). "
+        f"{CHANGED_ON_PURPOSE}"
+    )
+
+
+def require_suite_as_asked(record: Mapping[str, Any], source: str) -> None:
+    """Refuse a suite that does not have the fingerprint that was recorded beside it; a run of any format has one."""
+    found = _suite_fingerprint(record)
+    if found != record["suite_fingerprint"]:
+        raise RunCorruptError(
+            f"{source}: its suite was changed since it was written (fingerprint {record['suite_fingerprint']}, found "
+            f"{found}). {CHANGED_ON_PURPOSE}"
+        )
+
+
+def _suite_fingerprint(record: Mapping[str, Any]) -> str:
+    """The fingerprint of a suite as it is recorded: another version may fill in defaults that this one did not know."""
+    return fingerprint_of(record["suite"])
 
 
 def question_of(record: Mapping[str, Any]) -> dict[str, str]:

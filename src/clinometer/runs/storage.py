@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +19,20 @@ from filelock import FileLock, Timeout
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from clinometer._in_hand import PLACE, in_hand
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
+from clinometer.runs.seals import read_sealed, seal_of, sealed, unsealed
 
 local_path = LocalFileSystem._strip_protocol
 """A path made absolute, with ``~`` read."""
 
+Check = Callable[[str | None], None]
+"""Told the checksum that a file bears and has, or None, before a byte of it is interpreted."""
+
+LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
+"""What a killed process was writing."""
+
+REDO_MISSING = "Give the command that began the run again: only what is missing is done anew"
 REDO = "Delete the file and give the command that began the run again: only this part is done anew"
 
 
@@ -39,6 +49,9 @@ class Directory:
             raise RunStorageError(
                 f"{self.url}: its kind of filesystem is not at hand ({error}); install its package, or give a path"
             ) from error
+        except Exception as error:  # each kind of filesystem has its own: no such archive, server, credentials
+            said = f"{type(error).__name__}: {error}"
+            raise RunStorageError(f"{self.url}: cannot be opened ({said}); mend the URL, or give a path") from error
         self.root = root.rstrip("/")
 
     @property
@@ -54,6 +67,10 @@ class Directory:
     def path(self, name: str) -> str:
         """The full path of a file in the directory."""
         return f"{self.root}/{name}"
+
+    def without_place(self, error: Exception) -> str:
+        """What an error says, without where on this machine the directory is: for a page that may be published."""
+        return str(error).replace(f"{self.root}/", "")
 
     def exists(self, name: str) -> bool:
         """Whether a file is there.
@@ -72,7 +89,7 @@ class Directory:
             os.stat(path)  # fsspec takes whatever goes wrong for a file that is not there, and it would be drawn anew
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a NUL in its name
             raise _unreadable(path, error) from error
         return True
 
@@ -98,7 +115,7 @@ class Directory:
         """Size of a file in bytes."""
         return int(self.fs.size(self.path(name)))
 
-    def write_bytes(self, name: str, content: bytes) -> None:
+    def write_bytes(self, name: str, content: bytes | memoryview) -> None:
         """Write a file whole or not at all.
 
         Raises
@@ -118,6 +135,7 @@ class Directory:
                     os.fsync(file.fileno())
             if self.is_local:
                 os.replace(temporary, self.path(name))
+                _settle(folder)
             else:
                 self.fs.mv(temporary, self.path(name))
         except OSError as error:
@@ -130,9 +148,12 @@ class Directory:
 
     def remove_leftovers(self) -> None:
         """Remove what killed processes were writing; for the one that holds the directory, a local one."""
-        if self.is_local:
-            for leftover in Path(self.root).rglob(".*.tmp"):
-                leftover.unlink(missing_ok=True)
+        if not self.is_local:
+            return
+        for leftover in Path(self.root).rglob(".*.tmp"):
+            if LEFTOVER.fullmatch(leftover.name) and not leftover.is_dir():  # a folder is somebody else's
+                with suppress(OSError):  # it does no harm
+                    leftover.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
         """Remove a file if it is there.
@@ -180,41 +201,61 @@ class Directory:
             if isinstance(content, dict):
                 return content
             found = f"found {type(content).__name__}, expected a mapping"
-        except ValueError as error:
+        except RecursionError:
+            found = "not JSON that clinometer wrote (nested too deeply)"
+        except ValueError as error:  # a number of thousands of digits is one, too
             found = f"not JSON ({error})"
         raise RunCorruptError(f"{self.path(name)}: {found}; restore it or start a new run")
 
-    def write_table(self, name: str, table: pa.Table) -> None:
-        """Write a table as Parquet."""
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-        self.write_bytes(name, sink.getvalue().to_pybytes())
+    def write_table(self, name: str, table: pa.Table) -> str:
+        """Write a table as Parquet, sealed. Returns its checksum."""
+        content, checksum = sealed(table, name)
+        self.write_bytes(name, content)
+        return checksum
 
-    def read_table(self, name: str, columns: list[str] | None = None, *, way_out: str = REDO) -> pa.Table:
+    def read_table(
+        self, name: str, columns: list[str] | None = None, *, way_out: str = REDO, check: Check | None = None
+    ) -> pa.Table:
         """Read a Parquet table, or some of its columns.
+
+        Of a sealed file all is read and hashed, but for pixels that are not asked for. ``check`` may refuse it too.
 
         Raises
         ------
         RunCorruptError
-            The file is damaged, or has no such column: the message says which, and the way out; or it may not be read.
+            The file is not what was written, damaged, or has no such column: the message says which, and the way out;
+            or it may not be read.
         """
         try:
             with self.fs.open(self.path(name), "rb") as file:
-                # In this thread alone: one of Arrow's that lets go of a Python file as the interpreter ends aborts the
-                # process, after all its work is done (apache/arrow#34314).
-                opened = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
-                lost = [name for name in columns or () if name not in opened.schema_arrow.names]
-                if lost:  # which read() would pass over
-                    raise pa.ArrowInvalid(f"it has no column {lost[0]!r}")
-                return opened.read(columns, use_threads=False)
+                contents = read_sealed(file, name, pixels=columns is None or "image" in columns)
+                if contents is not None and contents.said != contents.found:
+                    raise RunCorruptError(
+                        f"{self.path(name)}: it is not what was written (checksum {contents.said[:8]}…, found "
+                        f"{contents.found[:8]}…). {way_out}"
+                    )
+                if check is not None:
+                    check(None if contents is None else contents.found)
+                return _table(file if contents is None else pa.BufferReader(contents.buffer), columns)
         except FileNotFoundError as error:
             raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
-        except (pa.ArrowException, OSError) as error:
+        except RunCorruptError:
+            raise
+        except (
+            Exception
+        ) as error:  # bytes that were damaged lead Arrow anywhere: to text, numbers, memory that are none
             if isinstance(error, OSError) and error.errno is not None:
                 raise _unreadable(self.path(name), error) from error
-            raise RunCorruptError(
-                f"{self.path(name)}: cannot be read ({' '.join(str(error).split())}). {way_out}"
-            ) from error
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise RunCorruptError(f"{self.path(name)}: cannot be read ({said[:300]}). {way_out}") from error
+
+    def seal(self, name: str) -> str | None:
+        """The checksum that a table carries; None where it carries none, or is not there."""
+        try:
+            with self.fs.open(self.path(name), "rb") as file:
+                return seal_of(file)
+        except OSError:
+            return None
 
     def require_place(self) -> None:
         """Make the directory, so that what takes long to compute is not lost to a place that cannot be written.
@@ -263,7 +304,8 @@ class Directory:
             raise RunStorageError(f"{self.url}: cannot be written: {error.strerror}; give another --out") from error
         try:  # what is raised from here on is not the lock's
             self._sign_lock()
-            yield
+            with in_hand(self.root, mark=PLACE):
+                yield
         finally:
             lock.release()
 
@@ -282,8 +324,27 @@ class Directory:
         return "process unknown"
 
 
-def _unreadable(path: str, error: OSError) -> RunCorruptError:
+def _table(source: Any, columns: list[str] | None) -> pa.Table:
+    # In this thread alone: one of Arrow's that lets go of a Python file as the interpreter ends aborts the process,
+    # after all its work is done (apache/arrow#34314).
+    opened = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
+    lost = [name for name in columns or () if name not in opened.schema_arrow.names]
+    if lost:  # which read() would pass over
+        raise pa.ArrowInvalid(f"it has no column {lost[0]!r}")
+    return unsealed(opened.read(columns, use_threads=False))
+
+
+def _settle(folder: str) -> None:
+    """Have the disk note a new name: a power cut may else take back the renaming of a file that is on it."""
+    with suppress(OSError):  # some systems open no directories
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _unreadable(path: str, error: OSError | ValueError) -> RunCorruptError:
     """The system's answer, which says nothing against what the file holds: it must not be deleted for that."""
-    return RunCorruptError(
-        f"{path}: cannot be read: {error.strerror or error}; mend that and give the same command again"
-    )
+    said = getattr(error, "strerror", None) or error
+    return RunCorruptError(f"{path}: cannot be read: {said}; mend that and give the same command again")

@@ -12,7 +12,8 @@
     RUN/curves.parquet                        curves fitted to the scores, for figures
     RUN/report.html
 
-A part that exists is whole. ``Run`` opens a directory; ``create_run`` makes one.
+A part that exists is whole, and is read back only if it is what was written (:mod:`clinometer.runs.ledger`). ``Run``
+opens a directory; ``create_run`` makes one.
 """
 
 from __future__ import annotations
@@ -30,18 +31,22 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from clinometer._in_hand import in_hand
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
-from clinometer.models.images import decode_own_png
+from clinometer.models.images import decode_own_png, sha256
 from clinometer.models.protocols import Card
+from clinometer.runs.ledger import Ledger
 from clinometer.runs.old_scores import with_verdicts_as_data
 from clinometer.runs.plan import PLAN_SCHEMA, Sample, parts_of, plan_to_table, table_to_plan
-from clinometer.runs.record import card_record, difference_between, question_of, require_whole
+from clinometer.runs.record import card_record, difference_between, question_of, with_checksum
 from clinometer.runs.storage import REDO, Directory
+from clinometer.runs.suite_options import changes_of, with_changes
 from clinometer.suites import Suite, suite_from_mapping
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+SCORE_AGAIN = "Score the run again: clinometer score RUN"
 PLAN_LOST = "Restore it, or start a new run: what was drawn hangs on it"
 IMAGE_TYPE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
 SAMPLE_FIELDS = {
@@ -52,6 +57,7 @@ SAMPLE_FIELDS = {
     "sha256": pa.string(),
     "seconds": pa.float32(),
 }
+WITHOUT_PIXELS = [name for name in SAMPLE_FIELDS if name != "image"]
 _FEATURES = {name: {"dtype": str(kind), "_type": "Value"} for name, kind in SAMPLE_FIELDS.items() if name != "image"}
 _FEATURES["seconds"]["dtype"] = "float32"  # Arrow calls it float
 SAMPLE_SCHEMA = pa.schema(
@@ -66,6 +72,7 @@ class Run:
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
         self.directory = Directory(url)
+        self.ledger = Ledger(self.directory)
         self._to_redraw: dict[int, set[str]] = {}
         if not self.directory.exists("run.json"):
             raise RunNotFoundError(
@@ -77,17 +84,16 @@ class Run:
         """Where the run is."""
         return self.directory.url
 
-    @cached_property
+    @property
     def record(self) -> dict[str, Any]:
         """The contents of run.json."""
-        record = self.directory.read_json("run.json")
-        require_whole(record, self.directory.path("run.json"))
-        return record
+        return self.ledger.record
 
     @cached_property
     def suite(self) -> Suite:
-        """The suite that was asked, as it was then."""
-        return suite_from_mapping(self.record["suite"], source=self.directory.path("run.json"))
+        """The suite that was asked, with what was changed since for the scores."""
+        asked = suite_from_mapping(self.record["suite"], source=self.directory.path("run.json"))
+        return with_changes(asked, self.record.get("suite_options") or [])
 
     @property
     def model_card(self) -> dict[str, Any]:
@@ -117,13 +123,13 @@ class Run:
     @cached_property
     def plan(self) -> list[Sample]:
         """Every planned sample, in order."""
-        return table_to_plan(self.directory.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST))
+        return table_to_plan(self.ledger.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST))
 
     def extend_plan(self, samples: Sequence[Sample]) -> None:
         """Plan more samples, in parts of their own. No encoder has embedded the whole run any more."""
         self._update_record(encoders={}, begun_encoders=self.begun_encoder_cards | self.encoder_cards)
         plan = [*self.plan, *samples]
-        self.directory.write_table("plan.parquet", plan_to_table(plan))
+        self.ledger.write_table("plan.parquet", plan_to_table(plan))
         self.__dict__["plan"] = plan
         for derived in ("parts", "_part_of"):
             self.__dict__.pop(derived, None)
@@ -151,7 +157,7 @@ class Run:
     def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
         if part in self._to_redraw:
-            kept = self._part(part, list(SAMPLE_FIELDS)).to_pylist()
+            kept = self._with_images(samples_name(part), self._part(part, list(SAMPLE_FIELDS)))
         else:
             kept = self._kept(part, list(SAMPLE_FIELDS))
         by_id = {row["id"]: row for row in (*kept, *rows)}
@@ -159,7 +165,7 @@ class Run:
         self._write_rows(samples_name(part), [by_id[sample.id] for sample in self.parts[part]])
         self._to_redraw.pop(part, None)
         if kept:
-            self.directory.remove(unfinished_name(part))
+            self.ledger.remove(unfinished_name(part))
 
     def keep_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Keep rows of a part's undrawn samples until the others are drawn too; a part that exists stays whole."""
@@ -173,7 +179,7 @@ class Run:
     def _part(self, part: int, columns: list[str]) -> pa.Table:
         """Some columns, ``id`` among them, of a part that is there."""
         name = samples_name(part)
-        table = self.directory.read_table(name, columns)
+        table = self.ledger.read_table(name, columns)
         if table["id"].to_pylist() != [sample.id for sample in self.parts[part]]:
             raise RunCorruptError(
                 f"{self.directory.path(name)}: its images are not those of the plan's part {part}. {REDO}"
@@ -184,28 +190,48 @@ class Run:
         """The rows of a part that was stopped in its midst."""
         kept: list[dict[str, Any]] = []
         if self.directory.exists(unfinished_name(part)):
-            kept = self.directory.read_table(unfinished_name(part), columns).to_pylist()
+            table = self.ledger.read_table(unfinished_name(part), columns)
+            kept = self._with_images(unfinished_name(part), table) if "image" in columns else table.to_pylist()
         return kept
 
+    def _with_images(self, name: str, table: pa.Table) -> list[dict[str, Any]]:
+        """Rows whose images are those that were written, by their hashes.
+
+        Raises
+        ------
+        RunCorruptError
+            An image is not: the message names it, its file and the way out.
+        """
+        rows: list[dict[str, Any]] = table.to_pylist()
+        for row in rows:
+            content = (row["image"] or {}).get("bytes")
+            if (content and sha256(content)) != row["sha256"]:
+                raise RunCorruptError(
+                    f"{self.directory.path(name)}: image {row['id']} is not the one that was written (its sha256 does "
+                    f"not fit). {REDO}"
+                )
+        return rows
+
     def _write_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        self.directory.write_table(name, pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
+        self.ledger.write_table(name, pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
 
     def _forget_made_of(self, part: int) -> None:
         """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
-        for encoder in self._all_encoder_cards():
-            self.directory.remove(vectors_name(encoder, part))
-        self.directory.remove(classifications_name(part))
+        made = [vectors_name(encoder, part) for encoder in self._all_encoder_cards()]
+        made.append(classifications_name(part))
+        self.ledger.unlist(made)  # once, as each time writes run.json
+        for name in made:
+            self.ledger.remove(name)
 
     def has_image(self, *, edited: bool) -> bool:
         """Whether a single image is there that was drawn, or edited; one of a part that was stopped counts, too."""
         names = (*self.directory.names("samples", ".parquet"), *self.directory.names("unfinished", ".parquet"))
-        tables = (self.directory.read_table(name, ["status", "source"]).to_pylist() for name in names)
+        tables = (self.ledger.read_table(name, ["status", "source"]).to_pylist() for name in names)
         return any(row["status"] == "ok" and bool(row["source"]) == edited for rows in tables for row in rows)
 
     def read_images(self, part: int) -> list[dict[str, Any]]:
         """A part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
-        rows: list[dict[str, Any]] = self._part(part, ["id", "status", "image"]).to_pylist()
-        return rows
+        return self._with_images(samples_name(part), self._part(part, ["id", "status", "image", "sha256"]))
 
     def redraw_failures(self) -> int:
         """Have failed images drawn anew, beside the others of their part. Returns their number.
@@ -224,16 +250,32 @@ class Run:
                 statuses = self._part(part, ["id", "status"])["status"].to_pylist()
                 if set(statuses) == {"failed"}:
                     self._forget_made_of(part)
-                    self.directory.remove(samples_name(part))
+                    self.ledger.remove(samples_name(part))
 
     @property
     def samples(self) -> pd.DataFrame:
         """Every finished sample without its pixels, in plan order."""
-        columns = [name for name in SAMPLE_FIELDS if name != "image"]
+        self.ledger.require_there(samples_name(part) for part in self.parts)
+        return self._joined([self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts()])
+
+    def samples_that_are_whole(self, damage: list[str]) -> pd.DataFrame:
+        """The same without the parts that are damaged, each of which is added to ``damage``."""
+        tables = []
+        for part in self._drawn_parts():
+            try:
+                tables.append(self._part(part, WITHOUT_PIXELS))
+            except RunCorruptError as error:
+                damage.append(self.directory.without_place(error))
+        return self._joined(tables)
+
+    def _drawn_parts(self) -> list[int]:
         there = set(self.directory.names("samples", ".parquet"))
-        tables = [self._part(part, columns) for part in self.parts if samples_name(part) in there]
+        return [part for part in self.parts if samples_name(part) in there]
+
+    @staticmethod
+    def _joined(tables: list[pa.Table]) -> pd.DataFrame:
         joined: pd.DataFrame = pa.concat_tables(
-            [pa.schema(SAMPLE_FIELDS).empty_table().select(columns), *tables]
+            [pa.schema(SAMPLE_FIELDS).empty_table().select(WITHOUT_PIXELS), *tables]
         ).to_pandas()
         return joined
 
@@ -247,7 +289,7 @@ class Run:
         for identifier in ids:
             wanted.setdefault(self._part_of[identifier], set()).add(identifier)
         for part, chosen in sorted(wanted.items()):
-            for row in self._part(part, ["id", "image"]).to_pylist():
+            for row in self.read_images(part):
                 if row["id"] in chosen:
                     yield row["id"], (row["image"] or {}).get("bytes")
 
@@ -260,7 +302,8 @@ class Run:
             It is damaged: the message names the part's file and the way out.
         """
         try:
-            return decode_own_png(content)
+            with in_hand(f"image {identifier}"):
+                return decode_own_png(content)
         except (OSError, SyntaxError, ValueError) as error:
             raise RunCorruptError(
                 f"{self.directory.path(samples_name(self._part_of[identifier]))}: image {identifier} is damaged "
@@ -317,8 +360,10 @@ class Run:
     def forget_encoder(self, name: str) -> None:
         """Remove an encoder and what it embedded."""
         # Files first: without its card they would be taken for those of the next encoder of that name.
-        for file in self.directory.names(embeddings_name(name), ".parquet"):
-            self.directory.remove(file)
+        files = self.directory.names(embeddings_name(name), ".parquet")
+        self.ledger.unlist(files)
+        for file in files:
+            self.ledger.remove(file)
         finished, begun = self.encoder_cards, self.begun_encoder_cards
         finished.pop(name, None)
         begun.pop(name, None)
@@ -363,11 +408,12 @@ class Run:
 
     def write_embeddings(self, encoder: str, part: int, ids: Sequence[str], vectors: np.ndarray) -> None:
         """Write the vectors of a part's images."""
-        self.directory.write_table(vectors_name(encoder, part), _vector_table("id", ids, vectors))
+        self.ledger.write_table(vectors_name(encoder, part), _vector_table("id", ids, vectors))
 
     def embeddings(self, encoder: str) -> dict[str, np.ndarray]:
         """Every image vector of an encoder, by sample id."""
         vectors: dict[str, np.ndarray] = {}
+        self.ledger.require_there(vectors_name(encoder, part) for part in self.parts)
         for part in self.parts:
             if self.has_embeddings(encoder, part):
                 vectors.update(self._vectors(vectors_name(encoder, part), "id"))
@@ -393,7 +439,7 @@ class Run:
 
     def write_texts(self, encoder: str, texts: Sequence[str], vectors: np.ndarray) -> None:
         """Write the vectors of texts."""
-        self.directory.write_table(f"{embeddings_name(encoder)}/texts.parquet", _vector_table("text", texts, vectors))
+        self.ledger.write_table(f"{embeddings_name(encoder)}/texts.parquet", _vector_table("text", texts, vectors))
 
     def texts(self, encoder: str) -> dict[str, np.ndarray]:
         """Every text vector of an encoder, by text; none of one that reads no text."""
@@ -405,7 +451,7 @@ class Run:
         return vectors
 
     def _vectors(self, name: str, key: str) -> dict[str, np.ndarray]:
-        table = self.directory.read_table(name, [key, "vector"])
+        table = self.ledger.read_table(name, [key, "vector"])
         column = table["vector"].combine_chunks()
         found = "no lists of one length"
         if pa.types.is_fixed_size_list(column.type):
@@ -419,9 +465,11 @@ class Run:
 
     def write_scores(self, scores: pd.DataFrame, curves: pd.DataFrame) -> None:
         """Write every number, as Parquet and as CSV."""
-        self.directory.write_table("curves.parquet", pa.Table.from_pandas(curves, preserve_index=False))
-        self.directory.write_bytes("scores.csv", scores.to_csv(index=False).encode())
-        self.directory.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
+        self.ledger.unlist(["curves.parquet", "scores.csv", "scores.parquet"])
+        self.ledger.write_table("curves.parquet", pa.Table.from_pandas(curves, preserve_index=False))
+        self.ledger.write_bytes("scores.csv", scores.to_csv(index=False).encode())
+        self.ledger.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
+        self.ledger.list_files()
 
     @property
     def is_scored(self) -> bool:
@@ -441,7 +489,8 @@ class Run:
     def _scored(self, name: str) -> pd.DataFrame:
         if not self.directory.exists(name):
             raise RunNotFoundError(f"{self.url}: not scored yet; give: clinometer score {self.url}")
-        table: pd.DataFrame = self.directory.read_table(name).to_pandas()
+        # without what pandas wrote about it, which says nothing more and of a run without checksums may be damaged
+        table: pd.DataFrame = self.ledger.read_table(name, way_out=SCORE_AGAIN).to_pandas(ignore_metadata=True)
         return table
 
     # --- record ------------------------------------------------------------------------------------------------
@@ -456,9 +505,26 @@ class Run:
             self._update_record(protocol=dict(protocol))
 
     def _update_record(self, **changes: Any) -> None:
-        record = self.record | changes
-        self.directory.write_json("run.json", record)
-        self.__dict__["record"] = record
+        self.ledger.update(lambda record: changes)
+
+    def change_suite(self, given: Sequence[str]) -> None:
+        """Have the suite's settings that scoring alone reads be others from now on, and note what they were.
+
+        ``given`` as a user types it, ``margin=0.2``.
+
+        Raises
+        ------
+        SuiteError
+            The suite's study has no such setting, or does not take the value; or the images hang on it.
+        """
+        changed = changes_of(self.suite, given, until=self.record.get("until") is not None)
+        if changed:
+            self._update_record(suite_options=[*(self.record.get("suite_options") or []), *changed])
+            self.__dict__.pop("suite", None)
+
+    def end_stage(self) -> None:
+        """List what a stage has written, with its checksums."""
+        self.ledger.list_files()
 
     def require_same_question(self, record: Mapping[str, Any]) -> None:
         """Refuse, by name, to go on with a run that was asked something else."""
@@ -548,12 +614,14 @@ def create_run(url: str | os.PathLike[str], record: Mapping[str, Any], plan: Seq
         run = Run(url)
         run.require_same_question(record)
         run.require_same_plan(plan)
+        run.ledger.forget_missing()  # what is gone is done anew
         directory.remove_leftovers()
         return run
     require_run_or_nothing(directory)
     directory.remove_leftovers()
-    directory.write_table("plan.parquet", plan_to_table(plan))
-    directory.write_json("run.json", dict(record))  # last: a directory with run.json has its plan
+    files = {"plan.parquet": directory.write_table("plan.parquet", plan_to_table(plan))}
+    # last: a directory with run.json has its plan
+    directory.write_json("run.json", with_checksum(dict(record) | {"files": files}))
     return Run(url)
 
 
@@ -566,7 +634,9 @@ def require_run_or_nothing(directory: Directory) -> None:
         It holds something, and no run.
     """
     if directory.contents() and not (directory.exists("run.json") or _only_planned(directory)):
-        raise RunMismatchError(f"{directory.url}: not empty and not a run directory; give another --out")
+        raise RunMismatchError(
+            f"{directory.url}: not empty and not a run directory: it has no run.json; give another --out"
+        )
 
 
 def _only_planned(directory: Directory) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -97,6 +97,8 @@ class AssociationSuite(Suite):
     tests: tuple[DifferentialTest, ...] = ()
     images: ImagesPerPrompt = ImagesPerPrompt()
     margin: float | None = Field(None, gt=0)
+
+    scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -62,6 +62,9 @@ class Suite(Strict, ABC):
     options: ClassVar[frozenset[str]] = frozenset({"images"})
     """Which options of ``with_options`` the study takes."""
 
+    scoring_options: ClassVar[frozenset[str]] = frozenset()
+    """Which settings scoring alone reads: they may change when a run is drawn."""
+
     draws: ClassVar[bool] = True
     """Whether it asks for images; one that does not is no audit's."""
 
@@ -123,8 +126,7 @@ class Suite(Strict, ABC):
 
         ``study`` is left out: the other keys imply it; and so is ``protocol``, which asks nothing by itself.
         """
-        asked = self.model_dump(exclude={"study", "protocol"})
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+        return fingerprint_of(self.model_dump())
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -164,6 +166,16 @@ class Suite(Strict, ABC):
                 f"it takes {', '.join(sorted(self.options))}"
             )
         return self.checked(self._changed(**given), source=f"suite {self.name}")
+
+
+UNASKED: Final = ("study", "protocol")
+"""Keys of a suite that its fingerprint leaves out."""
+
+
+def fingerprint_of(asked: Mapping[str, Any]) -> str:
+    """Hash of what a suite asks, 16 hexadecimal digits: of a resolved suite without ``UNASKED``."""
+    held = {key: value for key, value in asked.items() if key not in UNASKED}
+    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def refuse_duplicates(names: Iterable[str], complaint: str) -> None:

@@ -75,6 +75,7 @@ class ClassificationSuite(Suite):
     margin: float | None = Field(None, gt=0, lt=1)
 
     options: ClassVar[frozenset[str]] = frozenset({"images"})
+    scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -99,6 +99,7 @@ class LeaningSuite(Suite):
     margin: float | None = Field(None, gt=0)
 
     options: ClassVar[frozenset[str]] = frozenset({"images", "text_targets"})
+    scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
 
     @field_validator("axis")
     @classmethod

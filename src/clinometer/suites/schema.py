@@ -87,7 +87,7 @@ def load_suite(suite: str | Path | Suite) -> Suite:
         return suite_from_text(path.read_text(encoding="utf-8"), source=str(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise SuiteError(_no_such_suite(str(suite))) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # a NUL in its name is a ValueError, as is what is no UTF-8
         raise SuiteError(f"{path}: cannot be read as text: {error}") from error
 
 
@@ -102,6 +102,8 @@ def suite_from_text(text: str, *, source: str) -> Suite:
         data = yaml.load(text, _UniqueKeyLoader)
     except SuiteError as error:
         raise SuiteError(f"{source}: {error}") from error
+    except RecursionError as error:
+        raise SuiteError(f"{source}: nested too deeply; a suite has no more than a few levels") from error
     except (yaml.YAMLError, ValueError) as error:  # the second of a value that looks like a date and is none
         raise SuiteError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(data, dict):

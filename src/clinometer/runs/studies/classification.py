@@ -97,7 +97,7 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
             measured = classifier.errors(images, advance=progress.advance)
         progress.advance((len(parts[part]) - len(images)) * each)
         table = pa.Table.from_pylist(_rows(ids, list(suite.classes), measured), schema=SCHEMA)
-        run.directory.write_table(classifications_name(part), table)
+        run.ledger.write_table(classifications_name(part), table)
     progress.finish()
 
 
@@ -200,7 +200,7 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
     made = set(samples.id[samples.status == "ok"])
     for part, planned in run.parts.items():
         name = classifications_name(part)
-        rows = run.directory.read_table(name, SCHEMA.names).to_pylist()
+        rows = run.ledger.read_table(name, SCHEMA.names).to_pylist()
         expected = {(sample.id, label) for sample in planned if sample.id in made for label in column}
         if {(row["id"], row["label"]) for row in rows} != expected:
             raise RunCorruptError(

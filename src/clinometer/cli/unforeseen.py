@@ -1,0 +1,74 @@
+"""The last handler: an exception that nobody foresaw, in two lines, with its traceback in a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from clinometer._in_hand import run_directory, things_in_hand
+
+STATUS: Final = 70
+"""The exit status: of ``sysexits.h`` that of a mistake in the program itself. A user's mistake ends with 2."""
+
+VARIABLE: Final = "CLINOMETER_DEBUG"
+FILE: Final = ".last-error.txt"
+LONGEST: Final = 200
+RESUMED: Final = ("audit", "import", "score")
+"""Commands that go on where they were."""
+
+
+def is_wanted(words: list[str]) -> bool:
+    """Whether tracebacks are to be shown."""
+    return "--debug" in words or os.environ.get(VARIABLE, "") not in ("", "0")
+
+
+def told(error: BaseException, words: list[str]) -> str:
+    """What is said of an exception: where it befell, what is kept, where its traceback lies and whom to tell.
+
+    Parameters
+    ----------
+    words : the command line.
+    """
+    hand = ", ".join(things_in_hand(error)[:2])
+    kept = " What was finished is kept; the same command goes on from there." if set(words) & set(RESUMED) else ""
+    lines = f"an error of clinometer's own{f', with {hand} in hand' if hand else ''}: {_in_short(error)}.{kept}"
+    place = _written(error, words)
+    where = f"The traceback is in {place}" if place else "--debug before the command shows the traceback"
+    return f"{lines}\n{where}; please report it with the command, to the issue tracker of clinometer {_version()}."
+
+
+def _in_short(error: BaseException) -> str:
+    """An exception's kind and the start of its message, on one line."""
+    said = " ".join(str(error).split())[:LONGEST].rstrip(".")
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _written(error: BaseException, words: list[str]) -> str:
+    """Where the traceback was written; empty where it could not be.
+
+    In the run directory where there is a run, hidden, as it names the machine's paths; else in the temporary folder.
+    """
+    text = f"clinometer {_version()}, Python {sys.version.split()[0]}, {sys.platform}\n{' '.join(words)}\n\n"
+    text += "".join(traceback.format_exception(error))
+    content = text.encode(errors="backslashreplace")
+    place = run_directory(error)
+    with suppress(OSError):
+        if place and (Path(place) / "run.json").is_file():
+            (Path(place) / FILE).write_bytes(content)
+            return str(Path(place) / FILE)
+    with suppress(OSError), tempfile.NamedTemporaryFile(prefix="clinometer-", suffix=".txt", delete=False) as file:
+        file.write(content)
+        return file.name
+    return ""
+
+
+def _version() -> str:
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version("clinometer")
+    return "(not installed)"

@@ -1,0 +1,195 @@
+"""The ledger of a run: run.json, and in it the checksum of every file, so that what is read back is what was written.
+
+A file is written first and listed at the end of its stage. Until then its own seal vouches for it, so a process may be
+killed at any moment. Before a file that is listed is written anew or removed, it leaves the list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+from filelock import FileLock, Timeout
+
+from clinometer.errors import RunCorruptError, RunLockedError, UncheckedRunWarning
+from clinometer.runs.record import is_checked, require_whole, with_checksum
+from clinometer.runs.storage import REDO, REDO_MISSING, Directory
+
+RECORD: Final = "run.json"
+TABLES: Final = ("plan.parquet", "scores.parquet", "curves.parquet")
+FOLDERS: Final = ("samples", "classifications")
+EMBEDDINGS: Final = "embeddings"
+
+_LISTED: Final = re.compile(r"(part-\d+|texts)\.parquet")
+_WAIT: Final = 30
+"""Seconds that a process waits for another to have changed run.json: that takes none."""
+
+
+class Ledger:
+    """run.json and the files that it vouches for."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
+        self._record: dict[str, Any] | None = None
+        self._written: dict[str, str] = {}
+
+    # --- run.json ----------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The contents of run.json, checked when they are first read."""
+        if self._record is None:
+            self._record = self._read_record()
+            if not is_checked(self._record):
+                warnings.warn(UncheckedRunWarning(unchecked(self.directory)), stacklevel=2)
+        return self._record
+
+    def _read_record(self) -> dict[str, Any]:
+        record = self.directory.read_json(RECORD)
+        require_whole(record, self.directory.path(RECORD))
+        return record
+
+    def update(self, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
+        """Change run.json: what it says now, and not what it said when it was opened, is read, changed and written."""
+        with self._changing():
+            record = self._read_record()
+            changed = record | dict(change(record))
+            if changed != record:
+                self.directory.write_json(RECORD, with_checksum(changed) if is_checked(record) else changed)
+            self._record = changed
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Between reading run.json and writing it no other process does; a remote directory knows no locks."""
+        if not self.directory.is_local:
+            yield
+            return
+        lock = FileLock(self.directory.path(".record.lock"), timeout=_WAIT)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise RunLockedError(
+                f"{self.directory.path(RECORD)}: another process has been changing it for {_WAIT} s; wait for it to "
+                "end, and give the same command again"
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    # --- files -------------------------------------------------------------------------------------------------
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The checksum of each file that is listed, by name."""
+        return dict(self.record.get("files") or {})
+
+    def read_table(self, name: str, columns: list[str] | None = None, *, way_out: str = REDO) -> pa.Table:
+        """Read a table, or some of its columns, if it is what this run wrote.
+
+        Raises
+        ------
+        RunCorruptError
+            It is not: the message names the file and the way out.
+        """
+        return self.directory.read_table(
+            name, columns, way_out=way_out, check=lambda found: self._require(name, found, way_out)
+        )
+
+    def _require(self, name: str, found: str | None, way_out: str) -> None:
+        if not is_checked(self.record):
+            return
+        if found is None:
+            raise RunCorruptError(
+                f"{self.directory.path(name)}: it bears no checksum, so it is not what was written. {way_out}"
+            )
+        if self.files.get(name, found) == found:
+            return
+        self._record = None  # another process may have written both since
+        listed = self.files.get(name, found)
+        if listed != found:
+            raise RunCorruptError(
+                f"{self.directory.path(name)}: it is another file than run.json lists (checksum {listed[:8]}…, found "
+                f"{found[:8]}…). {way_out}"
+            )
+
+    def require_there(self, names: Iterable[str]) -> None:
+        """Refuse to go on without a file that was written: what is made of the others would be of fewer, unseen.
+
+        Raises
+        ------
+        RunCorruptError
+            The message names the first that is missing.
+        """
+        listed = self.files
+        gone = next((name for name in names if name in listed and not self.directory.exists(name)), None)
+        if gone is not None:
+            raise RunCorruptError(f"{self.directory.path(gone)}: it was written and is missing. {REDO_MISSING}")
+
+    def forget_missing(self) -> None:
+        """Take files off the list that are gone: for the command that writes them anew."""
+        self.unlist([name for name in self.files if not self.directory.exists(name)])
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Write a table; what was listed under its name is so no more."""
+        self.unlist([name])
+        self._written[name] = self.directory.write_table(name, table)
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write another file; what was listed under its name is so no more."""
+        self.unlist([name])
+        self.directory.write_bytes(name, content)
+        self._written[name] = hashlib.sha256(content).hexdigest()
+
+    def remove(self, name: str) -> None:
+        """Remove a file, and from the list, if it is there."""
+        self.unlist([name])
+        self.directory.remove(name)
+        self._written.pop(name, None)
+
+    def unlist(self, names: Collection[str]) -> None:
+        """Take files off the list, before they are written anew or removed."""
+        if not self.files.keys().isdisjoint(names):
+            self.update(lambda record: {"files": {name: held for name, held in _files(record) if name not in names}})
+
+    def list_files(self, names: Collection[str] | None = None) -> None:
+        """List every file that is there, at the end of a stage; or some that this process wrote."""
+        if not is_checked(self.record):
+            return
+        if names is None:
+            self.update(lambda record: {"files": dict(self._found(dict(_files(record))))})
+        else:
+            self.update(lambda record: {"files": dict(_files(record)) | {name: self._written[name] for name in names}})
+
+    def _found(self, listed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Files and their checksums: those written here are known, others are listed or carry theirs."""
+        for name in self.present():
+            known = self._written.get(name) or listed.get(name) or self.directory.seal(name)
+            if known:
+                yield name, known
+
+    def present(self) -> Iterator[str]:
+        """Names of the files that can be listed, in order."""
+        own = set(self.directory.contents())
+        yield from (name for name in (*TABLES, "scores.csv", "report.html") if name in own)
+        folders: list[str] = [name for name in FOLDERS if name in own]
+        if EMBEDDINGS in own:
+            folders += self.directory.names(EMBEDDINGS, "")
+        for folder in folders:
+            for name in self.directory.names(folder, ".parquet"):
+                if _LISTED.fullmatch(name.rsplit("/", 1)[-1]):
+                    yield name
+
+
+def _files(record: Mapping[str, Any]) -> Collection[tuple[str, str]]:
+    return (record.get("files") or {}).items()
+
+
+def unchecked(directory: Directory) -> str:
+    """What is said of a run that an earlier version began."""
+    return f"{directory.url}: its run.json is of format 1, without checksums: what is read back cannot be verified"

@@ -1,0 +1,68 @@
+"""Settings of a suite that a run's scores are given on purpose after it was drawn, such as another margin.
+
+run.json keeps the suite as it was asked, and beside it each change with the old value, the new one and the date. Only
+what scoring alone reads may change: images were drawn, and rounds stopped, by the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import yaml
+
+from clinometer.errors import SuiteError
+from clinometer.suites import Suite, suite_from_mapping
+
+OPTION = "--suite-option"
+
+
+def with_changes(suite: Suite, changes: Iterable[Mapping[str, Any]]) -> Suite:
+    """A suite with the changes that a run has recorded, the last of each setting."""
+    new = {change["option"]: change["new"] for change in changes}
+    if not new:
+        return suite
+    return suite_from_mapping(suite.model_dump() | new, source=f"{OPTION} {', '.join(new)}")
+
+
+def changes_of(suite: Suite, given: Sequence[str], *, until: bool) -> list[dict[str, Any]]:
+    """What ``margin=0.2`` and its like change in a suite, as run.json records it; nothing where that is so already.
+
+    Parameters
+    ----------
+    until : whether the run was drawn until decided, by the suite as it is.
+
+    Raises
+    ------
+    SuiteError
+        The message names the setting, and those there are.
+    """
+    if given and until:
+        raise SuiteError(
+            f"{OPTION} {given[0]}: the run's images were drawn until decided by the suite as it was; start a new run "
+            "with another suite"
+        )
+    changed = with_changes(suite, [_read(each, suite) for each in given])
+    since = datetime.now(UTC).isoformat("T", "seconds")
+    return [
+        {"option": name, "old": getattr(suite, name), "new": getattr(changed, name), "since": since}
+        for name in sorted(suite.scoring_options)
+        if getattr(suite, name) != getattr(changed, name)
+    ]
+
+
+def _read(given: str, suite: Suite) -> dict[str, Any]:
+    """A change as it is typed: a name and a value in YAML."""
+    name, separator, value = given.partition("=")
+    name = name.strip()
+    if not separator or name not in suite.scoring_options:
+        known = ", ".join(f"{each}=…" for each in sorted(suite.scoring_options)) or "none"
+        raise SuiteError(
+            f"{OPTION} {given}: it is no setting that scoring alone reads; of suite {suite.name}, study "
+            f"{suite.study!r}, these are: {known}"
+        )
+    try:
+        return {"option": name, "new": yaml.safe_load(value)}
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SuiteError(f"{OPTION} {given}: its value is not YAML, expected such as {name}=0.2") from error

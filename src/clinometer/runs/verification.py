@@ -1,0 +1,81 @@
+"""A whole run, read from end to end: which files are missing, and which are not as they were written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from clinometer._messages import first_and_more
+from clinometer.errors import RunCorruptError, RunNotFoundError
+from clinometer.runs.ledger import TABLES
+from clinometer.runs.progress import Progress
+from clinometer.runs.storage import REDO, REDO_MISSING
+from clinometer.runs.store import PLAN_LOST, SCORE_AGAIN, Run, samples_name
+
+WRITE_AGAIN = "Write it again: clinometer report RUN"
+
+
+def verify(run: Run, progress: Progress) -> int:
+    """Read every file of a run, images too, and return how many there are.
+
+    Raises
+    ------
+    RunCorruptError
+        Some are missing, or not as they were written; the message names each with its way out, a line each.
+    """
+    checks = list(_checks(run))
+    damage = missing_files(run)
+    progress.start("verifying", len(checks), 0)
+    for check in checks:
+        try:
+            check()
+        except (RunCorruptError, RunNotFoundError) as error:
+            damage.append(str(error))
+        progress.advance(1)
+    progress.finish()
+    if damage:
+        raise RunCorruptError("\n".join(damage))
+    return len(checks) + 1
+
+
+def missing_files(run: Run) -> list[str]:
+    """What was written and is not there any more: a line for each stage's files, with the way out."""
+    there = set(run.ledger.present())
+    listed = [*run.ledger.files, *(() if run.ledger.files else map(samples_name, run.parts))]
+    gone: dict[str, list[str]] = {}
+    for name in listed:
+        if name not in there:
+            gone.setdefault(_way_out(name).replace(REDO, REDO_MISSING), []).append(name)
+    return [f"missing: {first_and_more(names, 3)}. {way_out}" for way_out, names in gone.items()]
+
+
+def _checks(run: Run) -> Iterator[Callable[[], object]]:
+    """What reads each file that there is."""
+    parts = {samples_name(part): part for part in run.parts}  # reads run.json and the plan
+    for name in run.ledger.present():
+        if name in parts:
+            yield partial(run.read_images, parts[name])
+        elif name.endswith(".parquet"):
+            yield partial(run.ledger.read_table, name, way_out=_way_out(name))
+        else:
+            yield partial(_require_bytes, run, name)
+    for name in run.directory.names("unfinished", ".parquet"):
+        yield partial(run.ledger.read_table, name)
+
+
+def _require_bytes(run: Run, name: str) -> None:
+    """Refuse a file without a seal that is not the one that run.json lists."""
+    listed = run.ledger.files.get(name)
+    found = hashlib.sha256(run.directory.read_bytes(name)).hexdigest()
+    if listed is not None and found != listed:
+        raise RunCorruptError(
+            f"{run.directory.path(name)}: it is not what was written (checksum {listed[:8]}…, found {found[:8]}…). "
+            f"{_way_out(name)}"
+        )
+
+
+def _way_out(name: str) -> str:
+    if name in ("scores.csv", *TABLES[1:]):
+        return SCORE_AGAIN
+    return WRITE_AGAIN if name == "report.html" else PLAN_LOST if name == TABLES[0] else REDO

@@ -1,0 +1,35 @@
+"""What is read back is what was written: a few hundred changes to a run, and none is silent or ends in a traceback.
+
+The long form is ``python -m tests.fuzz.corruption``.
+"""
+
+import random
+from collections import Counter
+
+import pytest
+
+from tests.fuzz.corruption import Specimen, attempt
+
+
+@pytest.fixture(scope="session")
+def specimen(tmp_path_factory):
+    return Specimen(tmp_path_factory.mktemp("corruption"))
+
+
+@pytest.mark.parametrize(("ways", "count"), [(["read"], 250), (["score", "report", "compare", "resume"], 25)])
+def test_no_change_is_silent(specimen, ways, count):
+    rng = random.Random(len(ways))
+    tried = [attempt(specimen, rng, ways) for _ in range(count)]
+    assert [each for each in tried if each.outcome in ("silent", "traceback")] == []
+    outcomes = Counter(each.outcome for each in tried)
+    assert outcomes["named"] > 0.9 * count
+    assert all(len(each.detail.splitlines()) == 1 for each in tried if each.outcome == "named")
+    assert {each.file.split("/")[0] for each in tried} >= ({"run.json", "samples", "embeddings"} if count < 100 else
+                                                           {name.split("/")[0] for name in specimen.whole})  # fmt: skip
+
+
+def test_a_specimen_is_whole_again(specimen):
+    """Else every change after the first would be named for the first."""
+    attempt(specimen, random.Random(0))
+    for name, content in specimen.whole.items():
+        assert (specimen.place / name).read_bytes() == content

@@ -1,0 +1,412 @@
+"""What is read back is what was written: run.json lists every file's checksum, and a part bears its own."""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import clinometer as cm
+from clinometer import report
+from clinometer.api import verify_run
+from clinometer.errors import RunCorruptError, RunNotFoundError, SuiteError, UncheckedRunWarning
+from clinometer.runs import score
+from clinometer.runs.record import checksum_of, new_record, with_checksum
+from clinometer.runs.seals import read_sealed, seal_of, sealed
+from clinometer.runs.storage import Directory
+from clinometer.runs.store import Run, create_run
+from tests.old_runs import as_of_format_1
+from tests.toys import Eye, Painter, toy_suite
+
+SUITE = toy_suite(margin=0.1)
+
+
+def audit(out, **options):
+    options = {"model": Painter(), "suite": SUITE, "encoder": Eye(), "out": out} | options
+    return cm.audit(**options)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return audit(tmp_path_factory.mktemp("finished") / "run")
+
+
+@pytest.fixture
+def run(tmp_path, finished):
+    shutil.copytree(finished.url, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def contents(folder):
+    """Every file by name; of tables the columns that do not tell the time."""
+    found = {}
+    for path in sorted(folder.rglob("*.parquet")):
+        table = pq.read_table(path)
+        kept = [name for name in table.column_names if name != "seconds"]
+        found[path.relative_to(folder).as_posix()] = table.select(kept).to_pylist()
+    return found
+
+
+# --- seals -----------------------------------------------------------------------------------------------------------
+
+
+def pixels_of(path):
+    """Where the pixels lie in a file."""
+    group = pq.read_metadata(path).row_group(0)
+    columns = [group.column(order) for order in range(group.num_columns)]
+    column = next(each for each in columns if each.path_in_schema == "image.bytes")
+    start = column.dictionary_page_offset or column.data_page_offset
+    return range(start, start + column.total_compressed_size)
+
+
+def a_part(images=4, size=3000):
+    image = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    rows = [{"bytes": os.urandom(size), "path": f"{order}.png"} for order in range(images)]
+    return pa.table({"id": [str(order) for order in range(images)], "image": pa.array(rows, image)})
+
+
+def test_a_seal_is_of_every_byte_and_of_the_pixels_where_they_are_read(tmp_path):
+    content, checksum = sealed(a_part(), "part")
+    path = tmp_path / "part"
+    path.write_bytes(content)
+    with path.open("rb") as file:
+        assert seal_of(file) == checksum
+    pixels = pixels_of(path)
+    assert len(pixels) > 12_000
+    for place in [*range(0, len(content), 97), *range(len(content) - 1200, len(content), 7)]:
+        changed = bytearray(content)
+        changed[place] ^= 16
+        path.write_bytes(changed)
+        for whole in (False, True):
+            with path.open("rb") as file:
+                found = read_sealed(file, "part", pixels=whole)
+            assert (found is None or found.said != found.found) == (whole or place not in pixels), place
+
+
+def test_a_seal_is_of_the_name_too():
+    content, checksum = sealed(a_part(), "embeddings/one/part-00000.parquet")
+    found = read_sealed(pa.PythonFile(pa.BufferReader(content)), "embeddings/two/part-00000.parquet", pixels=True)
+    assert (found.said, found.found != checksum) == (checksum, True)
+
+
+def test_a_table_without_pixels_is_the_same_table(tmp_path):
+    directory = Directory(tmp_path)
+    table = a_part(images=40)
+    directory.write_table("part.parquet", table)
+    assert directory.read_table("part.parquet").equals(table)
+    assert directory.read_table("part.parquet", ["id"]).equals(table.select(["id"]))
+    assert directory.read_table("part.parquet").schema.metadata is None
+
+
+@pytest.mark.parametrize("columns", [["id"], ["id", "image"]])
+def test_no_byte_is_read_twice_and_pixels_only_when_asked_for(tmp_path, columns):
+    content, _ = sealed(a_part(images=40), "part")
+    place = tmp_path / "part"
+    place.write_bytes(content)
+    with place.open("rb") as file:
+        read = []
+        took = file.read
+
+        class Counted:
+            seek = file.seek
+
+            @staticmethod
+            def read(size=-1):
+                piece = took(size)
+                read.append(len(piece))
+                return piece
+
+        read_sealed(Counted, "part", pixels="image" in columns)
+    whole = "image" in columns
+    assert sum(read) == len(content) if whole else sum(read) <= (1 << 16) + 1000
+
+
+# --- run.json --------------------------------------------------------------------------------------------------------
+
+
+def test_run_json_lists_every_file_and_says_its_own_checksum(finished):
+    record = json.loads(finished.directory.read_bytes("run.json"))
+    there = {
+        path.relative_to(finished.directory.root).as_posix()
+        for path in Path(finished.directory.root).rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
+    assert set(record["files"]) == there - {"run.json"}
+    for name in ("scores.csv", "report.html"):
+        assert record["files"][name] == hashlib.sha256(finished.directory.read_bytes(name)).hexdigest()
+    said = {key: value for key, value in record.items() if key != "checksum"}
+    canonical = json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+    assert record["checksum"] == hashlib.sha256(canonical).hexdigest() == checksum_of(record)
+    assert verify_run(finished.url) == len(there)
+
+
+def test_a_checksum_does_not_hang_on_what_json_makes_of_a_value():
+    record = with_checksum({"a": (1, 2.0), 3: "x", "ä": None})
+    assert checksum_of(json.loads(json.dumps(record))) == record["checksum"]
+
+
+def test_an_edited_margin_changes_no_verdict(run):
+    text = (run / "run.json").read_text()
+    assert '"margin": 0.1' in text
+    (run / "run.json").write_text(text.replace('"margin": 0.1', '"margin": 0.9'))
+    for use in (cm.score_run, verify_run, lambda place: report.write(cm.open_run(place)), audit):
+        with pytest.raises(
+            RunCorruptError, match=r"run.json: it was changed .* its suite .*--suite-option margin="
+        ) as said:
+            use(run)
+        assert len(str(said.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("key", ["files", "checksum"])
+def test_a_run_does_not_become_an_old_one_by_an_edit(run, key):
+    record = json.loads((run / "run.json").read_text())
+    for changed in (record | {"format": 1}, {name: value for name, value in record.items() if name != key}):
+        (run / "run.json").write_text(json.dumps(changed))
+        with pytest.raises(RunCorruptError, match=r"run.json: it was changed since it was written"):
+            _ = cm.open_run(run).suite
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"until": "decided"}, {"until": {"precise": 1}}, {"until": 3}, {"own_encoders": []}, {"own_encoders": {"x": 1}},
+        {"begun_encoders": "eye"}, {"batch_size": "many"}, {"files": ["plan.parquet"]}, {"suite_options": [1]},
+    ],
+)  # fmt: skip
+def test_values_of_another_kind_are_named(run, change):
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(with_checksum(record | change)))
+    with pytest.raises(RunCorruptError, match=rf"run.json: {next(iter(change))}.*; restore it or start a new run"):
+        audit(run)
+
+
+def _count(place, rounds):
+    run = Run(place)
+    for _ in range(rounds):
+        run.ledger.update(lambda record: {"batch_size": (record["batch_size"] or 0) + 1})
+
+
+def test_two_processes_that_change_run_json_lose_nothing(tmp_path):
+    create_run(tmp_path, new_record(SUITE, Painter().card, seed=0, origin="generated"), [])
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_count, args=(tmp_path, 20)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert Run(tmp_path).record["batch_size"] == 40
+
+
+def test_what_another_process_has_written_since_is_no_damage(run):
+    held = cm.open_run(run)
+    before = held.scores
+    cm.score_run(run, encoder=Eye("second"))
+    assert len(held.scores) > len(before)
+
+
+# --- killed, damaged, mended -----------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """Ends a process where it stands."""
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_any_rename_goes_on_to_the_same(tmp_path, monkeypatch):
+    """Before a file's new name and after it, run.json among them: what is read back is never refused."""
+    few = toy_suite(target=3, attribute=2, concepts=2, margin=0.1)
+    rename, counted = os.replace, []
+    quickly = partial(score, resamples=19)
+    monkeypatch.setattr(sys.modules["clinometer.runs.execution"], "score", quickly)
+    monkeypatch.setattr(os, "replace", lambda *names: (rename(*names), counted.append(names[1])))
+    whole = audit(tmp_path / "whole", suite=few)
+    expected = contents(tmp_path / "whole")
+    assert sum(str(name).endswith("run.json") for name in counted) >= 5
+    for moment in range(2 * len(counted)):
+        place, left = tmp_path / str(moment), [moment]
+
+        def kill(temporary, path, left=left):
+            """Odd moments lie after a rename, even ones before."""
+            if left[0] == 0:
+                raise Killed
+            rename(temporary, path)
+            if left[0] == 1:
+                raise Killed
+            left[0] -= 2
+
+        monkeypatch.setattr(os, "replace", kill)
+        with pytest.raises(Killed):
+            audit(place, suite=few)
+        monkeypatch.setattr(os, "replace", rename)
+        again = audit(place, suite=few)
+        assert contents(place) == expected, counted[moment // 2]
+        assert set(again.record["files"]) == set(whole.record["files"])
+        verify_run(place)
+
+
+PARTS = ["samples/part-00001.parquet", "embeddings/eye/part-00002.parquet", "embeddings/eye/texts.parquet"]
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("damage", [b"", None, b"half"])
+def test_a_damaged_part_is_named_removed_and_made_anew(run, name, damage):
+    """The way out as the message says it, and the run is the undamaged one again."""
+    before = contents(run)
+    path = run / name
+    whole = path.read_bytes()
+    path.write_bytes({b"": b"", None: bytes(len(whole)), b"half": whole[: len(whole) // 2]}[damage])
+    for use in (cm.score_run, verify_run, audit):
+        with pytest.raises(
+            RunCorruptError, match=rf"{name}: it (bears no checksum|is not what).*Delete the file and give"
+        ):
+            use(run)
+    path.unlink()
+    with pytest.raises((RunNotFoundError, RunCorruptError), match=r"give the command that began|has not finished"):
+        cm.score_run(run)
+    painter = Painter()
+    audit(run, model=painter)
+    assert painter.drawn == (8 if name.startswith("samples") else 0)
+    assert contents(run) == before
+    verify_run(run)
+
+
+def test_damaged_scores_are_made_anew_by_scoring(run):
+    before = (run / "scores.parquet").read_bytes()
+    (run / "scores.parquet").write_bytes(b"")
+    with pytest.raises(RunCorruptError, match=r"scores.parquet: it bears no checksum.*clinometer score RUN"):
+        _ = cm.open_run(run).scores
+    cm.score_run(run)
+    assert (run / "scores.parquet").read_bytes() == before
+    verify_run(run)
+
+
+def test_images_that_changed_places_are_named(run):
+    path = run / PARTS[0]
+    table = pq.read_table(path)
+    backwards = table["image"].take(list(range(table.num_rows))[::-1])
+    table = table.set_column(table.column_names.index("image"), "image", backwards)
+    as_of_format_1(run)  # of which no checksum is kept but the images' own
+    pq.write_table(table.replace_schema_metadata(None), path)
+    with (
+        pytest.warns(UncheckedRunWarning),
+        pytest.raises(RunCorruptError, match=r"part-00001.*image \w+ is not the one"),
+    ):
+        cm.score_run(run, encoder=Eye("second"))
+
+
+def test_a_flip_in_the_pixels_is_named_where_they_are_used(run):
+    path = run / PARTS[0]
+    content = bytearray(path.read_bytes())
+    pixels = pixels_of(path)
+    content[pixels[len(pixels) // 2]] ^= 1
+    path.write_bytes(content)
+    cm.score_run(run)  # reads no pixels
+    assert "part-00001.parquet" in (run / "report.html").read_text()
+    for use in (verify_run, lambda place: cm.score_run(place, encoder=Eye("second"))):
+        with pytest.raises(Exception, match=r"part-00001.parquet"):
+            use(run)
+
+
+# --- reports ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_report_with_a_part_missing_or_damaged_says_so_at_its_top(run, gone):
+    path = run / PARTS[0]
+    path.unlink() if gone else path.write_bytes(path.read_bytes()[:-1])
+    said = report.write(cm.open_run(run))
+    assert len(said) == 1
+    assert PARTS[0] in said[0]
+    page = (run / "report.html").read_text()
+    assert page.index('class="damage"') < page.index('class="masthead"')
+    assert PARTS[0] in page[page.index('class="damage"') : page.index('class="masthead"')]
+    assert str(run) not in page  # it may be published
+
+
+def test_a_whole_run_says_nothing_of_damage(finished):
+    assert 'class="damage"' not in finished.directory.read_bytes("report.html").decode()
+
+
+# --- runs without checksums ------------------------------------------------------------------------------------------
+
+
+def test_an_old_run_says_so_in_a_line_and_goes_on_working(run, tmp_path):
+    before = contents(run)
+    as_of_format_1(run)
+    with pytest.warns(UncheckedRunWarning, match=r"run.json is of format 1, without checksums: .* cannot be verified$"):
+        assert len(cm.open_run(run).samples) == 54
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncheckedRunWarning)
+        cm.score_run(run)
+        report.write(cm.open_run(run))
+        other = audit(tmp_path / "other", model=Painter(name="other"))
+        assert len(cm.compare(run, other)) == 1
+        (run / PARTS[0]).unlink()
+        audit(run)
+    assert contents(run) == before
+    record = json.loads((run / "run.json").read_text())
+    assert record["format"] == 1
+    assert not {"files", "checksum"} & set(record)
+    assert "none: begun by an earlier version" in (run / "report.html").read_text()
+
+
+def test_an_old_run_keeps_the_suite_it_was_asked(run):
+    as_of_format_1(run)
+    text = (run / "run.json").read_text()
+    (run / "run.json").write_text(text.replace('"margin": 0.1', '"margin": 0.9'))
+    with pytest.raises(RunCorruptError, match=r"run.json: its suite was changed since it was written \(fingerprint"):
+        cm.score_run(run)
+
+
+# --- another margin, on purpose --------------------------------------------------------------------------------------
+
+
+def test_another_margin_is_recorded_with_the_old_one_and_shown(run):
+    before = cm.open_run(run).scores
+    cm.score_run(run, suite_options=["margin=0.9"])
+    held = cm.open_run(run)
+    (change,) = held.record["suite_options"]
+    assert (change["option"], change["old"], change["new"]) == ("margin", 0.1, 0.9)
+    assert (held.suite.margin, held.record["suite"]["margin"]) == (0.9, 0.1)
+    assert list(held.scores.verdict) != list(before.verdict)
+    page = (run / "report.html").read_text()
+    assert "margin, changed after drawing" in page
+    assert f"0.1 → 0.9 on {change['since'][:10]}" in page
+    audit(run)  # is the same question still
+    cm.score_run(run, suite_options=["margin=0.9"])  # is no change
+    assert len(cm.open_run(run).record["suite_options"]) == 1
+    cm.score_run(run, suite_options=["margin=.1"])
+    assert cm.open_run(run).scores.equals(before)
+    assert "0.1 → 0.9" in (run / "report.html").read_text()
+    verify_run(run)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("margin=-1", "--suite-option margin: margin: .*greater than 0, found -1"),
+        ("margin=wide", "--suite-option margin: margin: .*valid number.*found 'wide'"),
+        ("margin=[", "--suite-option margin=\\[: its value is not YAML"),
+        ("margin", "--suite-option margin: it is no setting that scoring alone reads.*these are: margin=…"),
+        ("images=3", "--suite-option images=3: it is no setting that scoring alone reads"),
+    ],
+)
+def test_a_setting_that_is_none_is_named(run, given, words):
+    before = (run / "run.json").read_bytes()
+    with pytest.raises(SuiteError, match=words):
+        cm.score_run(run, suite_options=[given])
+    assert (run / "run.json").read_bytes() == before
+
+
+def test_a_run_that_its_margin_stopped_keeps_it(tmp_path):
+    audit(tmp_path / "run", until=0.2, images=12)
+    with pytest.raises(SuiteError, match=r"drawn until decided by the suite as it was; start a new run"):
+        cm.score_run(tmp_path / "run", suite_options=["margin=0.3"])
