@@ -22,8 +22,18 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from clinometer.errors import ModelError
+from clinometer.models.guarded_http import AnswerRefusedError, Bounds, guarded_client, host_of
 from clinometer.models.images import decode_image, encode_png
-from clinometer.models.openai_answers import ErrorInAnswer, bytes_of, is_refusal, text_of
+from clinometer.models.openai_answers import (
+    MOST_ANSWER_BYTES,
+    MOST_BYTES,
+    Downloads,
+    ErrorInAnswer,
+    bytes_of,
+    is_refusal,
+    led_to,
+    text_of,
+)
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult, Status
 from clinometer.models.weights import describe, in_one_line
 
@@ -55,6 +65,7 @@ class OpenAIImages:
     Parameters
     ----------
     client : the official client.
+    fetch : gives the file at an address that an answer holds instead of an image.
     card : what it is.
     arguments : further arguments of every request: model, size, quality.
     price_per_image : in any one currency; 0 for a server of one's own.
@@ -71,6 +82,7 @@ class OpenAIImages:
         client: Any,
         card: Card,
         *,
+        fetch: Callable[[str], bytes],
         arguments: dict[str, Any],
         price_per_image: float,
         concurrency: int = 4,
@@ -83,6 +95,7 @@ class OpenAIImages:
         self.price_per_image = price_per_image
         self.has_drawn = False
         self._client = client
+        self._fetch = fetch
         self._arguments = arguments
         self._concurrency = concurrency
         self._pace = Pace(requests_per_minute)
@@ -178,6 +191,9 @@ class OpenAIImages:
         except (openai.AuthenticationError, openai.NotFoundError) as error:
             raise ModelError(f"{self.card.name}: {self._said(error)}; check {KEY} and the model's name") from None
         except openai.APIStatusError as error:
+            if place := error.response.extensions.get("leads_to"):
+                reason = f"its server sends requests on to {led_to(self._scrubbed(place))}"
+                return _RejectedResult(request.id, "failed", None, in_one_line(reason, 300), prompt=request.prompt)
             if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
                 raise ModelError(f"{self.card.name}: {self._said(error)}; add credit and run it again") from None
             if error.status_code in ENDS_ALL:
@@ -188,6 +204,8 @@ class OpenAIImages:
         except openai.APIConnectionError as error:
             reason = f"{self._said(error).rstrip('.')} ({self.card.settings['server']})"
             result = GenerationResult(request.id, "failed", None, reason)
+        except AnswerRefusedError as error:
+            result = GenerationResult(request.id, "failed", None, in_one_line(self._scrubbed(str(error)), 300))
         except Exception as error:  # a malformed answer: many kinds
             result = GenerationResult(request.id, "failed", None, self._said(error))
         return GenerationResult(request.id, result.status, result.image, result.reason, perf_counter() - started)
@@ -197,7 +215,7 @@ class OpenAIImages:
         data = getattr(answer, "data", None)
         if not data:
             return self._without_image(request, answer)
-        decoded = decode_image(bytes_of(data[0], self._client.max_retries))
+        decoded = decode_image(bytes_of(data[0], self._fetch))
         revised = getattr(data[0], "revised_prompt", None)
         drew = f"the server drew: {self._scrubbed(str(revised))}" if revised and revised != request.prompt else None
         return GenerationResult(request.id, decoded.status, decoded.image, decoded.reason or drew)
@@ -257,6 +275,7 @@ def load(
     requests_per_minute: float | None = None,
     retries: int = 6,
     timeout: float = 180.0,
+    trusted_host: Sequence[str] = (),
     send_seed: bool = False,
     device: str | None = None,
     name: str | None = None,
@@ -270,7 +289,9 @@ def load(
     height, width : in pixels, both or none; None is the server's default.
     quality, style : as the server names them.
     concurrency, requests_per_minute : how fast to ask.
-    retries, timeout : attempts after the first, with growing pauses; seconds for each.
+    retries, timeout : attempts after the first, with growing pauses; seconds for each, to the last byte of its answer.
+    trusted_host : hosts beside the server's own that may have an address in a private network, or be where a redirect
+        leads, such as the one that keeps its images.
     send_seed : put each image's seed into the request. OpenAI takes none, so its images cannot be repeated.
     device : no meaning here; the server has its own.
     name : the name in the card.
@@ -280,7 +301,6 @@ def load(
     ModelError
         The package openai, the key or the price is missing, or a setting does not fit.
     """
-    client, secret = _client(base_url, retries, timeout)
     if not source:
         raise ModelError("openai: no model named; write openai:MODEL, such as openai:gpt-image-1")
     if price is None or not 0 <= price < inf:
@@ -297,6 +317,7 @@ def load(
     for key, seconds in (("timeout", timeout), ("requests_per_minute", requests_per_minute)):
         if seconds is not None and not seconds > 0:
             raise ModelError(f"{key}: found {seconds}, expected a positive number")
+    client, fetch, secret = _client(base_url, retries, timeout, trusted_host)
     size = None if height is None else f"{width}x{height}"
     asked = {"model": source, "size": size, "quality": quality, "style": style}
     arguments = {key: value for key, value in asked.items() if value is not None}
@@ -312,6 +333,7 @@ def load(
     return OpenAIImages(
         client,
         card,
+        fetch=fetch,
         arguments=arguments,
         price_per_image=price,
         concurrency=concurrency,
@@ -321,7 +343,10 @@ def load(
     )
 
 
-def _client(base_url: str | None, retries: int, timeout: float) -> tuple[Any, str]:
+def _client(
+    base_url: str | None, retries: int, timeout: float, trusted: Sequence[str]
+) -> tuple[Any, Callable[[str], bytes], str]:
+    """The official client, what fetches images by their address, and the key; what any server may do is bounded."""
     try:
         import openai
         import tenacity  # noqa: F401  (else missed only where the first image comes by address)
@@ -336,8 +361,27 @@ def _client(base_url: str | None, retries: int, timeout: float) -> tuple[Any, st
     if not key and not own_server:
         raise ModelError(f"no key: set {KEY} in the environment; it is read from nowhere else and written nowhere")
     _require_address(own_server)
-    client = openai.OpenAI(api_key=key or "none", base_url=base_url or None, max_retries=retries, timeout=timeout)
-    return client, key
+    hosts = frozenset({host_of(own_server or f"https://{OPENAI}"), *(_host(each) for each in trusted)})
+    client = openai.OpenAI(
+        api_key=key or "none",
+        base_url=base_url or None,
+        max_retries=retries,
+        timeout=timeout,
+        http_client=guarded_client(Bounds(MOST_ANSWER_BYTES, timeout, hosts, json=True)),
+    )
+    fetch = Downloads(guarded_client(Bounds(MOST_BYTES, timeout, hosts)), retries, timeout)
+    return client, fetch, key
+
+
+def _host(name: str) -> str:
+    """A host as a user names it: without scheme, port and path."""
+    try:
+        found = host_of(f"http://{name}")
+    except Exception as error:
+        raise ModelError(f"trusted_host: {name!r} is no host; expected one such as images.example.org") from error
+    if not name or found != name.lower().strip("[]"):
+        raise ModelError(f"trusted_host: found {name!r}, expected a host alone, such as images.example.org")
+    return found
 
 
 def _require_address(url: str | None) -> None:
