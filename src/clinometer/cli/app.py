@@ -241,6 +241,9 @@ def import_(
     manifest: ManifestOption = None,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Run directory. [default: runs/NAME-SUITE]")] = None,
     name: Annotated[str | None, typer.Option(help="What made the images. [default: the folder's name]")] = None,
+    max_pixels: Annotated[
+        int, typer.Option(min=1, help="Larger images are not read: a small file can unfold to fill the memory.")
+    ] = 64_000_000,
     encoder: EncoderOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     device: DeviceOption = "auto",
@@ -256,6 +259,7 @@ def import_(
             suite=suite,
             manifest=manifest,
             name=name,
+            max_pixels=max_pixels,
             encoder=encoder or "reference",
             seed=seed,
             device=device,

@@ -26,7 +26,7 @@ from typing import Any, Literal, overload
 
 from clinometer._messages import first_and_more
 from clinometer.errors import ImportManifestError
-from clinometer.models.images import MAX_PIXELS, decode_image
+from clinometer.models.images import MAX_PIXELS, decode_image, decoded_bytes
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 from clinometer.models.weights import hash_files
 
@@ -147,6 +147,10 @@ class FolderSource:
     def assign(self, files: Mapping[str, str]) -> None:
         """Say which file answers which request, by its id. Until then, a file's own path is its id."""
         self._files = dict(files)
+
+    def decoded_bytes(self, file: str) -> int:
+        """What an image takes in memory once it is decoded."""
+        return decoded_bytes(self._directory / file, max_pixels=self._max_pixels)
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""

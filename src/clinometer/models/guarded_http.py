@@ -95,6 +95,7 @@ def guarded_client(bounds: Bounds) -> Any:
         headers={"Accept-Encoding": "gzip"},
         limits=library.Limits(max_connections=1000, max_keepalive_connections=0),
         timeout=bounds.seconds,
+        follow_redirects=True,
         max_redirects=MOST_REDIRECTS + 1,
     )
 

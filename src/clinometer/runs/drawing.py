@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from clinometer.errors import ModelError
-from clinometer.models.images import encode_png, sha256
+from clinometer.models.images import BYTES_A_PIXEL, encode_png, sha256
 from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator, Status
 from clinometer.models.weights import in_one_line
 from clinometer.runs.budget import price_of
@@ -16,7 +16,10 @@ from clinometer.runs.failures import LONGEST_REASON, Failures, named
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.runs.workers import WORKERS, one_behind
+from clinometer.runs.workers import WORKERS, Weights, one_behind
+
+PIXEL_BYTES: Final = 2**28
+"""Decoded images that wait to be compressed."""
 
 
 def generate(run: Run, generator: Generator, progress: Progress) -> None:
@@ -66,7 +69,8 @@ def draw_parts(
     Batches never cross a part, so a run that was stopped draws the remaining parts exactly as it would have. What was
     drawn of the part in hand is kept where it was paid for; else it is drawn anew, in the batches it would have had.
     Images are compressed as they come and a part is written beside the drawing of the next. No more than two parts are
-    held: a disk that is slower than the model slows it down.
+    held: a disk that is slower than the model slows it down. Finished images may be of any size, so of them one part is
+    held, and no more than `PIXEL_BYTES` wait to be compressed.
     """
     parts = {
         part: samples
@@ -75,6 +79,7 @@ def draw_parts(
     }
     undrawn = {part: run.undrawn(part) for part in parts}
     total = sum(map(len, parts.values()))
+    alone, room = run.record["origin"] == "imported", Weights(PIXEL_BYTES)
     progress.start(title, total, total - sum(map(len, undrawn.values())))
     with ThreadPoolExecutor(WORKERS) as compressors, one_behind() as write:
         for part, samples in undrawn.items():
@@ -83,9 +88,12 @@ def draw_parts(
             results: list[Future[_Stored]] = []
             try:
                 for result in _results(draw, samples, run.model_card["name"]):
-                    results.append(compressors.submit(_compressed, result))
+                    results.append(room.submit(compressors, _size(result), _compressed, result))
                     progress.advance(1)
-                write(_write_part, run, part, samples, results, paid)  # meets what befell the part before
+                if alone:
+                    _write_part(run, part, samples, results, paid)
+                else:
+                    write(_write_part, run, part, samples, results, paid)  # meets what befell the part before
             except BaseException:  # the user stops it, too
                 if paid:
                     _keep_drawn(run, part, samples, results)
@@ -114,6 +122,11 @@ class _Stored:
 
     result: GenerationResult
     content: bytes | None
+
+
+def _size(result: GenerationResult) -> int:
+    """What an image takes in memory."""
+    return 0 if result.image is None else result.image.width * result.image.height * BYTES_A_PIXEL
 
 
 def _compressed(result: GenerationResult) -> _Stored:

@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from threading import Condition
+from typing import Any, TypeVar
 
 from clinometer._cores import available_cores
 
+T = TypeVar("T")
+
 WORKERS = max(1, min(16, available_cores() - 1))
 """Threads that compress images, or decode them, while the model is at work, for which a core is left."""
+
+
+class Weights:
+    """Lets tasks in by their weight: together they weigh at most so much, or there is one alone."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held = most, 0
+        self._changed = Condition()
+
+    def submit(self, pool: Executor, weight: int, task: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Hand a task to a pool, once there is room for its weight."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._held or self._held + weight <= self._most)
+            self._held += weight
+        future = pool.submit(task, *arguments)
+        future.add_done_callback(lambda _: self._leave(weight))
+        return future
+
+    def _leave(self, weight: int) -> None:
+        with self._changed:
+            self._held -= weight
+            self._changed.notify_all()
 
 
 @contextmanager
