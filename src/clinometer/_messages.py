@@ -14,6 +14,31 @@ def first_and_more(names: Sequence[str], shown: int = 1) -> str:
     return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
 
 
+def shortened(text: str, most: int = 80) -> str:
+    """The beginning of a long text.
+
+    >>> shortened("abcdef", 3), shortened("abc", 3)
+    ('abc…', 'abc')
+    """
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def quoted(value: object, most: int = 80) -> str:
+    """What a message shows of something found: its ``repr``, not all of a long one.
+
+    >>> quoted("a" * 100, 3), quoted(1)
+    ("'aaa…", '1')
+    """
+    if isinstance(value, str | bytes):
+        value = value[: most + 1]
+    elif isinstance(value, list | tuple | dict | set):
+        return type(value).__name__
+    elif isinstance(value, int) and value.bit_length() > 4 * most:
+        return "a huge number"
+    shown = repr(value)
+    return shown if len(shown) <= most + 2 else f"{shown[: most + 1]}…"
+
+
 def nearest(found: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
     """Names that a mistyped one may have meant, the nearest first, whatever their case."""
     by_letters = {name.lower(): name for name in known}

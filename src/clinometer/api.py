@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clinometer import report
+from clinometer._messages import first_and_more, shortened
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder, load_generator, reference
@@ -177,8 +178,8 @@ def import_images(
 
     A table is a Parquet file with an Image column, or a directory of such files or of one that ``datasets`` saved; its
     other columns are those of a manifest. The manifest gives for each file its concept (a target of the suite) or its
-    group, and the prompt it was made with. ``seed`` serves the resampling only. Larger images than ``max_pixels`` are not
-    read and count as failed: a small file can unfold to fill the memory.
+    group, and the prompt it was made with. ``seed`` serves the resampling only. Images of more than ``max_pixels`` are
+    not read and count as failed: a small file can unfold to fill the memory.
 
     Raises
     ------
@@ -440,7 +441,8 @@ def _finished(
         return dataset.rows, dataset
     rows = read_manifest(folder, manifest)
     if rows.ignored:
-        progress.note(f"{rows.path.name}: columns that mean nothing here: {', '.join(map(str, rows.ignored))}")
+        ignored = first_and_more([shortened(str(each)) for each in rows.ignored], 20)
+        progress.note(f"{rows.path.name}: columns that mean nothing here: {ignored}")
     return rows, FolderSource(folder, rows, name=name, max_pixels=max_pixels)
 
 

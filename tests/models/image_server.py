@@ -76,12 +76,11 @@ class ImageServer:
             def _stream(self, status: int, chunks: Iterator[bytes], headers: dict[str, str]) -> None:
                 """Send pieces of a body of unknown length until nobody listens, and close."""
                 self.close_connection = True
+                lines = [f"HTTP/1.1 {status} OK", "Content-Type: application/json"]
+                lines += [f"{name}: {value}" for name, value in headers.items()]
+                end = "\r\n" if headers.get("X-Head") == "open" else "\r\n\r\n"
                 with suppress(OSError):
-                    self.wfile.write(f"HTTP/1.1 {status} OK\r\nContent-Type: application/json\r\n".encode())
-                    for name, value in headers.items():
-                        self.wfile.write(f"{name}: {value}\r\n".encode())
-                    if headers.get("X-Head") != "open":
-                        self.wfile.write(b"\r\n")
+                    self.wfile.write(("\r\n".join(lines) + end).encode())
                     for chunk in chunks:
                         self.wfile.write(chunk)
                         server.sent += len(chunk)

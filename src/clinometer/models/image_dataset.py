@@ -30,7 +30,7 @@ AT_ONCE = 4
 """Rows of the image column that are held together."""
 
 MOST_UNFOLDED = (2**28, 20)
-"""A row group is no bomb that has fewer bytes unpacked, or fewer times as many as it has packed: images hardly shrink."""
+"""Bytes unpacked, and times as many as packed: a row group with fewer is no bomb, for images hardly shrink."""
 
 
 def dataset_files(place: Path) -> list[Path]:

@@ -11,7 +11,7 @@ import io
 import stat
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,14 +29,17 @@ BYTES_A_PIXEL = 4
 BYTES_BESIDE = 1_000_000
 """Bytes that a file may have besides, such as a profile of its colours."""
 
+BATCH_BYTES = 2**28
+"""Decoded images that are held together."""
+
 WAY_OUT = "an import's --max-pixels raises it"
 
 STRIP_PIXELS = 2**20
 """Pixels that are converted at once: an image is never held a second time in wider numbers."""
 
 DECODER_BYTES = {"JPEG2000": 20, "WEBP": 18, "AVIF": 14}
-"""Bytes that are held for a pixel while some formats are decoded, as measured; others hold `PLAIN_BYTES` at most. Images
-of these formats are limited to as many pixels fewer."""
+"""Bytes that are held for a pixel while some formats are decoded, as measured; others hold `PLAIN_BYTES` at most.
+Images of these formats are limited to as many pixels fewer."""
 
 PLAIN_BYTES = 10
 
@@ -108,6 +111,28 @@ def decoded_bytes(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> int:
             return image.width * image.height * BYTES_A_PIXEL
     except Exception:  # its reason is told when it is decoded
         return 0
+
+
+def decode_in_batches(
+    files: Sequence[Path], most: int, most_bytes: int = BATCH_BYTES
+) -> Iterator[list[tuple[Path, DecodedImage]]]:
+    """Decode files, so many at once, and fewer where they take more than so many bytes."""
+    batch: list[Path] = []
+    size = 0
+    for file in files:
+        taken = decoded_bytes(file)
+        if batch and (len(batch) == most or size + taken > most_bytes):
+            yield [(each, decode_image(each)) for each in batch]
+            batch, size = [], 0
+        batch.append(file)
+        size += taken
+    if batch:
+        yield [(each, decode_image(each)) for each in batch]
+
+
+def may_be_read(file: Path, max_pixels: int) -> bool:
+    """Whether a file is no larger than one that `decode_image` reads."""
+    return file.stat().st_size <= BYTES_A_PIXEL * max_pixels + BYTES_BESIDE
 
 
 def decode_own_png(data: bytes) -> Image.Image:

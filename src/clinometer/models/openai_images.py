@@ -184,23 +184,10 @@ class OpenAIImages:
             return None
         try:
             result = self._received(request, ask(request))
-        except (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError) as error:
-            if not is_refusal(error):
-                return _RejectedResult(request.id, "failed", None, self._said(error), prompt=request.prompt)
-            result = GenerationResult(request.id, "refused", None, self._said(error))
-        except (openai.AuthenticationError, openai.NotFoundError) as error:
-            raise ModelError(f"{self.card.name}: {self._said(error)}; check {KEY} and the model's name") from None
         except openai.APIStatusError as error:
-            if place := error.response.extensions.get("leads_to"):
-                reason = f"its server sends requests on to {led_to(self._scrubbed(place))}"
-                return _RejectedResult(request.id, "failed", None, in_one_line(reason, 300), prompt=request.prompt)
-            if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
-                raise ModelError(f"{self.card.name}: {self._said(error)}; add credit and run it again") from None
-            if error.status_code in ENDS_ALL:
-                raise ModelError(f"{self.card.name}: {self._said(error)}; check the server's address") from None
-            # A gateway's 500 may hold what the model said.
-            status: Status = "refused" if is_refusal(error) else "failed"
-            result = GenerationResult(request.id, status, None, self._said(error))
+            result = self._told(request, error)
+            if isinstance(result, _RejectedResult):
+                return result
         except openai.APIConnectionError as error:
             reason = f"{self._said(error).rstrip('.')} ({self.card.settings['server']})"
             result = GenerationResult(request.id, "failed", None, reason)
@@ -209,6 +196,33 @@ class OpenAIImages:
         except Exception as error:  # a malformed answer: many kinds
             result = GenerationResult(request.id, "failed", None, self._said(error))
         return GenerationResult(request.id, result.status, result.image, result.reason, perf_counter() - started)
+
+    def _told(self, request: GenerationRequest, error: Any) -> GenerationResult:
+        """What became of a request that the server answers with a status of its own: a refusal, or a failure.
+
+        Raises
+        ------
+        ModelError
+            No request gets past it.
+        """
+        import openai
+
+        if place := error.response.extensions.get("leads_to"):
+            reason = f"its server sends requests on to {led_to(self._scrubbed(place))}"
+            return _RejectedResult(request.id, "failed", None, in_one_line(reason, 300), prompt=request.prompt)
+        said = self._said(error)
+        not_taken = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
+        if isinstance(error, not_taken) and not is_refusal(error):
+            return _RejectedResult(request.id, "failed", None, said, prompt=request.prompt)
+        if isinstance(error, openai.AuthenticationError | openai.NotFoundError):
+            raise ModelError(f"{self.card.name}: {said}; check {KEY} and the model's name") from None
+        if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
+            raise ModelError(f"{self.card.name}: {said}; add credit and run it again") from None
+        if error.status_code in ENDS_ALL:
+            raise ModelError(f"{self.card.name}: {said}; check the server's address") from None
+        # A gateway's 500 may hold what the model said.
+        status: Status = "refused" if is_refusal(error) else "failed"
+        return GenerationResult(request.id, status, None, said)
 
     def _received(self, request: GenerationRequest, answer: Any) -> GenerationResult:
         """Decode the one image of an answer; the prompt that the server drew instead, if it says so, is kept."""

@@ -68,7 +68,7 @@ def _image_reader(run: Run) -> Callable[[str], bytes | None]:
     """Images by id. The page asks prompt by prompt, so the part read last usually has the next one too."""
     part_of = {sample.id: sample.part for sample in run.plan}
 
-    @lru_cache(maxsize=4)
+    @lru_cache(maxsize=2)
     def part_images(part: int) -> dict[str, bytes | None]:
         return {row["id"]: (row["image"] or {}).get("bytes") for row in run.read_images(part)}
 

@@ -21,7 +21,7 @@ from clinometer._messages import first_and_more
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.records import storable
 from clinometer.metrics.weat import Spread, Weat, stimulus_weat
-from clinometer.models.images import decode_image
+from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Encoder
 from clinometer.runs.classify import image_files
 from clinometer.runs.failures import named
@@ -217,8 +217,8 @@ def _folder(folder: Path, encoder: Encoder) -> _Set:
     embedded: list[np.ndarray] = []
     missing: list[str] = []
     files = image_files([folder])
-    for start in range(0, len(files), IMAGE_BATCH):
-        decoded = [(path, decode_image(path).image) for path in files[start : start + IMAGE_BATCH]]
+    for batch in decode_in_batches(files, IMAGE_BATCH):
+        decoded = [(path, held.image) for path, held in batch]
         missing += [path.name for path, image in decoded if image is None]
         readable = [image for _, image in decoded if image is not None]
         if readable:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clinometer.suites.base import Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
+from clinometer.suites.base import ImageCount, Name, Question, Sheet, Strict, Suite, Text, refuse_duplicates
 
 PORTRAIT = "portrait"
 EDIT = "edit"
@@ -52,7 +52,7 @@ class Profession(Strict):
 class Portraits(Strict):
     """How many portraits of each group."""
 
-    group: int = Field(25, ge=1)
+    group: ImageCount = 25
 
 
 class EditingSuite(Suite):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from clinometer.suites.base import (
+    ImageCount,
     Name,
     Question,
     Sheet,
@@ -65,8 +66,8 @@ class Category(Strict):
 class Images(Strict):
     """Images drawn for each prompt."""
 
-    target: int = Field(20, ge=1)
-    attribute: int = Field(16, ge=1)
+    target: ImageCount = 20
+    attribute: ImageCount = 16
 
 
 class LeaningSuite(Suite):
