@@ -19,6 +19,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
+from clinometer.runs.parquet import writing_options
 
 local_path = LocalFileSystem._strip_protocol
 """A path made absolute, with ``~`` read."""
@@ -98,7 +99,7 @@ class Directory:
         """Size of a file in bytes."""
         return int(self.fs.size(self.path(name)))
 
-    def write_bytes(self, name: str, content: bytes) -> None:
+    def write_bytes(self, name: str, content: bytes | memoryview) -> None:
         """Write a file whole or not at all.
 
         Raises
@@ -180,15 +181,15 @@ class Directory:
             if isinstance(content, dict):
                 return content
             found = f"found {type(content).__name__}, expected a mapping"
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             found = f"not JSON ({error})"
         raise RunCorruptError(f"{self.path(name)}: {found}; restore it or start a new run")
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a table as Parquet."""
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-        self.write_bytes(name, sink.getvalue().to_pybytes())
+        pq.write_table(table, sink, write_page_checksum=True, **writing_options(table.schema))
+        self.write_bytes(name, memoryview(sink.getvalue()))
 
     def read_table(self, name: str, columns: list[str] | None = None, *, way_out: str = REDO) -> pa.Table:
         """Read a Parquet table, or some of its columns.

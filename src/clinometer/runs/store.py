@@ -484,7 +484,8 @@ def classifications_name(part: int) -> str:
 
 def embeddings_name(encoder: str) -> str:
     """Where an encoder's embeddings lie. Characters that a path cannot hold become hyphens."""
-    return f"embeddings/{re.sub(r'[^A-Za-z0-9._-]+', '-', encoder)}"
+    place = re.sub(r"[^A-Za-z0-9._-]+", "-", encoder)
+    return f"embeddings/{place if place.strip('.') else '-' * len(place) or '-'}"  # ".." is another folder
 
 
 def same_place(encoder: str, other: str) -> bool:

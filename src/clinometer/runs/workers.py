@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Condition
 from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from clinometer._cores import available_cores
 
@@ -14,6 +18,22 @@ T = TypeVar("T")
 
 WORKERS = max(1, min(16, available_cores() - 1))
 """Threads that compress images, or decode them, while the model is at work, for which a core is left."""
+
+WORTH_GIVING_BACK = 2**27
+"""Bytes: a part of ordinary images has fewer, and its memory is taken again at once."""
+
+
+def give_back(bytes_freed: int) -> None:
+    """Give freed memory back to the system, where it was much: Arrow and glibc keep it for what comes next.
+
+    What is kept of one large image would stand beside the next one.
+    """
+    if bytes_freed < WORTH_GIVING_BACK:
+        return
+    pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None  # glibc alone has it
+    if trim is not None:
+        trim(0)
 
 
 class Weights:
