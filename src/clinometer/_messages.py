@@ -14,6 +14,18 @@ def first_and_more(names: Sequence[str], shown: int = 1) -> str:
     return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
 
 
+def printable(text: str) -> str:
+    r"""Text as a terminal may get it: without characters that move the cursor, change colours or turn the direction.
+
+    Lines stay lines. Joiners of letters and of emoji stay, too.
+
+    >>> printable("a\x1b[31m b\u202e"), printable("a\nb")
+    ('a�[31m b�', 'a\nb')
+    """
+    kept = "\n\u200c\u200d"
+    return "".join(each if each in kept or each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
 def shortened(text: str, most: int = 80) -> str:
     """The beginning of a long text.
 

@@ -64,7 +64,7 @@ CHANGES = {
         "result for 7",
     ),
     "none": (lambda results: iter(()), "gave no result for"),
-    "a picture alone": (lambda results: (result.image for result in results), "found Image, expected a Gen"),
+    "a picture alone": (lambda results: (result.image for result in results), "no attribute 'status'"),
     "an array": (
         lambda results: (GenerationResult(r.id, "ok", np.asarray(r.image)) for r in results),
         "without an image",

@@ -243,7 +243,7 @@ def import_(
     name: Annotated[str | None, typer.Option(help="What made the images. [default: the folder's name]")] = None,
     max_pixels: Annotated[
         int, typer.Option(min=1, help="Larger images are not read: a small file can unfold to fill the memory.")
-    ] = 64_000_000,
+    ] = 40_000_000,
     encoder: EncoderOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     device: DeviceOption = "auto",

@@ -11,7 +11,7 @@ from PIL import Image, UnidentifiedImageError
 
 LARGEST_SIDE: Final = 96
 LARGEST: Final = 128_000_000
-"""Pixels of an image that is shrunk, twice those of one that is imported by default; of a third, with transparency."""
+"""Pixels of an image that is shrunk, three times those of one that is imported; with transparency, as many."""
 QUALITY: Final = 72
 
 

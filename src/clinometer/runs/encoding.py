@@ -112,19 +112,18 @@ def _read_images(
 ) -> tuple[list[str], list[Any]]:
     """The images of a part that are there: ids and what an encoder's model takes of each."""
     rows = [row for row in run.read_images(part) if row["status"] == "ok"]
+    ids, taken = [row["id"] for row in rows], sum(len(row["image"]["bytes"]) for row in rows)
+    give_back(taken)  # what it took to read them
+
+    def prepared(chunk: list[dict[str, Any]]) -> list[Any]:
+        return prepare([run.decoded(row["id"], row["image"].pop("bytes")) for row in chunk])
 
     # A few at a time: each call of an image processor, and each that waits for a thread, costs some of Python's time.
     size = min(AT_ONCE, max(1, len(rows) // (2 * WORKERS)))
     chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
-    prepared = decoders.map(
-        lambda chunk: prepare([run.decoded(row["id"], row["image"]["bytes"]) for row in chunk]), chunks
-    )
-    found = [row["id"] for row in rows], list(chain.from_iterable(prepared))
-    size = sum(len(row["image"]["bytes"]) for row in rows)
-    rows.clear()
-    chunks.clear()
-    give_back(size)
-    return found
+    items = list(chain.from_iterable(decoders.map(prepared, chunks)))
+    give_back(taken)
+    return ids, items
 
 
 def _encode_texts(run: Run, encoder: Encoder) -> None:

@@ -181,7 +181,7 @@ class Directory:
             if isinstance(content, dict):
                 return content
             found = f"found {type(content).__name__}, expected a mapping"
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             found = f"not JSON ({error})"
         raise RunCorruptError(f"{self.path(name)}: {found}; restore it or start a new run")
 

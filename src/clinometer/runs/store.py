@@ -30,6 +30,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from clinometer._csv import csv_text
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.models.images import decode_own_png
 from clinometer.models.protocols import Card
@@ -255,7 +256,7 @@ class Run:
         """
         try:
             return decode_own_png(content)
-        except (OSError, SyntaxError, ValueError) as error:
+        except Exception as error:  # decoders raise many unrelated kinds; none is the encoder's fault
             raise RunCorruptError(
                 f"{self.directory.path(samples_name(self._part_of[identifier]))}: image {identifier} is damaged "
                 f"({error}). Delete the file and give the same command again: only this part is done anew"
@@ -387,7 +388,7 @@ class Run:
     def write_scores(self, scores: pd.DataFrame, curves: pd.DataFrame) -> None:
         """Write every number, as Parquet and as CSV."""
         self.directory.write_table("curves.parquet", pa.Table.from_pandas(curves, preserve_index=False))
-        self.directory.write_bytes("scores.csv", scores.to_csv(index=False).encode())
+        self.directory.write_bytes("scores.csv", csv_text(scores).encode("utf-8", "backslashreplace"))
         self.directory.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
 
     @property

@@ -19,8 +19,8 @@ T = TypeVar("T")
 WORKERS = max(1, min(16, available_cores() - 1))
 """Threads that compress images, or decode them, while the model is at work, for which a core is left."""
 
-WORTH_GIVING_BACK = 2**27
-"""Bytes: a part of ordinary images has fewer, and its memory is taken again at once."""
+WORTH_GIVING_BACK = 2**26
+"""Bytes: what is less is taken again at once."""
 
 
 def give_back(bytes_freed: int) -> None:
