@@ -31,8 +31,8 @@ def judge(output: str, error: str) -> tuple[int, list[str]]:
         return KNOWN, found
     if not packages or len(skipped) > MOST_SKIPPED * len(packages):
         return UNKNOWN, [
-            f"the service that was reached knows {len(packages) - len(skipped)} of {len(packages)} packages, so nothing "
-            "is known of the rest; try again where pypi.org is reached"
+            f"the service that was reached knows {len(packages) - len(skipped)} of {len(packages)} packages, so "
+            "nothing is known of the rest; try again where pypi.org is reached"
         ]
     return 0, [f"no vulnerability is known of {len(packages) - len(skipped)} packages; not asked: {', '.join(skipped)}"]
 

@@ -1,4 +1,4 @@
-"""What the check of dependencies makes of pip-audit's words; the fuzzers' and the check's targets are in the Makefile."""
+"""What the check of dependencies makes of pip-audit's words, and that make runs every fuzzer."""
 
 import json
 import runpy

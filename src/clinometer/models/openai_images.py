@@ -9,7 +9,6 @@ The key comes from the environment (``OPENAI_API_KEY``) and goes nowhere else: n
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -19,32 +18,20 @@ from itertools import islice
 from math import inf
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from clinometer.errors import ModelError
-from clinometer.models.guarded_http import AnswerRefusedError, Bounds, guarded_client, host_of
+from clinometer.models.guarded_http import AnswerRefusedError
 from clinometer.models.images import decode_image, encode_png
-from clinometer.models.openai_answers import (
-    MOST_ANSWER_BYTES,
-    MOST_BYTES,
-    Downloads,
-    ErrorInAnswer,
-    bytes_of,
-    is_refusal,
-    led_to,
-    text_of,
-)
+from clinometer.models.openai_answers import ErrorInAnswer, bytes_of, is_refusal, led_to, text_of
+from clinometer.models.openai_client import KEY, connect, server_of
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult, Status
 from clinometer.models.weights import describe, in_one_line
 
-KEY = "OPENAI_API_KEY"
 ENDS_ALL = (402, 405, 410)
 """Statuses that no request gets past: an empty account, an address that draws nothing, a model that is gone."""
 
 PART = 8
 """Images of a part: what is drawn again, beside those under way, when the process is killed."""
-
-OPENAI = "api.openai.com"
 
 R = TypeVar("R", bound=GenerationRequest)
 
@@ -331,7 +318,7 @@ def load(
     for key, seconds in (("timeout", timeout), ("requests_per_minute", requests_per_minute)):
         if seconds is not None and not seconds > 0:
             raise ModelError(f"{key}: found {seconds}, expected a positive number")
-    client, fetch, secret = _client(base_url, retries, timeout, trusted_host)
+    client, fetch, secret = connect(base_url, retries, timeout, trusted_host)
     size = None if height is None else f"{width}x{height}"
     asked = {"model": source, "size": size, "quality": quality, "style": style}
     arguments = {key: value for key, value in asked.items() if value is not None}
@@ -341,7 +328,7 @@ def load(
         kind="generator",
         name=name or source,
         family="openai-images/1",
-        settings=arguments | {"server": _server(str(client.base_url)), "seed_sent": send_seed},
+        settings=arguments | {"server": server_of(str(client.base_url)), "seed_sent": send_seed},
         notes={"price_per_image": price},
     )
     return OpenAIImages(
@@ -355,66 +342,6 @@ def load(
         send_seed=send_seed,
         secret=secret,
     )
-
-
-def _client(
-    base_url: str | None, retries: int, timeout: float, trusted: Sequence[str]
-) -> tuple[Any, Callable[[str], bytes], str]:
-    """The official client, what fetches images by their address, and the key; what any server may do is bounded."""
-    try:
-        import openai
-        import tenacity  # noqa: F401  (else missed only where the first image comes by address)
-    except ImportError as error:
-        raise ModelError(
-            f"the package {error.name} is not installed; install it with `pip install 'clinometer[openai]'`"
-        ) from error
-    own_server = base_url or os.environ.get("OPENAI_BASE_URL")
-    key = os.environ.get(KEY, "").strip()  # a secret that is mounted as a file ends with a line's end
-    if not (key.isascii() and key.isprintable()):
-        raise ModelError(f"{KEY}: it holds characters that no key has; set it anew")
-    if not key and not own_server:
-        raise ModelError(f"no key: set {KEY} in the environment; it is read from nowhere else and written nowhere")
-    _require_address(own_server)
-    hosts = frozenset({host_of(own_server or f"https://{OPENAI}"), *(_host(each) for each in trusted)})
-    client = openai.OpenAI(
-        api_key=key or "none",
-        base_url=base_url or None,
-        max_retries=retries,
-        timeout=timeout,
-        http_client=guarded_client(Bounds(MOST_ANSWER_BYTES, timeout, hosts, json=True)),
-    )
-    fetch = Downloads(guarded_client(Bounds(MOST_BYTES, timeout, hosts)), retries, timeout)
-    return client, fetch, key
-
-
-def _host(name: str) -> str:
-    """A host as a user names it: without scheme, port and path."""
-    try:
-        found = host_of(f"http://{name}")
-    except Exception as error:
-        raise ModelError(f"trusted_host: {name!r} is no host; expected one such as images.example.org") from error
-    if not name or found != name.lower().strip("[]"):
-        raise ModelError(f"trusted_host: found {name!r}, expected a host alone, such as images.example.org")
-    return found
-
-
-def _require_address(url: str | None) -> None:
-    """Refuse what every request would fail at, one after another. The message leaves out what may hold a password."""
-    try:
-        found = urlsplit(url) if url else None
-        fits = found is None or (found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0)
-    except ValueError:  # brackets that do not close, a port that is none
-        fits = False
-    if not fits:
-        raise ModelError("base_url: it is no web address; expected one such as http://localhost:8000/v1")
-
-
-def _server(url: str) -> str:
-    """What the card knows a server by: gateways tell models apart by port and path. Neither user nor password."""
-    found = urlsplit(url)
-    port = f":{found.port}" if found.port else ""
-    own = found.hostname == OPENAI
-    return str(found.hostname) if own else f"{found.hostname}{port}{found.path.rstrip('/')}"
 
 
 def _results(done: Iterable[Future[GenerationResult | None]]) -> Iterator[GenerationResult]:

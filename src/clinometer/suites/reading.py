@@ -59,7 +59,7 @@ def _require_small(text: str) -> None:
         _require(aliases, MOST_ALIASES, "aliases", event.start_mark)
 
 
-def _require(found: float, most: int, what: str, place: yaml.Mark) -> None:
+def _require(found: float, most: int, what: str, place: Any) -> None:
     if found > most:
         raise SuiteError(f"line {place.line + 1}: more than {most:,} {what}; a suite has far fewer")
 
