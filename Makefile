@@ -1,12 +1,17 @@
 # make audit   set up, then audit the reference model; ends by naming the report
 # make test    set up, then every test
 # make lint    style, types, walls between the rooms
+# make fuzz    everything that is read, changed at random: MINUTES (60) in all, from SEED (the time)
+# make audit-dependencies   known vulnerabilities of what is installed; 3 where nobody can be asked
 # make reference   rebuild the reference model from nothing (hours on two cores)
 
 PYTHON ?= python3
 BIN := .venv/bin
+MINUTES ?= 60
+SEED ?= $(shell date +%s)
+FUZZERS := $(patsubst tests/fuzz/%.py,%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
 
-.PHONY: audit test lint reference browser clean
+.PHONY: audit test lint fuzz audit-dependencies reference browser clean
 
 audit: .venv/installed
 	$(BIN)/clinometer audit
@@ -20,6 +25,23 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Each fuzzer has its share of the time; one that finds something does not keep the next from running.
+fuzz: .venv/installed-dev
+	@failed=; each=$$(awk 'BEGIN { print $(MINUTES) / $(words $(FUZZERS)) }'); \
+	for fuzzer in $(FUZZERS); do \
+		echo "$$fuzzer: seed $(SEED), $$each minutes"; \
+		$(BIN)/python -m tests.fuzz.$$fuzzer --seed $(SEED) --minutes $$each || failed="$$failed $$fuzzer"; \
+	done; \
+	test -z "$$failed" || { echo "found something:$$failed"; exit 1; }
+
+# In an environment of its own: what audits must not change what is audited.
+audit-dependencies: .venv/installed-dev .venv/audit/bin/pip-audit
+	@$(BIN)/python .ci/audit_dependencies.py .venv/audit/bin/pip-audit --path $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+
+.venv/audit/bin/pip-audit: | .venv/bin/python
+	$(PYTHON) -m venv .venv/audit
+	.venv/audit/bin/pip install --quiet "pip-audit>=2.9"
 
 reference: .venv/installed-dev
 	$(BIN)/python -m reference.build

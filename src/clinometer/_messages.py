@@ -23,6 +23,43 @@ def as_text(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def printable(text: str) -> str:
+    r"""Text as a terminal may get it: without characters that move the cursor, change colours or turn the direction.
+
+    Lines stay lines. Joiners of letters and of emoji stay, too.
+
+    >>> printable("a\x1b[31m b\u202e"), printable("a\nb")
+    ('a�[31m b�', 'a\nb')
+    """
+    kept = "\n\u200c\u200d"
+    return "".join(each if each in kept or each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """The beginning of a long text.
+
+    >>> shortened("abcdef", 3), shortened("abc", 3)
+    ('abc…', 'abc')
+    """
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def quoted(value: object, most: int = 80) -> str:
+    """What a message shows of something found: its ``repr``, not all of a long one.
+
+    >>> quoted("a" * 100, 3), quoted(1)
+    ("'aaa…", '1')
+    """
+    if isinstance(value, str | bytes):
+        value = value[: most + 1]
+    elif isinstance(value, list | tuple | dict | set):
+        return type(value).__name__
+    elif isinstance(value, int) and value.bit_length() > 4 * most:
+        return "a huge number"
+    shown = repr(value)
+    return shown if len(shown) <= most + 2 else f"{shown[: most + 1]}…"
+
+
 def nearest(found: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
     """Names that a mistyped one may have meant, the nearest first, whatever their case."""
     by_letters = {name.lower(): name for name in known}

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clinometer import report
+from clinometer._messages import first_and_more, shortened
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder, load_generator, reference
 from clinometer.models.folder import FolderSource, Manifest, ManifestRow, has_manifest, read_manifest
 from clinometer.models.image_dataset import ImageDataset, dataset_files
+from clinometer.models.images import MAX_PIXELS
 from clinometer.models.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.presets import with_presets
 from clinometer.models.weights import user_path
@@ -184,6 +186,7 @@ def import_images(
     suite: str | Path | Suite = "mcas",
     manifest: str | os.PathLike[str] | None = None,
     name: str | None = None,
+    max_pixels: int = MAX_PIXELS,
     encoder: str | Encoder | Sequence[str | Encoder] = "reference",
     seed: int = 0,
     device: str = "auto",
@@ -193,7 +196,8 @@ def import_images(
 
     A table is a Parquet file with an Image column, or a directory of such files or of one that ``datasets`` saved; its
     other columns are those of a manifest. The manifest gives for each file its concept (a target of the suite) or its
-    group, and the prompt it was made with. ``seed`` serves the resampling only.
+    group, and the prompt it was made with. ``seed`` serves the resampling only. Images of more than ``max_pixels`` are
+    not read and count as failed: a small file can unfold to fill the memory.
 
     Raises
     ------
@@ -210,12 +214,15 @@ def import_images(
             f"suite {asked.name}: a model must work on the images, so an import is not enough; give: clinometer audit "
             f"--suite {asked.name if isinstance(suite, Suite) else suite} --portraits {folder}"
         )
-    rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name, progress)
+    if max_pixels < 1:
+        raise InvalidInputError(f"max_pixels: expected 1 or more, found {max_pixels}")
+    rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name, max_pixels, progress)
     plan = build_plan(
         manifest_questions(rows, asked, rows.path.name if isinstance(rows, Manifest) else str(folder)),
         seed=seed,
         model_fingerprint=source.card.fingerprint,
         part_size=IMPORTED_PART,
+        bytes_of=lambda question: source.decoded_bytes(question.file),
     )
     source.assign({sample.id: sample.file for sample in plan})
     job = Job(asked, source, plan, seed, origin="imported")
@@ -501,16 +508,17 @@ def _execute(
 
 
 def _finished(
-    folder: Path, manifest: Path | None, name: str | None, progress: Progress
+    folder: Path, manifest: Path | None, name: str | None, max_pixels: int, progress: Progress
 ) -> tuple[Sequence[ManifestRow], FolderSource | ImageDataset]:
     """Images in a folder with a manifest; where there is none, in a table."""
     if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
-        dataset = ImageDataset(folder, name=name)
+        dataset = ImageDataset(folder, name=name, max_pixels=max_pixels)
         return dataset.rows, dataset
     rows = read_manifest(folder, manifest)
     if rows.ignored:
-        progress.note(f"{rows.path.name}: columns that mean nothing here: {', '.join(map(str, rows.ignored))}")
-    return rows, FolderSource(folder, rows, name=name)
+        ignored = first_and_more([shortened(str(each)) for each in rows.ignored], 20)
+        progress.note(f"{rows.path.name}: columns that mean nothing here: {ignored}")
+    return rows, FolderSource(folder, rows, name=name, max_pixels=max_pixels)
 
 
 def _portraits(

@@ -7,7 +7,8 @@ import io
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from email import message_from_bytes
 from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,20 +16,22 @@ from typing import Any, cast
 
 from tests.toys import paint
 
-Answer = tuple[int, dict[str, Any] | bytes, dict[str, str]]
+Answer = tuple[int, dict[str, Any] | bytes | Iterator[bytes], dict[str, str]]
 
 
 class ImageServer:
     """Answers every request by ``behaviour(number, asked)``: a status, a body and headers, or None to hang up.
 
     ``asked`` is what each request brought along: its body, and the key under "key". What lies at an address is fetched
-    by GET, and answered by ``lying(number)``.
+    by GET, and answered by ``lying(number)``. A body may be an iterator of pieces, without an end if need be; ``sent``
+    counts their bytes. With the header ``X-Head: open`` the pieces go on with the answer's head.
     """
 
     def __init__(self, behaviour: Callable[[int, dict[str, Any]], Answer | None] | None = None) -> None:
         self.behaviour = behaviour or (lambda number, asked: drawn(asked))
         self.lying: Callable[[int], Answer | None] = lambda number: (200, png("by address", 1), {})
         self.fetched = 0
+        self.sent = 0
         self.asked: list[dict[str, Any]] = []
         self.at_once = self.most_at_once = 0
         lock = threading.Lock()
@@ -58,6 +61,9 @@ class ImageServer:
                     self.connection.shutdown(2)
                     return
                 status, body, headers = answer
+                if isinstance(body, Iterator):
+                    self._stream(status, body, headers)
+                    return
                 content = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
                 length = {"Content-Length": str(len(content))}
@@ -66,6 +72,18 @@ class ImageServer:
                 self.end_headers()
                 self.wfile.write(content)
                 self.close_connection |= "Content-Length" in headers  # it told more than it sent
+
+            def _stream(self, status: int, chunks: Iterator[bytes], headers: dict[str, str]) -> None:
+                """Send pieces of a body of unknown length until nobody listens, and close."""
+                self.close_connection = True
+                lines = [f"HTTP/1.1 {status} OK", "Content-Type: application/json"]
+                lines += [f"{name}: {value}" for name, value in headers.items()]
+                end = "\r\n" if headers.get("X-Head") == "open" else "\r\n\r\n"
+                with suppress(OSError):
+                    self.wfile.write(("\r\n".join(lines) + end).encode())
+                    for chunk in chunks:
+                        self.wfile.write(chunk)
+                        server.sent += len(chunk)
 
             def do_GET(self) -> None:
                 server.fetched += 1

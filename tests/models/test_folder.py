@@ -86,7 +86,8 @@ def test_a_manifest_elsewhere(folder, tmp_path_factory):
         ("file,concept\na.png,cook,oh,no", "line 2: more values than the 2 columns"),
         ('file,concept\n"a.png"x,cook', "after line 1: not valid CSV"),
         ("file,concept\na\0b.png,cook", "not in the folder"),
-        (f"file,concept\n{'x' * 5000}.png,cook", "not in the folder"),
+        (f"file,concept\n{'x' * 3900}.png,cook", "not in the folder"),
+        (f"file,concept\n{'x' * 5000}.png,cook", "line 2, file: found 5,004 characters, expected at most 4,000"),
     ],
 )
 def test_what_a_csv_may_not_say(folder, text, message):
@@ -187,3 +188,39 @@ def test_a_path_from_the_root_is_one_within_the_folder(folder, monkeypatch):
     assert [row.file for row in rows] == ["a.png"]
     (folder / "manifest.csv").write_text("file,concept\na.png,nurse\n")
     assert FolderSource(folder.name, rows).card == FolderSource(folder, read_manifest(folder)).card
+
+
+def test_a_manifest_is_refused_by_its_size_and_its_rows(folder, monkeypatch):
+    manifest = folder / "manifest.csv"
+    with manifest.open("wb") as stream:
+        stream.truncate(3 * 2**30)  # sparse: it takes no disk
+    with pytest.raises(ImportManifestError, match=r"manifest.csv: more than 300,000,000 bytes; divide"):
+        read_manifest(folder)
+    manifest.write_text("file,concept\n" + "a.png,cook\n" * 5)
+    monkeypatch.setattr("clinometer.models.folder.MOST_ROWS", 4)
+    with pytest.raises(ImportManifestError, match="more than 4 images"):
+        read_manifest(folder)
+
+
+def test_json_that_is_nested_without_end_is_refused(folder):
+    (folder / "manifest.jsonl").write_text('{"file": ' + "[" * 200_000)
+    with pytest.raises(ImportManifestError, match=r"manifest.jsonl, line 1: not valid JSON"):
+        read_manifest(folder)
+
+
+@pytest.mark.parametrize("value", ["x" * 100_000, list(range(10**6)), {"a": "b" * 10**6}])
+def test_a_message_about_a_manifest_is_short(folder, value):
+    (folder / "manifest.jsonl").write_text(json.dumps({"file": "a.png", "concept": value}))
+    with pytest.raises(ImportManifestError) as caught:
+        read_manifest(folder)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_file_that_is_too_large_is_not_read_at_all(folder, monkeypatch):
+    with (folder / "a.png").open("wb") as stream:
+        stream.truncate(2**42)  # sparse: to hash it would take an hour
+    (folder / "manifest.csv").write_text("file,concept\na.png,cook")
+    source = FolderSource(folder, read_manifest(folder))
+    (result,) = source.generate([GenerationRequest("a.png", "", 0)])
+    assert (result.status, source.decoded_bytes("a.png")) == ("failed", 0)
+    assert "bytes, more than 4 for each pixel of the limit" in result.reason

@@ -11,6 +11,7 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer.errors import ImportManifestError, RunMismatchError
+from clinometer.models import image_dataset
 from clinometer.models.image_dataset import ImageDataset
 from tests.toys import Eye, Notes, paint, toy_suite
 
@@ -117,16 +118,35 @@ def test_a_manifest_that_was_mended_is_another_run(tmp_path, mend, said):
     assert values(imported(folder, tmp_path)) == values(run)
 
 
-def test_row_groups_are_read_one_at_a_time(parquet, tmp_path, monkeypatch):
+def test_a_table_is_read_through_a_few_rows_at_a_time(parquet, tmp_path, monkeypatch):
     whole = values(imported(parquet, tmp_path / "whole"))
     cut = tmp_path / "cut" / "images.parquet"
     cut.parent.mkdir()
     pq.write_table(pq.read_table(parquet), cut, row_group_size=7)
-    held = []
-    read = ImageDataset._read_images
-    monkeypatch.setattr(ImageDataset, "_read_images", lambda *asked: held.append(read(*asked)) or held[-1])
+    begun = []
+    read = image_dataset._images
+    monkeypatch.setattr(image_dataset, "_images", lambda path: begun.append(path) or read(path))
     assert values(imported(cut, tmp_path / "groups")) == whole
-    assert {len(images) for images in held} <= {7, len(list(records())) % 7}
+    assert begun == [cut, cut]  # once for the sizes, once for the images
+    with pq.ParquetFile(cut) as opened:
+        sizes = [len(batch) for batch in opened.iter_batches(image_dataset.AT_ONCE, columns=["image"])]
+    assert max(sizes) == image_dataset.AT_ONCE
+
+
+def test_a_table_that_unfolds_a_thousandfold_is_refused(tmp_path):
+    rows = {"image": [bytes(2**26)] * 6, "concept": ["nurse"] * 6}
+    pq.write_table(pa.table(rows), tmp_path / "bomb.parquet", compression="zstd", use_dictionary=False)
+    assert (tmp_path / "bomb.parquet").stat().st_size < 10**6
+    with pytest.raises(ImportManifestError, match=r"bomb.parquet, image: [\d,]+ bytes that unfold to 40\d,"):
+        ImageDataset(tmp_path / "bomb.parquet")
+
+
+def test_a_page_that_is_damaged_is_named(parquet, tmp_path):
+    content = bytearray(parquet.read_bytes())
+    content[200:1200] = bytes(1000)
+    parquet.write_bytes(content)
+    with pytest.raises(ImportManifestError, match=r"images.parquet: it cannot be read as a table"):
+        imported(parquet, tmp_path / "run")
 
 
 def test_a_directory_is_named_as_it_is(parquet, tmp_path):

@@ -45,7 +45,9 @@ def _end(error: Exception, said: str, status: int, *, shown: bool) -> None:
     """Say what happened, below its traceback where that is wanted."""
     if shown:
         traceback.print_exception(error)
-    short = LONG_WORD.sub(r"\1…\2", said)
+    from clinometer._messages import printable
+
+    short = LONG_WORD.sub(r"\1…\2", printable(said))
     print(f"clinometer: {short}", file=sys.stderr)  # noqa: T201
     sys.exit(status)
 

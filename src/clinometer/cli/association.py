@@ -7,8 +7,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+
+from clinometer.cli.words import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,11 +26,11 @@ def print_tests(table: pd.DataFrame) -> None:
     console = Console()
     first = table.iloc[0]
     wide = console.width >= WIDE
-    shown = Table(title=escape(f"Association tests on {first.encoder}"), show_lines=not wide)
+    printed = Table(title=shown(f"Association tests on {first.encoder}"), show_lines=not wide)
     for name in NAMES if wide else ("\n".join(NAMES),):
-        shown.add_column(name, overflow="fold")
+        printed.add_column(name, overflow="fold")
     for name in ("statistic", "effect\nsize d", "95 %\ninterval", "p", "q"):
-        shown.add_column(name, justify="right", no_wrap=True)
+        printed.add_column(name, justify="right", no_wrap=True)
     for row in _rows(table):
         about = (row.test, f"{row.x}, {row.y}", f"{row.a}, {row.b}", f"{row.n_x}+{row.n_y}, {row.n_a}+{row.n_b}")
         cells = (
@@ -39,14 +40,14 @@ def print_tests(table: pd.DataFrame) -> None:
             wording.interval(row.effect_size_low, row.effect_size_high) or wording.MISSING,
             *(f"{each:.3g}" if isfinite(each) else wording.MISSING for each in (row.p, row.q)),
         )
-        shown.add_row(*map(escape, cells))
-    console.print(shown)
+        printed.add_row(*map(shown, cells))
+    console.print(printed)
     for row in _rows(table):
         if row.reason:
-            console.print(f"{escape(row.test)}: {escape(row.reason)}")
+            console.print(f"{shown(row.test)}: {shown(row.reason)}")
         elif row.missing:
-            console.print(f"{escape(row.test)}: without {escape(row.missing)}")
-    console.print(f"[dim]{escape(_conventions(table))}[/]")
+            console.print(f"{shown(row.test)}: without {shown(row.missing)}")
+    console.print(f"[dim]{shown(_conventions(table))}[/]")
 
 
 def _rows(table: pd.DataFrame) -> Iterator[Any]:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+
+from clinometer.cli.words import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,7 @@ def print_choices(choices: pd.DataFrame) -> None:
         ends = f"[{low}, {high}]" if wording.MISSING not in (low, high) else ""
         margin = margin if row["label"] else ""
         cells = (Path(row["file"]).name, row["label"], row["runner_up"], margin, ends, str(row["evaluations"]), note)
-        table.add_row(*map(escape, cells))
+        table.add_row(*map(shown, cells))
     Console().print(table)
 
 

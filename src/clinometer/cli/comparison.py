@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from clinometer.cli.words import shown
 from clinometer.report.called import called_in
 from clinometer.report.comparison import (
     comparison_refusals,
@@ -28,25 +28,25 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
     for comparison, called in zip(comparisons, called_in(comparisons), strict=True):
         for table in comparison_tables(comparison, called, short=True):
             console.print(_printed(table))
-            console.print(f"[dim]{escape(table.note)}[/]")
-        console.print(f"[bold]{escape(comparison_verdict(comparison, called))}[/]")
+            console.print(f"[dim]{shown(table.note)}[/]")
+        console.print(f"[bold]{shown(comparison_verdict(comparison, called))}[/]")
         refusals = comparison_refusals(comparison, called)
         if refusals:
-            console.print(escape(refusals))
-        console.print(escape(pairing_in_words(comparison)))
+            console.print(shown(refusals))
+        console.print(shown(pairing_in_words(comparison)))
 
 
 def print_place(out: str | None) -> None:
     """Name the page, or say how to have one."""
-    place = "none, as no --out was given" if out is None else f"[bold]{escape(out.rstrip('/'))}/comparison.html[/]"
+    place = "none, as no --out was given" if out is None else f"[bold]{shown(out.rstrip('/'))}/comparison.html[/]"
     Console(soft_wrap=True).print(f"Report: {place}")
 
 
 def _printed(table: DifferenceTable) -> Table:
-    shown = Table(title=escape(table.title))
+    printed = Table(title=shown(table.title))
     for heading in table.columns:
         side = "left" if heading in (table.columns[0], "verdict") else "right"
-        shown.add_column(heading, justify=side, overflow="fold")  # type: ignore[arg-type]
+        printed.add_column(shown(heading), justify=side, overflow="fold")  # type: ignore[arg-type]
     for row in table.rows:
-        shown.add_row(*map(escape, row))
-    return shown
+        printed.add_row(*map(shown, row))
+    return printed

@@ -49,6 +49,10 @@ BudgetOption = Annotated[
     float | None, _paid(help="What the missing images may cost; checked before the first request.")
 ]
 BaseUrlOption = Annotated[str | None, _paid(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")]
+TrustedHostOption = Annotated[
+    list[str] | None,
+    _paid(help="A host besides the server's that redirects and private addresses may lead to. Repeatable."),
+]
 QualityOption = Annotated[str | None, _paid(help="As the server names it.")]
 ConcurrencyOption = Annotated[int | None, _paid(min=1, help="Requests at once. [default: 4]")]
 PaceOption = Annotated[float | None, _paid(help="The pace. [default: the server's]")]

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
-from rich.markup import escape
 
+from clinometer._csv import csv_text
+from clinometer.cli.words import shown
 from clinometer.errors import InvalidInputError, RunStorageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 WRITERS: Final[dict[str, Callable[[pd.DataFrame, Path], Any]]] = {
-    ".csv": lambda table, path: table.to_csv(path, index=False),
+    ".csv": lambda table, path: path.write_text(csv_text(table), encoding="utf-8", newline=""),
     ".json": lambda table, path: table.to_json(
         path, orient="records", indent=2, force_ascii=False, double_precision=15
     ),
@@ -42,4 +43,4 @@ def write_table(table: pd.DataFrame, out: Path | None) -> None:
         WRITERS[out.suffix.lower()](table, out)
     except OSError as error:
         raise RunStorageError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
-    Console(soft_wrap=True).print(f"Table: [bold]{escape(str(out))}[/]")
+    Console(soft_wrap=True).print(f"Table: [bold]{shown(str(out))}[/]")

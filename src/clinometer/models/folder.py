@@ -23,17 +23,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
-from clinometer._messages import first_and_more
+from clinometer._messages import first_and_more, quoted, shortened
 from clinometer.errors import ImportManifestError
-from clinometer.models.images import MAX_PIXELS, decode_image
+from clinometer.models.images import MAX_PIXELS, decode_image, decoded_bytes, may_be_read
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 from clinometer.models.weights import hash_files
+
+MOST_BYTES = 300_000_000
+"""The largest manifest that is read: of a million images, and more."""
+
+MOST_ROWS = 1_000_000
+"""Images of an import: its plan is held in memory."""
+
+LONGEST = 4_000
+"""Characters of a value."""
 
 COLUMNS = ("file", "concept", "group", "role", "prompt")
 NAMES = ("manifest.csv", "manifest.jsonl", "metadata.csv", "metadata.jsonl")
 Role = Literal["target", "attribute"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,7 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
     if not folder.is_dir():
         raise ImportManifestError(f"{directory}: no such folder; give the folder that holds the images")
     path = _find(folder, manifest)
-    records = list(_read_csv(path) if path.suffix.lower() == ".csv" else _read_json_lines(path))
+    records = list(_limited(path, _read_csv(path) if path.suffix.lower() == ".csv" else _read_json_lines(path)))
     if not records:
         raise ImportManifestError(f"{path.name}: it lists no images; expected one a line")
     rows = tuple(manifest_row(path.name, line, record) for line, record in records)
@@ -136,11 +146,13 @@ class FolderSource:
         self._directory = Path(directory)
         self._max_pixels = max_pixels
         self._files = {row.file: row.file for row in rows}
+        files = [self._directory / file for file in self._files]
         self.card = Card(
             kind="generator",
             name=name or self._directory.resolve().name,
             family="folder",
-            weights_sha256=hash_files([self._directory / file for file in self._files], self._directory),
+            # a file that is too large fails unread, and to hash it may take hours
+            weights_sha256=hash_files([each for each in files if may_be_read(each, max_pixels)], self._directory),
             settings={"max_pixels": max_pixels},
             notes={"images": len(self._files)},
         )
@@ -148,6 +160,10 @@ class FolderSource:
     def assign(self, files: Mapping[str, str]) -> None:
         """Say which file answers which request, by its id. Until then, a file's own path is its id."""
         self._files = dict(files)
+
+    def decoded_bytes(self, file: str) -> int:
+        """What an image takes in memory once it is decoded."""
+        return decoded_bytes(self._directory / file, max_pixels=self._max_pixels)
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""
@@ -184,11 +200,22 @@ def _find(folder: Path, manifest: Path | str | None) -> Path:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ImportManifestError(f"{path.name}: more than {MOST_BYTES:,} bytes; divide it and its images")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ImportManifestError(f"{path.name}: byte {error.start} is not UTF-8; save it as UTF-8") from error
     except OSError as error:
         raise ImportManifestError(f"{path.name}: it cannot be read ({error.strerror})") from error
+
+
+def _limited(path: Path, records: Iterable[T]) -> Iterator[T]:
+    for number, record in enumerate(records):
+        if number == MOST_ROWS:
+            raise ImportManifestError(f"{path.name}: more than {MOST_ROWS:,} images; divide it")
+        yield record
 
 
 def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -198,7 +225,7 @@ def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         fields = reader.fieldnames or []
         if "file" not in fields or not {"concept", "group", "prompt"} & set(fields):
             raise ImportManifestError(
-                f"{path.name}, line 1: found the columns {', '.join(fields) or 'none'}; "
+                f"{path.name}, line 1: found the columns {shortened(', '.join(fields), 300) or 'none'}; "
                 "expected file, and concept or group, or the prompt"
             )
         for record in reader:
@@ -238,9 +265,15 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
     for key in COLUMNS:
         value = record.get(key)
         if value is not None and not isinstance(value, str):
-            raise ImportManifestError(f"{name}, line {line}, {key}: found {value!r}, expected text")
+            raise ImportManifestError(f"{name}, line {line}, {key}: found {quoted(value)}, expected text")
+        if value is not None and len(value) > LONGEST:
+            raise ImportManifestError(
+                f"{name}, line {line}, {key}: found {len(value):,} characters, expected at most {LONGEST:,}"
+            )
         if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise ImportManifestError(f"{name}, line {line}, {key}: found {value!r}, half a character; expected text")
+            raise ImportManifestError(
+                f"{name}, line {line}, {key}: found {quoted(value)}, half a character; expected text"
+            )
         values[key] = value.strip() or None if value is not None else None
     if values["file"] is None:
         raise ImportManifestError(f"{name}, line {line}, file: nothing found, expected a path within the folder")
@@ -253,7 +286,7 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
     known = values["concept"] is not None or values["group"] is not None
     if values["role"] not in ((None, role) if known else (None, "target", "attribute")):
         raise ImportManifestError(
-            f"{name}, line {line}, role: found {values['role']!r}, expected {role!r} or nothing: "
+            f"{name}, line {line}, role: found {quoted(values['role'])}, expected {role!r} or nothing: "
             "a concept alone is a target, a group makes it an attribute"
         )
     file = values["file"].replace("\\", "/")
@@ -269,17 +302,17 @@ def _check_files(name: str, folder: Path, rows: Iterable[ManifestRow]) -> None:
         path = _resolve(folder, row.file)
         if not path.is_relative_to(root):
             raise ImportManifestError(
-                f"{name}, line {row.line}, file: {row.file!r} lies outside the folder; copy the image into it"
+                f"{name}, line {row.line}, file: {quoted(row.file)} lies outside the folder; copy the image into it"
             )
         if path in seen:
             raise ImportManifestError(
-                f"{name}, line {row.line}, file: {row.file!r} is in line {seen[path]} already; remove one"
+                f"{name}, line {row.line}, file: {quoted(row.file)} is in line {seen[path]} already; remove one"
             )
         seen[path] = row.line
         if not os.path.isfile(path):
             missing.append(row)
     if missing:
-        files = first_and_more([repr(row.file) for row in missing])
+        files = first_and_more([quoted(row.file, 200) for row in missing])
         raise ImportManifestError(
             f"{name}, line {missing[0].line}, file: not in the folder: {files}; add what is missing or remove its line"
         )

@@ -8,11 +8,8 @@ its file's and its number, such as ``train.parquet#7``.
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -22,12 +19,18 @@ import pyarrow.parquet as pq
 
 from clinometer.errors import ImportManifestError
 from clinometer.models.folder import COLUMNS, ManifestRow, manifest_row
-from clinometer.models.images import MAX_PIXELS, decode_image
+from clinometer.models.images import MAX_PIXELS, decode_image, decoded_bytes
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 from clinometer.models.weights import hash_files
 
 IMAGE = "image"
 SUFFIXES = (".parquet", ".arrow")
+
+AT_ONCE = 4
+"""Rows of the image column that are held together."""
+
+MOST_UNFOLDED = (2**28, 20)
+"""Bytes unpacked, and times as many as packed: a row group with fewer is no bomb, for images hardly shrink."""
 
 
 def dataset_files(place: Path) -> list[Path]:
@@ -50,6 +53,7 @@ class ImageDataset:
     ----------
     place : a Parquet file, or a directory of Parquet files or of ``datasets``.
     name : the name in the card; the place's own by default.
+    max_pixels : see `clinometer.models.images.decode_image`.
 
     Raises
     ------
@@ -58,10 +62,10 @@ class ImageDataset:
         a group.
     """
 
-    def __init__(self, place: Path, *, name: str | None = None) -> None:
+    def __init__(self, place: Path, *, name: str | None = None, max_pixels: int = MAX_PIXELS) -> None:
         self.batch_size = 32
         self.conversions: Counter[str] = Counter()  # as of `FolderSource`
-        self._place = place
+        self._max_pixels = max_pixels
         self._root = place.parent if place.is_file() else place
         files = dataset_files(place)
         if not files:
@@ -77,11 +81,11 @@ class ImageDataset:
             name=name or (place.stem if place.is_file() else place.resolve().name),
             family="dataset",
             weights_sha256=hash_files(files, self._root),
-            settings={"max_pixels": MAX_PIXELS},
+            settings={"max_pixels": max_pixels},
             notes={"images": len(self.rows)},
         )
-        self._starts = lru_cache(_row_group_starts)
-        self._images = lru_cache(maxsize=1)(self._read_images)
+        self._open: tuple[str, Iterator[tuple[int, Any]]] = ("", iter(()))
+        self._last: tuple[str, int, Any] = ("", -1, None)
 
     def assign(self, files: Mapping[str, str]) -> None:
         """Say which row answers which request, by its id."""
@@ -91,16 +95,18 @@ class ImageDataset:
         """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""
         for request in requests:
             started = perf_counter()
-            file, _, number = self._rows[request.id].rpartition("#")
-            held = self._held(file, int(number))
-            content = held.get("bytes") if isinstance(held, dict) else held
+            content = self._content(self._rows[request.id])
             if not content:
                 reason = "the row holds no bytes; embed the images when you save the table"
                 yield GenerationResult(request.id, "failed", None, reason)
                 continue
-            found = decode_image(content)
+            found = decode_image(content, max_pixels=self._max_pixels)
             self.conversions.update(found.conversions)
             yield GenerationResult(request.id, found.status, found.image, found.reason, perf_counter() - started)
+
+    def decoded_bytes(self, row: str) -> int:
+        """What an image takes in memory once it is decoded."""
+        return decoded_bytes(self._content(row) or b"", max_pixels=self._max_pixels)
 
     def _rows_of(self, path: Path) -> Iterator[ManifestRow]:
         file = path.relative_to(self._root).as_posix()
@@ -109,14 +115,17 @@ class ImageDataset:
         for number, record in enumerate(table.to_pylist()):
             yield manifest_row(file, number + 1, _texts(record, labels) | {"file": f"{file}#{number}"})
 
-    def _held(self, file: str, number: int) -> Any:
-        """The image column's value in a row. One row group is held at a time: a file may be larger than memory."""
-        starts = self._starts(self._root / file)
-        group = bisect_right(starts, number) - 1
-        return self._images(file, group)[number - starts[group]].as_py()
-
-    def _read_images(self, file: str, group: int) -> pa.ChunkedArray:
-        return _table(self._root / file, file, [IMAGE], group).column(IMAGE)
+    def _content(self, row: str) -> bytes | None:
+        """An image's file. Rows are asked for in their order, so a table is read through, a few rows at a time."""
+        file, _, number = row.rpartition("#")
+        if self._last[:2] != (file, int(number)):
+            if self._open[0] != file or self._last[1] > int(number):
+                self._open = (file, enumerate(_images(self._root / file)))
+            held = next(held for position, held in self._open[1] if position == int(number))
+            self._last = (file, int(number), held)
+        held = self._last[2].as_py()
+        content: bytes | None = held.get("bytes") if isinstance(held, dict) else held
+        return content
 
 
 def _texts(record: Mapping[str, Any], labels: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -134,31 +143,54 @@ def _class_labels(schema: pa.Schema) -> dict[str, list[str]]:
         return {}
 
 
-def _row_group_starts(path: Path) -> list[int]:
-    """The first row of each row group of a Parquet file; an Arrow file is mapped, not read, and is one group."""
-    if path.suffix != ".parquet":
-        return [0]
-    metadata = pq.read_metadata(path)
-    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-    return [0, *accumulate(sizes[:-1])]
+def _images(path: Path) -> Iterator[pa.Scalar]:
+    """The image column's values: of Parquet a few rows at a time; an Arrow file is mapped, not read."""
+    try:
+        if path.suffix == ".parquet":
+            with pq.ParquetFile(path, buffer_size=2**20, pre_buffer=False) as opened:
+                for batch in opened.iter_batches(AT_ONCE, columns=[IMAGE], use_threads=False):
+                    yield from batch.column(0)
+            return
+        with pa.memory_map(str(path)) as source:
+            for batch in pa.ipc.open_stream(source):
+                yield from batch.column(IMAGE)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(path.name, error) from error
 
 
-def _table(path: Path, file: str, columns: list[str], group: int | None = None) -> pa.Table:
-    """Read some columns of a table, those that it has; of a Parquet file one row group, or all."""
+def _unreadable(file: str, error: Exception) -> ImportManifestError:
+    return ImportManifestError(f"{file}: it cannot be read as a table ({type(error).__name__})")
+
+
+def _require_no_bomb(opened: pq.ParquetFile, file: str) -> None:
+    least, times = MOST_UNFOLDED
+    for group in range(opened.metadata.num_row_groups):
+        held = opened.metadata.row_group(group)
+        for each in map(held.column, range(held.num_columns)):
+            unfolded, packed = each.total_uncompressed_size, each.total_compressed_size
+            if unfolded > max(least, times * packed):
+                raise ImportManifestError(
+                    f"{file}, {each.path_in_schema}: {packed:,} bytes that unfold to {unfolded:,}; images hardly "
+                    "shrink, so save the table anew without what it repeats"
+                )
+
+
+def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
+    """Read some columns of a table, those that it has."""
     try:
         if path.suffix == ".parquet":
             with pq.ParquetFile(path) as opened:
+                _require_no_bomb(opened, file)
                 schema = opened.schema_arrow
                 known = schema.names
-                names = [name for name in columns if name in known]
-                table = opened.read(names) if group is None else opened.read_row_group(group, names)
+                table = opened.read([name for name in columns if name in known])
         else:
             with pa.memory_map(str(path)) as source:
                 whole = pa.ipc.open_stream(source).read_all()
             schema, known = whole.schema, whole.column_names
             table = whole.select([name for name in columns if name in known])
     except (pa.ArrowException, OSError) as error:
-        raise ImportManifestError(f"{file}: it cannot be read as a table ({type(error).__name__})") from error
+        raise _unreadable(file, error) from error
     if IMAGE not in known or not {"concept", "group"} & set(known):
         raise ImportManifestError(f"{file}: found the columns {', '.join(known)}; expected image, and concept or group")
     kind = schema.field(IMAGE).type

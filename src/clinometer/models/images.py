@@ -8,17 +8,41 @@ from __future__ import annotations
 
 import hashlib
 import io
+import stat
 import threading
 import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-MAX_PIXELS = 64_000_000
-"""The largest image that is decoded by default: 8000 x 8000. A small file can unfold to fill the memory."""
+MAX_PIXELS = 40_000_000
+"""The largest image that is decoded by default, about 6300 x 6300. A small file can unfold to fill the memory; with
+this an import stays below 1.5 GB, PyTorch included."""
+
+BYTES_A_PIXEL = 4
+"""What a decoded pixel takes in memory, and what a file may have for each pixel of the limit."""
+
+BYTES_BESIDE = 1_000_000
+"""Bytes that a file may have besides, such as a profile of its colours."""
+
+BATCH_BYTES = 2**28
+"""Decoded images that are held together."""
+
+WAY_OUT = "an import's --max-pixels raises it"
+
+STRIP_PIXELS = 2**20
+"""Pixels that are converted at once: an image is never held a second time in wider numbers."""
+
+DECODER_BYTES = {"JPEG2000": 20, "WEBP": 18, "AVIF": 14}
+"""Bytes that are held for a pixel while some formats are decoded, as measured; others hold `PLAIN_BYTES` at most.
+Images of these formats are limited to as many pixels fewer."""
+
+PLAIN_BYTES = 10
 
 BLANK_TOLERANCE = 2
 """Values of a channel that lie this close together, of 255, count as one: JPEG blurs one colour so far."""
@@ -67,15 +91,49 @@ def decode_image(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> Decod
     Parameters
     ----------
     source : the file, or its contents.
-    max_pixels : larger images are not decoded and count as failed. Pillow itself stops at 178,956,970.
+    max_pixels : larger images are not decoded and count as failed, as do files of more than `BYTES_A_PIXEL` times as
+        many bytes. Pillow itself stops at 178,956,970.
     """
     try:
-        data = source if isinstance(source, bytes) else source.read_bytes()
-        image, conversions = _decode(data, max_pixels)
+        with _opened(source, max_pixels) as stream:
+            image, conversions = _decode(stream, max_pixels)
     except Exception as error:  # decoders raise many unrelated kinds on damaged files
         return DecodedImage("failed", None, _why(error, max_pixels))
     reason = blank_reason(image)
     return DecodedImage("blank" if reason else "ok", image, reason, tuple(conversions))
+
+
+def decoded_bytes(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> int:
+    """How many bytes an image takes in memory, by its file's head; 0 of one that `decode_image` does not decode."""
+    try:
+        with _opened(source, max_pixels) as stream, _no_warnings():
+            image = Image.open(stream, formats=FORMATS)
+            _require_pixels(image, max_pixels)
+            return image.width * image.height * BYTES_A_PIXEL
+    except Exception:  # its reason is told when it is decoded
+        return 0
+
+
+def decode_in_batches(
+    files: Sequence[Path], most: int, most_bytes: int = BATCH_BYTES
+) -> Iterator[list[tuple[Path, DecodedImage]]]:
+    """Decode files, so many at once, and fewer where they take more than so many bytes."""
+    batch: list[Path] = []
+    size = 0
+    for file in files:
+        taken = decoded_bytes(file)
+        if batch and (len(batch) == most or size + taken > most_bytes):
+            yield [(each, decode_image(each)) for each in batch]
+            batch, size = [], 0
+        batch.append(file)
+        size += taken
+    if batch:
+        yield [(each, decode_image(each)) for each in batch]
+
+
+def may_be_read(file: Path, max_pixels: int) -> bool:
+    """Whether a file is no larger than one that `decode_image` reads."""
+    return file.stat().st_size <= BYTES_A_PIXEL * max_pixels + BYTES_BESIDE
 
 
 def decode_own_png(data: bytes) -> Image.Image:
@@ -87,7 +145,7 @@ def decode_own_png(data: bytes) -> Image.Image:
 
 def blank_reason(image: Image.Image) -> str | None:
     """Say that an image shows one colour only, within `BLANK_TOLERANCE`; None for any other image."""
-    low, high = np.asarray(image.convert("RGB").getextrema()).T
+    low, high = np.asarray((image if image.mode == "RGB" else image.convert("RGB")).getextrema()).T
     if (high - low > BLANK_TOLERANCE).any():
         return None
     return f"every pixel has one colour, rgb({', '.join(map(str, low))})"
@@ -100,9 +158,8 @@ def encode_png(image: Image.Image) -> bytes:
     """
     if image.mode not in PNG_MODES or "transparency" in image.info:
         image = _to_rgb(image, [])
-    clean = Image.frombytes(image.mode, image.size, image.tobytes())
     buffer = io.BytesIO()
-    clean.save(buffer, format="PNG", compress_level=1)
+    image.save(buffer, format="PNG", compress_level=1, icc_profile=None)  # which is all that a copy would leave out
     return buffer.getvalue()
 
 
@@ -134,29 +191,60 @@ def _why(error: Exception, max_pixels: int) -> str:
     return f"the image is damaged ({type(error).__name__}: {str(error)[:120]})"
 
 
-def _decode(data: bytes, max_pixels: int) -> tuple[Image.Image, list[str]]:
-    """Open, limit, take the first frame, turn upright and convert."""
-    if not data:
+@contextmanager
+def _opened(source: bytes | Path, max_pixels: int) -> Iterator[BinaryIO]:
+    """A file to read an image from, refused by its size before a byte is read."""
+    if isinstance(source, bytes):
+        size = len(source)
+    else:
+        status = source.stat()
+        if not stat.S_ISREG(status.st_mode):  # to read from a pipe is to wait for ever
+            raise _UnreadableError("it is not a file that holds an image")
+        size = status.st_size
+    if not size:
         raise _UnreadableError("the file is empty (0 bytes)")
+    if size > BYTES_A_PIXEL * max_pixels + BYTES_BESIDE:
+        raise _UnreadableError(
+            f"the file has {size:,} bytes, more than {BYTES_A_PIXEL} for each pixel of the limit of {max_pixels:,} "
+            f"({WAY_OUT})"
+        )
+    with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as stream:
+        yield stream
+
+
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    # Our own limit is checked, and a damaged EXIF block or a palette oddity changes no pixel.
     with _ONE_AT_A_TIME, warnings.catch_warnings():
-        # Our own limit is checked below, and a damaged EXIF block or a palette oddity changes no pixel.
         warnings.filterwarnings("ignore", module=r"PIL\.")
-        image: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)
-        if image.width * image.height > max_pixels:
-            raise _UnreadableError(
-                f"it has {image.width} x {image.height} pixels, more than the limit of {max_pixels:,}"
-            )
+        yield
+
+
+def _require_pixels(image: Image.Image, max_pixels: int) -> None:
+    most = max_pixels * PLAIN_BYTES // DECODER_BYTES.get(str(image.format), PLAIN_BYTES)
+    if image.width * image.height > most:
+        raise _UnreadableError(
+            f"it has {image.width} x {image.height} pixels, more than the limit of {most:,}"
+            f"{f' of {image.format}' if most < max_pixels else ''} ({WAY_OUT})"
+        )
+
+
+def _decode(stream: BinaryIO, max_pixels: int) -> tuple[Image.Image, list[str]]:
+    """Open, limit, take the first frame, turn upright and convert."""
+    with _no_warnings():
+        image: Image.Image = Image.open(stream, formats=FORMATS)
+        _require_pixels(image, max_pixels)
         conversions: list[str] = []
-        if getattr(image, "n_frames", 1) > 1:
+        if getattr(image, "is_animated", False):  # to count the frames would read them all
             conversions.append("first frame of several")
             image.seek(0)
         image.load()
         if image.getexif().get(ExifTags.Base.Orientation) in TURNED:
             conversions.append("EXIF orientation applied")
-        upright = ImageOps.exif_transpose(image)
+        ImageOps.exif_transpose(image, in_place=True)
         if "icc_profile" in image.info and image.mode not in {"RGB", "L"}:
             conversions.append("colour profile not applied")
-        return _to_rgb(upright, conversions), conversions
+        return _to_rgb(image, conversions), conversions
 
 
 def _to_rgb(image: Image.Image, conversions: list[str]) -> Image.Image:
@@ -170,11 +258,9 @@ def _to_rgb(image: Image.Image, conversions: list[str]) -> Image.Image:
     if mode == "P":
         conversions.append("palette resolved")
     if mode in TRANSPARENT or "transparency" in image.info:
-        rgba = image.convert("RGBA")
-        if np.asarray(rgba.getchannel("A")).min() < 255:
+        if any(_alpha(strip).getextrema()[0] < 255 for _, strip in _strips(image)):  # type: ignore[operator]
             conversions.append("alpha composited on white")
-        white = Image.new("RGBA", rgba.size, "white")
-        return Image.alpha_composite(white, rgba).convert("RGB")
+        return _by_strips(image, _on_white)
     if mode not in {"P", "RGB"}:
         conversions.append(f"{mode} converted")
     return image.convert("RGB")
@@ -186,12 +272,45 @@ def _wide_to_rgb(image: Image.Image) -> Image.Image:
     Values within 0…65535 count as 16 bits (for floats, within 0…1 as fractions and within 0…255 as 8 bits);
     any other range is stretched to 0…255.
     """
-    values = np.asarray(image, dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise ValueError("it has values that are not finite")
-    low, high = float(values.min()), float(values.max())
+    ranges = []
+    for _, strip in _strips(image):
+        values = np.asarray(strip, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("it has values that are not finite")
+        ranges.append((float(values.min()), float(values.max())))
+    low, high = min(each for each, _ in ranges), max(each for _, each in ranges)
     scales = [1.0, 255.0] if image.mode == "F" else [65535.0]
     top = next((scale for scale in scales if low >= 0 and high <= scale), None)
-    if top is None:
-        values, top = values - low, max(high - low, 1.0)
-    return Image.fromarray((values * (255.0 / top)).round().astype(np.uint8), mode="L").convert("RGB")
+    start = 0.0 if top is not None else low
+    scale = 255.0 / (top if top is not None else max(high - low, 1.0))
+    return _by_strips(image, lambda strip: _scaled(strip, start, scale))
+
+
+def _scaled(image: Image.Image, start: float, scale: float) -> Image.Image:
+    values = (np.asarray(image, dtype=np.float64) - start) * scale
+    return Image.fromarray(values.round().astype(np.uint8), mode="L").convert("RGB")
+
+
+def _alpha(image: Image.Image) -> Image.Image:
+    return image.convert("RGBA").getchannel("A")
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    rgba = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
+
+
+def _strips(image: Image.Image) -> Iterator[tuple[tuple[int, int, int, int], Image.Image]]:
+    """An image cut across, each strip with its box."""
+    rows = max(1, STRIP_PIXELS // max(1, image.width))
+    for top in range(0, image.height, rows):
+        box = (0, top, image.width, min(top + rows, image.height))
+        yield box, image.crop(box)
+
+
+def _by_strips(image: Image.Image, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
+    """Convert an image to RGB strip by strip."""
+    rgb = Image.new("RGB", image.size)
+    for box, strip in _strips(image):
+        rgb.paste(convert(strip), box)
+    return rgb

@@ -9,7 +9,6 @@ The key comes from the environment (``OPENAI_API_KEY``) and goes nowhere else: n
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -19,25 +18,24 @@ from itertools import islice
 from math import inf
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from clinometer.errors import ModelError
+from clinometer.models.guarded_http import AnswerRefusedError
 from clinometer.models.images import decode_image, encode_png
-from clinometer.models.openai_answers import ErrorInAnswer, bytes_of, is_refusal, text_of
+from clinometer.models.openai_answers import ErrorInAnswer, bytes_of, is_refusal, led_to, text_of
+from clinometer.models.openai_client import KEY, connect, server_of
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult, Status
 from clinometer.models.weights import describe, in_one_line
 
-KEY = "OPENAI_API_KEY"
 ENDS_ALL = (402, 405, 410)
 """Statuses that no request gets past: an empty account, an address that draws nothing, a model that is gone."""
 
 PART = 8
 """Images of a part: what is drawn again, beside those under way, when the process is killed."""
 
-OPENAI = "api.openai.com"
-
 SIZES = {"dall-e-2": ("256x256", "512x512", "1024x1024")}
 """What can be asked for, of models whose sizes include those that papers use."""
+
 
 R = TypeVar("R", bound=GenerationRequest)
 
@@ -58,6 +56,7 @@ class OpenAIImages:
     Parameters
     ----------
     client : the official client.
+    fetch : gives the file at an address that an answer holds instead of an image.
     card : what it is.
     arguments : further arguments of every request: model, size, quality.
     price_per_image : in any one currency; 0 for a server of one's own.
@@ -74,6 +73,7 @@ class OpenAIImages:
         client: Any,
         card: Card,
         *,
+        fetch: Callable[[str], bytes],
         arguments: dict[str, Any],
         price_per_image: float,
         concurrency: int = 4,
@@ -86,6 +86,7 @@ class OpenAIImages:
         self.price_per_image = price_per_image
         self.has_drawn = False
         self._client = client
+        self._fetch = fetch
         self._arguments = arguments
         self._concurrency = concurrency
         self._pace = Pace(requests_per_minute)
@@ -174,33 +175,52 @@ class OpenAIImages:
             return None
         try:
             result = self._received(request, ask(request))
-        except (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError) as error:
-            if not is_refusal(error):
-                return _RejectedResult(request.id, "failed", None, self._said(error), prompt=request.prompt)
-            result = GenerationResult(request.id, "refused", None, self._said(error))
-        except (openai.AuthenticationError, openai.NotFoundError) as error:
-            raise ModelError(f"{self.card.name}: {self._said(error)}; check {KEY} and the model's name") from None
         except openai.APIStatusError as error:
-            if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
-                raise ModelError(f"{self.card.name}: {self._said(error)}; add credit and run it again") from None
-            if error.status_code in ENDS_ALL:
-                raise ModelError(f"{self.card.name}: {self._said(error)}; check the server's address") from None
-            # A gateway's 500 may hold what the model said.
-            status: Status = "refused" if is_refusal(error) else "failed"
-            result = GenerationResult(request.id, status, None, self._said(error))
+            result = self._told(request, error)
+            if isinstance(result, _RejectedResult):
+                return result
         except openai.APIConnectionError as error:
             reason = f"{self._said(error).rstrip('.')} ({self.card.settings['server']})"
             result = GenerationResult(request.id, "failed", None, reason)
+        except AnswerRefusedError as error:
+            result = GenerationResult(request.id, "failed", None, in_one_line(self._scrubbed(str(error)), 300))
         except Exception as error:  # a malformed answer: many kinds
             result = GenerationResult(request.id, "failed", None, self._said(error))
         return GenerationResult(request.id, result.status, result.image, result.reason, perf_counter() - started)
+
+    def _told(self, request: GenerationRequest, error: Any) -> GenerationResult:
+        """What became of a request that the server answers with a status of its own: a refusal, or a failure.
+
+        Raises
+        ------
+        ModelError
+            No request gets past it.
+        """
+        import openai
+
+        if place := error.response.extensions.get("leads_to"):
+            reason = f"its server sends requests on to {led_to(self._scrubbed(place))}"
+            return _RejectedResult(request.id, "failed", None, in_one_line(reason, 300), prompt=request.prompt)
+        said = self._said(error)
+        not_taken = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
+        if isinstance(error, not_taken) and not is_refusal(error):
+            return _RejectedResult(request.id, "failed", None, said, prompt=request.prompt)
+        if isinstance(error, openai.AuthenticationError | openai.NotFoundError):
+            raise ModelError(f"{self.card.name}: {said}; check {KEY} and the model's name") from None
+        if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
+            raise ModelError(f"{self.card.name}: {said}; add credit and run it again") from None
+        if error.status_code in ENDS_ALL:
+            raise ModelError(f"{self.card.name}: {said}; check the server's address") from None
+        # A gateway's 500 may hold what the model said.
+        status: Status = "refused" if is_refusal(error) else "failed"
+        return GenerationResult(request.id, status, None, said)
 
     def _received(self, request: GenerationRequest, answer: Any) -> GenerationResult:
         """Decode the one image of an answer; the prompt that the server drew instead, if it says so, is kept."""
         data = getattr(answer, "data", None)
         if not data:
             return self._without_image(request, answer)
-        decoded = decode_image(bytes_of(data[0], self._client.max_retries))
+        decoded = decode_image(bytes_of(data[0], self._fetch))
         revised = getattr(data[0], "revised_prompt", None)
         drew = f"the server drew: {self._scrubbed(str(revised))}" if revised and revised != request.prompt else None
         return GenerationResult(request.id, decoded.status, decoded.image, decoded.reason or drew)
@@ -260,6 +280,7 @@ def load(
     requests_per_minute: float | None = None,
     retries: int = 6,
     timeout: float = 180.0,
+    trusted_host: Sequence[str] = (),
     send_seed: bool = False,
     device: str | None = None,
     name: str | None = None,
@@ -274,7 +295,9 @@ def load(
     height, width : in pixels, both or none; None is the server's default.
     quality, style : as the server names them.
     concurrency, requests_per_minute : how fast to ask.
-    retries, timeout : attempts after the first, with growing pauses; seconds for each.
+    retries, timeout : attempts after the first, with growing pauses; seconds for each, to the last byte of its answer.
+    trusted_host : hosts beside the server's own that may have an address in a private network, or be where a redirect
+        leads, such as the one that keeps its images.
     send_seed : put each image's seed into the request. OpenAI takes none, so its images cannot be repeated.
     device : no meaning here; the server has its own.
     name : the name in the card.
@@ -285,7 +308,6 @@ def load(
     ModelError
         The package openai, the key or the price is missing, or a setting does not fit.
     """
-    client, secret = _client(base_url, retries, timeout)
     if not source:
         raise ModelError("openai: no model named; write openai:MODEL, such as openai:gpt-image-1")
     if price is None or not 0 <= price < inf:
@@ -302,6 +324,7 @@ def load(
     for key, seconds in (("timeout", timeout), ("requests_per_minute", requests_per_minute)):
         if seconds is not None and not seconds > 0:
             raise ModelError(f"{key}: found {seconds}, expected a positive number")
+    client, fetch, secret = connect(base_url, retries, timeout, trusted_host)
     size = _preferred_size(source, prefer or {}) if height is None else f"{width}x{height}"
     asked = {"model": source, "size": size, "quality": quality, "style": style}
     arguments = {key: value for key, value in asked.items() if value is not None}
@@ -311,12 +334,13 @@ def load(
         kind="generator",
         name=name or source,
         family="openai-images/1",
-        settings=arguments | {"server": _server(str(client.base_url)), "seed_sent": send_seed},
+        settings=arguments | {"server": server_of(str(client.base_url)), "seed_sent": send_seed},
         notes={"price_per_image": price},
     )
     return OpenAIImages(
         client,
         card,
+        fetch=fetch,
         arguments=arguments,
         price_per_image=price,
         concurrency=concurrency,
@@ -330,44 +354,6 @@ def _preferred_size(model: str, prefer: Mapping[str, float]) -> str | None:
     """A size that is wished for, of a model that is known to have it: a server refuses every request for another."""
     size = f"{prefer.get('width', 0):g}x{prefer.get('height', 0):g}"
     return size if size in SIZES.get(model, ()) else None
-
-
-def _client(base_url: str | None, retries: int, timeout: float) -> tuple[Any, str]:
-    try:
-        import openai
-        import tenacity  # noqa: F401  (else missed only where the first image comes by address)
-    except ImportError as error:
-        raise ModelError(
-            f"the package {error.name} is not installed; install it with `pip install 'clinometer[openai]'`"
-        ) from error
-    own_server = base_url or os.environ.get("OPENAI_BASE_URL")
-    key = os.environ.get(KEY, "").strip()  # a secret that is mounted as a file ends with a line's end
-    if not (key.isascii() and key.isprintable()):
-        raise ModelError(f"{KEY}: it holds characters that no key has; set it anew")
-    if not key and not own_server:
-        raise ModelError(f"no key: set {KEY} in the environment; it is read from nowhere else and written nowhere")
-    _require_address(own_server)
-    client = openai.OpenAI(api_key=key or "none", base_url=base_url or None, max_retries=retries, timeout=timeout)
-    return client, key
-
-
-def _require_address(url: str | None) -> None:
-    """Refuse what every request would fail at, one after another. The message leaves out what may hold a password."""
-    try:
-        found = urlsplit(url) if url else None
-        fits = found is None or (found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0)
-    except ValueError:  # brackets that do not close, a port that is none
-        fits = False
-    if not fits:
-        raise ModelError("base_url: it is no web address; expected one such as http://localhost:8000/v1")
-
-
-def _server(url: str) -> str:
-    """What the card knows a server by: gateways tell models apart by port and path. Neither user nor password."""
-    found = urlsplit(url)
-    port = f":{found.port}" if found.port else ""
-    own = found.hostname == OPENAI
-    return str(found.hostname) if own else f"{found.hostname}{port}{found.path.rstrip('/')}"
 
 
 def _results(done: Iterable[Future[GenerationResult | None]]) -> Iterator[GenerationResult]:

@@ -28,7 +28,7 @@ from typing import Any, cast
 from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
 from clinometer.models.presets import ENCODER_PRESETS
-from clinometer.models.protocols import Encoder, Generator
+from clinometer.models.protocols import Card, Encoder, Generator
 from clinometer.models.weights import describe, is_single_file, user_path
 
 GENERATORS = "clinometer.generators"
@@ -164,16 +164,18 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
     options = {key: value for key, value in options.items() if value not in (None, "auto")}
     try:
         factory: Callable[..., object] = point.load()
-    except Exception as error:  # importing a package runs it
+    except (Exception, SystemExit) as error:  # importing a package runs it
         why = error if isinstance(error, ImportError | AttributeError) else describe(error)
         raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {why}") from error
     options = _preferred(factory, options.pop("prefer", {})) | options
     _require_taken(point.name, factory, source, options)
     try:
-        return factory(source, **options)
+        built = factory(source, **options)
+        _require_model(point, built)
+        return built
     except ClinometerError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ModelError(f"model {point.name!r} ({point.value}) stopped with {describe(error)}") from error
 
 
@@ -181,6 +183,20 @@ def _preferred(factory: Callable[..., object], prefer: Mapping[str, Any]) -> dic
     """What is wished for as arguments of a factory: as a whole where it takes wishes, else those that it has."""
     known = inspect.signature(factory).parameters if prefer else {}
     return {"prefer": dict(prefer)} if "prefer" in known else {key: prefer[key] for key in prefer if key in known}
+
+
+def _require_model(point: EntryPoint, built: Any) -> None:
+    """Refuse what a plug-in gives that is none of what it was asked for, or has a name that leads elsewhere."""
+    methods = ("generate",) if point.group == GENERATORS else ("encode_images", "encode_texts")
+    card = getattr(built, "card", None)
+    if not isinstance(card, Card) or not any(hasattr(built, method) for method in methods):
+        raise ModelError(
+            f"plug-in {point.name!r} ({point.value}): found {type(built).__name__}, expected a card and "
+            f"{' or '.join(methods)}"
+        )
+    size = getattr(built, "batch_size", 1)
+    if not isinstance(size, int) or size < 1:
+        raise ModelError(f"plug-in {point.name!r} ({point.value}): found batch_size {size!r}, expected 1 or more")
 
 
 def _require_taken(name: str, factory: Callable[..., object], source: str, options: dict[str, Any]) -> None:

@@ -148,7 +148,7 @@ class ImageInputs:
 
     def prepare(self, images: Sequence[Image.Image]) -> list[Prepared]:
         """Prepare images: of each its pixels, and what some models (SigLIP 2 of variable size) want beside them."""
-        images = [each.convert("RGB") for each in images]
+        images = [each if each.mode == "RGB" else each.convert("RGB") for each in images]
         if self._size_left_alone is not None and {each.size for each in images} == {self._size_left_alone}:
             return [{PIXELS: pixels} for pixels in bytes_of(images)]
         steps = {} if self._normalisation is None else IN_BYTES

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pandas as pd
 from markupsafe import Markup
 
+from clinometer._csv import csv_text
 from clinometer.report import wording
 from clinometer.report.called import called_in, names_of, runs_of
 from clinometer.report.classification_view import DENOISER, contrast_in_words
@@ -104,7 +105,7 @@ def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLik
     named = zip(comparisons, called_in(comparisons), strict=True)
     table = pd.concat([each.scores.assign(first=first, second=second) for each, (first, second) in named])
     table = table[["first", "second", *table.columns.drop(["first", "second"])]]
-    directory.write_bytes("comparison.csv", table.to_csv(index=False).encode())
+    directory.write_bytes("comparison.csv", csv_text(table).encode("utf-8", "backslashreplace"))
     directory.write_bytes("comparison.html", comparison_html(comparisons).encode("utf-8", errors="replace"))
     return directory.path("comparison.html")
 

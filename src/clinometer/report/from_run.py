@@ -94,7 +94,7 @@ def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
     """
     part_of = {sample.id: sample.part for sample in run.plan}
 
-    @lru_cache(maxsize=4)
+    @lru_cache(maxsize=2)
     def part_images(part: int) -> dict[str, bytes | None]:
         try:
             return {row["id"]: (row["image"] or {}).get("bytes") for row in run.read_images(part)}

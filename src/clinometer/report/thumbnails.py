@@ -10,6 +10,8 @@ from typing import Final
 from PIL import Image, UnidentifiedImageError
 
 LARGEST_SIDE: Final = 96
+LARGEST: Final = 128_000_000
+"""Pixels of an image that is shrunk, three times those of one that is imported; with transparency, as many."""
 QUALITY: Final = 72
 
 
@@ -23,12 +25,14 @@ class Thumbnail:
 
 
 def thumbnail(data: bytes | None) -> Thumbnail | None:
-    """Shrink an encoded image to at most 96 pixels a side; None when there is none or it cannot be read."""
+    """Shrink a PNG to at most 96 pixels a side; None when there is none, or it cannot be read or is too large."""
     if not data:
         return None
     try:
-        with Image.open(io.BytesIO(data)) as image:
-            small = _on_white(image)
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+            if image.width * image.height > (LARGEST if image.mode == "RGB" else LARGEST // 3):
+                return None
+            small = image if image.mode == "RGB" else _on_white(image)  # a copy of a large image is a large one
             small.thumbnail((LARGEST_SIDE, LARGEST_SIDE), Image.Resampling.LANCZOS)
             buffer = io.BytesIO()
             small.save(buffer, "WEBP", quality=QUALITY, method=4)

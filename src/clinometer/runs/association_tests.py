@@ -21,11 +21,11 @@ from clinometer._messages import first_and_more
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.records import storable
 from clinometer.metrics.weat import Spread, Weat, stimulus_weat
-from clinometer.models.images import decode_image
+from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Encoder
 from clinometer.runs.classify import image_files
 from clinometer.runs.failures import named
-from clinometer.runs.vectors import shaped_vectors
+from clinometer.runs.vectors import PROBED, require_same, shaped_vectors
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.permutation import Alternative
 from clinometer.suites import Suite, WeatSuite, load_suite, suite_names
@@ -217,8 +217,8 @@ def _folder(folder: Path, encoder: Encoder) -> _Set:
     embedded: list[np.ndarray] = []
     missing: list[str] = []
     files = image_files([folder])
-    for start in range(0, len(files), IMAGE_BATCH):
-        decoded = [(path, decode_image(path).image) for path in files[start : start + IMAGE_BATCH]]
+    for batch in decode_in_batches(files, IMAGE_BATCH):
+        decoded = [(path, held.image) for path, held in batch]
         missing += [path.name for path, image in decoded if image is None]
         readable = [image for _, image in decoded if image is not None]
         if readable:
@@ -246,8 +246,12 @@ def _vectors(asked: Sequence[_Asked], pictures: Mapping[str, _Set], encoder: Enc
     with named("encoder", name, kept=""):
         missing = set(encoder.missing(texts)) if hasattr(encoder, "missing") else set()
         known = [text for text in texts if text not in missing]
-        found = encoder.encode_texts(known) if known else None
-    return dict(zip(known, shaped_vectors(found, name, known), strict=True)) if known else {}
+        if not known:
+            return {}
+        vectors = shaped_vectors(encoder.encode_texts(known), name, known)
+        again = shaped_vectors(encoder.encode_texts(known[:PROBED]), name, known[:PROBED], vectors.shape[1])
+    require_same(vectors[:PROBED], again, encoder.card, "text")
+    return dict(zip(known, vectors, strict=True))
 
 
 def _row(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from clinometer.models.protocols import Generator
+from clinometer.runs.failures import named
 from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.progress import Progress
 from clinometer.runs.storage import Directory
@@ -21,7 +22,8 @@ def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: 
         return
     begun = generator.batch_size
     known = _recorded(Directory(out))
-    fit(max((question.prompt for question in suite.questions()), key=len, default=""), known=known)
+    with named("generator", generator.card.name, kept=""):
+        fit(max((question.prompt for question in suite.questions()), key=len, default=""), known=known)
     if known is None and generator.batch_size != begun:
         progress.note(f"{generator.batch_size} images a batch: as many as memory holds")
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from clinometer._messages import as_text
 from clinometer.errors import InvalidInputError
-from clinometer.models.images import decode_image
+from clinometer.models.images import DecodedImage, decode_in_batches
 from clinometer.runs.progress import Progress
 
 if TYPE_CHECKING:
@@ -65,18 +65,19 @@ def classify_files(files: Sequence[Path], classifier: DiffusionClassifier, progr
     each = len(classifier.labels) * classifier.trials
     progress.start("classifying", len(files) * each, 0)
     rows = []
-    for start in range(0, len(files), AT_ONCE):
-        some = files[start : start + AT_ONCE]
-        for file, choice in zip(some, _choices(some, classifier, progress, each), strict=True):
+    for batch in decode_in_batches(files, AT_ONCE):
+        some, decoded = zip(*batch, strict=True)
+        for file, choice in zip(some, _choices(decoded, classifier, progress, each), strict=True):
             rows.append({"file": as_text(str(file)), **asdict(choice)})
     progress.finish()
     return pd.DataFrame(rows, columns=["file", *(field.name for field in fields(Choice))])
 
 
-def _choices(files: Sequence[Path], classifier: DiffusionClassifier, progress: Progress, each: int) -> Iterator[Choice]:
+def _choices(
+    decoded: Sequence[DecodedImage], classifier: DiffusionClassifier, progress: Progress, each: int
+) -> Iterator[Choice]:
     from clinometer.models.diffusion_classifier import Choice, choose
 
-    decoded = [decode_image(file) for file in files]
     images: list[Image] = [held.image for held in decoded if held.image is not None]
     measured = classifier.errors(images, advance=progress.advance)
     readable = iter(range(len(images)))

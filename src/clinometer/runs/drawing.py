@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
+from PIL.Image import Image
+
+from clinometer._messages import quoted
 from clinometer.errors import ModelError
-from clinometer.models.images import encode_png, sha256
+from clinometer.models.images import BYTES_A_PIXEL, encode_png, sha256
 from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator, Status
 from clinometer.models.weights import in_one_line
 from clinometer.runs.budget import price_of
@@ -16,7 +19,10 @@ from clinometer.runs.failures import LONGEST_REASON, Failures, named
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.runs.workers import WORKERS, one_behind
+from clinometer.runs.workers import WORKERS, Weights, give_back, one_behind
+
+PIXEL_BYTES: Final = 2**28
+"""Decoded images that wait to be compressed."""
 
 
 def generate(run: Run, generator: Generator, progress: Progress) -> None:
@@ -66,7 +72,8 @@ def draw_parts(
     Batches never cross a part, so a run that was stopped draws the remaining parts exactly as it would have. What was
     drawn of the part in hand is kept where it was paid for; else it is drawn anew, in the batches it would have had.
     Images are compressed as they come and a part is written beside the drawing of the next. No more than two parts are
-    held: a disk that is slower than the model slows it down.
+    held: a disk that is slower than the model slows it down. Finished images may be of any size, so of them one part is
+    held, and no more than `PIXEL_BYTES` wait to be compressed.
     """
     parts = {
         part: samples
@@ -75,6 +82,7 @@ def draw_parts(
     }
     undrawn = {part: run.undrawn(part) for part in parts}
     total = sum(map(len, parts.values()))
+    alone, room = run.record["origin"] == "imported", Weights(PIXEL_BYTES)
     progress.start(title, total, total - sum(map(len, undrawn.values())))
     with ThreadPoolExecutor(WORKERS) as compressors, one_behind() as write:
         for part, samples in undrawn.items():
@@ -83,9 +91,16 @@ def draw_parts(
             results: list[Future[_Stored]] = []
             try:
                 for result in _results(draw, samples, run.model_card["name"]):
-                    results.append(compressors.submit(_compressed, result))
+                    results.append(room.submit(compressors, _size(result), _compressed, result))
                     progress.advance(1)
-                write(_write_part, run, part, samples, results, paid)  # meets what befell the part before
+                    del result  # its image
+                if alone:
+                    _write_part(run, part, samples, results, paid)
+                    size = sum(len(each.result().content or b"") for each in results)
+                    results.clear()
+                    give_back(size)
+                else:
+                    write(_write_part, run, part, samples, results, paid)  # meets what befell the part before
             except BaseException:  # the user stops it, too
                 if paid:
                     _keep_drawn(run, part, samples, results)
@@ -96,16 +111,36 @@ def draw_parts(
 def _results(
     draw: Callable[[Sequence[Sample]], Iterable[GenerationResult]], samples: Sequence[Sample], name: str
 ) -> Iterator[GenerationResult]:
-    """What a generator gives, checked before it is stored: a plug-in may give anything."""
+    """What a generator gives, checked before it is stored: a plug-in may give anything, and without an end."""
+    waiting = dict.fromkeys(sample.id for sample in samples)
     with named("generator", name):
         for result in draw(samples):
-            if result.status not in get_args(Status) or (result.status == "ok" and result.image is None):
-                shown = "without an image" if result.image is None else "with an image"
+            _require_result(result, name)
+            if result.id not in waiting:
+                again = any(result.id == sample.id for sample in samples)
                 raise ModelError(
-                    f"generator {name}, {result.id}: found status {result.status!r} {shown}, expected 'ok' with one, "
-                    "or 'refused', 'failed' or 'blank'"
+                    f"generator {name}: it gave {'a second' if again else 'a'} result for {quoted(result.id)}"
+                    f"{'' if again else ', which was not asked for'}; expected one for each request"
                 )
+            del waiting[result.id]
             yield result
+
+
+def _require_result(result: Any, name: str) -> None:
+    if not isinstance(result, GenerationResult):
+        raise ModelError(f"generator {name}: found {type(result).__name__}, expected a GenerationResult")
+    has_image = isinstance(result.image, Image)
+    if result.status not in get_args(Status) or (result.status == "ok" and not has_image):
+        shown = "with an image" if has_image else "without an image"
+        raise ModelError(
+            f"generator {name}, {quoted(result.id)}: found status {quoted(result.status)} {shown}, expected 'ok' with "
+            "one, or 'refused', 'failed' or 'blank'"
+        )
+    if not (result.reason is None or isinstance(result.reason, str)) or not isinstance(result.seconds, int | float):
+        raise ModelError(
+            f"generator {name}, {result.id}: found reason {quoted(result.reason)} and seconds "
+            f"{quoted(result.seconds)}, expected text or None, and a number"
+        )
 
 
 @dataclass(frozen=True)
@@ -114,6 +149,11 @@ class _Stored:
 
     result: GenerationResult
     content: bytes | None
+
+
+def _size(result: GenerationResult) -> int:
+    """What an image takes in memory."""
+    return 0 if result.image is None else result.image.width * result.image.height * BYTES_A_PIXEL
 
 
 def _compressed(result: GenerationResult) -> _Stored:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clinometer._messages import quoted
 from clinometer.errors import ModelError
 from clinometer.models.protocols import Encoder
 from clinometer.runs.store import embeddings_name
 from clinometer.runs.studies import STUDIES
 from clinometer.suites import Suite
+
+LONGEST_NAME = 200
 
 
 def require_images(encoder: Encoder) -> None:
@@ -37,6 +40,11 @@ def require_names(encoders: Sequence[Encoder]) -> None:
     for each in encoders:
         if each.card.name == "mean":
             raise ModelError("encoder 'mean': in the scores that name is the mean over encoders; rename its directory")
+        if not each.card.name.strip("./\\ ") or len(each.card.name) > LONGEST_NAME:
+            raise ModelError(
+                f"encoder {quoted(each.card.name)}: its embeddings are kept in a folder of its name, and none can be "
+                f"called so; give it a name of letters and digits, of at most {LONGEST_NAME} characters"
+            )
         place = embeddings_name(each.card.name)
         other = held.setdefault(place.lower(), each)  # one place on systems that know no case
         if other.card.fingerprint != each.card.fingerprint:

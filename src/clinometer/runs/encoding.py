@@ -16,8 +16,8 @@ from clinometer.models.protocols import Encoder
 from clinometer.runs.failures import named
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.runs.vectors import NO_VECTORS, NoVectorsError, require_vectors
-from clinometer.runs.workers import WORKERS, one_behind
+from clinometer.runs.vectors import NO_VECTORS, PROBED, NoVectorsError, require_same, require_vectors
+from clinometer.runs.workers import WORKERS, give_back, one_behind
 
 AT_ONCE = 8
 """Images that a thread decodes in one go, at most."""
@@ -63,6 +63,9 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
             if images:
                 with named("encoder", name):
                     vectors = require_vectors(embed(images), name, ids, width)
+                    if index == 0:
+                        again = require_vectors(embed(images[:PROBED]), name, ids[:PROBED], vectors.shape[1])
+                        require_same(vectors[:PROBED], again, encoder.card, "image")
                 width = vectors.shape[1]
             write(run.write_embeddings, name, part, ids, vectors)
             progress.advance(len(parts[part]))
@@ -110,14 +113,18 @@ def _read_images(
 ) -> tuple[list[str], list[Any]]:
     """The images of a part that are there: ids and what an encoder's model takes of each."""
     rows = [row for row in run.read_images(part) if row["status"] == "ok"]
+    ids, taken = [row["id"] for row in rows], sum(len(row["image"]["bytes"]) for row in rows)
+    give_back(taken)  # what it took to read them
+
+    def prepared(chunk: list[dict[str, Any]]) -> list[Any]:
+        return prepare([run.decoded(row["id"], row["image"].pop("bytes")) for row in chunk])
 
     # A few at a time: each call of an image processor, and each that waits for a thread, costs some of Python's time.
     size = min(AT_ONCE, max(1, len(rows) // (2 * WORKERS)))
     chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
-    prepared = decoders.map(
-        lambda chunk: prepare([run.decoded(row["id"], row["image"]["bytes"]) for row in chunk]), chunks
-    )
-    return [row["id"] for row in rows], list(chain.from_iterable(prepared))
+    items = list(chain.from_iterable(decoders.map(prepared, chunks)))
+    give_back(taken)
+    return ids, items
 
 
 def _encode_texts(run: Run, encoder: Encoder) -> None:
@@ -127,4 +134,7 @@ def _encode_texts(run: Run, encoder: Encoder) -> None:
     texts = run.suite.texts() if reads_text else []
     name = encoder.card.name
     vectors = require_vectors(encoder.encode_texts(texts), name, texts) if texts else NO_VECTORS
+    if texts:
+        again = require_vectors(encoder.encode_texts(texts[:PROBED]), name, texts[:PROBED], vectors.shape[1])
+        require_same(vectors[:PROBED], again, encoder.card, "text")
     run.write_texts(name, texts, vectors)

@@ -26,8 +26,8 @@ def named(kind: str, name: str, kept: str = "; what is finished is kept") -> Ite
         yield
     except ClinometerError:
         raise
-    except Exception as error:
-        raise ModelError(f"{kind} {name}: it stopped with {describe(error)}{kept}") from error
+    except (Exception, SystemExit) as error:  # whose status would else be the program's own
+        raise ModelError(f"{kind} {in_one_line(name, 200)}: it stopped with {describe(error)}{kept}") from error
 
 
 class Failures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from clinometer._messages import did_you_mean, first_and_more
+from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import ImportManifestError
 from clinometer.models.folder import ManifestRow
 from clinometer.suites import Question, Suite
@@ -104,6 +104,6 @@ def _unknown(
 ) -> ImportManifestError:
     hint = did_you_mean(str(found), known) or f"expected {first_and_more(known, 10)}."
     return ImportManifestError(
-        f"{source}, line {row.line}, {field}: {found!r} is not in suite {suite.name}; {hint} "
+        f"{source}, line {row.line}, {field}: {quoted(found)} is not in suite {suite.name}; {hint} "
         "Mend the manifest, or give the --suite it was made for"
     )

@@ -11,12 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
 from clinometer.suites import Question
+
+PART_BYTES: Final = 2**28
+"""Bytes of finished images in a part, decoded: 64 of 1024 x 1024 pixels. A part is held in memory as a whole."""
 
 PLAN_SCHEMA = pa.schema(
     {
@@ -69,16 +73,20 @@ def build_plan(
     model_fingerprint: str,
     part_size: int,
     after: Sequence[Sample] = (),
+    bytes_of: Callable[[Question], int] | None = None,
 ) -> list[Sample]:
     """Every sample of a run, cut into parts of at most ``part_size``; or those that follow ``after``, in new parts.
+
+    Of finished images ``bytes_of`` says what they take in memory: a part of several holds at most `PART_BYTES`.
 
     A prompt that two questions share (an attribute prompt may also be a target) goes on counting, so that no two
     samples of a run are the same image.
     """
     asked: Counter[str] = Counter(sample.file or sample.prompt for sample in after)
-    first_part = max((sample.part for sample in after), default=-1) + 1
+    parts = _Parts(max((sample.part for sample in after), default=-1) + 1, part_size)
     samples: list[Sample] = []
     for question in questions:
+        size = 0 if bytes_of is None else bytes_of(question)
         for _ in range(question.images):
             source = question.file or question.prompt
             key = (source, asked[source], seed)
@@ -86,7 +94,7 @@ def build_plan(
             samples.append(
                 Sample(
                     id=sample_id("sample", *key, model_fingerprint),
-                    part=first_part + len(samples) // part_size,
+                    part=parts.next(size),
                     prompt=question.prompt,
                     concept=question.concept,
                     role=question.role,
@@ -97,6 +105,23 @@ def build_plan(
                 )
             )
     return samples
+
+
+class _Parts:
+    """Numbers of parts: a new one where the last is full."""
+
+    def __init__(self, first: int, part_size: int) -> None:
+        self._part, self._part_size = first, part_size
+        self._images = self._bytes = 0
+
+    def next(self, size: int) -> int:
+        """The part of the next image, which takes ``size`` bytes."""
+        if self._images == self._part_size or (self._images and self._bytes + size > PART_BYTES):
+            self._part += 1
+            self._images = self._bytes = 0
+        self._images += 1
+        self._bytes += size
+        return self._part
 
 
 def sample_id(*key: str | float) -> str:

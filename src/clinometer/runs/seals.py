@@ -22,6 +22,8 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clinometer.runs.parquet import writing_options
+
 KEY: Final = "clinometer.seal"
 PIXELS: Final = "image.bytes"
 """The column that lies apart, as Parquet names it."""
@@ -56,7 +58,7 @@ class Contents:
 def sealed(table: pa.Table, name: str) -> tuple[memoryview, str]:
     """A table as the bytes of a sealed Parquet file that will have this name, and the checksum."""
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, table.schema, compression="zstd", write_page_checksum=True) as writer:
+    with pq.ParquetWriter(sink, table.schema, write_page_checksum=True, **writing_options(table.schema)) as writer:
         writer.write_table(table)
         # of a fixed length: the places are filled in when they are known
         writer.add_key_value_metadata({KEY: f"sha256 {_BLANK.decode()} apart {0:020d}-{0:020d} {_BLANK.decode()}"})

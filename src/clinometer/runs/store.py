@@ -31,6 +31,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from clinometer._csv import csv_text
 from clinometer._in_hand import in_hand
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.models.images import decode_own_png, sha256
@@ -304,7 +305,7 @@ class Run:
         try:
             with in_hand(f"image {identifier}"):
                 return decode_own_png(content)
-        except (OSError, SyntaxError, ValueError) as error:
+        except Exception as error:  # decoders raise many unrelated kinds; none is the encoder's fault
             raise RunCorruptError(
                 f"{self.directory.path(samples_name(self._part_of[identifier]))}: image {identifier} is damaged "
                 f"({error}). Delete the file and give the same command again: only this part is done anew"
@@ -467,7 +468,7 @@ class Run:
         """Write every number, as Parquet and as CSV."""
         self.ledger.unlist(["curves.parquet", "scores.csv", "scores.parquet"])
         self.ledger.write_table("curves.parquet", pa.Table.from_pandas(curves, preserve_index=False))
-        self.ledger.write_bytes("scores.csv", scores.to_csv(index=False).encode())
+        self.ledger.write_bytes("scores.csv", csv_text(scores).encode("utf-8", "backslashreplace"))
         self.ledger.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
         self.ledger.list_files()
 
@@ -588,7 +589,8 @@ def classifications_name(part: int) -> str:
 
 def embeddings_name(encoder: str) -> str:
     """Where an encoder's embeddings lie. Characters that a path cannot hold become hyphens."""
-    return f"embeddings/{re.sub(r'[^A-Za-z0-9._-]+', '-', encoder)}"
+    place = re.sub(r"[^A-Za-z0-9._-]+", "-", encoder)
+    return f"embeddings/{place if place.strip('.') else '-' * len(place) or '-'}"  # ".." is another folder
 
 
 def same_place(encoder: str, other: str) -> bool:

@@ -8,9 +8,17 @@ from typing import Any, Final
 import numpy as np
 
 from clinometer.errors import ModelError
+from clinometer.models.protocols import Card
 
 NO_VECTORS: Final = np.zeros((0, 1), np.float32)
 """Parquet has no vectors of no length."""
+
+
+PROBED: Final = 4
+"""Images, and texts, that are embedded a second time."""
+
+EPSILON: Final = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""The distance from 1 to the next number."""
 
 
 class NoVectorsError(ModelError):
@@ -33,6 +41,24 @@ def require_vectors(found: Any, encoder: str, names: Sequence[str], width: int |
                 f"{names[int(bad.argmax())]!r}: its weights are damaged, or too large for the precision it runs in"
             )
     return vectors
+
+
+def require_same(first: np.ndarray, again: np.ndarray, card: Card, what: str) -> None:
+    """Refuse an encoder that gives other vectors the second time, but for rounding: scores of it would mean nothing.
+
+    ::
+
+        |first − again| / |first| ≤ √ε        of the card's dtype, float32 where it names none
+    """
+    epsilon = EPSILON.get(str(card.settings.get("dtype")), EPSILON["float32"])
+    first, again = np.nan_to_num(first), np.nan_to_num(again)
+    lengths = np.maximum(np.linalg.norm(first, axis=1), np.finfo(np.float32).tiny)
+    apart = float((np.linalg.norm(first.astype(float) - again, axis=1) / lengths).max(initial=0.0))
+    if not apart <= epsilon**0.5:
+        raise NoVectorsError(
+            f"encoder {card.name}: one {what}, embedded twice, gives vectors that are {apart:.2g} of their length "
+            "apart: they are random in part"
+        )
 
 
 def shaped_vectors(found: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:

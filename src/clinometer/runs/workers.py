@@ -2,15 +2,60 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from threading import Condition
+from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from clinometer._cores import available_cores
 
+T = TypeVar("T")
+
 WORKERS = max(1, min(16, available_cores() - 1))
 """Threads that compress images, or decode them, while the model is at work, for which a core is left."""
+
+WORTH_GIVING_BACK = 2**26
+"""Bytes: what is less is taken again at once."""
+
+
+def give_back(bytes_freed: int) -> None:
+    """Give freed memory back to the system, where it was much: Arrow and glibc keep it for what comes next.
+
+    What is kept of one large image would stand beside the next one.
+    """
+    if bytes_freed < WORTH_GIVING_BACK:
+        return
+    pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None  # glibc alone has it
+    if trim is not None:
+        trim(0)
+
+
+class Weights:
+    """Lets tasks in by their weight: together they weigh at most so much, or there is one alone."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held = most, 0
+        self._changed = Condition()
+
+    def submit(self, pool: Executor, weight: int, task: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Hand a task to a pool, once there is room for its weight."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._held or self._held + weight <= self._most)
+            self._held += weight
+        future = pool.submit(task, *arguments)
+        future.add_done_callback(lambda _: self._leave(weight))
+        return future
+
+    def _leave(self, weight: int) -> None:
+        with self._changed:
+            self._held -= weight
+            self._changed.notify_all()
 
 
 @contextmanager

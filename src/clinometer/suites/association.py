@@ -7,8 +7,16 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from clinometer.suites.base import Question, Sheet, Suite, refuse_all, refuse_duplicates, refuse_unknown
-from clinometer.suites.strict import Name, Strict, Text
+from clinometer.suites.base import (
+    Question,
+    Sheet,
+    Suite,
+    refuse_all,
+    refuse_duplicates,
+    refuse_many,
+    refuse_unknown,
+)
+from clinometer.suites.strict import ImageCount, Name, Strict, Text
 
 
 class AttributeWords(Strict):
@@ -80,8 +88,8 @@ class DifferentialTest(Strict):
 class ImagesPerPrompt(Strict):
     """Images of each stimulus: neutral, and with each attribute (dealt over its words in turn)."""
 
-    neutral: int = Field(10, ge=1)
-    attribute: int = Field(10, ge=1)
+    neutral: ImageCount = 10
+    attribute: ImageCount = 10
 
 
 class AssociationSuite(Suite):
@@ -103,6 +111,8 @@ class AssociationSuite(Suite):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         refuse_all(self.concepts, "concepts")
+        words = sum(len(group.words) for group in self.groups.values())
+        refuse_many(len(self.stimuli()) * (1 + words), "concepts")
         for role in ("a", "b"):
             refuse_unknown(f"axis.{role}", "group", getattr(self.axis, role), self.groups)
         refuse_duplicates((self.axis.a, self.axis.b), "axis: a and b must differ; found twice")
@@ -154,8 +164,9 @@ class AssociationSuite(Suite):
         all words equally often, or nearly.
         """
         words, images = self.groups[group].words, self.images.attribute
-        counts = [0] * len(words)
-        for card in range(order * images, (order + 1) * images):
+        whole, rest = divmod(images, len(words))
+        counts = [whole] * len(words)
+        for card in range(order * images, order * images + rest):
             counts[card % len(words)] += 1
         return ((word, count) for word, count in zip(words, counts, strict=True) if count)
 

@@ -9,14 +9,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import ValidationError, model_validator
 
-from clinometer._messages import did_you_mean, first_and_more
+from clinometer._messages import did_you_mean, first_and_more, quoted, shortened
 from clinometer.errors import SuiteError
 from clinometer.suites.protocol import Protocol
 from clinometer.suites.strict import Name, Strict, Text
+
+MOST_IMAGES: Final = 1_000_000
+MOST_TEXTS: Final = 50_000
+"""Images of a suite, and its texts: a plan, and what it is made of, is held in memory."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +87,14 @@ class Suite(Strict, ABC):
     def checked(cls, data: Mapping[str, Any], *, source: str) -> Self:
         """Check a mapping. ``source`` is what an error calls it."""
         try:
-            return cls.model_validate(data)
+            suite = cls.model_validate(data)
         except ValidationError as error:
             raise SuiteError(explain(error, source)) from error
+        if suite.image_count > MOST_IMAGES:
+            raise SuiteError(
+                f"{source}: {suite.image_count:,} images, more than {MOST_IMAGES:,}; ask for fewer, or divide the suite"
+            )
+        return suite
 
     @abstractmethod
     def questions(self) -> Iterator[Question]:
@@ -182,7 +191,13 @@ def refuse_duplicates(names: Iterable[str], complaint: str) -> None:
     """Raise ValueError where a name comes twice."""
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
-        raise ValueError(f"{complaint}: {', '.join(doubled)}")
+        raise ValueError(f"{complaint}: {first_and_more(doubled, 10)}")
+
+
+def refuse_many(number: int, field: str) -> None:
+    """Raise ValueError where there are more texts than a suite may have."""
+    if number > MOST_TEXTS:
+        raise ValueError(f"{field}: {number:,} texts follow from it, more than {MOST_TEXTS:,}; divide the suite")
 
 
 def refuse_all(names: Iterable[str], field: str) -> None:
@@ -213,8 +228,8 @@ def explain(error: ValidationError, source: str) -> str:
     else:
         message = first["msg"]
         if first["type"] != "missing" and not isinstance(first["input"], dict | list | tuple):
-            message += f", found {first['input']!r}"
+            message += f", found {quoted(first['input'])}"
         if first["type"] == "string_type" and isinstance(first["input"], bool | int | float | date):
             message += "; put it in quotes"  # YAML reads no, yes, 2024 and 2024-05-01 as something else than text
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{source}: {f'{field}: ' if field else ''}{message}{more}"
+    return f"{source}: {f'{shortened(field, 200)}: ' if field else ''}{shortened(message, 500)}{more}"

@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from clinometer.suites.base import Question, Sheet, Suite, refuse_duplicates, refuse_unknown
-from clinometer.suites.strict import Name, Strict, Text
+from clinometer.suites.strict import MOST_EACH, ImageCount, Name, Strict, Text
 
 PORTRAIT = "portrait"
 
 Confidence = Annotated[float, Field(gt=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=MOST_EACH)]
 
 
 class PictureGroup(Strict):
@@ -51,7 +51,7 @@ class GroupContrast(Strict):
 class PicturesPerGroup(Strict):
     """How many portraits of each group."""
 
-    group: int = Field(256, ge=1)
+    group: ImageCount = 256
 
 
 class ClassificationSuite(Suite):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from clinometer.suites.base import Question, Sheet, Suite, refuse_duplicates
-from clinometer.suites.strict import Name, Strict, Text
+from clinometer.suites.strict import ImageCount, Name, Strict, Text
 
 PORTRAIT = "portrait"
 EDIT = "edit"
@@ -53,7 +53,7 @@ class Profession(Strict):
 class Portraits(Strict):
     """How many portraits of each group."""
 
-    group: int = Field(25, ge=1)
+    group: ImageCount = 25
 
 
 class EditingSuite(Suite):

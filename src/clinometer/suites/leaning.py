@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from clinometer.errors import SuiteError
 from clinometer.suites.axes import CrossedAxis, check_axes, check_cells
 from clinometer.suites.base import Question, Sheet, Suite, refuse_all, refuse_duplicates, refuse_unknown
-from clinometer.suites.strict import Name, Strict, Text
+from clinometer.suites.strict import ImageCount, Name, Strict, Text
 
 BLANK_PROMPT: Final = ""
 """What an image is held against to see whether it shows anything of its own prompt."""
@@ -75,8 +75,8 @@ class Category(Strict):
 class Images(Strict):
     """Images drawn for each prompt."""
 
-    target: int = Field(20, ge=1)
-    attribute: int = Field(16, ge=1)
+    target: ImageCount = 20
+    attribute: ImageCount = 16
 
 
 class LeaningSuite(Suite):

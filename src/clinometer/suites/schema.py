@@ -6,22 +6,20 @@ are errors that name the file and the field.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from clinometer._messages import did_you_mean
+from clinometer._messages import did_you_mean, quoted, shortened
 from clinometer.errors import SuiteError
 from clinometer.suites.association import AssociationSuite
 from clinometer.suites.base import Suite
 from clinometer.suites.classification import ClassificationSuite
 from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import LeaningSuite
+from clinometer.suites.reading import read_text, read_yaml
 from clinometer.suites.weat import WeatSuite
 
 SHAPES: Final[dict[str, type[Suite]]] = {
@@ -34,22 +32,6 @@ SHAPES: Final[dict[str, type[Suite]]] = {
 """The shape of a suite by its key ``study``."""
 
 DEFAULT_STUDY: Final = "leaning"
-
-
-MERGE: Final = "tag:yaml.org,2002:merge"
-"""The tag of ``<<``, which takes the keys of another mapping; it is no key itself."""
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML that refuses a key written twice: the plain loader keeps the last one and says nothing."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        own = (key for key, _ in node.value if key.tag != MERGE)
-        keys = [self.construct_object(key, deep=True) for key in own]
-        doubled = [str(key) for key, count in Counter(map(str, keys)).items() if count > 1]
-        if doubled:
-            raise SuiteError(f"line {node.start_mark.line + 1}: key written twice: {', '.join(doubled)}")
-        return super().construct_mapping(node, deep)
 
 
 def suite_names() -> list[str]:
@@ -84,7 +66,7 @@ def load_suite(suite: str | Path | Suite) -> Suite:
         return suite_from_text(text, source=f"suite {suite}")
     path = Path(suite)
     try:
-        return suite_from_text(path.read_text(encoding="utf-8"), source=str(path))
+        return suite_from_text(read_text(path), source=str(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise SuiteError(_no_such_suite(str(suite))) from error
     except (OSError, ValueError) as error:  # a NUL in its name is a ValueError, as is what is no UTF-8
@@ -92,30 +74,19 @@ def load_suite(suite: str | Path | Suite) -> Suite:
 
 
 def _no_such_suite(name: str) -> str:
+    name = shortened(name, 200)
     hint = " ".join(filter(None, (did_you_mean(name, suite_names(), most=3), '"clinometer suites" lists them')))
     return f"no suite named {name!r}: it is neither a file nor built in; {hint}"
 
 
 def suite_from_text(text: str, *, source: str) -> Suite:
     """Parse and check a suite. ``source`` is what an error calls it."""
-    try:
-        data = yaml.load(text, _UniqueKeyLoader)
-    except SuiteError as error:
-        raise SuiteError(f"{source}: {error}") from error
-    except RecursionError as error:
-        raise SuiteError(f"{source}: nested too deeply; a suite has no more than a few levels") from error
-    except (yaml.YAMLError, ValueError) as error:  # the second of a value that looks like a date and is none
-        raise SuiteError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(data, dict):
-        raise SuiteError(
-            f"{source}: expected a mapping with study, name, title, description, …, found {type(data).__name__}"
-        )
-    return suite_from_mapping(data, source=source)
+    return suite_from_mapping(read_yaml(text, source=source), source=source)
 
 
 def suite_from_mapping(data: dict[str, Any], *, source: str) -> Suite:
     """Check a suite that is already a mapping. Without the key ``study`` it is a leaning study."""
     study = data.get("study", DEFAULT_STUDY)
     if not isinstance(study, str) or study not in SHAPES:
-        raise SuiteError(f"{source}: study: found {study!r}, expected one of {', '.join(SHAPES)}")
+        raise SuiteError(f"{source}: study: found {quoted(study)}, expected one of {', '.join(SHAPES)}")
     return SHAPES[study].checked(data, source=source)

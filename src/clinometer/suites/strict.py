@@ -1,13 +1,23 @@
-"""What every part of a suite is made of: names, texts, and records that know their keys."""
+"""What every part of a suite is made of: names, texts, numbers of images, and records that know their keys."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, pattern=r"^[^\x00-\x1f]+$")]
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+LONGEST_NAME: Final = 200
+LONGEST_TEXT: Final = 4_000
+"""Characters of a name, and of a prompt or a description."""
+
+MOST_EACH: Final = 100_000
+"""Images of a prompt: a plan is held in memory."""
+
+Name = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f]+$")
+]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_TEXT)]
+ImageCount = Annotated[int, Field(ge=1, le=MOST_EACH)]
 
 
 class Strict(BaseModel):

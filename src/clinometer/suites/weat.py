@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from clinometer.suites.base import Question, Sheet, Suite, refuse_duplicates
+from clinometer.suites.base import Question, Sheet, Suite, refuse_duplicates, refuse_many
 from clinometer.suites.strict import Name, Strict, Text
 
 SENTENCES: Final[dict[str, tuple[str, ...]]] = {
@@ -66,6 +66,7 @@ class Stimuli(Strict):
         if not self.words and self.folder is None:
             raise ValueError("expected words, or a folder of pictures")
         refuse_duplicates(self.words, "words: used twice")
+        refuse_many(len(self.words) * (1 + len(self.sentences)), "words")
         return self
 
     def sentences_of(self, word: str) -> tuple[str, ...]:

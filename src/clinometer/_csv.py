@@ -1,0 +1,41 @@
+"""The one writer of CSV: a table that a spreadsheet opens holds no formula that somebody else put into a name.
+
+A cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line's end is read as a formula by spreadsheets, whatever
+quotes stand around it. Text that begins so gets an apostrophe in front, which says to a spreadsheet: this is text.
+Numbers stay numbers, negative ones too, and so does text that is a number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+WIDE: Final = ("\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""The first four as East Asian letters, which some spreadsheets read alike."""
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """A table as CSV, without its index."""
+    texts = table.select_dtypes(exclude=["number", "bool"]).columns
+    tame = table.assign(**{name: table[name].map(_tamed) for name in texts}) if len(texts) else table
+    return str(tame.rename(columns=_tamed).to_csv(index=False))
+
+
+def _tamed(cell: Any) -> Any:
+    """A cell that no spreadsheet reads as a formula."""
+    if isinstance(cell, str):
+        cell = cell.replace("\r\n", "\n").replace("\r", "\n")  # which alone is not quoted, and ends a row
+    if not isinstance(cell, str) or not cell.lstrip(" ").startswith((*FORMULAS, *WIDE)) or _is_number(cell):
+        return cell
+    return f"'{cell}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isascii() and not text[-1:].isspace()

@@ -1,0 +1,12 @@
+"""Somebody else's words on a terminal: names, prompts, messages of servers."""
+
+from __future__ import annotations
+
+from rich.markup import escape
+
+from clinometer._messages import printable
+
+
+def shown(text: str) -> str:
+    """Text as rich prints it: no markup is read in it, and nothing reaches the terminal but letters and lines."""
+    return escape(printable(text))

@@ -1,0 +1,116 @@
+"""YAML that is data and no more: no key twice, and nothing that a few lines unfold to.
+
+An alias stands for a whole value, and ``<<`` takes in whole mappings, so thirty lines can stand for more values than a
+memory holds. What a document says is therefore counted with all its aliases written out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clinometer.errors import SuiteError
+
+MOST_BYTES: Final = 500_000
+"""A hundred times the largest suite that is built in."""
+
+MOST_VALUES: Final = 20_000
+"""Keys, values, lists and mappings of a suite, with its aliases written out."""
+
+MOST_NESTED: Final = 20
+"""Lists and mappings within each other; a suite has six."""
+
+MOST_ALIASES: Final = 1_000
+
+MERGE: Final = "tag:yaml.org,2002:merge"
+"""The tag of ``<<``, which takes the keys of another mapping; it is no key itself."""
+
+
+class _DataLoader(yaml.SafeLoader):
+    """The safe loader that refuses aliases without measure, and a key written twice: the plain one keeps the last."""
+
+    def compose_document(self) -> yaml.Node | None:
+        root = super().compose_document()
+        if root is not None:
+            _require(_written_out(root, {}), MOST_VALUES, "values, with its aliases written out", root.start_mark)
+        return root
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        own = (key for key, _ in node.value if key.tag != MERGE)
+        keys = [self.construct_object(key, deep=True) for key in own]
+        doubled = [str(key) for key, count in Counter(map(str, keys)).items() if count > 1]
+        if doubled:
+            raise SuiteError(f"line {node.start_mark.line + 1}: key written twice: {', '.join(doubled)[:200]}")
+        return super().construct_mapping(node, deep)
+
+
+def _require_small(text: str) -> None:
+    """Count what a text says as it is parsed, by the parser in C where there is one: it is a hundred times faster."""
+    nested = values = aliases = 0
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        nested += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        values += isinstance(event, yaml.NodeEvent)
+        aliases += isinstance(event, yaml.AliasEvent)
+        _require(nested, MOST_NESTED, "lists and mappings within each other", event.start_mark)
+        _require(values, MOST_VALUES, "values", event.start_mark)
+        _require(aliases, MOST_ALIASES, "aliases", event.start_mark)
+
+
+def _require(found: float, most: int, what: str, place: Any) -> None:
+    if found > most:
+        raise SuiteError(f"line {place.line + 1}: more than {most:,} {what}; a suite has far fewer")
+
+
+def _written_out(node: yaml.Node, known: dict[int, float]) -> float:
+    """How many values a node stands for; infinitely many if it stands for itself."""
+    if id(node) not in known:
+        known[id(node)] = float("inf")
+        held = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = (part for each in held for part in (each if isinstance(each, tuple) else (each,)))
+        known[id(node)] = 1 + sum(_written_out(part, known) for part in parts)
+    return known[id(node)]
+
+
+def read_yaml(text: str, *, source: str) -> dict[str, Any]:
+    """Read the mapping that a YAML text is. ``source`` is what an error calls it.
+
+    Raises
+    ------
+    SuiteError
+        It is no YAML, no mapping, or more than a suite may be.
+    """
+    if len(text) > MOST_BYTES:
+        raise _too_large(source)
+    try:
+        _require_small(text)
+        data = yaml.load(text, _DataLoader)
+    except SuiteError as error:
+        raise SuiteError(f"{source}: {error}") from error
+    except (
+        yaml.YAMLError,
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:  # the others of what looks like a date or a number
+        raise SuiteError(f"{source}: not YAML: {' '.join(str(error).split())[:300]}") from error
+    if not isinstance(data, dict):
+        raise SuiteError(
+            f"{source}: expected a mapping with study, name, title, description, …, found {type(data).__name__}"
+        )
+    return data
+
+
+def read_text(path: Path) -> str:
+    """Read a text file, up to the limit: what is given may be a device that has no end."""
+    with path.open("rb") as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise _too_large(str(path))
+    return content.decode()
+
+
+def _too_large(source: str) -> SuiteError:
+    return SuiteError(f"{source}: more than {MOST_BYTES:,} bytes; divide the suite into several")
