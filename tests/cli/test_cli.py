@@ -177,7 +177,9 @@ def test_a_directory_that_is_named_like_an_option_is_a_directory(tmp_path):
     (tmp_path / "seed").mkdir()
     (tmp_path / "seed/mine.txt").write_text("mine")
     failed = run("audit", "--out", "seed", cwd=tmp_path)
-    assert failed.stderr.strip().endswith("seed: not empty and not a run directory; give another --out")
+    assert failed.stderr.strip().endswith(
+        "seed: not empty and not a run directory: it has no run.json; give another --out"
+    )
     assert "--seed" not in failed.stderr
 
 
