@@ -51,6 +51,7 @@ class ReasonCode(StrEnum):
     INTERVAL = "the interval covers 0"
     CORRECTION = "not after correction for the number of tests"
     TOO_FEW_IMAGES = "too few images"
+    TOO_FEW_EXCHANGES = "too few to exchange for any p to reach the level"
     NO_ESTIMATE = "no estimate"
     NO_TEST = "no interval or no p"
     READER = "the encoder does not read its own attribute images"
@@ -144,6 +145,11 @@ def judged_as(row: Score, judgement: Judgement, **fields: float | int) -> Score:
     )  # fmt: skip
 
 
+def p_can_tell(row: Score) -> bool:
+    """Whether so few exchanges as there are to count let a p fall to ``LEVEL`` at all: of 3 + 3 prompts none can."""
+    return row.p <= LEVEL or row.least_exchange_p <= LEVEL
+
+
 def judge_rows(
     rows: Sequence[Score],
     judge: Judge,
@@ -211,6 +217,8 @@ def judge_family(
     """Give every row of one family its verdict, as :func:`judge_rows` says; none below ``fewest`` images."""
 
     def judge(row: Score, interval: tuple[float, float], q_inside: float, of_a: str, of_b: str) -> Judgement:
+        if isfinite(row.value) and not p_can_tell(row):
+            return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_EXCHANGES)
         low, high = interval
         return verdict(
             value=row.value, low=low, high=high, q=row.q, a=of_a, b=of_b, margin=margin, q_equivalence=q_inside,
@@ -218,4 +226,10 @@ def judge_family(
         )  # fmt: skip
 
     judged = judge_rows(rows, judge, a=a, b=b, margin=margin, ends=ends)
-    return [replace(row, n_decide=max(row.n_decide, fewest)) if row.n_decide else row for row in judged]
+    return [replace(row, n_decide=_at_least(row, fewest)) for row in judged]
+
+
+def _at_least(row: Score, fewest: int) -> int:
+    """``n_decide``: of too few images the fewest that are judged, however little these promise."""
+    few = row.reason_code == ReasonCode.TOO_FEW_IMAGES
+    return max(row.n_decide, fewest) if row.n_decide or few else 0

@@ -45,6 +45,7 @@ _REASONS: Final[dict[str, str]] = {
     ReasonCode.INTERVAL: "the interval covers 0",
     ReasonCode.CORRECTION: "it does not stand out once q corrects for the number of tests",
     ReasonCode.TOO_FEW_IMAGES: "too few images",
+    ReasonCode.TOO_FEW_EXCHANGES: "there are too few to exchange for any p to fall to 0.05",
     ReasonCode.NO_ESTIMATE: "there is no score for it",
     ReasonCode.NO_TEST: "there is no interval or no p to judge it by",
     ReasonCode.READER: "the encoder does not read its own attribute images",
@@ -141,6 +142,8 @@ def needed(row: Row, images: str = "images a concept") -> str:
 
     ``images`` : what ``n_decide`` counts.
     """
+    if row.reason_code == ReasonCode.TOO_FEW_EXCHANGES:
+        return f"with so few of them no p can fall below {row.least_exchange_p:.2g}"
     if row.verdict == Verdict.TOO_FEW:
         return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)
