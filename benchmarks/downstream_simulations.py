@@ -88,7 +88,7 @@ def _covered(cosines: dict[str, StimulusCosines], shares: np.ndarray) -> float:
     return float(np.mean([tests[name].low <= t <= tests[name].high for name, t in zip(cosines, truth, strict=True)]))
 
 
-# --- portraits that are classified or edited ---------------------------------------------------------------------------
+# --- portraits that are classified or edited -------------------------------------------------------------------------
 
 
 def portrait_verdicts(n: int, portraits: int, answers: int, share: float) -> list[Found]:
@@ -114,7 +114,9 @@ def _contrast_of_shares(
     """Portraits that agree with themselves: shares of a beta distribution with half the answers' variance its own."""
     sides = [_shares(rng, portraits, answers, mean) for mean in (first, second)]
     found = contrast([cluster_share(side, answers) for side in sides], [1, -1])
-    test = permute_labels(np.concatenate(sides)[None], np.arange(2 * portraits) < portraits, n_permutations=499, rng=rng)
+    test = permute_labels(
+        np.concatenate(sides)[None], np.arange(2 * portraits) < portraits, n_permutations=499, rng=rng
+    )
     return found, float(test.p_value[0])
 
 
@@ -143,7 +145,7 @@ def skin_changes(n: int, portraits: int) -> list[Found]:
     ]
 
 
-# --- all of them -------------------------------------------------------------------------------------------------------
+# --- all of them -----------------------------------------------------------------------------------------------------
 
 Experiment = tuple[Callable[[int], list[Found]], int]
 

@@ -60,7 +60,7 @@ def test_the_finding_names_who_goes_where(run, page):
     said = finding(view_of(run))
     assert re.fullmatch(
         r"Put before a profession red and one green, painter takes portraits of men for the former \d+ percentage "
-        r"points more often than those of women\.", said
+        r"points more often than those of women: ΔS \+1\.00 \[.+\], q .+, from 12 and 12 portraits\.", said
     )  # fmt: skip
     assert said in page
 

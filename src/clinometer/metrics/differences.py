@@ -44,7 +44,9 @@ def judge_differences(
 
 
 def _judge(row: Score, ends: tuple[float, float], q_alike: float, a: str, b: str) -> Judgement:
-    if q_alike <= LEVEL and p_can_tell(row) and all(map(isfinite, (row.q, *ends))):
+    if isfinite(row.value) and not p_can_tell(row):
+        return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_EXCHANGES)
+    if q_alike <= LEVEL and all(map(isfinite, (row.q, *ends))):
         return Judgement(Verdict.ALIKE)
     return judge_sides(row, ends, a, b)
 
@@ -55,8 +57,6 @@ def judge_sides(row: Score, ends: tuple[float, float], above: str, below: str) -
     if not all(map(isfinite, (row.q, low, high))):
         missing = ReasonCode.NO_TEST if isfinite(row.value) else ReasonCode.NO_ESTIMATE
         return Judgement(Verdict.NOT_MEASURED, reason_code=missing)
-    if not p_can_tell(row):
-        return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_EXCHANGES)
     if low <= 0 <= high:
         return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.INTERVAL)
     if row.q > LEVEL:

@@ -77,6 +77,11 @@ def leans(row: Row) -> bool:
     return row.verdict in LEANING
 
 
+def slightly(row: Row) -> bool:
+    """Whether it leans, and by less than the suite's margin."""
+    return row.verdict == Verdict.LEANS_SLIGHTLY
+
+
 def undecided(row: Row) -> bool:
     """Whether there is a number, and it does not tell."""
     return row.verdict in (Verdict.UNDECIDED, Verdict.TOO_FEW)
@@ -112,7 +117,7 @@ def verdict_words(row: Row, label: Label = str) -> str:
     if leans(row):
         if row.side == OTHERS:
             return f"leans away from {label(row.group)}"
-        return f"{'leans slightly' if row.verdict == Verdict.LEANS_SLIGHTLY else 'leans'} to {label(row.side)}"
+        return f"{'leans slightly' if slightly(row) else 'leans'} to {label(row.side)}"
     return _PLAIN.get(row.verdict, "")
 
 

@@ -9,12 +9,12 @@ from clinometer.report.association_view import AssociationView
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections.association import (
     amplification,
-    association_masthead,
     association_method,
     association_verdicts,
     distributions,
     tests,
 )
+from clinometer.report.sections.association_finding import association_masthead
 from clinometer.report.sections.association_gallery import association_gallery
 from clinometer.report.sections.table import table
 from clinometer.report.studies.common import Page, Section, Summary, unmeasured
