@@ -105,7 +105,7 @@ def test_the_finding_counts_the_tests(page):
     (strongest,) = [e.text for e in page.find("p") if "strongest" in e.attributes.get("class", "").split()]
     assert strongest.startswith(
         "The strongest: Occupations planted on men, against Occupations planted on women, S +0.21 [0.14, 0.28], "
-        "d +1.05, large (q = 0.004). By themselves 5 of 5 prompts about Occupations planted on men lean to men, 0 to "
+        "d +1.05, large (q = 0.008). By themselves 5 of 5 prompts about Occupations planted on men lean to men, 0 to "
         "women"
     )
     assert strongest.endswith("It rests on 240 neutral images of both.")

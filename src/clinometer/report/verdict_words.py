@@ -118,6 +118,8 @@ def verdict_words(row: Row, label: Label = str) -> str:
         if row.side == OTHERS:
             return f"leans away from {label(row.group)}"
         return f"{'leans slightly' if slightly(row) else 'leans'} to {label(row.side)}"
+    if row.verdict == Verdict.MORE:  # of one run: a difference between its groups
+        return f"more often {label(row.side)}"
     return _PLAIN.get(row.verdict, "")
 
 

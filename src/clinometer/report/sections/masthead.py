@@ -108,7 +108,8 @@ def strongest(view: LeaningView) -> str:
     label = view.label_a if row.value > 0 else view.label_b
     shown = f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}".strip()
     images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
-    return f"The strongest: {concept.prompt} leans to {label}, MCAS {shown}" + (f"; {images}" if images else "") + "."
+    told = f"The strongest: {concept.prompt} leans to {label}, MCAS {shown} ({wording.MCAS_SCALE})"
+    return f"{told}{f'; {images}' if images else ''}."
 
 
 def facts(view: View) -> list[tuple[str, str]]:
