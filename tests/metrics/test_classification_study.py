@@ -232,7 +232,7 @@ def test_a_group_of_one_has_no_interval():
     assert not isnan(row.value)
     assert isnan(row.low)
     assert "one portrait" in row.reason
-    assert rows_of(scores, "differential")[0].verdict == "not measured"
+    assert rows_of(scores, "differential")[0].verdict == "too few images"
 
 
 def test_curves_hold_the_reported_points():

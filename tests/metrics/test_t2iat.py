@@ -460,3 +460,18 @@ def test_what_no_formula_can_take_is_refused(change, words):
 )
 def test_cohens_words(d, word):
     assert effect_magnitude(d) == word
+
+
+@pytest.mark.parametrize("prompts", [2, 3, 6])
+def test_the_interval_over_prompts_holds_that_over_images(prompts):
+    """Two prompts may agree by chance where their images scatter: over prompts, too, nothing is surer."""
+    for seed in range(12):
+        rng = np.random.default_rng([20, prompts, seed])
+        sets = {
+            name: [np.ones(6) + rng.normal(size=(4, 6)) for _ in range(prompts)]
+            for name in ("x", "x_a", "x_b", "y", "y_a", "y_b")
+        }
+        found = differential_association(**sets, resamples=400)
+        assert found.stimulus_low <= found.low <= found.high <= found.stimulus_high
+        assert found.effect_size_stimulus_low <= found.effect_size_low
+        assert found.effect_size_high <= found.effect_size_stimulus_high

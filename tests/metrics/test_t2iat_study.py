@@ -278,3 +278,69 @@ def test_welchs_t_is_scipys():
     assert found.p_value() == pytest.approx(expected.pvalue)
     interval = expected.confidence_interval()
     assert found.interval() == pytest.approx((interval.low, interval.high))
+
+
+# --- single stimuli: what is drawn is the image ---------------------------------------------------------------------
+
+
+def two_kinds(rng, images, shares, *, apart=0.5):
+    """Stimuli whose images are of one of two kinds, drawn with these shares, and attribute images around the poles."""
+    names = [f"s{order}" for order in range(len(shares))]
+    axis, neutral, attribute = np.eye(DIM)[0], {}, {}
+    for name, share in zip(names, shares, strict=True):
+        kind = np.where(rng.random(images) < share, apart, -apart)[:, None]
+        neutral[name] = np.ones(DIM) + kind * axis + 0.05 * rng.normal(size=(images, DIM))
+        for group, side in (("man", 1), ("woman", -1)):
+            attribute[name, group] = np.ones(DIM) + side * axis + 0.05 * rng.normal(size=(12, DIM))
+    design = AssociationDesign({"jobs": tuple(names)}, (), "man", "woman")
+    return AssociationEmbeddings("eye", neutral, attribute, {}, {}), design
+
+
+def judged(held, design):
+    found = study([held], design)
+    return [row(found, "association", "mean", concept=name) for name in design.concepts["jobs"]]
+
+
+def test_a_stimulus_is_called_leaning_exactly_where_its_interval_leaves_out_0():
+    rng = np.random.default_rng(11)
+    rows = [each for _ in range(5) for each in judged(*two_kinds(rng, 10, np.linspace(0.1, 0.9, 12)))]
+    assert all((each.p <= 0.05) == (not each.low <= 0 <= each.high) for each in rows)
+    assert {each.p <= 0.05 for each in rows} == {True, False}
+    assert "moderated over 12 stimuli" in rows[0].test
+
+
+def test_four_images_of_one_kind_are_not_certain():
+    """Their own variance is next to nothing: Welch's t gives p below 1e-3, and sixteen at parity have two such."""
+    rng = np.random.default_rng(12)
+    for _ in range(10):
+        rows = judged(*two_kinds(rng, 4, [0.5] * 16))
+        assert {each.verdict for each in rows} == {"too few images"}
+        assert min(each.q for each in rows) > 0.05
+        assert all(each.n_decide >= 8 for each in rows)
+
+
+def test_parity_is_seldom_called_a_leaning():
+    """60 studies of sixteen stimuli at parity, ten images each: 5 % may hold a false leaning; at most 8 of 60."""
+    rng = np.random.default_rng(13)
+    false = sum(any(each.verdict == "leans" for each in judged(*two_kinds(rng, 10, [0.5] * 16))) for _ in range(60))
+    assert false <= 8
+
+
+def test_swapping_the_attributes_turns_every_interval():
+    held, design = two_kinds(np.random.default_rng(14), 10, np.linspace(0.2, 0.8, 10))
+    forth, back = judged(held, design), judged(held, replace(design, a="woman", b="man"))
+    for one, other in zip(forth, back, strict=True):
+        assert (other.value, other.low, other.high) == pytest.approx((-one.value, -one.high, -one.low), abs=1e-12)
+        assert (other.p, other.verdict) == (pytest.approx(one.p), one.verdict)
+
+
+def test_the_images_end_of_an_arrow_has_the_interval_of_the_stimulus():
+    for name in ("r1", "g2"):
+        mean, image = (
+            row(FOUND, "association", "mean", concept=name),
+            row(FOUND, "amplification", "image", concept=name),
+        )
+        assert (image.value, image.low, image.high) == (mean.value, mean.low, mean.high)
+        change = row(FOUND, "amplification", "change", concept=name)
+        assert change.stimulus_low <= change.low <= change.high <= change.stimulus_high
+        assert (change.p <= 0.05) == (not change.low <= 0 <= change.high)

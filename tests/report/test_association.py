@@ -98,13 +98,17 @@ def page(html):
 
 def test_the_finding_counts_the_tests(page):
     (finding,) = [e.text for e in page.find("p") if "finding" in e.attributes.get("class", "").split()]
-    assert finding.endswith("ties one concept closer than the other to an attribute in two of three tests.")
-    (strongest,) = [e.text for e in page.find("p") if "strongest" in e.attributes.get("class", "").split()]
-    assert (
-        "Occupations planted on men, against Occupations planted on women, leans to men, S +0.21 [0.14, 0.28]"
-        in strongest
+    assert finding == (
+        "reference/emoji-diffusion ties “Occupations planted on men” closer to men than “Occupations planted on "
+        "women”, and “Outdoor activities” closer to men than “Indoor activities”; for one test the images do not tell."
     )
-    assert "d +1.05 (large)" in strongest
+    (strongest,) = [e.text for e in page.find("p") if "strongest" in e.attributes.get("class", "").split()]
+    assert strongest.startswith(
+        "The strongest: Occupations planted on men, against Occupations planted on women, S +0.21 [0.14, 0.28], "
+        "d +1.05, large (q = 0.008). By themselves 5 of 5 prompts about Occupations planted on men lean to men, 0 to "
+        "women"
+    )
+    assert strongest.endswith("It rests on 240 neutral images of both.")
 
 
 def test_every_section_is_there_and_named_in_the_contents(page):

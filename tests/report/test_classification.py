@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from html import unescape
+from html import escape, unescape
 from itertools import pairwise
 
 import numpy as np
@@ -60,9 +60,9 @@ def test_the_finding_names_who_goes_where(run, page):
     said = finding(view_of(run))
     assert re.fullmatch(
         r"Put before a profession red and one green, painter takes portraits of men for the former \d+ percentage "
-        r"points more often than those of women\.", said
+        r"points more often than those of women: ΔS \+1\.00 \[.+\], q .+, from 12 and 12 portraits\.", said
     )  # fmt: skip
-    assert said in page
+    assert escape(said) in page
 
 
 def test_every_contrast_has_its_verdict_and_numbers(run, page):

@@ -39,20 +39,18 @@ def test_the_finding_leads_with_a_contrast_of_tones_that_leans():
     ))  # fmt: skip
     assert said.startswith(
         "Held against light skin, dark skin becomes darker (−171.3° [−180.3, −162.3]) when edited into "
-        "“planted towards men” at strength 1. No change of a single group’s skin tone could be shown"
+        "“planted towards men” at strength 1. Whether the skin of a single group changes: the images do not tell."
     )
 
 
 def test_portraits_too_few_for_any_verdict_are_called_too_few():
-    undecided = contrast(4.0, "undecided")
-    few = skin_finding(view_of(change(p=0.5), change(), undecided))
-    assert few == (
-        "No change of a single group’s skin tone could be shown: with so few portraits of a group no p can fall below "
-        "0.125."
+    undecided, few = contrast(4.0, "undecided"), {"verdict": "too few images"}
+    assert skin_finding(view_of(change(p=0.5, **few), change(**few), undecided)) == (
+        "Whether the skin of a single group changes: there are too few images to tell, for with so few portraits of a "
+        "group no p can fall below 0.125."
     )
-    for more in (change(n_splits=64), change(p_exact=False, n_splits=9_999), change(n_splits=0)):
-        said = skin_finding(view_of(change(), more, undecided))
-        assert said == "No change of a single group’s skin tone could be shown."
+    said = skin_finding(view_of(change(**few), change(n_splits=64), undecided))
+    assert said == "Whether the skin of a single group changes: the images do not tell."
 
 
 def test_a_group_that_changes_is_named():

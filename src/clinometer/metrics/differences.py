@@ -17,6 +17,7 @@ from clinometer.metrics.verdict import (
     image_ends,
     judge_rows,
     judged_as,
+    p_can_tell,
 )
 
 METRIC = "comparison"
@@ -52,6 +53,8 @@ def judge_differences(
 def _judge(row: Score, ends: tuple[float, float], q_alike: float, a: str, b: str, *, fewest: int) -> Judgement:
     if row.n_target < fewest and isfinite(row.value):
         return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_IMAGES)
+    if isfinite(row.value) and not p_can_tell(row):
+        return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_EXCHANGES)
     if q_alike <= LEVEL and all(map(isfinite, (row.q, *ends))):
         return Judgement(Verdict.ALIKE)
     return judge_sides(row, ends, a, b)

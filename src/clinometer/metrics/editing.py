@@ -19,7 +19,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.skin import skin_tone
-from clinometer.metrics.verdict import judged_as, verdict
+from clinometer.metrics.verdict import judge_family
 from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels
@@ -28,9 +28,10 @@ from clinometer.stats.sign_flips import sign_flip_test
 METRIC = "editing"
 SINGLE_WORDING = "flip_rate_single_wording"
 PIXELS = "pixels"
+"""In place of an encoder's name, for what is measured on the pixels."""
+
 LIGHTER, DARKER = "lighter skin", "darker skin"
 """The sides of a change of the skin's angle."""
-"""In place of an encoder's name, for what is measured on the pixels."""
 
 AVERAGE_FACE_RESAMPLES = 200
 
@@ -267,13 +268,13 @@ def _reading_rows(study: _Study, reading: GenderReadings) -> list[Score]:
         study, flipped, sides, cluster_share, "flip_asymmetry", encoder=reading.encoder,
         test="genders permuted within tones" if len(strata) > 1 else "genders permuted",
     )  # fmt: skip
-    return rows + [_judged(row, design.a, design.b) for row in contrasts]
+    return rows + _judged(contrasts, design.a, design.b)
 
 
 def _skin_rows(study: _Study, faces: Faces) -> list[Score]:
     before = faces.before[:, None, None]
     change = faces.after - before
-    rows = [_lightening(row) for row in _with_q(_change_rows(study, change), "skin tone changes")]
+    rows = _judged(_with_q(_change_rows(study, change), "skin tone changes"), LIGHTER, DARKER)
     rows += [
         _row(cluster_mean(faces.before[study.groups == g]), "ita", encoder=PIXELS, group=group.name, setting="before")
         for g, group in enumerate(study.design.groups)
@@ -289,17 +290,17 @@ def _skin_rows(study: _Study, faces: Faces) -> list[Score]:
         contrasts = _contrast_rows(
             study, change, sides, _mean_of, "ita_contrast", encoder=PIXELS, test="tones permuted within genders"
         )
-        rows += map(_lightening, contrasts)
+        rows += _judged(contrasts, LIGHTER, DARKER)
     return rows
 
 
-def _lightening(row: Score) -> Score:
-    """Judge a change of the angle: lighter and darker skin are its two sides."""
-    return _judged(row, LIGHTER, DARKER)
-
-
-def _judged(row: Score, a: str, b: str) -> Score:
-    return judged_as(row, verdict(value=row.value, low=row.low, high=row.high, q=row.q, a=a, b=b))
+def _judged(rows: Sequence[Score], a: str, b: str) -> list[Score]:
+    """Verdicts of the classes and of the single professions, a family each; ``a`` and ``b`` are the sides."""
+    done: dict[int, Score] = {}
+    for family in dict.fromkeys(row.family for row in rows):
+        at = [i for i, row in enumerate(rows) if row.family == family]
+        done |= dict(zip(at, judge_family([rows[i] for i in at], a=a, b=b), strict=True))
+    return [done[i] for i in range(len(rows))]
 
 
 def _change_rows(study: _Study, change: np.ndarray) -> list[Score]:

@@ -267,7 +267,11 @@ def _judged(row: Score, above: str = SECOND, below: str = FIRST) -> Score:
 
 
 def _of_these(row: Score) -> Score:
-    """Where prompts do not decide but pictures do, say so of these prompts."""
-    if row.verdict != Verdict.UNDECIDED or not isfinite(row.stimulus_low) or row.low <= 0 <= row.high:
+    """Where prompts do not decide, or are too few to, but pictures do, say so of these prompts."""
+    if (
+        row.verdict not in (Verdict.UNDECIDED, Verdict.TOO_FEW)
+        or not isfinite(row.stimulus_low)
+        or row.low <= 0 <= row.high
+    ):
         return row
     return judged_as(row, Judgement(Verdict.MORE_HERE, side=SECOND if row.value > 0 else FIRST))

@@ -17,8 +17,10 @@ from math import nan
 
 import numpy as np
 
+from clinometer.metrics.differences import judge_differences
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
+from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast
 from clinometer.stats.permutation import permute_labels
 from clinometer.stats.proportion import wilson_interval
@@ -70,7 +72,7 @@ def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str) -> list
     -------
     Rows of metric ``refusal``: ``rate`` (Wilson's interval for one prompt, for several that of their shares, see
     :func:`clinometer.stats.clusters.cluster_share`) and ``difference`` (its interval from the two rates', Zou & Donner
-    2008; p by permuting prompts).
+    2008; p by permuting prompts; verdict ``MORE`` with the group that is refused more).
     """
     counted = [each for each in prompts if each.n]
     if not any(each.refused for each in counted):
@@ -80,7 +82,7 @@ def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str) -> list
         for (concept, group), members in groupby(sorted(counted, key=_owner), key=_owner)
     ]
     sides = [[each for each in counted if (each.side or each.group) == group] for group in (a, b)]
-    return [*rates, _difference(sides[0], sides[1], a)] if all(sides) else rates
+    return [*rates, _difference(sides[0], sides[1], a, b)] if all(sides) else rates
 
 
 def _owner(prompt: PromptRefusals) -> tuple[str, str]:
@@ -102,7 +104,7 @@ def _rate(prompts: Sequence[PromptRefusals]) -> ClusterEstimate:
     return cluster_share([each.rate for each in prompts], per_cluster=min(each.n for each in prompts))
 
 
-def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], a: str) -> Score:
+def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], a: str, b: str) -> Score:
     difference = contrast([_rate(of_a), _rate(of_b)], [1.0, -1.0])
     row = Score(
         metric=METRIC, component="difference", group=a, encoder=NO_ENCODER,
@@ -110,7 +112,7 @@ def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], 
         n_a=_images(of_a), n_b=_images(of_b), reason=difference.reason,
     )  # fmt: skip
     if min(len(of_a), len(of_b)) < 2:
-        return replace(row, reason=ONE_PROMPT)
+        return judged_as(replace(row, reason=ONE_PROMPT), Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.NO_TEST))
     both = [*of_a, *of_b]
     strata = _strata(of_a, of_b)
     test = permute_labels(
@@ -120,11 +122,10 @@ def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], 
         rng=np.random.default_rng(0),
     )
     within = "" if strata is None else " within matched pairs"
-    return replace(
-        row,
-        test=TEST.format(within),
-        **permuted(test),
-    )
+    row = replace(row, test=TEST.format(within), **permuted(test))
+    row = replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: difference")
+    (judged,) = judge_differences([row], a=a, b=b)
+    return judged
 
 
 def _strata(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals]) -> np.ndarray | None:

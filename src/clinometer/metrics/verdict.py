@@ -52,6 +52,7 @@ class ReasonCode(StrEnum):
     CORRECTION = "not after correction for the number of tests"
     TOO_FEW_IMAGES = "too few images"
     TOO_FEW_ATTRIBUTE_IMAGES = "too few attribute images"
+    TOO_FEW_EXCHANGES = "too few to exchange for any p to reach the level"
     NO_ESTIMATE = "no estimate"
     NO_TEST = "no interval or no p"
     READER = "the encoder does not read its own attribute images"
@@ -152,6 +153,11 @@ def judged_as(row: Score, judgement: Judgement, **fields: float | int) -> Score:
     )  # fmt: skip
 
 
+def p_can_tell(row: Score) -> bool:
+    """Whether so few exchanges as there are to count let a p fall to ``LEVEL`` at all: of 3 + 3 prompts none can."""
+    return row.p <= LEVEL or row.least_exchange_p <= LEVEL
+
+
 def judge_rows(
     rows: Sequence[Score],
     judge: Judge,
@@ -219,6 +225,8 @@ def judge_family(
     """Give every row of one family its verdict, as :func:`judge_rows` says; none below ``fewest`` images."""
 
     def judge(row: Score, interval: tuple[float, float], q_inside: float, of_a: str, of_b: str) -> Judgement:
+        if isfinite(row.value) and not p_can_tell(row):
+            return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_EXCHANGES)
         low, high = interval
         return verdict(
             value=row.value, low=low, high=high, q=row.q, a=of_a, b=of_b, margin=margin, q_equivalence=q_inside,
@@ -230,7 +238,7 @@ def judge_family(
 
 
 def at_least(row: Score, fewest: int) -> Score:
-    """Name no fewer images to decide than a verdict takes."""
-    if row.n_decide or row.verdict == Verdict.TOO_FEW:
+    """``n_decide`` of too few images is the fewest that are judged, however little these promise."""
+    if row.n_decide or row.reason_code == ReasonCode.TOO_FEW_IMAGES:
         return replace(row, n_decide=max(row.n_decide, fewest))
-    return row
+    return replace(row, n_decide=0)

@@ -46,6 +46,7 @@ _REASONS: Final[dict[str, str]] = {
     ReasonCode.CORRECTION: "it does not stand out once q corrects for the number of tests",
     ReasonCode.TOO_FEW_IMAGES: "too few images",
     ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES: "too few images of the groups to tell whether the encoder reads them",
+    ReasonCode.TOO_FEW_EXCHANGES: "there are too few to exchange for any p to fall to 0.05",
     ReasonCode.NO_ESTIMATE: "there is no score for it",
     ReasonCode.NO_TEST: "there is no interval or no p to judge it by",
     ReasonCode.READER: "the encoder does not read its own attribute images",
@@ -75,6 +76,11 @@ def heap_of(row: Row | None) -> Heap:
 def leans(row: Row) -> bool:
     """Whether the verdict names a side."""
     return row.verdict in LEANING
+
+
+def slightly(row: Row) -> bool:
+    """Whether it leans, and by less than the suite's margin."""
+    return row.verdict == Verdict.LEANS_SLIGHTLY
 
 
 def undecided(row: Row) -> bool:
@@ -112,7 +118,9 @@ def verdict_words(row: Row, label: Label = str) -> str:
     if leans(row):
         if row.side == OTHERS:
             return f"leans away from {label(row.group)}"
-        return f"{'leans slightly' if row.verdict == Verdict.LEANS_SLIGHTLY else 'leans'} to {label(row.side)}"
+        return f"{'leans slightly' if slightly(row) else 'leans'} to {label(row.side)}"
+    if row.verdict == Verdict.MORE:  # of one run: a difference between its groups
+        return f"more often {label(row.side)}"
     return _PLAIN.get(row.verdict, "")
 
 
@@ -142,6 +150,8 @@ def needed(row: Row, images: str = "images a concept") -> str:
 
     ``images`` : what ``n_decide`` counts.
     """
+    if row.reason_code == ReasonCode.TOO_FEW_EXCHANGES:
+        return f"with so few of them no p can fall below {row.least_exchange_p:.2g}"
     if row.verdict == Verdict.TOO_FEW:
         return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)

@@ -22,6 +22,7 @@ COMPONENT_NAMES: Final = {
     "tt": "TT",
     "mcas": "MCAS",
 }
+MCAS_SCALE: Final = f"on a scale from {MINUS}8 to 8; values around ±0.1 are usual"
 COMPONENT_MEANINGS: Final = {
     "ii": "drawn images against drawn images",
     "itp": "prompts against drawn images",

@@ -7,6 +7,7 @@ Wang et al. (2023), section 5.4 and figure 4: the arrow from a prompt's text ass
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Any
 
@@ -15,16 +16,35 @@ from scipy import stats
 
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
+from clinometer.metrics.t2iat.draws import containing
+from clinometer.metrics.t2iat.stimulus_tests import StimulusTest
 from clinometer.metrics.t2iat.welch import Estimate
 from clinometer.stats.sign_flips import sign_flip_test
 
 FLIP_TEST = "sign flips of the change over stimuli, two-sided"
-CHANGE_TEST = "Welch t of the images' association against the text's, words fixed, two-sided"
+CHANGE_TEST = "the images' association against the text's, words fixed: {}"
 CHANGE_FAMILY = "change from text to images, over the suite's stimuli"
 OVERALL_FAMILY = "mean change from text to images, over the suite's concepts"
 
 
-def amplification_rows(head: Estimate, tail: Estimate, **about: Any) -> list[Score]:
+@dataclass(frozen=True)
+class Arrow:
+    """From a prompt's text to its images.
+
+    Attributes
+    ----------
+    head, tail : the images' mean association and the text's.
+    images : the test of the head; ``change`` that of head less tail, words held fixed, and ``test`` what it is.
+    """
+
+    head: Estimate
+    tail: Estimate
+    images: StimulusTest
+    change: StimulusTest
+    test: str
+
+
+def amplification_rows(arrow: Arrow, **about: Any) -> list[Score]:
     """One stimulus: tail, head, their difference, and that difference in the text's own direction.
 
     ::
@@ -33,48 +53,42 @@ def amplification_rows(head: Estimate, tail: Estimate, **about: Any) -> list[Sco
         amplification = sign(Asc(text)) · change          positive: the images go farther where the text already leaned
 
     The interval of the head is over images, that of the tail over words. For the change, ``low, high`` hold the words
-    fixed and ``stimulus_low, stimulus_high`` do not. The two associations are cosines between different kinds of
-    things, images and texts, whose spreads differ: the paper compares them as they are, and so does this.
+    fixed and ``stimulus_low, stimulus_high`` do not; these hold those. The two associations are cosines between
+    different kinds of things, images and texts, whose spreads differ: the paper compares them as they are, and so does
+    this.
     """
-    change = head + (-tail)
-    fixed = head + (-tail.without_error())
-    direction = np.sign(tail.value) if np.isfinite(tail.value) else nan
-    rows = [
-        _row("text", tail, None, about, words=tail),
-        _row("image", head, head, about),
-        _row("change", change, fixed, about, words=change, test=CHANGE_TEST, family=CHANGE_FAMILY),
-    ]
-    turned = [Estimate(direction * e.value, e.variances, e.freedoms, e.reason) for e in (change, fixed)]
-    return [*rows, _row("amplification", turned[0], turned[1], about, words=turned[0])]
+    change, fixed = arrow.head + (-arrow.tail), arrow.change
+    low, high = containing(change.interval(), (fixed.low, fixed.high))
+    text = Score(
+        metric="amplification", component="text", value=arrow.tail.value, reason=arrow.tail.reason,
+        **_stimulus(*arrow.tail.interval()), **about,
+    )  # fmt: skip
+    image = Score(
+        metric="amplification", component="image", value=arrow.head.value, low=arrow.images.low, high=arrow.images.high,
+        reason=arrow.head.reason, **about,
+    )  # fmt: skip
+    moved = Score(
+        metric="amplification", component="change", value=change.value, low=fixed.low, high=fixed.high, p=fixed.p,
+        p_error=0.0, test=CHANGE_TEST.format(arrow.test), family=CHANGE_FAMILY, reason=change.reason,
+        **_stimulus(low, high), **about,
+    )  # fmt: skip
+    return [text, image, moved, _turned(moved, arrow.tail.value)]
 
 
-def _row(
-    component: str,
-    estimate: Estimate,
-    images: Estimate | None,
-    about: Mapping[str, Any],
-    *,
-    words: Estimate | None = None,
-    test: str = "",
-    family: str = "",
-) -> Score:
-    low, high = images.interval() if images is not None else (nan, nan)
-    stimulus_low, stimulus_high = words.interval() if words is not None else (nan, nan)
-    return Score(
-        metric="amplification",
-        component=component,
-        value=estimate.value,
-        low=low,
-        high=high,
-        stimulus_low=stimulus_low,
-        stimulus_high=stimulus_high,
-        p=images.p_value() if images is not None and test else nan,
-        test=test,
-        p_error=0.0 if test else nan,
-        family=family,
-        reason=estimate.reason,
-        **about,
-    )
+def _stimulus(low: float, high: float) -> dict[str, Any]:
+    return {"stimulus_low": low, "stimulus_high": high}
+
+
+def _turned(moved: Score, tail: float) -> Score:
+    """A change in the direction of the text: amplification."""
+    direction = np.sign(tail) if np.isfinite(tail) else nan
+    ends = [sorted(direction * np.array(each)) for each in ((moved.low, moved.high),
+                                                            (moved.stimulus_low, moved.stimulus_high))]  # fmt: skip
+    (low, high), (stimulus_low, stimulus_high) = ([float(x) for x in each] for each in ends)
+    return replace(
+        moved, component="amplification", value=float(direction * moved.value), low=low, high=high, p=nan, p_error=nan,
+        test="", family="", **_stimulus(stimulus_low, stimulus_high),
+    )  # fmt: skip
 
 
 def overall_rows(stimuli: Sequence[tuple[Estimate, Estimate]], rng: np.random.Generator, **about: Any) -> list[Score]:

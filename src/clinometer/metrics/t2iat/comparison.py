@@ -26,7 +26,7 @@ from clinometer.metrics.t2iat.compared_runs import (
     shared_stimuli,
 )
 from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbeddings, DesignedTest
-from clinometer.metrics.t2iat.draws import freedom_of, interval_of
+from clinometer.metrics.t2iat.draws import containing, freedom_of, interval_of
 from clinometer.metrics.t2iat.stimulus_differences import magnitude_of_stimuli, stimulus_difference_rows
 from clinometer.metrics.t2iat.swaps import magnitude_test
 from clinometer.metrics.verdict import stimulus_ends
@@ -168,7 +168,7 @@ def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, asked: Aske
 
 
 def _interval(ends: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
-    (low, high), (stimulus_low, stimulus_high) = ends["image"], ends["stimulus"]
+    (low, high), (stimulus_low, stimulus_high) = ends["image"], containing(ends["stimulus"], ends["image"])
     return {"low": low, "high": high, "stimulus_low": stimulus_low, "stimulus_high": stimulus_high}
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.t2iat.draws import bootstrap_draws, freedom_of, interval_of
+from clinometer.metrics.t2iat.draws import bootstrap_draws, containing, freedom_of, interval_of
 from clinometer.metrics.t2iat.sets import SetPair, pair_sets, pooled_deviation, prompt_set
 from clinometer.stats.arguments import generator, require_count
 from clinometer.stats.association import Array, as_numpy
@@ -276,7 +276,8 @@ def _intervals(
     """Both intervals of S and of d."""
     images, prompts = rng.spawn(2)
     within = _ends(found, pair, resamples, images, prompts=False)
-    across = _ends(found, pair, resamples, prompts, prompts=True)
+    alone = _ends(found, pair, resamples, prompts, prompts=True)
+    across = (*containing(alone[:2], within[:2]), *containing(alone[2:], within[2:]))
     few = [
         "interval over images: a prompt has one image only" if isnan(within[0]) else "",
         "interval over prompts: a set has one prompt only" if isnan(across[0]) else "",

@@ -98,6 +98,16 @@ def interval_of(draws: np.ndarray, value: float, freedom: float, confidence: flo
     return float(found.low), float(found.high)
 
 
+def containing(outer: tuple[float, float], inner: tuple[float, float]) -> tuple[float, float]:
+    """An interval over more sources of chance, made to hold that over some of them: it cannot be surer than they.
+
+    By few prompts it may come out narrower, as their spread is known from few. An end that is NaN stays as it is.
+    """
+    if not np.isfinite([*outer, *inner]).all():
+        return outer
+    return min(outer[0], inner[0]), max(outer[1], inner[1])
+
+
 def freedom_of(sets: Iterable[PromptSet], *, prompts: bool, minus: Iterable[PromptSet] = ()) -> float:
     """Degrees of freedom of replicates of a sum over the sets: Welch and Satterthwaite's, over what adds to its error.
 

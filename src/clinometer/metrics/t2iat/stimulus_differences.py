@@ -12,6 +12,7 @@ from clinometer.metrics.differences import METRIC, named_or_counted, outward
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.design import AssociationDesign
+from clinometer.metrics.t2iat.draws import containing
 from clinometer.metrics.t2iat.stimuli import StimulusCosines
 from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean, mean_part, paired_bilinear_difference
 from clinometer.stats.bootstrap import magnitude_excess
@@ -119,7 +120,7 @@ def magnitude_of_stimuli(
     stimulus_low, stimulus_high = _interval_and_p(over_stimuli, confidence)[0]
     excess = [_excess(run, held, design) for run in (first, second)]
     low, high = outward(low, high, excess)
-    stimulus_low, stimulus_high = outward(stimulus_low, stimulus_high, excess)
+    stimulus_low, stimulus_high = containing(outward(stimulus_low, stimulus_high, excess), (low, high))
     p = float(found.p_value[0])
     alone = "interval over stimuli: there is one only" if len(held) == 1 else ""
     return Score(

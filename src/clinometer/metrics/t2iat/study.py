@@ -11,10 +11,10 @@ import numpy as np
 
 from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score, storable
-from clinometer.metrics.t2iat.amplification import amplification_rows, overall_rows
+from clinometer.metrics.t2iat.amplification import Arrow, amplification_rows, overall_rows
 from clinometer.metrics.t2iat.design import AssociationDesign, AssociationEmbeddings, DesignedTest
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
-from clinometer.metrics.t2iat.draws import centred, freedom_of, interval_of, set_draws
+from clinometer.metrics.t2iat.draws import centred, containing, freedom_of, interval_of, set_draws
 from clinometer.metrics.t2iat.sets import PromptSet, average_pairs, average_sets, pair_sets, prompt_set
 from clinometer.metrics.t2iat.stimuli import (
     Density,
@@ -28,12 +28,12 @@ from clinometer.metrics.t2iat.stimuli import (
     stimulus_cosines,
     text_estimate,
 )
+from clinometer.metrics.t2iat.stimulus_tests import stimulus_tests
 from clinometer.metrics.t2iat.welch import Estimate
-from clinometer.metrics.verdict import Ends, image_ends, judge_family, stimulus_ends
+from clinometer.metrics.verdict import FEWEST_IMAGES, Ends, image_ends, judge_family, stimulus_ends
 
 PROMPT_TEST = "prompts permuted between X and Y with their images, two-sided"
 TEST_FAMILY = "differential associations of the suite"
-STIMULUS_TEST = "Welch t of the images' mean association against 0, two-sided"
 STIMULUS_FAMILY = "associations of the suite's stimuli"
 
 
@@ -185,13 +185,14 @@ def _concept_rows(view: _View, design: AssociationDesign, n_resamples: int, seed
             _interval_of_set(held, n_resamples, np.random.default_rng([seed, order, kind]), prompts=bool(kind))
             for kind in (0, 1)
         )
+        over_both = containing(prompts, images)
         rows.append(
             Score(
                 value=held.association,
                 low=images[0],
                 high=images[1],
-                stimulus_low=prompts[0],
-                stimulus_high=prompts[1],
+                stimulus_low=over_both[0],
+                stimulus_high=over_both[1],
                 reason="" if isfinite(prompts[0]) else "stimulus interval: the concept has one prompt only",
                 **about,
             )
@@ -208,37 +209,40 @@ def _interval_of_set(
 
 def _stimulus_rows(view: _View, design: AssociationDesign) -> list[Score]:
     rows: list[Score] = []
+    estimates = {name: image_estimate(view.stimuli[name], design) for _, name in _named(design)}
+    tests = stimulus_tests(view.stimuli, estimates)
     for category, name in _named(design):
-        cosines = view.stimuli[name]
-        found = image_estimate(cosines, design)
-        low, high = found.interval()
+        found, test = estimates[name], tests[name]
         rows.append(
             Score(
                 metric="association",
                 component="mean",
                 value=found.value,
-                low=low,
-                high=high,
-                p=found.p_value(),
+                low=test.low,
+                high=test.high,
+                p=test.p,
                 p_error=0.0,
-                test=STIMULUS_TEST,
+                test=tests.test,
                 family=STIMULUS_FAMILY,
                 reason=found.reason,
                 **_about(view, category, name),
             )
         )
-        rows += distribution_rows(name, category, view.encoder, cosines)
+        rows += distribution_rows(name, category, view.encoder, view.stimuli[name])
     return rows
 
 
 def _amplification(view: _View, design: AssociationDesign, seed: int) -> list[Score]:
     rows: list[Score] = []
     arrows: dict[str, list[tuple[Estimate, Estimate]]] = {}
+    heads = {name: image_estimate(view.arrows[name], design) for _, name in _named(design)}
+    tails = {name: text_estimate(view.arrows[name], design) for _, name in _named(design)}
+    images = stimulus_tests(view.arrows, heads)
+    changes = stimulus_tests(view.arrows, heads, {name: tail.value for name, tail in tails.items()})
     for category, name in _named(design):
-        cosines = view.arrows[name]
-        head, tail = image_estimate(cosines, design), text_estimate(cosines, design)
-        arrows.setdefault(category, []).append((head, tail))
-        rows += amplification_rows(head, tail, **_about(view, category, name))
+        arrows.setdefault(category, []).append((heads[name], tails[name]))
+        arrow = Arrow(heads[name], tails[name], images[name], changes[name], changes.test)
+        rows += amplification_rows(arrow, **_about(view, category, name))
     everything = {"all": [arrow for each in arrows.values() for arrow in each]}
     for order, (category, each) in enumerate(({**arrows, **everything} if len(arrows) > 1 else everything).items()):
         rows += overall_rows(each, np.random.default_rng([seed, order]), category=category, encoder=view.encoder)
@@ -279,21 +283,22 @@ def _corrected(rows: Sequence[Score]) -> list[Score]:
 
 def _judged(rows: Sequence[Score], design: AssociationDesign) -> list[Score]:
     """Rows with their verdicts: of tests by the interval over prompts, of stimuli by that over images."""
-    judge: dict[tuple[str, str], Ends] = {
-        ("t2iat", "differential_association"): stimulus_ends,
-        ("association", "mean"): image_ends,
+    judge: dict[tuple[str, str], tuple[Ends, int]] = {
+        ("t2iat", "differential_association"): (stimulus_ends, 0),  # its unit is the prompt
+        ("association", "mean"): (image_ends, FEWEST_IMAGES),
     }
     found = list(rows)
     families = {(row.metric, row.component, row.encoder, row.family) for row in rows if row.family}
     for metric, component, encoder, family in sorted(families):
-        ends = judge.get((metric, component))
-        if ends is None:
+        if (metric, component) not in judge:
             continue
+        ends, fewest = judge[metric, component]
         places = [
             i for i, row in enumerate(rows)
             if (row.metric, row.component, row.encoder, row.family) == (metric, component, encoder, family)
         ]  # fmt: skip
-        judged = judge_family([rows[i] for i in places], a=design.a, b=design.b, margin=design.margin, ends=ends)
+        sides: dict[str, Any] = {"a": design.a, "b": design.b, "margin": design.margin}
+        judged = judge_family([rows[i] for i in places], ends=ends, fewest=fewest, **sides)
         for i, row in zip(places, judged, strict=True):
             found[i] = row
     return found

@@ -1,8 +1,7 @@
-"""The sections of an association study: finding, verdicts, tests, distributions, arrows."""
+"""The sections of an association study: verdicts, tests, distributions, arrows."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from clinometer.report import wording
@@ -12,99 +11,11 @@ from clinometer.report.figures.association import (
     arrow_limits,
     distribution_figure,
     distribution_limits,
-    effect_figure,
 )
 from clinometer.report.rows import Row
-from clinometer.report.sections.masthead import facts, nothing_judged
+from clinometer.report.sections.association_finding import effect_words, judged_ends, judged_interval, magnitude
 from clinometer.report.sections.method import card, flat
 from clinometer.report.verdict_words import HEADINGS, HEAPS, NOTES, heap_of, held_back, needed, said_of
-
-
-def association_masthead(view: AssociationView) -> dict[str, Any]:
-    """Title, finding, facts and the effect sizes."""
-    return {
-        "title": view.report.title,
-        "finding": finding(view),
-        "strongest": strongest(view),
-        "facts": facts(view),
-        "figure": effect_figure(view),
-        "caption": "Cohen’s d of each test. Thick bars: 95 % over images; thin ones: over prompts too. The shades end "
-        "where an effect is called small (0.2), medium (0.5) and large (0.8).",
-        "heaps": _heap_counts(view),
-    }
-
-
-def _heap_counts(view: AssociationView) -> list[dict[str, Any]]:
-    counts: Counter[str] = Counter(heap_of(row) for row in view.judged.values())
-    said = {
-        "b": f"to {view.label_b}",
-        "few": "too few images to tell",
-        "undecided": "undecided",
-        "balanced": "balanced",
-        "a": f"to {view.label_a}",
-        "unmeasured": "not measured",
-    }
-    return [{"lean": lean, "count": counts[lean], "words": words} for lean, words in said.items() if counts[lean]]
-
-
-def finding(view: AssociationView) -> str:
-    """Word the finding in one sentence, by counting verdicts."""
-    counts: Counter[str] = Counter(heap_of(row) for row in view.judged.values())
-    model = str(view.report.model_card.get("name", "the model"))
-    measured = sum(counts.values()) - counts["unmeasured"]
-    if not measured:
-        unit = "test" if view.suite.tests else "prompt"
-        return nothing_judged(unit, model, view.judged.values())
-    if view.suite.tests:
-        return _tests_finding(model, counts["a"] + counts["b"], measured)
-    leans = [
-        f"to {label} for {wording.count(counts[lean], 'of them', 'of them', words=True)}"
-        for lean, label in (("a", view.label_a), ("b", view.label_b))
-        if counts[lean]
-    ]
-    asked = f"Given {wording.count(measured, 'prompt')} that name neither, {model}"
-    return f"{asked} leans {wording.listed(leans)}." if leans else f"{asked} shows no leaning that stands out."
-
-
-def _tests_finding(model: str, found: int, measured: int) -> str:
-    if not found:
-        asked = "the one test" if measured == 1 else wording.count(measured, "test", words=True)
-        return f"{model} shows no tie between concepts and attributes that stands out, in {asked}."
-    if found == measured:
-        where = "the one test asked" if measured == 1 else f"all {wording.count(measured, 'test', words=True)}"
-    else:
-        where = f"{wording.count(found, 'of', 'of', words=True)} {wording.count(measured, 'test', words=True)}"
-    return f"{model} ties one concept closer than the other to an attribute in {where}."
-
-
-def strongest(view: AssociationView) -> str:
-    """Name the test with the largest effect that stands out, or the stimulus that leans most."""
-    leaning = {name: row for name, row in view.judged.items() if heap_of(row) in ("a", "b")}
-    if not leaning:
-        return ""
-    name = max(leaning, key=lambda each: abs(leaning[each].value))
-    row = leaning[name]
-    label = view.label_a if row.value > 0 else view.label_b
-    shown = f"{wording.signed(row.value, view.digits)} {_interval(view, row)}".strip()
-    symbol = "S" if view.suite.tests else "Asc"
-    effect = view.effect_sizes.get(name)
-    size = f", d {wording.signed(effect.value)} ({magnitude(effect)})" if effect is not None and effect.defined else ""
-    return f"The strongest: {view.subject(name)}, leans to {label}, {symbol} {shown}{size}."
-
-
-def magnitude(row: Row) -> str:
-    """Cohen's word for an effect size: its thresholds are the paper's."""
-    words = (("negligible", 0.2), ("small", 0.5), ("medium", 0.8))
-    return next((word for word, below in words if abs(row.value) < below), "large")
-
-
-def _interval(view: AssociationView, row: Row) -> str:
-    return wording.interval(*_judged_ends(view, row), view.digits)
-
-
-def _judged_ends(view: AssociationView, row: Row) -> tuple[float, float]:
-    """The interval that a verdict rests on: over prompts for tests, over images for stimuli."""
-    return (row.stimulus_low, row.stimulus_high) if view.suite.tests else (row.low, row.high)
 
 
 def association_verdicts(view: AssociationView) -> dict[str, Any]:
@@ -143,8 +54,8 @@ def _item(view: AssociationView, name: str, row: Row) -> dict[str, str]:
     return item | {
         "verdict": said_of(row, view.label),
         "value": wording.signed(row.value, view.digits),
-        "interval": _interval(view, row),
-        "more": ", ".join(part for part in (_effect_words(effect), wording.probability(row.q, "q")) if part),
+        "interval": judged_interval(view, row),
+        "more": ", ".join(part for part in (effect_words(effect), wording.probability(row.q, "q")) if part),
         "reason": row.reason or _needed(view, row),
     }
 
@@ -153,13 +64,9 @@ def _needed(view: AssociationView, row: Row) -> str:
     """How many images would decide, with as many more prompts where these are permuted; or that none would."""
     more = ", with as many more prompts," if view.suite.tests else ""
     found = needed(row, f"neutral images{more}")
-    if view.suite.tests and not found and held_back(row, *_judged_ends(view, row)):
+    if view.suite.tests and not found and held_back(row, *judged_ends(view, row)):
         return "prompts permuted by chance do as well: more images alone would not decide"
     return found
-
-
-def _effect_words(effect: Row | None) -> str:
-    return f"d {wording.signed(effect.value)}, {magnitude(effect)}" if effect is not None and effect.defined else ""
 
 
 def tests(view: AssociationView) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, all_there, counts_in_words, losses, sample_tile
 from clinometer.report.sections.masthead import facts, nothing_judged
 from clinometer.report.sections.method import card, flat
-from clinometer.report.verdict_words import heap_of, leans, said_of
+from clinometer.report.verdict_words import heap_of, leans, needed, said_of
 from clinometer.report.view import View
 
 _GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
@@ -48,23 +48,40 @@ def finding(view: ClassificationView) -> str:
     model = str(view.report.model_card.get("name", "the model"))
     rows = [row for row in view.differentials.values() if leans(row)]
     if not rows:
-        return _no_difference(view, model)
+        return _nothing_told(view, model)
     row = max(rows, key=lambda row: abs(row.value))
     x, y = view.side_labels(row.group)
     more, fewer = (x, y) if row.value > 0 else (y, x)
     return (
         f"Put before a profession {view.label_a} and one {view.label_b}, {model} takes portraits of {more} for the "
-        f"former {abs(100 * row.value):.0f} percentage points more often than those of {fewer}."
+        f"former {abs(100 * row.value):.0f} percentage points more often than those of {fewer}: {_resting(row)}."
     )
 
 
-def _no_difference(view: ClassificationView, model: str) -> str:
-    """Nothing stands out, nothing could be judged, or nothing was classified."""
-    if any(heap_of(row) != "unmeasured" for row in view.differentials.values()):
-        return f"As a classifier, {model} shows no difference between groups of portraits that stands out from chance."
-    if any(row.defined for row in view.associations.values()):
+def _resting(row: Row) -> str:
+    """How far, how sure and from how many portraits: ``ΔS +0.34 [0.12, 0.55], q = 0.002, from 8 and 8 portraits``."""
+    numbers = f"ΔS {wording.signed(row.value)} {wording.interval(row.low, row.high)}".strip()
+    portraits = f"from {row.n_a} and {row.n_b} portraits" if row.n_a else ""
+    return ", ".join(part for part in (numbers, wording.probability(row.q, "q"), portraits) if part)
+
+
+def _nothing_told(view: ClassificationView, model: str) -> str:
+    """The portraits do not tell, all contrasts are shown alike, nothing could be judged, or nothing was classified."""
+    judged = [row for row in view.differentials.values() if heap_of(row) != "unmeasured"]
+    if not judged and any(row.defined for row in view.associations.values()):
         return nothing_judged("contrast", model, view.differentials.values())
-    return "Nothing could be measured: no group of portraits was classified."
+    if not judged:
+        return "Nothing could be measured: no group of portraits was classified."
+    row, heaps = max(judged, key=lambda row: abs(row.value)), {heap_of(row) for row in judged}
+    largest = f"The largest difference, by {row.group}: {_resting(row)}."
+    if heaps == {"balanced"}:
+        return (
+            f"{model} is shown to take portraits of all groups for professions {view.label_a} about equally often: no "
+            f"difference is larger than {view.suite.margin:g}. {largest}"
+        )
+    asked = f"Whether {model}, as a classifier, takes portraits of one group for professions {view.label_a} more often "
+    tell = "there are too few images to tell" if heaps == {"few"} else "the images do not tell"
+    return f"{asked}than those of another: {tell}. {largest}"
 
 
 def amplification_words(view: ClassificationView) -> str:
@@ -74,7 +91,7 @@ def amplification_words(view: ClassificationView) -> str:
         return ""
     shown = f"{wording.signed(row.value)} {wording.interval(row.low, row.high)}".strip()
     certain = row.has_interval and not row.low <= 0 <= row.high and row.q <= 0.05
-    said = "changes with" if certain else "does not demonstrably change with"
+    said = "changes with" if certain else "is not shown to change with"
     ends = _ends_words(view, row)
     return f"The difference by {row.group} {said} the number of noise samples: {ends}{shown}, over {row.setting}."
 
@@ -124,7 +141,7 @@ def _item(view: ClassificationView, row: Row) -> dict[str, str]:
         "p": wording.probability(row.p),
         "q": wording.probability(row.q, "q"),
         "n": f"{row.n_a} and {row.n_b} portraits" if row.n_a else "",
-        "reason": row.reason,
+        "reason": row.reason or needed(row, "portraits"),
     }
 
 

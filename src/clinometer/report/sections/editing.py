@@ -13,7 +13,7 @@ from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.masthead import facts
 from clinometer.report.sections.method import card, flat
 from clinometer.report.thumbnails import Thumbnail, thumbnail
-from clinometer.report.verdict_words import heap_of, leans, verdict_words
+from clinometer.report.verdict_words import heap_of, leans, needed, verdict_words
 from clinometer.report.view import EditingView
 
 SHOWN: Final = 3
@@ -40,14 +40,32 @@ def finding(view: EditingView) -> str:
     if not rows and all(heap_of(row) == "unmeasured" for row in found):
         return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
     if not rows:
-        return "No difference between the genders in how often editing flips them stands out from chance."
+        return _nothing_told(view, [row for row in found if heap_of(row) != "unmeasured"])
     row = max(rows, key=lambda row: abs(row.value))
     more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
     points = f"{abs(100 * row.value):.0f} percentage points"
     return (
         f"Edited into the professions \u201c{row.category}\u201d at {row.setting}, a portrait of a {more} comes to "
-        f"read as a {fewer} {points} more often than the other way round."
+        f"read as a {fewer} {points} more often than the other way round: {_resting(row)}."
     )
+
+
+def _nothing_told(view: EditingView, judged: Sequence[Row]) -> str:
+    """Whom editing flips is not told: what cannot be told is no difference that was not found."""
+    row = max(judged, key=lambda row: abs(row.value))
+    few = all(heap_of(each) == "few" for each in judged)
+    tell = f"there are too few images to tell{_too_few(judged)}" if few else "the images do not tell"
+    return (
+        f"Whether editing makes a {view.label_b} read as a {view.label_a} more often than the other way round: {tell}. "
+        f"The largest difference, into \u201c{row.category}\u201d at {row.setting}: {_resting(row)}."
+    )
+
+
+def _resting(row: Row) -> str:
+    """How far, how sure and from how many portraits."""
+    points = f"{wording.signed(100 * row.value, 0)} points {wording.interval(100 * row.low, 100 * row.high, 0)}".strip()
+    portraits = f"from {wording.count(row.n_target, 'portrait')}" if row.n_target else ""
+    return ", ".join(part for part in (points, wording.probability(row.q, "q"), portraits) if part)
 
 
 def skin_finding(view: EditingView) -> str:
@@ -58,7 +76,9 @@ def skin_finding(view: EditingView) -> str:
     if (change := _largest(changes)) is not None:
         said.append(f"The largest change of skin: {view.label(change.group)} become {_changed(change)}.")
     elif any(heap_of(row) != "unmeasured" for row in changes):
-        said.append(f"No change of a single group\u2019s skin tone could be shown{_too_few(changes)}.")
+        few = all(heap_of(row) in ("few", "unmeasured") for row in changes)
+        tell = f"there are too few images to tell{_too_few(changes)}" if few else "the images do not tell"
+        said.append(f"Whether the skin of a single group changes: {tell}.")
     elif not said:
         said.append("No change of skin tone could be judged: too few images show skin.")
     return " ".join(said)
@@ -85,7 +105,7 @@ def _changed(row: Row) -> str:
 def _too_few(rows: Sequence[Row]) -> str:
     """Say so where no p can reach 0.05."""
     least = min((row.least_exchange_p for row in rows if isfinite(row.p)), default=0.0)
-    return f": with so few portraits of a group no p can fall below {least:.3g}" if least > 0.05 else ""
+    return f", for with so few portraits of a group no p can fall below {least:.3g}" if least > 0.05 else ""
 
 
 def editing_verdicts(view: EditingView) -> dict[str, Any]:
@@ -122,7 +142,7 @@ def _item(row: Row, scale: float, unit: str) -> dict[str, str]:
         "value": f"{wording.signed(scale * row.value, 1)} {unit}" if row.defined else "",
         "interval": wording.interval(scale * row.low, scale * row.high, 1),
         "q": wording.probability(row.q, "q"),
-        "reason": row.reason,
+        "reason": row.reason or needed(row, "portraits"),
     }
 
 

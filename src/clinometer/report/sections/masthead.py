@@ -72,10 +72,10 @@ def finding(view: LeaningView) -> str:
     return f"{asked} is shown to lean for none of them: {rest}."
 
 
-def rest_in_words(counts: Mapping[str, int]) -> str:
-    """The heaps that name no side, counted: ``three are balanced, for ten the images do not tell``.
+def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
+    """The heaps that name no side, counted: ``three are shown balanced and for ten the images do not tell``.
 
-    What the images cannot tell is never worded as no leaning.
+    What the images cannot tell is never worded as no leaning. ``one`` : what is counted, where it is not said before.
     """
     told = (
         ("balanced", "{} is shown balanced", "{} are shown balanced"),
@@ -83,8 +83,10 @@ def rest_in_words(counts: Mapping[str, int]) -> str:
         ("few", "{} has too few images to tell", "{} have too few images to tell"),
     )
     said = [
-        (one if counts[heap] == 1 else many).format(wording.numeral(counts[heap]))
-        for heap, one, many in told
+        (singular if counts[heap] == 1 else plural).format(
+            wording.count(counts[heap], one, words=True) if one else wording.numeral(counts[heap])
+        )
+        for heap, singular, plural in told
         if counts.get(heap)
     ]
     return wording.listed(said)
@@ -107,7 +109,8 @@ def strongest(view: LeaningView) -> str:
     label = view.label_a if row.value > 0 else view.label_b
     shown = f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}".strip()
     images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
-    return f"The strongest: {concept.prompt} leans to {label}, MCAS {shown}" + (f"; {images}" if images else "") + "."
+    told = f"The strongest: {concept.prompt} leans to {label}, MCAS {shown} ({wording.MCAS_SCALE})"
+    return f"{told}{f'; {images}' if images else ''}."
 
 
 def facts(view: View) -> list[tuple[str, str]]:

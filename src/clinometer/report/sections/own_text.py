@@ -16,16 +16,15 @@ def own_text(view: LeaningView) -> dict[str, Any] | None:
         return None
     audit = view.scores.by_concept("mcas", "tt")
     own = {name: view.scores.by_concept(OWN_TEXT_METRIC, "tt", encoder=name) for name in names}
-    # TT may be far smaller than MCAS, and every encoder has a scale of its own
-    digits = {name: _digits(rows) for name, rows in own.items()}
-    of_audit = _digits(audit)
+    # TT may be far smaller than MCAS; every encoder has a scale of its own, and one row the same decimals throughout
+    digits = max(_digits(rows) for rows in (audit, *own.values()))
     return {
         "encoders": names,
         "rows": [
             {
                 "name": concept,
-                "audit": _cell(audit.get(concept), of_audit),
-                "own": [_cell(own[name].get(concept), digits[name]) for name in names],
+                "audit": _cell(audit.get(concept), digits),
+                "own": [_cell(own[name].get(concept), digits) for name in names],
             }
             for concept in view.concepts
         ],

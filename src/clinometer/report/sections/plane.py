@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import degrees
+from math import degrees, pi
 from typing import Any
 
 from clinometer.report import wording
@@ -116,7 +116,14 @@ def _concepts(view: LeaningView) -> list[dict[str, str]]:
 def _angle(row: Row | None) -> str:
     if row is None or not row.defined:
         return wording.MISSING
-    return f"{wording.number(degrees(row.value), 1)}° ({wording.number(row.value, 3)})"
+    return f"{wording.number(degrees(row.value), 1)}°{_angle_ends(row)} ({wording.number(row.value, 3)})"
+
+
+def _angle_ends(row: Row) -> str:
+    """The interval of an angle in degrees; no angle is beyond a half turn, so wider ends say that there is none."""
+    if row.has_interval and max(abs(row.low), abs(row.high)) <= pi:
+        return f" {wording.interval(degrees(row.low), degrees(row.high), 1)}"
+    return ", no interval: too few images"
 
 
 def _with_interval(row: Row | None, digits: int) -> str:

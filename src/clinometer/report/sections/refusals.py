@@ -7,13 +7,14 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.association_view import AssociationView
 from clinometer.report.rows import Scores
+from clinometer.report.verdict_words import decided
 from clinometer.report.view import LeaningView
 
 
 def refusal_words(view: LeaningView | AssociationView) -> dict[str, Any] | None:
     """The difference between the rates of the suite's two groups, the one that lost more named first.
 
-    ``certain`` says whether the interval leaves out 0. None where no picture was refused.
+    ``certain`` says whether interval and p both say so. None where no picture was refused.
     """
     if not len(view.report.scores):
         return None
@@ -29,7 +30,7 @@ def refusal_words(view: LeaningView | AssociationView) -> dict[str, Any] | None:
         "other": names[1],
         "difference": wording.signed(abs(row.value)),
         "interval": wording.interval(*ends, 2),
-        "certain": row.has_interval and not row.low <= 0 <= row.high,
+        "certain": decided(row),
         "p": wording.probability(row.p, "p"),
         "test": row.test,
         "reason": row.reason,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clinometer.report import wording
+from clinometer.report.rows import Row
 from clinometer.report.verdict_words import (
     HEADINGS,
     HEAPS,
@@ -31,6 +32,7 @@ def verdicts(view: LeaningView) -> dict[str, Any]:
         "label_a": view.label_a,
         "label_b": view.label_b,
         "stopped_early": view.report.stopped_early,
+        "scale": wording.MCAS_SCALE,
         "margin": wording.number(view.suite.margin or float("nan")),
     }
 
@@ -58,5 +60,13 @@ def _item(view: LeaningView, concept: Concept) -> dict[str, str]:
         "interval": wording.interval(row.low, row.high, view.digits),
         "images": wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b),
         "qualification": qualification(row),
+        "apart": _apart(row, view.shares.get(concept.name)),
         "reason": needed(row) if row.has_interval else reason_words(row),
     }
+
+
+def _apart(row: Row, share: Row | None) -> str:
+    """A word where most images read as the group that the score does not lean to."""
+    if share is None or not share.defined or (share.value - 0.5) * row.value >= 0:
+        return ""
+    return "score and count differ: a few images far to one side outweigh more that lie near the middle"

@@ -9,16 +9,16 @@ from clinometer.report.association_view import AssociationView
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections.association import (
     amplification,
-    association_masthead,
     association_method,
     association_verdicts,
     distributions,
     tests,
 )
+from clinometer.report.sections.association_finding import association_masthead
 from clinometer.report.sections.association_gallery import association_gallery
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
-from clinometer.report.studies.common import Page, Section, Summary, unmeasured
+from clinometer.report.studies.common import Page, Section, Summary, digits_of, unmeasured
 from clinometer.report.verdict_words import Label, counted, verdict_words
 from clinometer.suites import AssociationSuite
 
@@ -39,11 +39,12 @@ def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     if suite.tests:
         rows = list(held.by_concept("t2iat", "differential_association").values())
         effects = held.by_concept("t2iat", "effect_size")
+        digits = digits_of(rows, stimulus=True)
         return Summary(
             verdicts=counted(rows, suite.label_of),
             title=f"S: + ties X closer to {label_a} than Y, {wording.MINUS} to {label_b}",
             columns=("test", "S", "95 %", "d", "q", "verdict"),
-            rows=tuple(_test_cells(row, effects.get(row.concept), suite.label_of) for row in rows),
+            rows=tuple(_test_cells(row, effects.get(row.concept), suite.label_of, digits) for row in rows),
             unmeasured=unmeasured(rows, "test"),
         )
     rows = list(held.by_concept("association", "mean").values())
@@ -51,7 +52,7 @@ def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
         verdicts=counted(rows, suite.label_of),
         title=f"Asc: + leans to {label_a}, {wording.MINUS} to {label_b}",
         columns=("prompt", "Asc", "95 %", "q", "verdict"),
-        rows=tuple(_cells(row, suite.label_of) for row in _ends(rows)),
+        rows=tuple(_cells(row, suite.label_of, digits_of(rows)) for row in _ends(rows)),
         unmeasured=unmeasured(rows, "prompt"),
     )
 
@@ -62,8 +63,7 @@ def _ends(rows: list[Row]) -> list[Row]:
     return ranked if len(ranked) <= 2 * SHOWN else [*ranked[:SHOWN], *ranked[-SHOWN:]]
 
 
-def _test_cells(row: Row, effect: Row | None, label: Label) -> tuple[str, ...]:
-    digits = wording.digits_for([row.value])
+def _test_cells(row: Row, effect: Row | None, label: Label, digits: int) -> tuple[str, ...]:
     return (
         row.concept,
         wording.signed(row.value, digits),
@@ -74,8 +74,7 @@ def _test_cells(row: Row, effect: Row | None, label: Label) -> tuple[str, ...]:
     )
 
 
-def _cells(row: Row, label: Label) -> tuple[str, ...]:
-    digits = wording.digits_for([row.value])
+def _cells(row: Row, label: Label, digits: int) -> tuple[str, ...]:
     return (
         row.concept,
         wording.signed(row.value, digits),

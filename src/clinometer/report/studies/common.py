@@ -54,6 +54,12 @@ class Summary:
     unmeasured: str = ""
 
 
+def digits_of(rows: Sequence[Row], *, stimulus: bool = False) -> int:
+    """Decimals of a column: those that the values and their intervals deserve together."""
+    ends = ("stimulus_low", "stimulus_high") if stimulus else ("low", "high")
+    return wording.digits_for([getattr(row, name) for row in rows for name in ("value", *ends)])
+
+
 def unmeasured(rows: Sequence[Row], unit: str) -> str:
     """Count why rows have no verdict, the commonest reason first: ``no image of the target (2 concepts)``."""
     if not rows:

@@ -21,7 +21,7 @@ from clinometer.report.sections.reader import reader
 from clinometer.report.sections.sensitivity import sensitivity
 from clinometer.report.sections.table import table
 from clinometer.report.sections.verdicts import verdicts
-from clinometer.report.studies.common import Page, Section, Summary, unmeasured
+from clinometer.report.studies.common import Page, Section, Summary, digits_of, unmeasured
 from clinometer.report.verdict_words import Label, counted, verdict_words
 from clinometer.report.view import LeaningView
 from clinometer.suites import LeaningSuite
@@ -44,7 +44,7 @@ def leaning_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
         verdicts=counted(rows, suite.label_of),
         title=f"MCAS: + leans to {label_a}, {wording.MINUS} to {label_b}",
         columns=("concept", "MCAS", "95 %", "q", "verdict"),
-        rows=tuple(_cells(row, suite.label_of) for row in _ends(rows)),
+        rows=tuple(_cells(row, suite.label_of, digits_of(rows)) for row in _ends(rows)),
         unmeasured=unmeasured(rows, "concept"),
     )
 
@@ -55,8 +55,7 @@ def _ends(rows: list[Row]) -> list[Row]:
     return ranked if len(ranked) <= 2 * SHOWN else [*ranked[:SHOWN], *ranked[-SHOWN:]]
 
 
-def _cells(row: Row, label: Label) -> tuple[str, ...]:
-    digits = wording.digits_for([row.value])
+def _cells(row: Row, label: Label, digits: int) -> tuple[str, ...]:
     return (
         row.concept,
         wording.signed(row.value, digits),

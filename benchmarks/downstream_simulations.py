@@ -1,0 +1,185 @@
+"""Small samples in the other studies: from how many images, portraits or prompts on may a verdict be given?
+
+    OMP_NUM_THREADS=1 .venv/bin/python benchmarks/downstream_simulations.py [--quick] [--write]
+
+The same kind of experiments as in ``simulations.py``, of single stimuli (T2IAT), of portraits that are classified or
+edited, and of the skin's angle. ``--write`` puts the table into docs/simulations.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from simulations import PAGE, Found, table
+
+from clinometer.metrics.t2iat.design import AssociationDesign
+from clinometer.metrics.t2iat.stimuli import StimulusCosines, image_estimate
+from clinometer.metrics.t2iat.stimulus_tests import stimulus_tests
+from clinometer.metrics.verdict import LEVEL
+from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
+from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
+from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.permutation import permute_labels
+
+MARKS = ("<!-- downstream -->\n", "<!-- end of downstream -->")
+STIMULI, ATTRIBUTE_IMAGES = 16, 16
+MARGIN = 0.1
+
+# --- single stimuli of T2IAT -----------------------------------------------------------------------------------------
+
+
+def stimulus_verdicts(n: int, images: int) -> list[Found]:
+    """16 stimuli at parity: studies with any false leaning; half of them drawn 85 % of one kind: false ones of all."""
+    rng, false, rates, found_half = np.random.default_rng([51, images]), {"own": 0, "moderated": 0}, [], []
+    held = []
+    for _ in range(n):
+        cosines = _stimuli(rng, images, np.full(STIMULI, 0.5))
+        for name, p in _both(cosines).items():
+            false[name] += bool((benjamini_hochberg(p) <= LEVEL).any())
+        shares = np.repeat([0.5, 0.85], STIMULI // 2)
+        cosines = _stimuli(rng, images, shares)
+        called = benjamini_hochberg(_both(cosines)["moderated"]) <= LEVEL
+        rates.append(called[: STIMULI // 2].sum() / max(1, called.sum()))
+        found_half.append(called[STIMULI // 2 :].mean())
+        held.append(_covered(cosines, shares))
+    setting = f"16 stimuli of {images} images"
+    return [
+        Found("level", "any false leaning, own variance (Welch)", setting, 0.05, false["own"] / n, n),
+        Found("level", "any false leaning, moderated", setting, 0.05, false["moderated"] / n, n),
+        Found("level", "false among all leanings, half at 85 %", setting, 0.05, float(np.mean(rates)), n),
+        Found("coverage", "single stimuli, moderated", setting, 0.95, float(np.mean(held)), n),
+        Found("power", "stimuli at 85 % that are found", setting, 0.05, float(np.mean(found_half)), n),
+    ]
+
+
+def _stimuli(rng: np.random.Generator, images: int, shares: np.ndarray) -> dict[str, StimulusCosines]:
+    """Images of one of two kinds, and attribute images that scatter: cosines of a stimulus that is drawn so."""
+    held = {}
+    for order, share in enumerate(shares):
+        kind = np.where(rng.random(images) < share, 1.0, -1.0)[:, None]
+        own = 0.02 * rng.normal(size=(images, 1))
+        a, b = 0.6 + 0.02 * rng.normal(size=(2, 1, ATTRIBUTE_IMAGES))
+        held[f"{order}"] = StimulusCosines(a + 0.05 * kind + own, b - 0.05 * kind, _NONE, _NONE)
+    return held
+
+
+_NONE = np.zeros((1, 0))
+_DESIGN = AssociationDesign({}, (), "a", "b")
+
+
+def _both(cosines: dict[str, StimulusCosines]) -> dict[str, np.ndarray]:
+    estimates = {name: image_estimate(each, _DESIGN) for name, each in cosines.items()}
+    tests = stimulus_tests(cosines, estimates)
+    own = [_p_or_1(each.p_value(), each.value) for each in estimates.values()]
+    return {"own": np.array(own), "moderated": np.array([tests[name].p for name in cosines])}
+
+
+def _p_or_1(p: float, value: float) -> float:
+    return p if np.isfinite(p) else float(value == 0)
+
+
+def _covered(cosines: dict[str, StimulusCosines], shares: np.ndarray) -> float:
+    estimates = {name: image_estimate(each, _DESIGN) for name, each in cosines.items()}
+    tests = stimulus_tests(cosines, estimates)
+    truth = 0.1 * (2 * shares - 1)
+    return float(np.mean([tests[name].low <= t <= tests[name].high for name, t in zip(cosines, truth, strict=True)]))
+
+
+# --- portraits that are classified or edited -------------------------------------------------------------------------
+
+
+def portrait_verdicts(n: int, portraits: int, answers: int, share: float) -> list[Found]:
+    """Two groups alike, each portrait with its own share of yes among its answers: the contrast of two shares."""
+    rng, wrong, covers, balanced = np.random.default_rng([52, portraits, answers, int(100 * share)]), 0, 0, 0
+    for _ in range(n):
+        found, p = _contrast_of_shares(rng, portraits, answers, share, share)
+        covers += found.low <= 0 <= found.high
+        wrong += p <= LEVEL and not found.low <= 0 <= found.high
+        apart, _ = _contrast_of_shares(rng, portraits, answers, min(1.0, share + MARGIN), share)
+        balanced += _shown_alike(apart)
+    setting = f"{portraits} + {portraits} portraits of {answers} answers, {share:.0%} yes"
+    return [
+        Found("level", "a difference where none is", setting, LEVEL, wrong / n, n),
+        Found("level", f"shown balanced although it is {MARGIN:g}", setting, LEVEL, balanced / n, n),
+        Found("coverage", "difference of two shares over portraits", setting, 0.95, covers / n, n),
+    ]
+
+
+def _contrast_of_shares(
+    rng: np.random.Generator, portraits: int, answers: int, first: float, second: float
+) -> tuple[ClusterEstimate, float]:
+    """Portraits that agree with themselves: shares of a beta distribution with half the answers' variance its own."""
+    sides = [_shares(rng, portraits, answers, mean) for mean in (first, second)]
+    found = contrast([cluster_share(side, answers) for side in sides], [1, -1])
+    test = permute_labels(
+        np.concatenate(sides)[None], np.arange(2 * portraits) < portraits, n_permutations=499, rng=rng
+    )
+    return found, float(test.p_value[0])
+
+
+def _shares(rng: np.random.Generator, portraits: int, answers: int, mean: float) -> np.ndarray:
+    if mean in (0.0, 1.0):
+        return np.full(portraits, mean)
+    return rng.binomial(answers, rng.beta(mean, 1 - mean, size=portraits)) / answers
+
+
+def _shown_alike(found: ClusterEstimate) -> bool:
+    error = standard_error_of(found.low, found.high)
+    return equivalence_p_value(found.value, error, MARGIN) <= LEVEL
+
+
+def skin_changes(n: int, portraits: int) -> list[Found]:
+    """The mean change of one group, and the difference of two groups: degrees that are skewed, with heavy tails."""
+    rng, one, two = np.random.default_rng([53, portraits]), 0, 0
+    for _ in range(n):
+        sides = 5 * (rng.gamma(2.0, size=(2, portraits)) - 2.0)
+        single, both = cluster_mean(sides[0]), contrast([cluster_mean(side) for side in sides], [1, -1])
+        one += single.low <= 0 <= single.high
+        two += both.low <= 0 <= both.high
+    return [
+        Found("coverage", "mean change of the skin's angle", f"{portraits} portraits, skewed", 0.95, one / n, n),
+        Found("coverage", "difference of two mean changes", f"{portraits} + {portraits}, skewed", 0.95, two / n, n),
+    ]
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+Experiment = tuple[Callable[[int], list[Found]], int]
+
+
+def downstream_experiments() -> Sequence[Experiment]:
+    """Every experiment with its number of studies."""
+    return [
+        *[(partial(stimulus_verdicts, images=images), 2000) for images in (4, 8, 12, 20)],
+        *[
+            (partial(portrait_verdicts, portraits=portraits, answers=answers, share=share), 2000)
+            for answers, shares in ((16, (0.5, 0.9)), (3, (0.1,)))
+            for share in shares
+            for portraits in (2, 4, 6, 8, 16)
+        ],
+        *[(partial(skin_changes, portraits=portraits), 10_000) for portraits in (2, 4, 8, 16)],
+    ]
+
+
+def main() -> None:
+    """Run everything; print, and with ``--write`` tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the studies")
+    parser.add_argument("--write", action="store_true", help="write the section of docs/simulations.md")
+    options = parser.parse_args()
+    share = 0.05 if options.quick else 1.0
+    found = [each for experiment, n in downstream_experiments() for each in experiment(round(n * share))]
+    told = "\n".join(table(found, kind) for kind in ("level", "coverage", "power"))
+    print(told)
+    if options.write:
+        text = PAGE.read_text(encoding="utf-8")
+        before, _, rest = text.partition(MARKS[0])
+        _, _, after = rest.partition(MARKS[1])
+        PAGE.write_text(f"{before}{MARKS[0]}\n{told}\n{MARKS[1]}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
