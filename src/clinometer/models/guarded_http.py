@@ -124,7 +124,7 @@ def is_public(address: str) -> bool:
 
 
 def _stay(response: Any, bounds: Bounds) -> None:
-    """Take a redirect out of an answer that leads elsewhere, or too often; ``extensions`` then says where, and if too often."""
+    """Take a redirect that leads elsewhere, or on too often, out of an answer: its ``extensions`` then say so."""
     if not response.has_redirect_location:
         return
     here, told = response.request.url, response.headers["location"]
