@@ -22,10 +22,13 @@ import random
 import re
 import sys
 import tempfile
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -330,12 +333,12 @@ def _says_the_same(specimen: Specimen) -> bool:
     return bool(json.loads((specimen.place / "run.json").read_bytes()) == json.loads(specimen.whole["run.json"]))
 
 
-def attempts(seed: int, count: int) -> Iterator[Tried]:
-    """Damage a run that often, each time from whole."""
+def attempts(seed: int) -> Iterator[Tried]:
+    """Damage a run again and again, each time from whole."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         specimen = Specimen(Path(folder))
-        for _ in range(count):
+        while True:
             yield attempt(specimen, rng)
 
 
@@ -343,18 +346,23 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the long form: print each failure and the counts; 1 if anything was silent or ended in a traceback."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--count", type=int, help="changes; 1,000 where no minutes are given")
+    parser.add_argument("--minutes", type=float, help="go on so long")
     asked = parser.parse_args(arguments)
+    count = asked.count or (1000 if asked.minutes is None else None)
+    ends = inf if asked.minutes is None else time.monotonic() + 60 * asked.minutes
     counts: Counter[str] = Counter()
     by_change: Counter[tuple[str, str]] = Counter()
-    for tried in attempts(asked.seed, asked.count):
+    for tried in islice(attempts(asked.seed), count):
         counts[tried.outcome] += 1
         by_change[tried.change, tried.outcome] += 1
         if tried.outcome in ("silent", "traceback"):
             print(f"{tried.outcome}: {tried.change} of {tried.file}, then {tried.way}: {tried.detail}")
+        if time.monotonic() > ends:
+            break
     for (change, outcome), number in sorted(by_change.items()):
         print(f"{change:>10} {outcome:>10} {number:>6}")
-    print(f"seed {asked.seed}, {asked.count} changes: " + ", ".join(f"{counts[each]} {each}" for each in OUTCOMES))
+    print(f"seed {asked.seed}, {counts.total()} changes: " + ", ".join(f"{counts[each]} {each}" for each in OUTCOMES))
     return int(counts["silent"] + counts["traceback"] > 0)
 
 

@@ -235,6 +235,7 @@ def test_a_download_is_sent_nowhere_else(host):
 def test_a_download_that_turns_in_a_circle_ends():
     result, server = by_address(lambda number: (302, {}, {"Location": "/a.png"}), retries=6)
     assert result.status == "failed"
+    assert "again and again, which is not followed; check" in result.reason
     assert server.fetched == 1 + guarded.MOST_REDIRECTS
 
 

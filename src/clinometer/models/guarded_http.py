@@ -124,7 +124,7 @@ def is_public(address: str) -> bool:
 
 
 def _stay(response: Any, bounds: Bounds) -> None:
-    """Take a redirect out of an answer that leads elsewhere, or too often; ``extensions`` then says where it led."""
+    """Take a redirect that leads elsewhere, or on too often, out of an answer: its ``extensions`` then say so."""
     if not response.has_redirect_location:
         return
     here, told = response.request.url, response.headers["location"]
@@ -135,10 +135,10 @@ def _stay(response: Any, bounds: Bounds) -> None:
         follows &= there.scheme in (here.scheme, "https")
     except Exception:  # no address at all, in many ways
         there, follows = told[:100], False
-    watch = response.request.extensions.get("trace")
-    if not follows or not isinstance(watch, _Watch) or watch.redirects >= MOST_REDIRECTS:
+    redirects = getattr(response.request.extensions.get("trace"), "redirects", 0)
+    if not follows or redirects >= MOST_REDIRECTS:
         del response.headers["location"]
-        response.extensions["leads_to"] = str(there)
+        response.extensions["leads_to"] = (str(there), follows)
 
 
 class _Watch:

@@ -104,7 +104,7 @@ class Downloads:
     def _fetched(self, url: str) -> bytes:
         answer = self._client.get(url)
         if place := answer.extensions.get("leads_to"):
-            raise AnswerRefusedError(f"its address leads on to {led_to(place)}")
+            raise AnswerRefusedError(f"its address leads on to {led_to(*place)}")
         if not answer.is_success:
             raise DownloadError(answer.status_code, answer.reason_phrase)
         return bytes(answer.content)
@@ -118,10 +118,12 @@ class DownloadError(Exception):
         self.status = status
 
 
-def led_to(place: str) -> str:
+def led_to(place: str, too_often: bool) -> str:
     """Where a redirect leads, and the way out."""
     found = urlsplit(place)
     shown = f"{found.scheme}://{found.netloc.rpartition('@')[2]}" if found.netloc else place
+    if too_often:
+        return f"{shown} again and again, which is not followed; check the server's address"
     return f"{shown}, which is not followed; give --trusted-host {found.hostname or 'HOST'} if you trust it"
 
 

@@ -18,7 +18,7 @@ OPENAI = "api.openai.com"
 def connect(
     base_url: str | None, retries: int, timeout: float, trusted: Sequence[str]
 ) -> tuple[Any, Callable[[str], bytes], str]:
-    """Make the official client, what fetches images by address, and the key; what any server may do is bounded."""
+    """Make the official client and what fetches images by address, both within bounds; and read the key."""
     try:
         import openai
         import tenacity  # noqa: F401  (else missed only where the first image comes by address)

@@ -199,7 +199,7 @@ class OpenAIImages:
         import openai
 
         if place := error.response.extensions.get("leads_to"):
-            reason = f"its server sends requests on to {led_to(self._scrubbed(place))}"
+            reason = f"its server sends requests on to {self._scrubbed(led_to(*place))}"
             return _RejectedResult(request.id, "failed", None, in_one_line(reason, 300), prompt=request.prompt)
         said = self._said(error)
         not_taken = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
