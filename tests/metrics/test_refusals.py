@@ -83,3 +83,11 @@ def test_the_interval_covers():
         row = difference(prompts("a", sides[0], n=8), prompts("b", sides[1], n=8))
         covered += row.low <= 0 <= row.high
     assert covered >= 270
+
+
+def test_one_group_is_said_to_be_refused_more_where_interval_and_p_agree():
+    """3 + 3 prompts reach no p below 0.1, however far apart they are; 6 + 6 do."""
+    few, many = (refusal_scores([*prompts("a", [9] * n), *prompts("b", [0] * n)], a="a", b="b")[-1] for n in (3, 6))
+    assert (few.verdict, few.side, few.value) == ("too few images", "", many.value)
+    assert (many.verdict, many.side) == ("more", "a")
+    assert many.q == many.p <= 0.05

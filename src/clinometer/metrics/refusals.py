@@ -17,10 +17,10 @@ from math import nan
 
 import numpy as np
 
-from clinometer.metrics.differences import judge_differences
+from clinometer.metrics.differences import judge_sides
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
-from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, judged_as
+from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, image_ends, judged_as, p_can_tell
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast
 from clinometer.stats.permutation import permute_labels
 from clinometer.stats.proportion import wilson_interval
@@ -124,8 +124,8 @@ def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], 
     within = "" if strata is None else " within matched pairs"
     row = replace(row, test=TEST.format(within), **permuted(test))
     row = replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: difference")
-    (judged,) = judge_differences([row], a=a, b=b)
-    return judged
+    few = Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_EXCHANGES)
+    return judged_as(row, judge_sides(row, image_ends(row), a, b) if p_can_tell(row) else few)
 
 
 def _strata(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals]) -> np.ndarray | None:

@@ -137,6 +137,11 @@ class LeaningView(View):
         """Say which heap a concept's verdict belongs to."""
         return verdict_words.heap_of(self.mcas.get(concept))
 
+    @property
+    def holds_few(self) -> bool:
+        """Whether a concept has too few images to tell."""
+        return any(self.heap(name) == "few" for name in self.concepts)
+
 
 PIXELS: Final = "pixels"
 """What rows that no encoder made have in its place."""

@@ -155,6 +155,7 @@ def distributions(view: AssociationView) -> dict[str, Any]:
         "label_a": view.label_a,
         "label_b": view.label_b,
         "margin": view.suite.margin,
+        "few": any(heap_of(row) == "few" for row in view.associations.values()),
     }
 
 

@@ -42,6 +42,7 @@ def categories(view: LeaningView) -> dict[str, Any]:
         "label_b": view.label_b,
         "margin": view.suite.margin,
         "stimulus": any(row.has_stimulus_interval for row in held),
+        "few": view.holds_few,
     }
 
 

@@ -19,6 +19,7 @@ def plane(view: LeaningView) -> dict[str, Any]:
     return {
         "reason": "" if figure else _why_no_plane(view),
         "figure": figure,
+        "few": view.holds_few,
         "close": plane_figure(view, close=True),
         "profile": profile_figure(view),
         "group_keys": _group_keys(view),

@@ -10,6 +10,7 @@ from clinometer.report.verdict_words import (
     HEADINGS,
     HEAPS,
     NOTES,
+    leans,
     needed,
     qualification,
     reason_words,
@@ -67,6 +68,6 @@ def _item(view: LeaningView, concept: Concept) -> dict[str, str]:
 
 def _apart(row: Row, share: Row | None) -> str:
     """A word where most images read as the group that the score does not lean to."""
-    if share is None or not share.defined or (share.value - 0.5) * row.value >= 0:
+    if not leans(row) or share is None or not share.defined or (share.value - 0.5) * row.value >= 0:
         return ""
     return "score and count differ: a few images far to one side outweigh more that lie near the middle"
