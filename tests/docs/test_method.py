@@ -9,9 +9,10 @@ import pytest
 
 import clinometer as cm
 from clinometer.metrics import UNBIASED_ANGLE, mcas_study, xmcas
-from clinometer.metrics.verdict import Verdict, verdict
+from clinometer.metrics.verdict import FEWEST_IMAGES, Verdict, verdict
 from clinometer.runs.score import RESAMPLES
-from clinometer.stats.permutation import EXACT_LIMIT, HALF_LIMIT, MEET_IN_THE_MIDDLE_LIMIT
+from clinometer.stats.moderation import FEWEST_SAMPLES, PRIOR_FREEDOM
+from clinometer.stats.permutation import EXACT_LIMIT, MEET_IN_THE_MIDDLE_LIMIT
 from clinometer.stats.proportion import parity_gap_null
 from tests.docs.pages import ROOT, blocks, page, table_rows
 from tests.toys import Eye, Painter, toy_suite
@@ -57,8 +58,11 @@ def test_constants_of_the_page_are_those_of_the_code():
     assert f"{RESAMPLES:,} resamples" in PROSE
     permutations = inspect.signature(mcas_study).parameters["n_permutations"].default
     assert f"{permutations:,} relabellings" in PROSE
-    assert f"one pool of up to {MEET_IN_THE_MIDDLE_LIMIT} words or images, else up to {EXACT_LIMIT:,} splits" in PROSE
-    assert f"two halves of {HALF_LIMIT:,} splits" in PROSE
+    assert f"one pool of up to {MEET_IN_THE_MIDDLE_LIMIT} words or prompts, else up to {EXACT_LIMIT:,} splits" in PROSE
+    assert f"n − 1 + {PRIOR_FREEDOM:g} degrees of freedom" in PROSE
+    assert FEWEST_SAMPLES == FEWEST_IMAGES == 8
+    assert "fewer than eight concepts" in PROSE
+    assert "Below **eight images**" in PROSE
     assert f"{UNBIASED_ANGLE:.4f} rad" in PROSE
     assert f"{parity_gap_null(8):.3f} for eight images" in PROSE
 
