@@ -1,6 +1,6 @@
 """Small samples in the other studies: from how many images, portraits or prompts on may a verdict be given?
 
-    OMP_NUM_THREADS=1 .venv/bin/python benchmarks/downstream_simulations.py [--quick] [--write]
+    OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.downstream_simulations [--quick] [--write]
 
 The same kind of experiments as in ``simulations.py``, of single stimuli (T2IAT), of portraits that are classified or
 edited, and of the skin's angle. ``--write`` puts the table into docs/simulations.md.
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from simulations import PAGE, Found, table
 
+from benchmarks.simulations import PAGE, Found, table
 from clinometer.metrics.t2iat.design import AssociationDesign
 from clinometer.metrics.t2iat.stimuli import StimulusCosines, image_estimate
 from clinometer.metrics.t2iat.stimulus_tests import stimulus_tests

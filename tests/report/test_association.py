@@ -105,8 +105,8 @@ def test_the_finding_counts_the_tests(page):
     (strongest,) = [e.text for e in page.find("p") if "strongest" in e.attributes.get("class", "").split()]
     assert strongest.startswith(
         "The strongest: Occupations planted on men, against Occupations planted on women, S +0.21 [0.14, 0.28], "
-        "d +1.05, large (q = 0.008). By themselves 5 of 5 prompts about Occupations planted on men lean to men, 0 to "
-        "women"
+        "d +1.05, large (q = 0.008). Of the prompts, 5 of 5 about “Occupations planted on men” and 0 of 5 about "
+        "“Occupations planted on women” lie towards men."
     )
     assert strongest.endswith("It rests on 240 neutral images of both.")
 
@@ -236,3 +236,24 @@ def test_the_summary_names_every_test():
     summary = PAGES["association"].summary(report.suite, report.scores)
     assert [row[0] for row in summary.rows] == ["occupations", "activities", "parity"]
     assert len(summary.columns) == len(summary.rows[0])
+
+
+def finding_of(suite, **changed):
+    rows = pd.DataFrame(list(score_rows(suite))).assign(side="", **changed)
+    page = Page(render_html(report_input(suite, scores=rows)))
+    (said,) = [e.text for e in page.find("p") if "finding" in e.attributes.get("class", "").split()]
+    return said
+
+
+@pytest.mark.parametrize("tests", [True, False])
+def test_what_the_images_do_not_tell_is_not_called_no_difference(tests):
+    suite = toy_association_suite(tests=tests)
+    undecided, few = (finding_of(suite, verdict=each) for each in ("undecided", "too few images"))
+    assert undecided.startswith("The images do not tell wh")
+    assert few.startswith("There are too few images to tell wh")
+    balanced = finding_of(suite, verdict="balanced")
+    assert "shown" in balanced
+    assert "do not tell" not in balanced
+    for said in (undecided, few, balanced):
+        assert "no difference" not in said
+        assert "stands out" not in said

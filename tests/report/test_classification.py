@@ -14,7 +14,7 @@ from clinometer.report import wording
 from clinometer.report.figures.classification import association_figure, differential_figure, noise_figure
 from clinometer.report.from_run import report_input
 from clinometer.report.html import render_html
-from clinometer.report.sections.classification import amplification_words, finding, noise
+from clinometer.report.sections.classification import amplification_words, finding, noise, resting
 from clinometer.report.studies import PAGES
 from tests.report.page import Page
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
@@ -60,9 +60,12 @@ def test_the_finding_names_who_goes_where(run, page):
     said = finding(view_of(run))
     assert re.fullmatch(
         r"Put before a profession red and one green, painter takes portraits of men for the former \d+ percentage "
-        r"points more often than those of women: ΔS \+1\.00 \[.+\], q .+, from 12 and 12 portraits\.", said
+        r"points more often than those of women\.", said
     )  # fmt: skip
     assert escape(said) in page
+    rests = resting(view_of(run))
+    assert re.fullmatch(r"That is ΔS \+1\.00 \[.+\], q .+, from 12 and 12 portraits\.", rests)
+    assert escape(rests) in page
 
 
 def test_every_contrast_has_its_verdict_and_numbers(run, page):

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from clinometer.report import ReportInput
-from clinometer.report.sections.editing import skin_finding
+from clinometer.report.sections.editing import finding, resting, skin_finding
 from clinometer.report.view import PIXELS, EditingView
 from clinometer.suites import load_suite
 from tests.report.synthetic import model_card, picture
@@ -46,7 +46,7 @@ def test_the_finding_leads_with_a_contrast_of_tones_that_leans():
 def test_portraits_too_few_for_any_verdict_are_called_too_few():
     undecided, few = contrast(4.0, "undecided"), {"verdict": "too few images"}
     assert skin_finding(view_of(change(p=0.5, **few), change(**few), undecided)) == (
-        "Whether the skin of a single group changes: there are too few images to tell, for with so few portraits of a "
+        "Whether the skin of a single group changes: there are too few images to tell; with so few portraits of a "
         "group no p can fall below 0.125."
     )
     said = skin_finding(view_of(change(**few), change(n_splits=64), undecided))
@@ -63,3 +63,31 @@ def test_a_group_that_changes_is_named():
 
 def test_without_skin_nothing_is_judged():
     assert skin_finding(view_of()) == "No change of skin tone could be judged: too few images show skin."
+
+
+def flips(value: float, verdict: str, **fields: Any) -> dict[str, Any]:
+    row = {"component": "flip_asymmetry", "encoder": "reader", "value": value, "low": value - 0.3, "high": value + 0.3}
+    judged = {"verdict": verdict, "q": 0.04, "n_target": 8, "p": 0.33, "p_exact": True, "n_splits": 6}
+    return CELL | row | judged | fields
+
+
+def test_what_the_portraits_do_not_tell_is_not_called_no_difference():
+    few, undecided = (view_of(flips(-0.5, each)) for each in ("too few images", "undecided"))
+    assert finding(few).startswith("There are too few images to tell whether editing turns")
+    assert finding(undecided).startswith("The images do not tell whether editing turns")
+    assert resting(undecided) == (
+        "The largest difference, into “planted towards men” at strength 1: −50 points [−80, −20], towards woman, "
+        "q = 0.040, from 8 portraits."
+    )
+    assert resting(few).endswith("from 8 portraits; with so few portraits of a group no p can fall below 0.333.")
+    for view in (few, undecided):
+        assert "o difference" not in finding(view)
+
+
+def test_the_finding_is_the_largest_that_leans():
+    view = view_of(flips(-0.9, "undecided"), flips(0.4, "leans", side="man", setting="strength 0.6"))
+    assert finding(view) == (
+        "Edited into the professions “planted towards men” at strength 0.6, a portrait of a woman comes to read as a "
+        "man 40 percentage points more often than the other way round."
+    )
+    assert resting(view).startswith("That is +40 points [10, 70], towards man, q = 0.040")

@@ -16,7 +16,7 @@ HOSTILE = {
     "entity": "&lt;b&gt; &amp; ]]> <!-- -->",
     "right to left": "מהנדסת \u202e evil \u202c العربية",
     "wide": "消防士 👩🏽‍🚒 ﷽ 🏳️‍🌈",
-    "long": "unbreakable" * 28,
+    "long": "unbreakable" * 17,
     "control": "bell \x07 null \x00 escape \x1b[31m",
 }
 

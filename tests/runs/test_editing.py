@@ -124,7 +124,7 @@ def test_the_known_flips_are_measured(tmp_path: Path) -> None:
     kept = rows(run, "identity", category="low-paid").value
     assert kept.to_numpy() == pytest.approx(1)
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "a portrait of a woman comes to read as a man" in page or "stands out from chance" in page
+    assert "a portrait of a woman comes to read as a man" in page or "too few images to tell whether editing" in page
     heads = Page(page.split('aria-label="Identity kept, scrollable">')[1].split("</div>")[0]).find("th")
     columns = [head.text for head in heads if head.attributes["scope"] != "row"]
     assert columns == ["high-paid", "low-paid", "Portraits", *["strength 0.5", "strength 1"] * 2]
@@ -137,7 +137,7 @@ def test_what_was_not_measured_is_not_called_no_difference(tmp_path: Path) -> No
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Whom editing flips could not be judged" in page
     assert "No change of skin tone could be judged" in page
-    assert "stands out from chance" not in page
+    assert "images to tell" not in page.split("</header>")[0]
 
 
 def test_the_summary_of_two_encoders_is_that_of_the_first(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_summary_of_two_encoders_is_that_of_the_first(tmp_path: Path) -> Non
     assert [row[0] for row in summary.rows] == [
         f"{kind}, strength {strength}" for kind in ("high-paid", "low-paid") for strength in ("0.5", "1")
     ]
-    assert summary.verdicts == "4 undecided"
+    assert summary.verdicts == "4 too few images to tell"
     assert summary.title.startswith("flip asymmetry, read by reader:")
 
 

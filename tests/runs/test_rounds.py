@@ -106,9 +106,9 @@ def test_again_it_draws_nothing(stopped):
 
 
 def test_a_precision_stops_each_concept_by_its_width(tmp_path):
-    rows = decided(audit(tmp_path / "run", until=0.25))
+    rows = decided(audit(tmp_path / "run", until=0.5))
     widths = (rows.high - rows.low) / 2
-    assert ((widths <= 0.25) | (rows.n_target == MOST)).all()
+    assert ((widths <= 0.5) | (rows.n_target == MOST)).all()
     assert rows.n_target.min() < MOST
 
 

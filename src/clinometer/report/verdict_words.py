@@ -151,7 +151,7 @@ def needed(row: Row, images: str = "images a concept") -> str:
     ``images`` : what ``n_decide`` counts.
     """
     if row.reason_code == ReasonCode.TOO_FEW_EXCHANGES:
-        return f"with so few of them no p can fall below {row.least_exchange_p:.2g}"
+        return f"with so few no p can fall below {row.least_exchange_p:.2g}"
     if row.verdict == Verdict.TOO_FEW:
         return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)

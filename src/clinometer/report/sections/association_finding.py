@@ -10,7 +10,7 @@ from clinometer.report import wording
 from clinometer.report.association_view import AssociationView
 from clinometer.report.figures.association import effect_figure
 from clinometer.report.rows import Row
-from clinometer.report.sections.masthead import facts, nothing_judged, rest_in_words
+from clinometer.report.sections.masthead import facts, nothing_judged, nothing_told, rest_in_words
 from clinometer.report.verdict_words import heap_of, leans, slightly
 from clinometer.suites import DifferentialTest
 
@@ -63,6 +63,9 @@ def finding(view: AssociationView) -> str:
     asked, rest = f"Given {wording.count(measured, 'prompt')} that name neither, {model}", rest_in_words(counts)
     if told:
         return f"{asked} leans {wording.listed(told)}{f'; {rest}' if rest else ''}."
+    untold = nothing_told(counts)
+    if untold:
+        return f"{untold} whether {model} leans, given {wording.count(measured, 'prompt')} that name neither."
     return f"{asked} is shown to lean for none of them: {rest}."
 
 
@@ -76,8 +79,21 @@ def _tests_finding(view: AssociationView, model: str, counts: Mapping[str, int])
     rest = rest_in_words(others, one="test")
     if named:
         return f"{model} ties {', and '.join(named)}{f'; {rest}' if rest else ''}."
+    asked = f"which concepts {model} ties closer to {view.label_a} than to {view.label_b}"
+    untold = nothing_told(others)
+    return f"{untold or 'It is not shown'} {asked}{'' if untold else f': {rest}'}. {_largest(view)}"
+
+
+def _largest(view: AssociationView) -> str:
+    """The test with the largest effect, where none tells."""
+    held = [test for test in view.suite.tests if view.judged[test.name].defined]
+    test = max(held, key=lambda test: abs(view.judged[test.name].value))
+    row = view.judged[test.name]
+    near = view.label_a if row.value > 0 else view.label_b
+    numbers = ", ".join(part for part in (judged_interval(view, row), wording.probability(row.q, "q")) if part)
     return (
-        f"Asked which concept it ties closer to {view.label_a} than to {view.label_b}, {model} gives no answer: {rest}."
+        f"The largest difference: “{view.concept_label(test.x)}” closer to {near} than “{view.concept_label(test.y)}”, "
+        f"S {wording.signed(row.value, view.digits)} {numbers}.".replace(" .", ".")
     )
 
 
@@ -109,22 +125,24 @@ def strongest(view: AssociationView) -> str:
 
 
 def _seen(view: AssociationView, name: str) -> str:
-    """What the pictures of both concepts show by themselves, and what that rests on."""
+    """To which side the pictures of both concepts lie, prompt by prompt, and what that rests on."""
     test = next(test for test in view.suite.tests if test.name == name)
     told = [
-        f"{of_a} of {n} prompts about {view.concept_label(concept)} lean to {view.label_a}, {of_b} to {view.label_b}"
+        f"{near} of {n} about “{view.concept_label(concept)}”"
         for concept in (test.x, test.y)
-        for of_a, of_b, n in [_leaning_prompts(view, concept)]
+        for near, n in [_towards_a(view, concept)]
         if n
     ]
     row = view.judged[name]
     rests = f" It rests on {wording.count(row.n_target, 'neutral image')} of both." if row.n_target else ""
-    return f"By themselves {wording.listed(told)}.{rests}" if told else rests.strip()
+    return f"Of the prompts, {wording.listed(told)} lie towards {view.label_a}.{rests}" if told else rests.strip()
 
 
-def _leaning_prompts(view: AssociationView, concept: str) -> tuple[int, int, int]:
-    heaps = [heap_of(view.associations.get(each.name)) for each in view.suite.concepts[concept].stimuli]
-    return heaps.count("a"), heaps.count("b"), len(heaps) - heaps.count("unmeasured")
+def _towards_a(view: AssociationView, concept: str) -> tuple[int, int]:
+    """How many of a concept's prompts measure positive, and of how many."""
+    held = [view.associations.get(each.name) for each in view.suite.concepts[concept].stimuli]
+    values = [row.value for row in held if row is not None and row.defined]
+    return sum(value > 0 for value in values), len(values)
 
 
 def magnitude(row: Row) -> str:

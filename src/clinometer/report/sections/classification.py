@@ -35,7 +35,7 @@ def classification_masthead(view: ClassificationView) -> dict[str, Any]:
     return {
         "title": view.report.title,
         "finding": finding(view),
-        "strongest": amplification_words(view),
+        "strongest": " ".join(part for part in (resting(view), amplification_words(view)) if part),
         "facts": facts(view),
         "figure": association_figure(view),
         "caption": f"Association S with its 95 % interval, at {view.setting}. Dashed: no preference between the sets.",
@@ -46,42 +46,53 @@ def classification_masthead(view: ClassificationView) -> dict[str, Any]:
 def finding(view: ClassificationView) -> str:
     """Word the strongest contrast in one sentence."""
     model = str(view.report.model_card.get("name", "the model"))
-    rows = [row for row in view.differentials.values() if leans(row)]
-    if not rows:
+    row = _leading(view)
+    if row is None or not leans(row):
         return _nothing_told(view, model)
-    row = max(rows, key=lambda row: abs(row.value))
     x, y = view.side_labels(row.group)
     more, fewer = (x, y) if row.value > 0 else (y, x)
     return (
         f"Put before a profession {view.label_a} and one {view.label_b}, {model} takes portraits of {more} for the "
-        f"former {abs(100 * row.value):.0f} percentage points more often than those of {fewer}: {_resting(row)}."
+        f"former {abs(100 * row.value):.0f} percentage points more often than those of {fewer}."
     )
 
 
-def _resting(row: Row) -> str:
+def _numbers(row: Row) -> str:
     """How far, how sure and from how many portraits: ``ΔS +0.34 [0.12, 0.55], q = 0.002, from 8 and 8 portraits``."""
     numbers = f"ΔS {wording.signed(row.value)} {wording.interval(row.low, row.high)}".strip()
     portraits = f"from {row.n_a} and {row.n_b} portraits" if row.n_a else ""
     return ", ".join(part for part in (numbers, wording.probability(row.q, "q"), portraits) if part)
 
 
+def resting(view: ClassificationView) -> str:
+    """What the finding rests on: the largest difference, how sure it is, and how many portraits."""
+    row = _leading(view)
+    if row is None:
+        return ""
+    return f"That is {_numbers(row)}." if leans(row) else f"The largest difference, by {row.group}: {_numbers(row)}."
+
+
+def _leading(view: ClassificationView) -> Row | None:
+    """The largest difference that leans, else the largest there is."""
+    held = [row for row in view.differentials.values() if heap_of(row) != "unmeasured"]
+    return max(held, key=lambda row: (leans(row), abs(row.value)), default=None)
+
+
 def _nothing_told(view: ClassificationView, model: str) -> str:
     """The portraits do not tell, all contrasts are shown alike, nothing could be judged, or nothing was classified."""
-    judged = [row for row in view.differentials.values() if heap_of(row) != "unmeasured"]
-    if not judged and any(row.defined for row in view.associations.values()):
+    heaps = {heap_of(row) for row in view.differentials.values()} - {"unmeasured"}
+    if not heaps and any(row.defined for row in view.associations.values()):
         return nothing_judged("contrast", model, view.differentials.values())
-    if not judged:
+    if not heaps:
         return "Nothing could be measured: no group of portraits was classified."
-    row, heaps = max(judged, key=lambda row: abs(row.value)), {heap_of(row) for row in judged}
-    largest = f"The largest difference, by {row.group}: {_resting(row)}."
     if heaps == {"balanced"}:
         return (
             f"{model} is shown to take portraits of all groups for professions {view.label_a} about equally often: no "
-            f"difference is larger than {view.suite.margin:g}. {largest}"
+            f"difference is larger than {view.suite.margin:g}."
         )
-    asked = f"Whether {model}, as a classifier, takes portraits of one group for professions {view.label_a} more often "
-    tell = "there are too few images to tell" if heaps == {"few"} else "the images do not tell"
-    return f"{asked}than those of another: {tell}. {largest}"
+    tell = "There are too few images to tell" if heaps == {"few"} else "The images do not tell"
+    asked = f"takes portraits of one group for professions {view.label_a} more often than those of another"
+    return f"{tell} whether {model}, as a classifier, {asked}."
 
 
 def amplification_words(view: ClassificationView) -> str:
@@ -91,7 +102,7 @@ def amplification_words(view: ClassificationView) -> str:
         return ""
     shown = f"{wording.signed(row.value)} {wording.interval(row.low, row.high)}".strip()
     certain = row.has_interval and not row.low <= 0 <= row.high and row.q <= 0.05
-    said = "changes with" if certain else "is not shown to change with"
+    said = "changes with" if certain else "may or may not change with"
     ends = _ends_words(view, row)
     return f"The difference by {row.group} {said} the number of noise samples: {ends}{shown}, over {row.setting}."
 

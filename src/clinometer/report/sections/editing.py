@@ -25,7 +25,7 @@ def editing_masthead(view: EditingView) -> dict[str, Any]:
     return {
         "title": view.report.title,
         "finding": finding(view),
-        "strongest": skin_finding(view),
+        "strongest": " ".join(part for part in (resting(view), skin_finding(view)) if part),
         "facts": facts(view),
         "figure": None,
         "rings": [],
@@ -35,37 +35,40 @@ def editing_masthead(view: EditingView) -> dict[str, Any]:
 
 def finding(view: EditingView) -> str:
     """Word the strongest asymmetry between the genders in one sentence."""
-    found = view.class_rows("flip_asymmetry", view.reader)
-    rows = [row for row in found if leans(row)]
-    if not rows and all(heap_of(row) == "unmeasured" for row in found):
+    row = _leading(view)
+    if row is None:
         return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
-    if not rows:
-        return _nothing_told(view, [row for row in found if heap_of(row) != "unmeasured"])
-    row = max(rows, key=lambda row: abs(row.value))
+    if not leans(row):
+        heaps = {heap_of(each) for each in view.class_rows("flip_asymmetry", view.reader)} - {"unmeasured"}
+        tell = "There are too few images to tell" if heaps == {"few"} else "The images do not tell"
+        return f"{tell} whether editing turns one gender into the other more often than the other way round."
     more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
     points = f"{abs(100 * row.value):.0f} percentage points"
     return (
         f"Edited into the professions \u201c{row.category}\u201d at {row.setting}, a portrait of a {more} comes to "
-        f"read as a {fewer} {points} more often than the other way round: {_resting(row)}."
+        f"read as a {fewer} {points} more often than the other way round."
     )
 
 
-def _nothing_told(view: EditingView, judged: Sequence[Row]) -> str:
-    """Whom editing flips is not told: what cannot be told is no difference that was not found."""
-    row = max(judged, key=lambda row: abs(row.value))
-    few = all(heap_of(each) == "few" for each in judged)
-    tell = f"there are too few images to tell{_too_few(judged)}" if few else "the images do not tell"
-    return (
-        f"Whether editing makes a {view.label_b} read as a {view.label_a} more often than the other way round: {tell}. "
-        f"The largest difference, into \u201c{row.category}\u201d at {row.setting}: {_resting(row)}."
-    )
-
-
-def _resting(row: Row) -> str:
-    """How far, how sure and from how many portraits."""
+def resting(view: EditingView) -> str:
+    """What the finding rests on: how far, to which side, how sure and from how many portraits."""
+    row = _leading(view)
+    if row is None:
+        return ""
     points = f"{wording.signed(100 * row.value, 0)} points {wording.interval(100 * row.low, 100 * row.high, 0)}".strip()
+    side = f"towards {view.label_a if row.value > 0 else view.label_b}"
     portraits = f"from {wording.count(row.n_target, 'portrait')}" if row.n_target else ""
-    return ", ".join(part for part in (points, wording.probability(row.q, "q"), portraits) if part)
+    numbers = ", ".join(part for part in (points, side, wording.probability(row.q, "q"), portraits) if part)
+    if leans(row):
+        return f"That is {numbers}."
+    few = _too_few([row]) if heap_of(row) == "few" else ""
+    return f"The largest difference, into \u201c{row.category}\u201d at {row.setting}: {numbers}{few}."
+
+
+def _leading(view: EditingView) -> Row | None:
+    """The largest asymmetry of a class that leans, else the largest there is."""
+    held = [row for row in view.class_rows("flip_asymmetry", view.reader) if heap_of(row) != "unmeasured"]
+    return max(held, key=lambda row: (leans(row), abs(row.value)), default=None)
 
 
 def skin_finding(view: EditingView) -> str:
@@ -105,7 +108,7 @@ def _changed(row: Row) -> str:
 def _too_few(rows: Sequence[Row]) -> str:
     """Say so where no p can reach 0.05."""
     least = min((row.least_exchange_p for row in rows if isfinite(row.p)), default=0.0)
-    return f", for with so few portraits of a group no p can fall below {least:.3g}" if least > 0.05 else ""
+    return f"; with so few portraits of a group no p can fall below {least:.3g}" if least > 0.05 else ""
 
 
 def editing_verdicts(view: EditingView) -> dict[str, Any]:

@@ -33,9 +33,10 @@ def caption(view: LeaningView) -> str:
     drawn = {concept.category for concept in view.ranked()}
     rings = [view.category_label(name) for name in reversed(view.suite.categories) if name in drawn]
     named = f"Rings, from outside in: {', '.join(rings)}" if len(rings) > 1 else f"The ring: {', '.join(rings)}"
+    scale = "" if strongest(view) else f" ({wording.MCAS_SCALE})"
     return (
         f"Every concept on one dial: upright is no leaning. {f'{named}. ' if rings else ''}"
-        "Arcs are 95\N{NARROW NO-BREAK SPACE}% intervals."
+        f"Arcs are 95\N{NARROW NO-BREAK SPACE}% intervals of MCAS{scale}."
     )
 
 
@@ -69,7 +70,18 @@ def finding(view: LeaningView) -> str:
     rest = rest_in_words(counts)
     if leans:
         return f"{asked} leans {wording.listed(leans)}{f'; {rest}' if rest else ''}."
+    untold = nothing_told(counts)
+    if untold:
+        return f"{untold} whether {model} leans, asked for {wording.count(measured, 'concept')} without naming a group."
     return f"{asked} is shown to lean for none of them: {rest}."
+
+
+def nothing_told(counts: Mapping[str, int]) -> str:
+    """The beginning of a sentence where all that was measured is of one heap that tells nothing; else empty."""
+    heaps = {heap for heap, n in counts.items() if n and heap != "unmeasured"}
+    if heaps == {"few"}:
+        return "There are too few images to tell"
+    return "The images do not tell" if heaps == {"undecided"} else ""
 
 
 def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
