@@ -53,11 +53,16 @@ def judge_differences(
 def _judge(row: Score, ends: tuple[float, float], q_alike: float, a: str, b: str, *, fewest: int) -> Judgement:
     if row.n_target < fewest and isfinite(row.value):
         return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_IMAGES)
+    if q_alike <= LEVEL and p_can_tell(row) and all(map(isfinite, (row.q, *ends))):
+        return Judgement(Verdict.ALIKE)
+    return _judge_exchanges(row, ends, a, b)
+
+
+def _judge_exchanges(row: Score, ends: tuple[float, float], above: str, below: str) -> Judgement:
+    """:func:`judge_sides`, where there are enough to exchange between the runs."""
     if isfinite(row.value) and not p_can_tell(row):
         return Judgement(Verdict.TOO_FEW, reason_code=ReasonCode.TOO_FEW_EXCHANGES)
-    if q_alike <= LEVEL and all(map(isfinite, (row.q, *ends))):
-        return Judgement(Verdict.ALIKE)
-    return judge_sides(row, ends, a, b)
+    return judge_sides(row, ends, above, below)
 
 
 def judge_sides(row: Score, ends: tuple[float, float], above: str, below: str) -> Judgement:
@@ -84,7 +89,7 @@ def outward(low: float, high: float, excess: Sequence[float]) -> tuple[float, fl
 
 def judge_magnitude(row: Score, ends: Ends = image_ends) -> Score:
     """Say which of two runs leans more over all, from the difference of their mean magnitudes."""
-    return judged_as(row, judge_sides(row, ends(row), SECOND, FIRST))
+    return judged_as(row, _judge_exchanges(row, ends(row), SECOND, FIRST))
 
 
 def not_measured(row: Score) -> Score:

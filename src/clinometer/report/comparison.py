@@ -21,7 +21,7 @@ from clinometer.report.html import asset, environment, policy
 from clinometer.report.refusals_compared import refusal_table, refusals_in_words
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.side_by_side import side_by_side
-from clinometer.report.verdict_words import decided, difference_words, not_measured, reason_words
+from clinometer.report.verdict_words import decided, difference_words, needed, not_measured, reason_words, too_few
 from clinometer.report.view import PIXELS
 from clinometer.runs.comparison import Comparison, shared_encoders
 from clinometer.runs.storage import Directory
@@ -153,6 +153,8 @@ def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]
         said = f"which leans more cannot be judged: {reason_words(row)}"
     elif decided(row):
         said = difference_words(row, called)
+    elif too_few(row):
+        said = f"too few images to tell which leans more; {needed(row)}"
     else:
         said = "undecided which leans more: the images do not tell"
     counted = wording.count(row.n_target, kind.counted)

@@ -83,9 +83,9 @@ def slightly(row: Row) -> bool:
     return row.verdict == Verdict.LEANS_SLIGHTLY
 
 
-def undecided(row: Row) -> bool:
-    """Whether there is a number, and it does not tell."""
-    return row.verdict in (Verdict.UNDECIDED, Verdict.TOO_FEW)
+def too_few(row: Row) -> bool:
+    """Whether it rests on too few for a verdict."""
+    return row.verdict == Verdict.TOO_FEW
 
 
 def not_measured(row: Row) -> bool:
