@@ -15,10 +15,11 @@ def percent(cell: str) -> float:
 
 
 def told(heading: str) -> list[tuple[str, str, float, float, float]]:
-    """Rows of a table of the page: what, data, nominal, measured, error."""
+    """Rows of a table of the page's general sections: what, data, nominal, measured, error."""
+    general = page(PAGE).partition("## Level")[2].partition("## Intersections")[0]
     return [
         (what, data, percent(nominal), percent(rate), 0.0 if error == "exact" else percent(error))
-        for what, data, nominal, rate, error, _ in table_rows(page(PAGE), heading)
+        for what, data, nominal, rate, error, _ in table_rows(general, heading)
     ]
 
 

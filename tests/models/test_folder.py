@@ -204,7 +204,7 @@ def test_a_manifest_is_refused_by_its_size_and_its_rows(folder, monkeypatch):
 
 def test_json_that_is_nested_without_end_is_refused(folder):
     (folder / "manifest.jsonl").write_text('{"file": ' + "[" * 200_000)
-    with pytest.raises(ImportManifestError, match=r"manifest.jsonl, line 1: not valid JSON"):
+    with pytest.raises(ImportManifestError, match=r"manifest.jsonl, line 1: nested too deeply"):
         read_manifest(folder)
 
 

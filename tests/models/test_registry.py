@@ -7,11 +7,25 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models import load_encoder, load_generator, registered, registry
+from clinometer.models import Card, load_encoder, load_generator, registered, registry
+
+
+class Called:
+    """A model of either kind, that says what it was called with."""
+
+    def __init__(self, *options):
+        self.options = options
+        self.card = Card(kind="generator", name="called", family="toy")
+
+    def generate(self, requests): ...
+
+    def encode_images(self, images): ...
+
+    def encode_texts(self, texts): ...
 
 
 def plug_in(source, *, device="cpu", size=3):
-    return source, device, size
+    return Called(source, device, size)
 
 
 @pytest.fixture
@@ -58,7 +72,7 @@ def entry_points(monkeypatch):
     ],
 )
 def test_generators(entry_points, spec, name, source):
-    assert load_generator(spec) == (source, "cpu", 3)
+    assert load_generator(spec).options == (source, "cpu", 3)
     assert entry_points == [name]
 
 
@@ -75,7 +89,7 @@ def test_generators(entry_points, spec, name, source):
     ],
 )
 def test_encoders(entry_points, spec, name, source):
-    assert load_encoder(spec)[0] == source
+    assert load_encoder(spec).options[0] == source
     assert entry_points == [name]
 
 
@@ -88,8 +102,8 @@ def test_a_plug_ins_name_goes_before_a_directory_of_that_name(entry_points, tmp_
 
 
 def test_options_that_leave_the_choice_are_not_passed(entry_points):
-    assert load_generator("mine", device="auto", size=None) == ("", "cpu", 3)
-    assert load_generator("mine", device="cuda", size=4) == ("", "cuda", 4)
+    assert load_generator("mine", device="auto", size=None).options == ("", "cpu", 3)
+    assert load_generator("mine", device="cuda", size=4).options == ("", "cuda", 4)
 
 
 @pytest.mark.parametrize("load", [load_generator, load_encoder])

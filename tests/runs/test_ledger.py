@@ -26,7 +26,7 @@ from clinometer.runs.store import Run, create_run
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 
-SUITE = toy_suite(margin=0.1)
+SUITE = toy_suite(margin=0.1, target=8)
 
 
 def audit(out, **options):
@@ -342,7 +342,7 @@ def test_an_old_run_says_so_in_a_line_and_goes_on_working(run, tmp_path):
     before = contents(run)
     as_of_format_1(run)
     with pytest.warns(UncheckedRunWarning, match=r"run.json is of format 1, without checksums: .* cannot be verified$"):
-        assert len(cm.open_run(run).samples) == 54
+        assert len(cm.open_run(run).samples) == 62
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncheckedRunWarning)
         cm.score_run(run)

@@ -14,6 +14,7 @@ from clinometer.report import render_html
 from clinometer.report.comparison import comparison_html
 from clinometer.report.from_run import report_input
 from clinometer.runs.old_scores import read_verdict, with_verdicts_as_data
+from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 
 SENTENCES = {
@@ -68,6 +69,7 @@ def test_the_page_and_the_comparison_of_an_old_run_open(stored, tmp_path):
         cm.audit(Painter(name=name), toy_suite(target=4, attribute=2), tmp_path / name, encoder=Eye())
         for name in ("old", "other")
     )
+    as_of_format_1(Path(old.url))
     old.directory.write_table("scores.parquet", pa.Table.from_pandas(stored, preserve_index=False))
     old = cm.open_run(old.url)
     assert "leans to woman" in render_html(report_input(old))

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -73,15 +73,20 @@ def readings() -> Mapping[str, Mapping[str, float]]:
     return MappingProxyType({name: MappingProxyType(row) for name, row in _read("readings.yaml").items()})
 
 
+_TAUGHT_BESIDES: Final = ("and", "elderly")
+"""Words of the training captions that no phrase of the vocabulary holds: "with curly hair and dark skin"."""
+
+
 @cache
 def domain() -> dict[str, Any]:
     """Return what the CLIP was made for, as its card's note ``domain`` says it: which words, whose images.
 
     See :mod:`clinometer.runs.fit`, which asks it.
     """
+    phrases = " ".join(_phrases(vocabulary())).lower()
     return {
         "about": "the emoji artwork of the reference model",
-        "words": " ".join(sorted(set(re.findall(r"[a-z]+(?:-[a-z]+)*", " ".join(_phrases(vocabulary())).lower())))),
+        "words": " ".join(sorted({*_TAUGHT_BESIDES, *re.findall(r"[a-z]+(?:-[a-z]+)*", phrases)})),
         "models": ["reference", card()["weights_sha256"]],
     }
 
