@@ -1,20 +1,14 @@
 """Small samples in the other studies: from how many images, portraits or prompts on may a verdict be given?
 
-    OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.downstream_simulations [--quick] [--write]
-
-The same kind of experiments as in ``simulations.py``, of single stimuli (T2IAT), of portraits that are classified or
-edited, and of the skin's angle. ``--write`` puts the table into docs/simulations.md.
+Experiments for benchmarks/simulations.py, of single stimuli (T2IAT), of portraits that are classified or edited, and of
+the skin's angle.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
-from functools import partial
-
 import numpy as np
 
-from benchmarks.simulations import PAGE, Found, table
+from benchmarks.rates import Experiment, Found
 from clinometer.metrics.t2iat.design import AssociationDesign
 from clinometer.metrics.t2iat.stimuli import StimulusCosines, image_estimate
 from clinometer.metrics.t2iat.stimulus_tests import stimulus_tests
@@ -24,7 +18,6 @@ from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import permute_labels
 
-MARKS = ("<!-- downstream -->\n", "<!-- end of downstream -->")
 STIMULI, ATTRIBUTE_IMAGES = 16, 16
 MARGIN = 0.1
 
@@ -47,11 +40,11 @@ def stimulus_verdicts(n: int, images: int) -> list[Found]:
         held.append(_covered(cosines, shares))
     setting = f"16 stimuli of {images} images"
     return [
-        Found("level", "any false leaning, own variance (Welch)", setting, 0.05, false["own"] / n, n),
-        Found("level", "any false leaning, moderated", setting, 0.05, false["moderated"] / n, n),
-        Found("level", "false among all leanings, half at 85 %", setting, 0.05, float(np.mean(rates)), n),
-        Found("coverage", "single stimuli, moderated", setting, 0.95, float(np.mean(held)), n),
-        Found("power", "stimuli at 85 % that are found", setting, 0.05, float(np.mean(found_half)), n),
+        Found("downstream-level", "any false leaning, own variance (Welch)", setting, 0.05, false["own"] / n, n),
+        Found("downstream-level", "any false leaning, moderated", setting, 0.05, false["moderated"] / n, n),
+        Found("downstream-level", "false among all leanings, half at 85 %", setting, 0.05, float(np.mean(rates)), n),
+        Found("downstream-coverage", "single stimuli, moderated", setting, 0.95, float(np.mean(held)), n),
+        Found("downstream-power", "stimuli at 85 % that are found", setting, 0.05, float(np.mean(found_half)), n),
     ]
 
 
@@ -102,9 +95,9 @@ def portrait_verdicts(n: int, portraits: int, answers: int, share: float) -> lis
         balanced += _shown_alike(apart)
     setting = f"{portraits} + {portraits} portraits of {answers} answers, {share:.0%} yes"
     return [
-        Found("level", "a difference where none is", setting, LEVEL, wrong / n, n),
-        Found("level", f"shown balanced although it is {MARGIN:g}", setting, LEVEL, balanced / n, n),
-        Found("coverage", "difference of two shares over portraits", setting, 0.95, covers / n, n),
+        Found("downstream-level", "a difference where none is", setting, LEVEL, wrong / n, n),
+        Found("downstream-level", f"shown balanced although it is {MARGIN:g}", setting, LEVEL, balanced / n, n),
+        Found("downstream-coverage", "difference of two shares over portraits", setting, 0.95, covers / n, n),
     ]
 
 
@@ -140,46 +133,29 @@ def skin_changes(n: int, portraits: int) -> list[Found]:
         one += single.low <= 0 <= single.high
         two += both.low <= 0 <= both.high
     return [
-        Found("coverage", "mean change of the skin's angle", f"{portraits} portraits, skewed", 0.95, one / n, n),
-        Found("coverage", "difference of two mean changes", f"{portraits} + {portraits}, skewed", 0.95, two / n, n),
+        Found(
+            "downstream-coverage", "mean change of the skin's angle", f"{portraits} portraits, skewed", 0.95, one / n, n
+        ),
+        Found(
+            "downstream-coverage",
+            "difference of two mean changes",
+            f"{portraits} + {portraits}, skewed",
+            0.95,
+            two / n,
+            n,
+        ),
     ]
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------
 
-Experiment = tuple[Callable[[int], list[Found]], int]
 
-
-def downstream_experiments() -> Sequence[Experiment]:
+def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
-        *[(partial(stimulus_verdicts, images=images), 2000) for images in (4, 8, 12, 20)],
-        *[
-            (partial(portrait_verdicts, portraits=portraits, answers=answers, share=share), 2000)
-            for answers, shares in ((16, (0.5, 0.9)), (3, (0.1,)))
-            for share in shares
-            for portraits in (2, 4, 6, 8, 16)
-        ],
-        *[(partial(skin_changes, portraits=portraits), 10_000) for portraits in (2, 4, 8, 16)],
-    ]
-
-
-def main() -> None:
-    """Run everything; print, and with ``--write`` tell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the studies")
-    parser.add_argument("--write", action="store_true", help="write the section of docs/simulations.md")
-    options = parser.parse_args()
-    share = 0.05 if options.quick else 1.0
-    found = [each for experiment, n in downstream_experiments() for each in experiment(round(n * share))]
-    told = "\n".join(table(found, kind) for kind in ("level", "coverage", "power"))
-    print(told)
-    if options.write:
-        text = PAGE.read_text(encoding="utf-8")
-        before, _, rest = text.partition(MARKS[0])
-        _, _, after = rest.partition(MARKS[1])
-        PAGE.write_text(f"{before}{MARKS[0]}\n{told}\n{MARKS[1]}{after}", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        *((stimulus_verdicts, 2_000, {"images": images}) for images in (4, 8, 12, 20)),
+        *((portrait_verdicts, 2_000, {"portraits": portraits, "answers": answers, "share": share})
+          for answers, shares in ((16, (0.5, 0.9)), (3, (0.1,))) for share in shares
+          for portraits in (2, 4, 6, 8, 16)),
+        *((skin_changes, 10_000, {"portraits": portraits}) for portraits in (2, 4, 8, 16)),
+    ]  # fmt: skip

@@ -1,27 +1,17 @@
-"""Do the tests of intersections hold their level, and what do they find? From made-up embeddings to rows.
-
-    OMP_NUM_THREADS=1 .venv/bin/python benchmarks/intersection_simulations.py [--quick] [--write]
+"""Do the tests of intersections hold their level, and what do they find? Experiments for benchmarks/simulations.py.
 
 Studies of 28 concepts and four cells, gender × tone. Every image shows one cell; its embedding is the cell's centre,
 the concept's own content and noise. Mirrored along either axis the population is the same, so a concept drawn evenly
-has no leaning whatsoever, and whatever is found there is false. ``--write`` puts the tables into docs/simulations.md.
+has no leaning whatsoever, and whatever is found there is false.
 """
 
 from __future__ import annotations
 
-import argparse
-import re
-import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a file, too
-
-from benchmarks.simulations import PAGE, Found, rejections, table
+from benchmarks.rates import Experiment, Found, rejections
 from clinometer.metrics import Design, EncoderEmbeddings, Score, TargetDesign, mcas_study
 
 CONCEPTS = 28
@@ -134,11 +124,14 @@ def _level(what: str, component: str, images: int, studies: Sequence[Tests], how
     setting = f"{images} images, {how}"
     p, q = (np.array([tests[component][field] for tests in studies]) for field in (0, 1))
     rates = [
-        Found("level", f"intersections, {what}", setting, found.nominal, found.rate, len(studies))
+        Found("intersections-level", f"intersections, {what}", setting, found.nominal, found.rate, len(studies))
         for found in rejections("", "", p.ravel())
     ]
     any_called = float((q <= 0.05).any(axis=1).mean())
-    return [*rates, Found("level", f"intersections, {what}, any of 28", setting, 0.05, any_called, len(studies))]
+    return [
+        *rates,
+        Found("intersections-level", f"intersections, {what}, any of 28", setting, 0.05, any_called, len(studies)),
+    ]
 
 
 def power(n: int, images: int, excess: float) -> list[Found]:
@@ -154,12 +147,11 @@ def power(n: int, images: int, excess: float) -> list[Found]:
         covered += [rows[t].low <= excess <= rows[t].high for t in planted]
     setting = f"{images} images, excess {excess:.2f}"
     return [
-        Found("power", "interaction found, q ≤ 5 %", setting, 0.05, float((np.array(q) <= 0.05).mean()), n),
-        Found("coverage", "interaction's interval", setting, 0.95, float(np.mean(covered)), n),
+        Found(
+            "intersections-power", "interaction found, q ≤ 5 %", setting, 0.05, float((np.array(q) <= 0.05).mean()), n
+        ),
+        Found("intersections-coverage", "interaction's interval", setting, 0.95, float(np.mean(covered)), n),
     ]
-
-
-Experiment = tuple[Callable[..., list[Found]], int, dict[str, object]]
 
 
 def experiments() -> list[Experiment]:
@@ -170,41 +162,3 @@ def experiments() -> list[Experiment]:
         *((power, 40, {"images": images, "excess": excess})
           for images in (8, 20, 100) for excess in (0.05, 0.1, 0.15, 0.2)),
     ]  # fmt: skip
-
-
-def run(experiment: Experiment, share: float = 1.0) -> list[Found]:
-    """Run one experiment, or a share of its studies."""
-    simulate, n, options = experiment
-    return simulate(max(int(n * share), 20), **options)
-
-
-def write_page(found: list[Found]) -> None:
-    """Put the tables between their marks in the section on intersections."""
-    text = PAGE.read_text(encoding="utf-8")
-    for kind in ("level", "coverage", "power"):
-        marks = (f"<!-- intersections {kind} -->\n", f"<!-- end of intersections {kind} -->")
-        pattern = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
-        if not pattern.search(text):
-            raise SystemExit(f"{PAGE}: no place for the table {kind!r}; expected the marks {marks}")
-        text = pattern.sub(lambda _, marks=marks, kind=kind: f"{marks[0]}\n{table(found, kind)}\n{marks[1]}", text)
-    PAGE.write_text(text, encoding="utf-8")
-
-
-def main() -> None:
-    """Run everything; print, and with ``--write`` tell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the studies")
-    parser.add_argument("--write", action="store_true", help="write the tables of docs/simulations.md")
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
-    with ProcessPoolExecutor(options.workers) as pool:
-        parts = pool.map(partial(run, share=0.05 if options.quick else 1.0), experiments())
-        found = [each for part in parts for each in part]
-    for kind in ("level", "coverage", "power"):
-        print(table(found, kind))
-    if options.write:
-        write_page(found)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,26 +1,20 @@
 """Is the reader's check right, and does the interval of the corrected share cover? Measured on made-up encoders.
 
-    OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.reader_simulations [--quick] [--write]
-
-Like ``simulations.py``: an experiment draws studies whose truth is known, puts them through the functions of an audit
-and counts; ``--write`` puts the tables into their section of docs/simulations.md. Coverage of the corrected share is
+Experiments for benchmarks/simulations.py. Coverage of the corrected share is
 computed, not drawn: every outcome of the three samples is weighed with its probability.
 """
 
 from __future__ import annotations
 
-import argparse
-import re
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 from itertools import product
 from typing import Final
 
 import numpy as np
 from scipy import stats
 
-from benchmarks.simulations import PAGE, Experiment, Found, run
+from benchmarks.rates import Experiment, Found
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, TargetDesign
 from clinometer.metrics.study.reader import reader_checks
 from clinometer.stats.misclassification import Reading, corrected_share
@@ -46,8 +40,8 @@ def corrected_intervals(n: int, size: int, known: int, reads: tuple[float, float
     held = [_covered(share, size, known, reads) for share in SHARES]
     setting = f"{size} images; {reads[0]:.0%} and {reads[1]:.0%} read right of {known} each"
     return [
-        Found("coverage", "least over shares", setting, 0.95, min(held), 0),
-        Found("coverage", "mean over shares", setting, 0.95, float(np.mean(held)), 0),
+        Found("reader-coverage", "least over shares", setting, 0.95, min(held), 0),
+        Found("reader-coverage", "mean over shares", setting, 0.95, float(np.mean(held)), 0),
     ]
 
 
@@ -163,7 +157,7 @@ def believed(n: int, made_up: str, prompts: int, images: int, texts: bool = True
     rng = np.random.default_rng([31, len(made_up), prompts, images, texts])
     passed = [_reads(NOISE[made_up](rng, prompts, images), texts, paired=True) for _ in range(n)]
     what = f"{made_up}{'' if texts else ', no text tower'}"
-    return [Found("believed", what, _design(prompts, images), 0.01, float(np.mean(passed)), n)]
+    return [Found("reader-believed", what, _design(prompts, images), 0.01, float(np.mean(passed)), n)]
 
 
 def refused(n: int, rate: float, prompts: int, images: int, scatter: float = 0.0, texts: bool = True) -> list[Found]:
@@ -172,7 +166,7 @@ def refused(n: int, rate: float, prompts: int, images: int, scatter: float = 0.0
     passed = [_reads(able(rng, prompts, images, rate, scatter), texts, paired=True) for _ in range(n)]
     what = f"{rate:.0%} read right" + (f", prompts scatter by {scatter:g}" if scatter else "")
     what += "" if texts else ", no text tower"
-    return [Found("refused", what, _design(prompts, images), 0.01, 1 - float(np.mean(passed)), n)]
+    return [Found("reader-refused", what, _design(prompts, images), 0.01, 1 - float(np.mean(passed)), n)]
 
 
 def _design(prompts: int, images: int) -> str:
@@ -197,55 +191,3 @@ def experiments() -> list[Experiment]:
         *((refused, 500, {"rate": rate, "prompts": 4, "images": 16, "scatter": 0.5}) for rate in (0.8, 0.9)),
         *((refused, 500, {"rate": rate, "prompts": 4, "images": 16, "texts": False}) for rate in (0.8, 0.9)),
     ]  # fmt: skip
-
-
-# --- the page --------------------------------------------------------------------------------------------------------
-
-HEADS: Final = {
-    "coverage": ("corrected share", "data", "nominal", "measured", "Monte-Carlo error", "studies"),
-    "believed": ("encoder that cannot read", "attribute images", "wanted, at most", "believed", "error", "studies"),
-    "refused": ("encoder that can", "attribute images", "wanted, at most", "refused", "error", "studies"),
-}
-
-
-def table(found: Sequence[Found], kind: str) -> str:
-    """A Markdown table of one kind of rates."""
-    lines = ["| " + " | ".join(HEADS[kind]) + " |", "|---|---|---|---|---|---|"]
-    for each in (each for each in found if each.kind == kind):
-        error = f"{each.error:.2%}" if each.n else "exact"
-        lines.append(
-            f"| {each.what} | {each.setting} | {each.nominal:.0%} | {each.rate:.2%} | {error} | {each.n or '–'} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def write_section(found: Sequence[Found]) -> None:
-    """Put the tables between their marks on the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    for kind in HEADS:
-        marks = (f"<!-- reader {kind} -->\n", f"<!-- end of reader {kind} -->")
-        pattern = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
-        if not pattern.search(text):
-            raise SystemExit(f"{PAGE}: no place for the table of {kind!r}; expected the marks {marks}")
-        text = pattern.sub(lambda _, marks=marks, kind=kind: f"{marks[0]}\n{table(found, kind)}\n{marks[1]}", text)
-    PAGE.write_text(text, encoding="utf-8")
-
-
-def main() -> None:
-    """Run everything and print it; with ``--write`` tell it on the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the studies")
-    parser.add_argument("--write", action="store_true", help="write the tables of docs/simulations.md")
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
-    with ProcessPoolExecutor(options.workers) as pool:
-        parts = pool.map(partial(run, share=0.05 if options.quick else 1.0), experiments())
-        found = [each for part in parts for each in part]
-    for kind in HEADS:
-        print(table(found, kind))
-    if options.write:
-        write_section(found)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,27 +4,25 @@
 
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
-draws a twentieth of the studies; ``--only verdict`` runs what stands in verdict_simulations.py alone; ``--write`` puts
+draws a twentieth of the studies; ``--only verdict`` (or intersection, reader, downstream) runs what stands in
+verdict_simulations.py alone; ``--write`` puts
 the tables and figures into docs/simulations.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import resource
 import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from math import sqrt
-from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
-from benchmarks import verdict_simulations
+from benchmarks import downstream_simulations, intersection_simulations, reader_simulations, verdict_simulations
+from benchmarks.rates import LEVELS, PAGE, Experiment, Found, rejections, table, with_tables
 from clinometer.metrics import (
     Design,
     EncoderEmbeddings,
@@ -45,35 +43,6 @@ from clinometer.stats.proportion import wilson_interval
 from clinometer.stats.quadratic import quadratic_permutation_test
 from clinometer.stats.ratio import fieller_interval
 from clinometer.stats.sequential import e_value, p_value_of
-
-PAGE = Path(__file__).resolve().parents[1] / "docs/simulations.md"
-LEVELS = (0.05, 0.01)
-
-
-@dataclass(frozen=True)
-class Found:
-    """One measured rate: of rejections (``level``, ``power``) or of intervals that hold the truth (``coverage``).
-
-    ``n`` studies that are independent of each other; 0 where the rate was computed and not drawn.
-    """
-
-    kind: str
-    what: str
-    setting: str
-    nominal: float
-    rate: float
-    n: int
-
-    @property
-    def error(self) -> float:
-        """Monte-Carlo standard error, at the nominal rate."""
-        return sqrt(self.nominal * (1 - self.nominal) / self.n) if self.n else 0.0
-
-
-def rejections(what: str, setting: str, p_values: list[float] | np.ndarray, kind: str = "level") -> list[Found]:
-    """Rates of p ≤ 5 % and ≤ 1 %."""
-    p = np.asarray(p_values)
-    return [Found(kind, what, setting, level, float(np.mean(p <= level)), len(p)) for level in LEVELS]
 
 
 def covered(what: str, setting: str, low: np.ndarray, high: np.ndarray, truth: float, n: int = 0) -> Found:
@@ -402,9 +371,6 @@ def stopping(n: int, shape: str) -> list[Found]:
     ]
 
 
-Experiment = tuple[Callable[..., list[Found]], int, dict[str, object]]
-
-
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     chosen: list[Experiment] = [
@@ -440,14 +406,14 @@ def experiments() -> list[Experiment]:
     return chosen
 
 
-MODULES = (verdict_simulations,)
-"""Where further experiments stand, and how their figures are drawn."""
+MODULES = (verdict_simulations, intersection_simulations, reader_simulations, downstream_simulations)
+"""Where further experiments stand."""
 
 
 def run(experiment: Experiment, share: float = 1.0) -> list[Found]:
     """Run one experiment, or a share of its studies."""
     simulate, n, options = experiment
-    return simulate(max(int(n * share), 50), **options)
+    return simulate(max(int(n * share), 20), **options)
 
 
 def main() -> None:
@@ -473,39 +439,11 @@ def main() -> None:
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-HEADS = {
-    "level": ("test", "p ≤"),
-    "coverage": ("interval", "nominal"),
-    "verdict-level": ("verdicts at parity", "nominal"),
-    "verdict-away": ("verdicts away from parity", "nominal"),
-    "verdict-power": ("leanings", "nominal"),
-}
-"""Headings of the first and third column of each kind's table."""
-
-
-def table(found: list[Found], kind: str) -> str:
-    """A Markdown table of one kind of rates."""
-    head = HEADS.get(kind, ("what", "nominal"))
-    lines = [f"| {head[0]} | data | {head[1]} | measured | Monte-Carlo error | studies |", "|---|---|---|---|---|---|"]
-    for each in (each for each in found if each.kind == kind):
-        error = f"{each.error:.2%}" if each.n else "exact"
-        lines.append(f"| {each.what} | {each.setting} | {each.nominal:.0%} | {each.rate:.2%} | {error} "
-                     f"| {each.n or '–'} |")  # fmt: skip
-    return "\n".join(lines) + "\n"
-
-
 def write_page(found: list[Found]) -> None:
     """Put the tables between their marks on the page, and draw the figures beside it."""
     text = PAGE.read_text(encoding="utf-8")
-    for kind in dict.fromkeys(each.kind for each in found):
-        if kind in NO_TABLE:
-            continue
-        marks = (f"<!-- {kind} -->\n", f"<!-- end of {kind} -->")
-        pattern = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
-        if not pattern.search(text):
-            raise SystemExit(f"{PAGE}: no place for the table {kind!r}; expected the marks {marks}")
-        text = pattern.sub(lambda _, marks=marks, kind=kind: f"{marks[0]}\n{table(found, kind)}\n{marks[1]}", text)
-    PAGE.write_text(text, encoding="utf-8")
+    kinds = [kind for kind in dict.fromkeys(each.kind for each in found) if kind not in NO_TABLE]
+    PAGE.write_text(with_tables(text, found, kinds), encoding="utf-8")
     of = {kind: [each for each in found if each.kind == kind] for kind in {each.kind for each in found}}
     if "level" in of:
         levels = [each for each in of["level"] if each.nominal == LEVELS[0]]

@@ -8,7 +8,6 @@ whatever the directions are. The truth of every other concept is that of many im
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
@@ -16,6 +15,7 @@ from math import sqrt
 import numpy as np
 from scipy import stats
 
+from benchmarks.rates import Experiment, Found
 from clinometer.metrics import Design, EncoderEmbeddings, Score, TargetDesign
 from clinometer.metrics.study.composite_rows import mcas_rows
 from clinometer.metrics.study.context import Settings, Study
@@ -29,24 +29,6 @@ from clinometer.stats.multiplicity import benjamini_hochberg
 DIM, PAIRS, ATTRIBUTE_IMAGES, WORDS = 32, 4, 16, 10
 FAMILY_LEVEL = 0.06
 """The most runs of concepts at parity that may call any of them leaning."""
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A measured rate with its standard error over studies."""
-
-    kind: str
-    what: str
-    setting: str
-    nominal: float
-    rate: float
-    n: int
-    spread: float
-
-    @property
-    def error(self) -> float:
-        """Standard error: concepts of one study share its attribute images, so studies are the unit."""
-        return self.spread / sqrt(self.n)
 
 
 @dataclass(frozen=True)
@@ -222,13 +204,13 @@ def studies(population: Population, shares: np.ndarray, images: int, n: int, *se
     return Studies(p, low, high, leans.astype(bool), side, population.truth(shares))
 
 
-def _rate(kind: str, what: str, setting: str, nominal: float, held: np.ndarray) -> Rate:
+def _rate(kind: str, what: str, setting: str, nominal: float, held: np.ndarray) -> Found:
     """The rate of (studies × concepts), or of (studies,)."""
     own = held.reshape(len(held), -1).mean(axis=1)
-    return Rate(kind, what, setting, nominal, float(own.mean()), len(own), float(own.std(ddof=1)))
+    return Found(kind, what, setting, nominal, float(own.mean()), len(own), float(own.std(ddof=1)))
 
 
-def at_parity(n: int, population: int, concepts: int, images: int) -> list[Rate]:
+def at_parity(n: int, population: int, concepts: int, images: int) -> list[Found]:
     """All concepts at exact parity: level of p, coverage, and runs that call any of them leaning."""
     chosen = POPULATIONS[population]
     found = studies(chosen, np.full(concepts, 0.5), images, n, 31, population)
@@ -241,7 +223,7 @@ def at_parity(n: int, population: int, concepts: int, images: int) -> list[Rate]
     ]
 
 
-def leaning(n: int, population: int, shares: tuple[float, ...], concepts: int, images: int) -> list[Rate]:
+def leaning(n: int, population: int, shares: tuple[float, ...], concepts: int, images: int) -> list[Found]:
     """Concepts of these shares in turn: coverage of each, false discoveries, wrong sides, leanings found."""
     chosen, each = POPULATIONS[population], np.array((shares * concepts)[:concepts])
     found = studies(chosen, each, images, n, 32, population, round(1000 * sum(shares)))
@@ -260,7 +242,7 @@ def leaning(n: int, population: int, shares: tuple[float, ...], concepts: int, i
     return rates
 
 
-def against_t(n: int, share: float, concepts: int = 28, images: int = 20) -> list[Rate]:
+def against_t(n: int, share: float, concepts: int = 28, images: int = 20) -> list[Found]:
     """Half of the concepts at a share, the others at parity: what p ≤ 5 % and the verdict find, beside a t-test.
 
     The t-test has the same scores and attribute images, its own variance, and the same correction.
@@ -302,7 +284,7 @@ def student_p_values(embeddings: EncoderEmbeddings, design: Design) -> np.ndarra
     return np.array(p)
 
 
-def until_decided(n: int, concepts: int, share: float | None = None, most: int = 60) -> list[Rate]:
+def until_decided(n: int, concepts: int, share: float | None = None, most: int = 60) -> list[Found]:
     """Drawn in rounds until decided: runs that call any concept at parity leaning, or false discoveries."""
     chosen, design = POPULATIONS[0], design_of(concepts)
     each = np.full(concepts, 0.5) if share is None else np.array([share, 0.5] * (concepts // 2))
@@ -329,9 +311,6 @@ def _in_rounds(embeddings: EncoderEmbeddings, design: Design, most: int) -> list
         if more == counts:
             return stands
         counts = more
-
-
-Experiment = tuple[Callable[..., list[Rate]], int, dict[str, object]]
 
 
 def experiments() -> list[Experiment]:

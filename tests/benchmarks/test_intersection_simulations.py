@@ -6,18 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import intersection_simulations as sim
-from tests.docs.pages import page
-
-PAGE = "docs/simulations.md"
-
-
-def told(kind: str) -> list[tuple[str, str, float, float, float]]:
-    """Rows of a table of the page: what, data, nominal, measured, error."""
-    section = page(PAGE).partition(f"<!-- intersections {kind} -->")[2].partition("<!-- end of")[0]
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")
-    ]
-    return [(what, data, *(float(cell.rstrip("%")) / 100 for cell in numbers[:3])) for what, data, *numbers in rows[2:]]
+from tests.benchmarks.page_tables import told
 
 
 def test_mirroring_an_axis_leaves_the_population_as_it_is():
@@ -55,7 +44,7 @@ def test_planted_interactions_are_found_the_more_the_larger():
 
 
 def test_the_page_tells_that_power_grows_with_the_excess_and_with_the_images():
-    rates = [rate for _, _, _, rate, _ in told("power")]
+    rates = [rate for _, _, _, rate, _ in told("intersections-power")]
     by_size = [rates[start : start + 4] for start in (0, 4, 8)]
     assert all(rows == sorted(rows) for rows in by_size)
     assert all(few <= some <= many for few, some, many in zip(*by_size, strict=True))
@@ -63,15 +52,8 @@ def test_the_page_tells_that_power_grows_with_the_excess_and_with_the_images():
     assert by_size[2][1] > 0.8
 
 
-def test_experiments_run_from_their_list_and_the_page_tells_all():
-    level, *_ = sim.experiments()
-    assert {found.kind for found in sim.run((level[0], 20, {"images": 8}), 0.01)} == {"level"}
-    assert len(told("level")) == 45
-    assert len(told("power")) == len(told("coverage")) == 12
-
-
 def test_the_levels_of_the_page_are_what_it_says_of_them():
-    for what, data, nominal, rate, error in told("level"):
+    for what, data, nominal, rate, error in told("intersections-level"):
         if "cosines" in what:
             assert rate > nominal
         elif "any of 28" in what:
@@ -81,19 +63,5 @@ def test_the_levels_of_the_page_are_what_it_says_of_them():
 
 
 def test_the_intervals_of_the_page_cover():
-    for what, data, _, rate, _ in told("coverage"):
+    for what, data, _, rate, _ in told("intersections-coverage"):
         assert (0.89 if data == "100 images, excess 0.20" else 0.93) <= rate <= 0.98, (what, data)
-
-
-def test_the_page_is_written_between_its_marks(tmp_path, monkeypatch):
-    place = tmp_path / "simulations.md"
-    marks = [
-        f"<!-- intersections {k} -->\nold\n<!-- end of intersections {k} -->\n" for k in ("level", "coverage", "power")
-    ]
-    place.write_text("".join(marks), encoding="utf-8")
-    monkeypatch.setattr(sim, "PAGE", place)
-    sim.write_page([sim.Found(kind, "a", "b", 0.05, 0.04, 100) for kind in ("level", "coverage", "power")])
-    assert place.read_text(encoding="utf-8").count("| a | b | 5% | 4.00% | 2.18% | 100 |") == 3
-    place.write_text("no marks", encoding="utf-8")
-    with pytest.raises(SystemExit, match="marks"):
-        sim.write_page([])

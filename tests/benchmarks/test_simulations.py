@@ -5,22 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import simulations as sim
-from tests.docs.pages import page, table_rows
-
-PAGE = "docs/simulations.md"
-
-
-def percent(cell: str) -> float:
-    return float(cell.rstrip("%")) / 100
-
-
-def told(heading: str) -> list[tuple[str, str, float, float, float]]:
-    """Rows of a table of the page's general sections: what, data, nominal, measured, error."""
-    general = page(PAGE).partition("## Level")[2].partition("## Intersections")[0]
-    return [
-        (what, data, percent(nominal), percent(rate), 0.0 if error == "exact" else percent(error))
-        for what, data, nominal, rate, error, _ in table_rows(general, heading)
-    ]
+from tests.benchmarks.page_tables import told
 
 
 @pytest.mark.parametrize(
@@ -93,13 +78,24 @@ def test_experiments_run_from_their_list_and_the_page_tells_all():
     for experiment in sim.experiments():
         if experiment[0] in (sim.wilson, sim.fieller, sim.linear_test, sim.power_to_detect, sim.power_to_show_balance):
             assert all(0 <= found.rate <= 1 for found in sim.run(experiment, 0.01))
-    measured = {what.split(",")[0] for heading in ("test", "interval", "what") for what, *_ in told(heading)}
+    measured = {what.split(",")[0] for kind in ("level", "coverage", "power") for what, *_ in told(kind)}
     assert measured == {
         "linear", "matched pairs", "quadratic form", "T2IAT", "equivalence", "mean", "MCAS", "T2IAT's S", "T2IAT's d",
         "WEAT's statistic", "WEAT's d", "share",
         "share difference", "ratio", "Cohen's d", "Kendall's τ-b", "Krippendorff's α", "a leaning is found",
         "balance is shown", "stopping",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("module", sim.MODULES)
+def test_every_table_has_a_place_on_the_page(module):
+    for kind in {found.kind for first in firsts(module) for found in sim.run(first, 0.0)} - set(sim.NO_TABLE):
+        assert told(kind), kind
+
+
+def firsts(module):
+    """An experiment of each kind, small enough to be run here."""
+    return list({experiment[0]: experiment for experiment in reversed(module.experiments())}.values())
 
 
 def test_the_page_is_written_between_its_marks(tmp_path, monkeypatch):
@@ -123,7 +119,7 @@ def test_the_page_is_written_between_its_marks(tmp_path, monkeypatch):
 
 
 def test_the_levels_of_the_page_are_what_it_says_of_them():
-    for what, data, nominal, rate, error in told("test"):
+    for what, data, nominal, rate, error in told("level"):
         if what in ("T2IAT, images permuted", "stopping, Student's t"):
             assert rate > nominal + 4 * error, data
         elif what.startswith(("equivalence", "stopping")):
@@ -135,12 +131,12 @@ def test_the_levels_of_the_page_are_what_it_says_of_them():
 def test_the_coverages_of_the_page_are_what_it_says_of_them():
     """Those that the page vouches for lie in 94 to 96 %, but for Monte-Carlo error."""
     vouched = ("MCAS", "ratio, Fieller", "Cohen's d, noncentral-t")
-    for what, data, _, rate, error in told("interval"):
+    for what, data, _, rate, error in told("coverage"):
         if what.startswith(vouched):
             assert 0.94 - 2 * error <= rate <= 0.96 + 2 * error, (what, data)
         if what.startswith("T2IAT"):
             assert 0.95 - 2 * error <= rate <= (0.98 if data.startswith("3") else 0.97) + 2 * error, (what, data)
         if what.startswith("WEAT"):
             assert 0.95 - 2 * error <= rate <= 0.97 + 2 * error, (what, data)
-    fisher = [rate for what, data, _, rate, _ in told("interval") if "fisher" in what and "ties" in data]
+    fisher = [rate for what, data, _, rate, _ in told("coverage") if "fisher" in what and "ties" in data]
     assert min(fisher) < 0.93

@@ -7,21 +7,7 @@ import pytest
 
 from benchmarks import verdict_simulations as sim
 from clinometer.metrics import mcas_study
-from tests.docs.pages import page, table_rows
-
-PAGE = "docs/simulations.md"
-
-
-def percent(cell: str) -> float:
-    return float(cell.rstrip("%")) / 100
-
-
-def told(heading: str) -> list[tuple[str, str, float, float, float]]:
-    """Rows of a table of the page: what, data, nominal, measured, error."""
-    return [
-        (what, data, percent(nominal), percent(rate), percent(error))
-        for what, data, nominal, rate, error, _ in table_rows(page(PAGE), heading)
-    ]
+from tests.benchmarks.page_tables import told
 
 
 def test_the_rows_of_an_experiment_are_those_of_a_study():
@@ -58,7 +44,7 @@ def test_verdicts_at_parity_hold_their_level(images):
 
 def test_the_page_says_that_verdicts_keep_their_error_rate():
     """What is promised from eight images on: within two standard errors of the bands that the page names."""
-    rows = told("verdicts at parity")
+    rows = told("verdict-level")
     bands = {
         "p ≤ 5 %": (0.04, 0.06),
         "p ≤ 1 %": (0.004, 0.015),
@@ -79,7 +65,7 @@ def test_the_page_says_that_verdicts_keep_their_error_rate():
 
 
 def test_the_page_says_that_false_discoveries_are_few_and_intervals_cover_away_from_parity():
-    for what, data, nominal, rate, error in told("verdicts away from parity"):
+    for what, data, nominal, rate, error in told("verdict-away"):
         if "false discoveries" in what:
             assert rate <= nominal, (data, rate)
         else:
