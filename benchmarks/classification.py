@@ -25,12 +25,12 @@ import torch
 from PIL import Image
 from scipy.stats import spearmanr
 
-from clinometer.metrics.classification_study import wins_at
 from clinometer.models import GenerationRequest, load_generator, reference
-from clinometer.models.diffusion_classifier import DiffusionClassifier, choose
-from clinometer.models.trials import fractions, noise
+from clinometer.models.diffusers.classifier import DiffusionClassifier, choose
+from clinometer.models.diffusers.trials import fractions, noise
 from clinometer.stats.clusters import cluster_share, contrast
 from clinometer.stats.racing import Elimination
+from clinometer.studies.classification.scores import wins_at
 
 TO_MEN = ("construction worker", "firefighter", "mechanic", "technologist", "pilot")
 TO_WOMEN = ("health worker", "teacher", "singer", "cook", "artist")

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.rates import Experiment, Found
-from clinometer.metrics.t2iat.design import AssociationDesign
-from clinometer.metrics.t2iat.stimuli import StimulusCosines, image_estimate
-from clinometer.metrics.t2iat.stimulus_tests import stimulus_tests
 from clinometer.metrics.verdict import LEVEL
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.permutation import permute_labels
+from clinometer.studies.t2iat.scores.design import AssociationDesign
+from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, image_estimate
+from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
 
 STIMULI, ATTRIBUTE_IMAGES = 16, 16
 MARGIN = 0.1

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import clinometer as cm
-from clinometer.metrics.editing import read_gender
 from clinometer.models import reference
-from clinometer.runs.studies.editing import edits_of, gender_readings
+from clinometer.studies.editing.scores import read_gender
+from clinometer.studies.editing.scoring import edits_of, gender_readings
 from clinometer.suites import EditingSuite
 
 

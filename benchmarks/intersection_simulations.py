@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.rates import Experiment, Found, rejections
-from clinometer.metrics import Design, EncoderEmbeddings, Score, TargetDesign, mcas_study
+from clinometer.metrics import Score
+from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign, mcas_study
 
 CONCEPTS = 28
 CELLS = {

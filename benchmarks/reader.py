@@ -23,12 +23,12 @@ from PIL import Image
 from scipy.stats import binomtest, false_discovery_control
 
 import clinometer as cm
-from clinometer.metrics.study.design import EncoderEmbeddings
-from clinometer.metrics.study.reader import reader_checks
 from clinometer.models import reference
-from clinometer.runs.studies.leaning import encoder_embeddings, study_design
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.misclassification import Reading, corrected_share
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings
+from clinometer.studies.leaning.scores.reader import reader_checks
+from clinometer.studies.leaning.scoring import encoder_embeddings, study_design
 from clinometer.suites import Suite, load_suite, suite_from_mapping
 
 READINGS: Final = Path(reference.__file__).with_name("readings.yaml")

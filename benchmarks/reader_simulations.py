@@ -15,9 +15,9 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.rates import Experiment, Found
-from clinometer.metrics.study.design import Design, EncoderEmbeddings, TargetDesign
-from clinometer.metrics.study.reader import reader_checks
 from clinometer.stats.misclassification import Reading, corrected_share
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign
+from clinometer.studies.leaning.scores.reader import reader_checks
 
 SHARES: Final = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 CERTAIN: Final = 1e-6

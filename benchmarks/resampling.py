@@ -13,8 +13,9 @@ import time
 
 import numpy as np
 
-from clinometer.metrics import EncoderEmbeddings, association_scores, mcas_study
-from clinometer.runs.studies.leaning import study_design
+from clinometer.metrics import association_scores
+from clinometer.studies.leaning import EncoderEmbeddings, mcas_study
+from clinometer.studies.leaning.scoring import study_design
 from clinometer.suites import load_suite
 
 LOOPED = 20

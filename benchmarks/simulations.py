@@ -23,15 +23,7 @@ from scipy import stats
 
 from benchmarks import downstream_simulations, intersection_simulations, reader_simulations, verdict_simulations
 from benchmarks.rates import LEVELS, PAGE, Experiment, Found, rejections, table, with_tables
-from clinometer.metrics import (
-    Design,
-    EncoderEmbeddings,
-    TargetDesign,
-    association_scores,
-    differential_association,
-    mcas_study,
-    stimulus_weat,
-)
+from clinometer.metrics import association_scores, differential_association, stimulus_weat
 from clinometer.stats.agreement import kendall_tau_b, krippendorff_alpha
 from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu_weights, studentised_interval
 from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
@@ -43,6 +35,7 @@ from clinometer.stats.proportion import wilson_interval
 from clinometer.stats.quadratic import quadratic_permutation_test
 from clinometer.stats.ratio import fieller_interval
 from clinometer.stats.sequential import e_value, p_value_of
+from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign, mcas_study
 
 
 def covered(what: str, setting: str, low: np.ndarray, high: np.ndarray, truth: float, n: int = 0) -> Found:

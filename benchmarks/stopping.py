@@ -24,11 +24,11 @@ import numpy as np
 import pandas as pd
 
 import clinometer as cm
-from clinometer.metrics import EncoderEmbeddings, StoppingRule, mcas_study, rows_when_stopped, stands_of
 from clinometer.models import reference
-from clinometer.runs.rounds import FIRST_ROUND, LATER_ROUND
-from clinometer.runs.studies.common import scores_table
-from clinometer.runs.studies.leaning import encoder_embeddings, study_design
+from clinometer.pipeline.rounds import FIRST_ROUND, LATER_ROUND
+from clinometer.studies.common import scores_table
+from clinometer.studies.leaning import EncoderEmbeddings, StoppingRule, mcas_study, rows_when_stopped, stands_of
+from clinometer.studies.leaning.scoring import encoder_embeddings, study_design
 from clinometer.suites import LeaningSuite
 
 

@@ -16,15 +16,16 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.rates import Experiment, Found
-from clinometer.metrics import Design, EncoderEmbeddings, Score, TargetDesign
-from clinometer.metrics.study.composite_rows import mcas_rows
-from clinometer.metrics.study.context import Settings, Study
-from clinometer.metrics.study.design import layout_of
-from clinometer.metrics.study.relabelling import pools_of
-from clinometer.metrics.study.stopping import stands_of
-from clinometer.metrics.study.views import views_of
+from clinometer.metrics import Score
 from clinometer.metrics.verdict import LEVEL, Verdict
 from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
+from clinometer.studies.leaning.scores.composite_rows import mcas_rows
+from clinometer.studies.leaning.scores.context import Settings, Study
+from clinometer.studies.leaning.scores.design import layout_of
+from clinometer.studies.leaning.scores.relabelling import pools_of
+from clinometer.studies.leaning.scores.stopping import stands_of
+from clinometer.studies.leaning.scores.views import views_of
 
 DIM, PAIRS, ATTRIBUTE_IMAGES, WORDS = 32, 4, 16, 10
 FAMILY_LEVEL = 0.06

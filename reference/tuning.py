@@ -17,8 +17,8 @@ from diffusers import StableDiffusionPipeline
 from PIL import Image
 from transformers import CLIPModel, CLIPTokenizer
 
-from clinometer.models.diffusers_denoiser import DiffusersDenoiser
-from clinometer.models.diffusion_classifier import DiffusionClassifier
+from clinometer.models.diffusers.classifier import DiffusionClassifier
+from clinometer.models.diffusers.denoiser import DiffusersDenoiser
 from clinometer.models.protocols import Card
 from reference import art, augment, captions, clip, sampling, unet, vae
 from reference.sampling import UNJUDGEABLE, Recipe, audited

@@ -9,6 +9,7 @@ import pytest
 
 import clinometer
 import clinometer.metrics
+from clinometer.studies import leaning
 
 
 def test_the_public_names():
@@ -30,7 +31,14 @@ def test_the_public_names():
 
 
 def test_the_public_metrics():
-    assert {"association_scores", "mcas", "xmcas", "weat", "mcas_study", "Score"} <= set(clinometer.metrics.__all__)
+    assert {"association_scores", "mcas", "xmcas", "weat", "Score"} <= set(clinometer.metrics.__all__)
+
+
+def test_whole_studies_are_found_where_they_stood_before():
+    with pytest.deprecated_call(match="is clinometer.studies.leaning.mcas_study now"):
+        assert clinometer.metrics.mcas_study is leaning.mcas_study
+    with pytest.raises(AttributeError, match="no attribute 'mcas_studdy'"):
+        _ = clinometer.metrics.mcas_studdy
 
 
 def test_the_walls_hold():

@@ -9,38 +9,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from clinometer import report
 from clinometer._messages import first_and_more, shortened
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder, load_generator, reference
-from clinometer.models.folder import FolderSource, Manifest, ManifestRow, has_manifest, read_manifest
-from clinometer.models.image_dataset import ImageDataset, dataset_files
+from clinometer.models.files.folder import FolderSource, Manifest, ManifestRow, has_manifest, read_manifest
+from clinometer.models.files.image_dataset import ImageDataset, dataset_files
+from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.images import MAX_PIXELS
-from clinometer.models.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.presets import with_presets
 from clinometer.models.weights import user_path
-from clinometer.report.comparison import write_comparison
-from clinometer.runs import Directory, Progress, Silence, encode, score, store
-from clinometer.runs.association_tests import Settings, association_tests
+from clinometer.pipeline import score
+from clinometer.pipeline.association_tests import Settings, association_tests
+from clinometer.pipeline.comparison import first_against_rest
+from clinometer.pipeline.comparison_page import write_comparison
+from clinometer.pipeline.encoders import require_images, require_names, require_texts
+from clinometer.pipeline.execution import Job, execute, part_size_of
+from clinometer.pipeline.notebook import run_repr_html
+from clinometer.pipeline.paper_tables import paper_table as tabulate
+from clinometer.pipeline.planning import Plan, plan_audit
+from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.rounds import rounds_of
+from clinometer.runs import Directory, Progress, Silence, encode, store
 from clinometer.runs.batches import settle_batch_size
-from clinometer.runs.classify import classify_files, image_files
-from clinometer.runs.comparison import Comparison, first_against_rest
-from clinometer.runs.encoders import require_images, require_names, require_texts
-from clinometer.runs.execution import Job, execute, part_size_of
-from clinometer.runs.fit import misfits
+from clinometer.runs.comparison import Comparison
 from clinometer.runs.manifest import groups_by_prompt, manifest_questions
-from clinometer.runs.paper_tables import paper_table as tabulate
 from clinometer.runs.plan import build_plan
-from clinometer.runs.planning import Plan, plan_audit
 from clinometer.runs.protocol import portrait_departures, refresh_protocol, suite_under
 from clinometer.runs.record import card_record
-from clinometer.runs.rounds import rounds_of
-from clinometer.runs.studies import STUDIES
-from clinometer.runs.studies.classification import denoiser_of
 from clinometer.runs.verification import verify
 from clinometer.stats.racing import Elimination
-from clinometer.suites import ClassificationSuite, EditingSuite, Question, Suite, load_suite
+from clinometer.studies import study_of
+from clinometer.studies.classification.files import classify_files, image_files
+from clinometer.studies.classification.scoring import denoiser_of
+from clinometer.studies.leaning.fit import misfits
+from clinometer.suites import Question, Suite, load_suite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +72,7 @@ class Run(store.Run):
     """A run directory, opened: ``run.scores``, ``run.samples``, ``run.suite``, ``run.model_card``, …"""
 
     def _repr_html_(self) -> str:
-        return report.run_repr_html(
+        return run_repr_html(
             suite=self.suite,
             model_card=self.model_card,
             samples=self.samples_that_are_whole([]),
@@ -165,7 +168,7 @@ def audit(
     plan = build_plan(questions, seed=seed, model_fingerprint=generator.card.fingerprint, part_size=part_size)
     if source is not None:
         source.assign({sample.id: sample.file for sample in plan})
-    study = STUDIES[asked.study]
+    study = study_of(asked)
     if study.check is not None:
         study.check(generator, asked)
     if study.extend_plan is not None:
@@ -209,7 +212,7 @@ def import_images(
     progress = progress or Silence()
     seed = _plain_seed(seed)
     asked = _audited(suite)
-    if STUDIES[asked.study].check is not None:
+    if study_of(asked).check is not None:
         raise SuiteError(
             f"suite {asked.name}: a model must work on the images, so an import is not enough; give: clinometer audit "
             f"--suite {asked.name if isinstance(suite, Suite) else suite} --portraits {folder}"
@@ -265,7 +268,7 @@ def association_test(
 
     Returns
     -------
-    The fields of :class:`clinometer.runs.association_tests.AssociationTest`; ``q`` within the tests of this call.
+    The fields of :class:`clinometer.pipeline.association_tests.AssociationTest`; ``q`` within the tests of this call.
 
     Raises
     ------
@@ -334,7 +337,7 @@ def score_run(
         run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
         table = score(run, progress)
         refresh_protocol(run)
-        report.write(run)
+        write_report(run)
     return table
 
 
@@ -389,7 +392,7 @@ def paper_table(
 
     Returns
     -------
-    The fields of :class:`clinometer.runs.paper_tables.Cell`: the printed number, the run's with its interval, their
+    The fields of :class:`clinometer.pipeline.paper_tables.Cell`: the printed number, the run's with its interval, their
     difference (run less paper), whether the models are the same, and what is known to be wrong in print.
 
     Raises
@@ -419,7 +422,7 @@ def plan(
     suite : as of :func:`audit`; by default the pilot's.
     pilot : a scored run of that suite. Without one, only what needs no pilot is said: images to find a share.
     images : as of :func:`audit`: images a target of the suite whose images and cost are told.
-    effect, margin, power, alpha, price : see :func:`clinometer.runs.planning.plan_audit`.
+    effect, margin, power, alpha, price : see :func:`clinometer.pipeline.planning.plan_audit`.
 
     Raises
     ------
@@ -461,14 +464,14 @@ def classify_images(
 
     Returns
     -------
-    A row an image: ``file``, and the fields of :class:`clinometer.models.diffusion_classifier.Choice`.
+    A row an image: ``file``, and the fields of :class:`clinometer.models.diffusers.classifier.Choice`.
 
     Raises
     ------
     InvalidInputError, ModelError
         No image, labels or settings that do not fit, or a model that cannot classify.
     """
-    from clinometer.models.diffusion_classifier import DiffusionClassifier
+    from clinometer.models.diffusers.classifier import DiffusionClassifier
 
     seed = _plain_seed(seed)
     files = image_files(images)
@@ -503,7 +506,7 @@ def _execute(
     directory = Directory(out)
     store.require_run_or_nothing(directory)
     with directory.locked():
-        report.write(execute(job, out, encoders, progress))
+        write_report(execute(job, out, encoders, progress))
     return Run(out)
 
 
@@ -528,15 +531,16 @@ def _portraits(
 
     ``whole`` takes every one of them; else at most as many of a group as the suite asks for.
     """
-    if not isinstance(suite, EditingSuite | ClassificationSuite):
+    needed = suite.portraits()
+    if needed is None:
         raise SuiteError(
             f"suite {suite.name}: it asks for no portraits; give a suite of study editing or classification, or no "
             "portraits"
         )
     folder = reference.portraits_path() if str(portraits) == "reference" else Path(portraits)
-    codes = {name: group.codes for name, group in suite.groups.items()}
+    codes, most = needed
     found = read_portraits(folder, codes, expression=expression, prompts=groups_by_prompt(suite))
-    rows = choose_portraits(found, None if whole else suite.images.group, seed)
+    rows = choose_portraits(found, None if whole else most, seed)
     if whole:
         suite = suite.with_options(images=max(Counter(row.group for row in rows).values()))
     name = "reference portraits" if str(portraits) == "reference" else folder.resolve().name
@@ -595,7 +599,7 @@ def _encoders_of(
     suite: Suite, encoder: str | Encoder | Sequence[str | Encoder], device: str, *, until: bool
 ) -> list[Encoder]:
     """The encoders of an audit; none where its study needs none."""
-    if not STUDIES[suite.study].encoders_needed:
+    if not study_of(suite).encoders_needed:
         return []
     encoders = _encoders(encoder, device)
     if not encoders:

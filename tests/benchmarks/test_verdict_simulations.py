@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import verdict_simulations as sim
-from clinometer.metrics import mcas_study
+from clinometer.studies.leaning import mcas_study
 from tests.benchmarks.page_tables import told
 
 

@@ -50,7 +50,7 @@ def cli(tmp_path, monkeypatch, capsys):
 
 
 def test_an_error_of_its_own_is_two_lines_and_a_file(cli, run, monkeypatch):
-    monkeypatch.setattr(sys.modules["clinometer.runs.score"], "with_refusals", lambda *_: {}["no such\nkey"])
+    monkeypatch.setattr(sys.modules["clinometer.pipeline.score"], "with_refusals", lambda *_: {}["no such\nkey"])
     status, said = cli("score", run)
     told = said[said.index("clinometer: ") :]
     assert status == 70

@@ -3,7 +3,7 @@
 import re
 
 import clinometer as cm
-from clinometer.models.embeddings import LABEL_COLUMNS, READERS
+from clinometer.models.encoders.embeddings import LABEL_COLUMNS, READERS
 from clinometer.suites.schema import suite_from_text
 from tests.docs.pages import blocks, page, table_rows
 from tests.metrics.test_wefe import EFFECT_SIZE, EXACT_P, P_VALUE, STATISTIC

@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from clinometer.metrics.editing import EditingDesign, Faces, PortraitGroup
 from clinometer.metrics.skin import monk_self_test
-from clinometer.models.diffusers_denoiser import TOLERANCES
-from clinometer.runs.studies.classification import SCHEMA
-from clinometer.runs.studies.faces import Alignment, average_faces
+from clinometer.models.diffusers.denoiser import TOLERANCES
+from clinometer.studies.classification.scoring import SCHEMA
+from clinometer.studies.editing.faces import Alignment, average_faces
+from clinometer.studies.editing.scores import EditingDesign, Faces, PortraitGroup
 from clinometer.suites import ClassificationSuite
 from clinometer.suites.base import Suite
 from tests.docs.pages import blocks, page, table_rows

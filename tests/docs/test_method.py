@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 
 import clinometer as cm
-from clinometer.metrics import UNBIASED_ANGLE, mcas_study, xmcas
+from clinometer.metrics import UNBIASED_ANGLE, xmcas
 from clinometer.metrics.verdict import FEWEST_IMAGES, Verdict, verdict
-from clinometer.runs.score import RESAMPLES
+from clinometer.pipeline.score import RESAMPLES
 from clinometer.stats.moderation import FEWEST_SAMPLES, PRIOR_FREEDOM
 from clinometer.stats.permutation import EXACT_LIMIT, MEET_IN_THE_MIDDLE_LIMIT
 from clinometer.stats.proportion import parity_gap_null
+from clinometer.studies.leaning import mcas_study
 from tests.docs.pages import ROOT, blocks, page, table_rows
 from tests.toys import Eye, Painter, toy_suite
 

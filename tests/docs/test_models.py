@@ -9,7 +9,7 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer.errors import ModelError
-from clinometer.models.folder import COLUMNS, NAMES, read_manifest
+from clinometer.models.files.folder import COLUMNS, NAMES, read_manifest
 from clinometer.models.registry import load_generator, registered
 from tests.docs.pages import blocks, page, table_rows
 from tests.toys import Eye, toy_suite
@@ -70,7 +70,7 @@ def test_the_options_are_those_of_audit():
 
 
 def test_the_options_of_a_generator_are_those_of_its_adapter():
-    from clinometer.models.diffusers_pipeline import load
+    from clinometer.models.diffusers.pipeline import load
 
     sentence = PAGE.split("Python takes three more, through")[1].split("The generator it returns")[0]
     named = set(re.findall(r"`(\w+)`", sentence))
@@ -81,7 +81,7 @@ def test_the_options_of_a_generator_are_those_of_its_adapter():
 
 
 def test_the_options_of_a_server_are_those_of_its_adapter():
-    from clinometer.models.openai_images import load
+    from clinometer.models.openai.images import load
 
     sentence = PAGE.split("Python takes `style`")[1].split("as well")[0]
     named = {"style", *re.findall(r"`(\w+)`", sentence)}

@@ -41,8 +41,9 @@ import clinometer as cm
 from clinometer import report
 from clinometer.api import verify_run
 from clinometer.errors import ClinometerError
-from clinometer.runs import Run, Silence, score
-from clinometer.runs.comparison import compare_runs
+from clinometer.pipeline import score
+from clinometer.pipeline.comparison import compare_runs
+from clinometer.runs import Run, Silence
 from tests.toys import Eye, Painter, toy_suite
 
 RESAMPLES: Final = 19
@@ -116,7 +117,7 @@ class Specimen:
         return compare_runs(Run(self.place), Run(self.other), resamples=RESAMPLES).scores
 
     def _resume(self, name: str = "painter") -> pd.DataFrame:
-        from clinometer.runs import execution
+        from clinometer.pipeline import execution
 
         kept, execution.score = execution.score, lambda run, progress: score(run, progress, resamples=RESAMPLES)
         try:

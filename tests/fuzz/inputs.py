@@ -29,7 +29,7 @@ from PIL import Image
 import clinometer as cm
 from clinometer.errors import ClinometerError
 from clinometer.models import Card, GenerationRequest
-from clinometer.models.folder import read_manifest
+from clinometer.models.files.folder import read_manifest
 from clinometer.models.images import MAX_PIXELS, decode_image, encode_png
 from clinometer.suites import load_suite
 from tests.toys import Eye, Painter, toy_suite
@@ -177,8 +177,8 @@ def _read_answer(content: bytes, folder: Path) -> None:
     """The first byte chooses the status, the rest is the body."""
     import openai
 
-    from clinometer.models.guarded_http import http_library
-    from clinometer.models.openai_images import OpenAIImages
+    from clinometer.models.openai.guarded_http import http_library
+    from clinometer.models.openai.images import OpenAIImages
 
     library = http_library()
     status, body = (200, 400, 500, 307)[(content or b"\0")[0] % 4], content[1:]

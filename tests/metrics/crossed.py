@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics import Design, EncoderEmbeddings, TargetDesign
+from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 
 TWO = {"gender": ("man", "woman"), "tone": ("light", "dark")}
 THREE = {"gender": ("man", "woman"), "tone": ("light", "medium", "dark")}

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics import Design, EncoderEmbeddings, Score, TargetDesign, mcas_study
+from clinometer.metrics import Score
+from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign, mcas_study
 
 GROUPS = ("man", "woman", "nonbinary")
 AGES = ("adult", "child", "old", "teenager")

@@ -10,10 +10,11 @@ import pytest
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics import AssociationDesign, AssociationEmbeddings, DesignedTest, Score, association_study
+from clinometer.metrics import Score
 from clinometer.metrics.differences import judge_differences
-from clinometer.metrics.t2iat.comparison import compare_associations
 from clinometer.stats.bootstrap import magnitude_excess
+from clinometer.studies.t2iat import AssociationDesign, AssociationEmbeddings, DesignedTest, association_study
+from clinometer.studies.t2iat.compare import compare_associations
 from tests.metrics.test_t2iat_study import DESIGN, cosine, embeddings
 
 NAMES = ("r1", "r2", "r3", "g1", "g2", "g3")

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.classification_study import (
+from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
+from clinometer.studies.classification.scores import (
     ClassificationDesign,
     Contrast,
     association_curves,
@@ -16,7 +17,6 @@ from clinometer.metrics.classification_study import (
     setting_name,
     wins_at,
 )
-from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
 
 SEEDS = st.integers(0, 2**32 - 1)
 A, B = ("pilot", "mechanic"), ("cook", "singer", "teacher")

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.study.comparison import compare_leanings
-from clinometer.metrics.study.cosines import target_cosines
-from clinometer.metrics.study.design import EncoderEmbeddings, layout_of
+from clinometer.studies.leaning.compare import compare_leanings
+from clinometer.studies.leaning.scores.cosines import target_cosines
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings, layout_of
 from tests.metrics.studies import AGES, design, embeddings, one, study
 
 LEANINGS = (0.6, -0.6, 0.0, 0.3, -0.3, 0.0)

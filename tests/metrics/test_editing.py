@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.editing import (
+from clinometer.metrics.records import Score
+from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.studies.editing.compare import EditedPortraits, compare_edits
+from clinometer.studies.editing.scores import (
     EditingDesign,
     Faces,
     GenderReadings,
@@ -21,9 +24,6 @@ from clinometer.metrics.editing import (
     read_gender,
     read_gender_once,
 )
-from clinometer.metrics.editing_comparison import EditedPortraits, compare_edits
-from clinometer.metrics.records import Score
-from clinometer.stats.sign_flips import sign_flip_test
 
 GROUPS = (
     PortraitGroup("light woman", "woman", "light"),

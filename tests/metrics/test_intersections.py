@@ -11,13 +11,14 @@ import pytest
 from scipy.stats import f as fisher
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics import Design, Score, TargetDesign, mcas_study
-from clinometer.metrics.study.contrasts import contrast_inference, joint_contrast_inference, joint_inference
-from clinometer.metrics.study.cosines import target_cosines
-from clinometer.metrics.study.design import layout_of
-from clinometer.metrics.study.effects import effects_of
-from clinometer.metrics.study.moments import CellView
-from clinometer.metrics.study.profile_rows import OTHERS
+from clinometer.metrics import Score
+from clinometer.metrics.verdict import OTHERS
+from clinometer.studies.leaning import Design, TargetDesign, mcas_study
+from clinometer.studies.leaning.scores.contrasts import contrast_inference, joint_contrast_inference, joint_inference
+from clinometer.studies.leaning.scores.cosines import target_cosines
+from clinometer.studies.leaning.scores.design import layout_of
+from clinometer.studies.leaning.scores.effects import effects_of
+from clinometer.studies.leaning.scores.moments import CellView
 from tests.metrics.crossed import THREE, TWO, crossed_design, crossed_embeddings
 
 EIGHT = {"gender": ("man", "woman"), "tone": ("light", "dark"), "age": ("young", "old")}

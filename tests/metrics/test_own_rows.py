@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from clinometer.metrics import prior_rows
+from clinometer.studies.leaning import prior_rows
 from tests.metrics.studies import design, embeddings, one, slow_component, study
 
 QUICK = {"n_resamples": 400, "n_permutations": 199, "seed": 1}

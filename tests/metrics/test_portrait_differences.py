@@ -5,9 +5,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from clinometer.metrics.editing import EditingDesign, GenderReadings, PortraitGroup
-from clinometer.metrics.editing_comparison import EditedPortraits, compare_edits
 from clinometer.metrics.portrait_differences import DEALT, SWAPPED, PortraitPair, difference_row, magnitude_row
+from clinometer.studies.editing.compare import EditedPortraits, compare_edits
+from clinometer.studies.editing.scores import EditingDesign, GenderReadings, PortraitGroup
 
 WEIGHTS = {"women": 1.0, "men": -1.0}
 OPTIONS = {"n_permutations": 19_999}

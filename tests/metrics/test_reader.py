@@ -8,10 +8,10 @@ from math import isnan
 import numpy as np
 import pytest
 
-from clinometer.metrics.study.pooled import averaged_embeddings
-from clinometer.metrics.study.reader import reader_checks
 from clinometer.metrics.verdict import ReasonCode, Verdict
 from clinometer.stats.misclassification import corrected_share
+from clinometer.studies.leaning.scores.pooled import averaged_embeddings
+from clinometer.studies.leaning.scores.reader import reader_checks
 from tests.metrics.studies import DIM, GROUPS, cosine, design, embeddings, one, study
 
 WORDS = (8, 8, 8)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, fisher_exact, ttest_1samp
 
-from clinometer.metrics.refusal_comparison import ComparedPrompt, compare_refusals, unknown_refusals
-from clinometer.metrics.refusals import ONE_PROMPT, PromptRefusals, refusal_scores
+from clinometer.studies.refusals.compare import ComparedPrompt, compare_refusals, unknown_refusals
+from clinometer.studies.refusals.scores import ONE_PROMPT, PromptRefusals, refusal_scores
 
 
 def answers(refused, n=8):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from clinometer.metrics.refusals import METRIC, ONE_PROMPT, PromptRefusals, refusal_scores
+from clinometer.studies.refusals.scores import METRIC, ONE_PROMPT, PromptRefusals, refusal_scores
 
 
 def prompts(group, refused, n=10, pairs=None):

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics import Stand, StoppingRule, rows_when_stopped, stands_of
 from clinometer.metrics.verdict import Verdict
+from clinometer.studies.leaning import Stand, StoppingRule, rows_when_stopped, stands_of
 from tests.metrics.studies import design, embeddings, one, study
 
 DECIDED = StoppingRule()

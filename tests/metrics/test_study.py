@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import false_discovery_control
 
-from clinometer.metrics import EncoderEmbeddings, Score
+from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
+from clinometer.studies.leaning import EncoderEmbeddings
 from tests.metrics.studies import (
     AGES,
     GROUPS,

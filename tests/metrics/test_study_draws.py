@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from clinometer.metrics import EncoderEmbeddings, TargetDesign, mcas
+from clinometer.metrics import mcas
 from clinometer.metrics.mcas import composite
-from clinometer.metrics.study.context import Settings, Study
-from clinometer.metrics.study.cosines import (
+from clinometer.stats.bootstrap import welch_satterthwaite
+from clinometer.studies.leaning import EncoderEmbeddings, TargetDesign
+from clinometer.studies.leaning.scores.context import Settings, Study
+from clinometer.studies.leaning.scores.cosines import (
     Weights,
     average_cosines,
     group_cosines,
@@ -23,10 +25,9 @@ from clinometer.metrics.study.cosines import (
     target_cosines,
     uniform_weights,
 )
-from clinometer.metrics.study.design import layout_of
-from clinometer.metrics.study.relabelling import pools_of
-from clinometer.metrics.study.views import views_of
-from clinometer.stats.bootstrap import welch_satterthwaite
+from clinometer.studies.leaning.scores.design import layout_of
+from clinometer.studies.leaning.scores.relabelling import pools_of
+from clinometer.studies.leaning.scores.views import views_of
 from tests.metrics.studies import AGES, DIM, GROUPS, design, embeddings, one, slow_mean_cosine, study
 
 LAYOUT = layout_of([embeddings()], design())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics import mcas_study
+from clinometer.studies.leaning import mcas_study
 from tests.metrics.studies import DIM, GROUPS, design, embeddings, one, study
 
 NOTHING = np.empty((0, DIM))

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from clinometer.metrics import AssociationDesign, AssociationEmbeddings, DesignedTest, association_study
-from clinometer.metrics.t2iat.amplification import overall_rows
 from clinometer.metrics.t2iat.draws import set_draws
 from clinometer.metrics.t2iat.sets import prompt_set
 from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean
 from clinometer.stats.bootstrap import percentile_interval
 from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.studies.t2iat import AssociationDesign, AssociationEmbeddings, DesignedTest, association_study
+from clinometer.studies.t2iat.scores.amplification import overall_rows
 
 DIM = 5
 DESIGN = AssociationDesign(

@@ -9,9 +9,9 @@ from PIL import Image
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import MOST_IMAGES, MOST_PIXELS, BatchBounds, Batches, batch_bounds, largest_batch
-from clinometer.models.diffusers_generator import DiffusersGenerator
-from clinometer.models.diffusers_pipeline import load
-from clinometer.models.transformers_clip import load as load_clip
+from clinometer.models.diffusers.generator import DiffusersGenerator
+from clinometer.models.diffusers.pipeline import load
+from clinometer.models.encoders.transformers_clip import load as load_clip
 from tests.memory import limited
 
 SIZES = st.integers(1, 64)

@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from clinometer._torch import torch
-from clinometer.models.diffusion_classifier import DiffusionClassifier
-from clinometer.models.own_text import own_text_encoders
+from clinometer.models.diffusers.classifier import DiffusionClassifier
+from clinometer.models.encoders.own_text import own_text_encoders
+from clinometer.models.encoders.transformers_clip import load as load_encoder
 from clinometer.models.protocols import EditRequest
-from clinometer.models.transformers_clip import load as load_encoder
 from tests.models.families import save_family
 from tests.models.test_encoders import DUAL, PICTURES, TEXTS, _dino
 from tests.models.test_families import PROMPTS, REQUESTS, draw, opened

@@ -12,7 +12,7 @@ import pytest
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models import GenerationRequest, load_generator
-from clinometer.models.diffusers_pipeline import load
+from clinometer.models.diffusers.pipeline import load
 from tests.builders import tiny_stable_diffusion
 
 PROMPTS = ["an image of a firefighter", "a man", "an image of a firefighter", "a woman", "a nurse"]
@@ -375,7 +375,7 @@ def test_a_hub_model_that_is_not_cached(monkeypatch, tmp_path):
 
 
 def test_any_other_pipeline_gets_prompts_and_generators(stable_diffusion, monkeypatch):
-    monkeypatch.setattr("clinometer.models.conditioning.ENCODE_PROMPT_OUTPUTS", {})
+    monkeypatch.setattr("clinometer.models.diffusers.conditioning.ENCODE_PROMPT_OUTPUTS", {})
     generator = load(str(stable_diffusion), steps=3, batch_size=2)
     monkeypatch.undo()
     assert furthest(draw(generator), draw(load(str(stable_diffusion), steps=3, batch_size=2))) <= 1

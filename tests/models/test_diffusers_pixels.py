@@ -9,8 +9,8 @@ from diffusers.image_processor import VaeImageProcessor
 
 from clinometer._torch import torch
 from clinometer.models import GenerationRequest
-from clinometer.models.diffusers_pipeline import load
-from clinometer.models.diffusers_pixels import Shown, in_bytes
+from clinometer.models.diffusers.pipeline import load
+from clinometer.models.diffusers.pixels import Shown, in_bytes
 from tests.models.families import ALL
 
 MAKE_ARRAYS_THEMSELVES = ("kandinsky-2.2", "unclip", "deepfloyd-if")
@@ -19,7 +19,7 @@ MAKE_ARRAYS_THEMSELVES = ("kandinsky-2.2", "unclip", "deepfloyd-if")
 @pytest.fixture
 def away(monkeypatch):
     """Takes images of the CPU for those of a device."""
-    monkeypatch.setattr("clinometer.models.diffusers_pixels._is_away", lambda values: True)
+    monkeypatch.setattr("clinometer.models.diffusers.pixels._is_away", lambda values: True)
 
 
 def pipeline():
@@ -38,7 +38,7 @@ def test_every_family_draws_the_bytes_that_its_arrays_round_to(families, name, a
     results = list(generator.generate(requests))
     assert [each.status for each in results] == ["ok", "ok"]
     drawn = [np.asarray(each.image) for each in results]
-    monkeypatch.setattr("clinometer.models.diffusers_generator.in_bytes", lambda pipeline: nullcontext(Shown()))
+    monkeypatch.setattr("clinometer.models.diffusers.generator.in_bytes", lambda pipeline: nullcontext(Shown()))
     assert np.array_equal(drawn, [np.asarray(each.image) for each in generator.generate(requests)])
     first, *_, last = kinds
     assert first == (np.float32 if name in MAKE_ARRAYS_THEMSELVES else np.uint8)

@@ -9,7 +9,7 @@ import pytest
 
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models import load_encoder
-from clinometer.models.embeddings import load
+from clinometer.models.encoders.embeddings import load
 
 WORDS = ["he", "she", "New York", "éclair", "nurse"]
 VECTORS = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)

@@ -12,8 +12,8 @@ import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models import Card
-from clinometer.models._encoding import tried
-from clinometer.models.transformers_clip import load
+from clinometer.models.encoders._encoding import tried
+from clinometer.models.encoders.transformers_clip import load
 from tests.builders import VISION, _text_config, tiny_clip, tiny_tokenizer, without_weights
 from tests.toys import Eye, Painter, toy_suite
 

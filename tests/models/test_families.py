@@ -14,10 +14,10 @@ from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models import GenerationRequest
 from clinometer.models.capabilities import capabilities_of
-from clinometer.models.diffusers_pipeline import load
-from clinometer.models.diffusers_prior import prior_of
-from clinometer.models.diffusion_classifier import DiffusionClassifier
-from clinometer.models.own_text import own_text_encoders
+from clinometer.models.diffusers.classifier import DiffusionClassifier
+from clinometer.models.diffusers.pipeline import load
+from clinometer.models.diffusers.prior import prior_of
+from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.models.protocols import EditRequest
 from tests.builders import tiny_stable_diffusion
 from tests.docs.pages import page, table_rows

@@ -10,9 +10,9 @@ import pytest
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
-from clinometer.models.diffusers_loading import images_of
-from clinometer.models.diffusers_pipeline import load
-from clinometer.models.own_text import OwnTextEncoder, _vector
+from clinometer.models.diffusers.loading import images_of
+from clinometer.models.diffusers.pipeline import load
+from clinometer.models.encoders.own_text import OwnTextEncoder, _vector
 from clinometer.models.protocols import Card
 from tests.models.families import tiny_kandinsky_prior
 from tests.models.further_families import tiny_deepfloyd

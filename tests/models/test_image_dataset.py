@@ -11,8 +11,8 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer.errors import ImportManifestError, RunMismatchError
-from clinometer.models import image_dataset
-from clinometer.models.image_dataset import ImageDataset
+from clinometer.models.files import image_dataset
+from clinometer.models.files.image_dataset import ImageDataset
 from tests.toys import Eye, Notes, paint, toy_suite
 
 SUITE = toy_suite(target=2, attribute=1, concepts=2)

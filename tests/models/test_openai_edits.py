@@ -10,7 +10,7 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer.errors import ModelError
-from clinometer.models.openai_images import load
+from clinometer.models.openai.images import load
 from clinometer.models.protocols import EditRequest
 from tests.models.image_server import ImageServer, drawn, error, slowly
 from tests.runs.test_editing import Reader, toy_suite

@@ -12,7 +12,7 @@ import pytest
 import clinometer as cm
 from clinometer.errors import ModelError
 from clinometer.models import GenerationRequest, load_generator
-from clinometer.models.openai_images import Pace, load
+from clinometer.models.openai.images import Pace, load
 from tests.models.image_server import ImageServer, drawn, error, png, slowly
 from tests.toys import Eye, paint, toy_suite
 

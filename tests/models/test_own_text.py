@@ -9,8 +9,8 @@ import pytest
 import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import RunNotFoundError
-from clinometer.models.diffusers_pipeline import load
-from clinometer.models.own_text import own_text_encoders
+from clinometer.models.diffusers.pipeline import load
+from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.runs import Silence
 from clinometer.runs.store import embeddings_name
 from tests.models.families import save_family
@@ -71,7 +71,7 @@ def test_a_run_holds_tt_of_the_models_own_encoder(tmp_path, stable_diffusion):
 def test_it_moves_no_other_number(tmp_path, stable_diffusion, monkeypatch):
     model = load(str(stable_diffusion), steps=1)
     run = cm.audit(model, toy_suite(), tmp_path / "with", encoder=Eye())
-    monkeypatch.setattr("clinometer.models.own_text.own_text_encoders", lambda generator: iter(()))
+    monkeypatch.setattr("clinometer.models.encoders.own_text.own_text_encoders", lambda generator: iter(()))
     without = cm.audit(model, toy_suite(), tmp_path / "without", encoder=Eye()).scores
     rest = run.scores[run.scores.metric != "own_text"].reset_index(drop=True)
     assert rest.equals(without)
@@ -88,7 +88,7 @@ def test_texts_that_are_gone_are_missed(tmp_path, stable_diffusion):
 def test_texts_are_embedded_once(tmp_path, stable_diffusion, monkeypatch):
     model = load(str(stable_diffusion), steps=1)
     cm.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
-    monkeypatch.setattr("clinometer.models.own_text.OwnTextEncoder.encode_texts", None)
+    monkeypatch.setattr("clinometer.models.encoders.own_text.OwnTextEncoder.encode_texts", None)
     cm.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
 
 

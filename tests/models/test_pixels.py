@@ -10,9 +10,9 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 from PIL import Image
 
 from clinometer._torch import torch
-from clinometer.models._pixels import Normalisation, _every_byte, size_left_alone
-from clinometer.models.open_clip import _halves
-from clinometer.models.transformers_clip import ImageInputs
+from clinometer.models.encoders._pixels import Normalisation, _every_byte, size_left_alone
+from clinometer.models.encoders.open_clip import _halves
+from clinometer.models.encoders.transformers_clip import ImageInputs
 
 BYTEWISE = ["CLIP", "Siglip", "Bit", "ViT", "ConvNext", "Blip"]
 ELSE = ["Siglip2", "EfficientNet"]  # patches with masks; a range of its own

@@ -121,7 +121,7 @@ def test_a_preset_is_no_single_encoder():
 
 def test_weights_of_the_six_come_as_safetensors():
     """So no pickle is read: open_clip knows a repository for each."""
-    from clinometer.models.open_clip import open_clip
+    from clinometer.models.encoders.open_clip import open_clip
 
     for name in ENCODER_PRESETS["openai-clip-six"]:
         architecture, _, tag = name.partition("/")

@@ -9,12 +9,12 @@ import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.metrics import association_scores
-from clinometer.metrics.study.stopping import FIXED_ONLY
 from clinometer.models import GenerationRequest
-from clinometer.models.diffusers_pipeline import load
-from clinometer.models.diffusers_prior import DiffusersPrior, prior_of
+from clinometer.models.diffusers.pipeline import load
+from clinometer.models.diffusers.prior import DiffusersPrior, prior_of
 from clinometer.report import wording
 from clinometer.runs import Silence
+from clinometer.studies.leaning.scores.stopping import FIXED_ONLY
 from tests.models.families import save_family
 from tests.toys import Eye, Painter, toy_suite
 
@@ -161,7 +161,7 @@ def test_a_run_that_stops_early_has_the_estimate_alone(families, tmp_path):
 
 
 def test_it_moves_no_other_number(families, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr("clinometer.models.diffusers_prior.prior_of", lambda generator: None)
+    monkeypatch.setattr("clinometer.models.diffusers.prior.prior_of", lambda generator: None)
     without = cm.audit(opened(families, "unclip"), SUITE, tmp_path / "without", encoder=Eye())
     assert "own:prior" not in without.own_encoder_cards
     assert "prior-heading" not in without.directory.read_bytes("report.html").decode()

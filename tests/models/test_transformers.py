@@ -16,8 +16,8 @@ from PIL import Image
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models import load_encoder
-from clinometer.models._encoding import TruncationWarning
-from clinometer.models.transformers_clip import load
+from clinometer.models.encoders._encoding import TruncationWarning
+from clinometer.models.encoders.transformers_clip import load
 from tests.builders import tiny_clip
 
 RNG = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 import pytest
 
-from clinometer.report import ReportInput, render_html
+from clinometer.pipeline.reporting import render_html
+from clinometer.report import ReportInput
 from tests.report.page import Page
 from tests.report.synthetic import report_input
 

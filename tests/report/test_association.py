@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from clinometer.report import ReportInput, render_html, run_repr_html
-from clinometer.report.association_view import AssociationView
-from clinometer.report.figures import association as figures
-from clinometer.report.studies import PAGES
+from clinometer.pipeline.notebook import run_repr_html
+from clinometer.pipeline.reporting import render_html
+from clinometer.report import ReportInput
+from clinometer.studies.t2iat import figures
+from clinometer.studies.t2iat.page import ASSOCIATION
+from clinometer.studies.t2iat.view import AssociationView
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.report.page import Page
 from tests.report.synthetic import encoder_card, model_card, picture
@@ -113,7 +115,7 @@ def test_the_finding_counts_the_tests(page):
 
 def test_every_section_is_there_and_named_in_the_contents(page):
     ids = [e.attributes["id"] for e in page.find("section") if "id" in e.attributes]
-    every = [section.id for section in PAGES["association"].sections]
+    every = [section.id for section in ASSOCIATION.sections]
     assert ids == [name for name in every[1:] if name != "protocol"]  # the suite has none
     assert {f"#{name}" for name in ids} <= {e.attributes.get("href") for e in page.find("a")}
 
@@ -234,7 +236,7 @@ def test_the_summary_names_every_test():
     report = report_input()
     html = run_repr_html(suite=report.suite, model_card=report.model_card, samples=report.samples, scores=report.scores)
     assert "2 to men · 1 undecided" in html
-    summary = PAGES["association"].summary(report.suite, report.scores)
+    summary = ASSOCIATION.summary(report.suite, report.scores)
     assert [row[0] for row in summary.rows] == ["occupations", "activities", "parity"]
     assert len(summary.columns) == len(summary.rows[0])
 

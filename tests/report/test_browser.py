@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from clinometer.report import write_report
+from clinometer.pipeline.reporting import write_html
 from tests.report.synthetic import report_input
 from tests.report.test_association import report_input as association_input
 from tests.report.test_escaping import HOSTILE, hostile_input
@@ -69,7 +69,7 @@ def place(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     report = report_input()
     report.scores.to_csv(folder / "scores.csv", index=False)
-    return write_report(report, folder / "report.html")
+    return write_html(report, folder / "report.html")
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_it_prints(open_page):
 
 @pytest.mark.parametrize("given", [report_input, association_input], ids=["leaning", "association"])
 def test_paper_cuts_no_column_and_leaves_no_table_closed(open_page, tmp_path, given):
-    page = open_page(path=write_report(given(), tmp_path / "report.html"), viewport=PAPER)
+    page = open_page(path=write_html(given(), tmp_path / "report.html"), viewport=PAPER)
     assert page.evaluate(CLOSED) != []
     page.emulate_media(media="print")
     assert page.evaluate(CUT) == []
@@ -239,7 +239,7 @@ def test_paper_has_the_pictures_that_were_open_under_their_headings(open_page):
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
 def test_hostile_text_runs_nothing_and_breaks_no_layout(open_page, tmp_path, text, viewport):
-    page = open_page(path=write_report(hostile_input(text), tmp_path / "report.html"), viewport=viewport)
+    page = open_page(path=write_html(hostile_input(text), tmp_path / "report.html"), viewport=viewport)
     page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
     assert page.evaluate("document.scripts.length") == 1
     scroll, client = widths(page)

@@ -7,14 +7,15 @@ from dataclasses import asdict, replace
 import pandas as pd
 import pytest
 
-from clinometer.metrics import mcas_study
 from clinometer.metrics.records import Score
-from clinometer.report import ReportInput, render_html, wording
-from clinometer.report.cells_view import CellsView
-from clinometer.report.cells_wording import verdict_words
-from clinometer.report.studies import page_of
-from clinometer.runs.studies.common import scores_table
-from clinometer.runs.studies.leaning import study_design
+from clinometer.pipeline.reporting import render_html
+from clinometer.report import ReportInput, wording
+from clinometer.studies import study_of
+from clinometer.studies.common import scores_table
+from clinometer.studies.leaning import mcas_study
+from clinometer.studies.leaning.cells_view import CellsView
+from clinometer.studies.leaning.cells_wording import verdict_words
+from clinometer.studies.leaning.scoring import study_design
 from clinometer.suites import LeaningSuite, suite_from_mapping
 from tests.metrics.crossed import THREE, TWO, crossed_embeddings
 from tests.report.page import Page
@@ -146,7 +147,7 @@ def test_the_summary_is_the_same_in_short():
     suite = suite_of(TWO)
     rows = said(rows_of(suite), gender=("leans", -0.9), tone=UNDECIDED, **{"gender×tone": UNDECIDED})
     scores = pd.DataFrame([asdict(row) for row in rows])
-    summary = page_of(suite).summary(suite, scores)
+    summary = study_of(suite).page(suite).summary(suite, scores)
     assert summary.columns == ("concept", "gender", "skin tone", "verdict")
     assert summary.rows[0][0] == "teacher"
     assert summary.rows[0][-1] == "leans to women; by skin tone undecided; interaction undecided"
@@ -157,7 +158,10 @@ def test_a_run_without_numbers_says_so():
     suite = suite_of(TWO)
     html = render_html(input_of(suite, []))
     assert "Nothing could be measured" in html
-    assert page_of(suite).summary(suite, scores_table([])).unmeasured == "the scores hold no axis of a concept"
+    assert (
+        study_of(suite).page(suite).summary(suite, scores_table([])).unmeasured
+        == "the scores hold no axis of a concept"
+    )
 
 
 def test_an_unmeasured_concept_has_its_reason():

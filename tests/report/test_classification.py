@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 import clinometer as cm
+from clinometer.pipeline.reporting import render_html
 from clinometer.report import wording
-from clinometer.report.figures.classification import association_figure, differential_figure, noise_figure
 from clinometer.report.from_run import report_input
-from clinometer.report.html import render_html
-from clinometer.report.sections.classification import amplification_words, finding, noise, resting
-from clinometer.report.studies import PAGES
+from clinometer.studies.classification.figures import association_figure, differential_figure, noise_figure
+from clinometer.studies.classification.page import CLASSIFICATION
+from clinometer.studies.classification.sections import amplification_words, finding, noise, resting
 from tests.report.page import Page
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 
@@ -31,7 +31,7 @@ def page(run):
 
 
 def view_of(run):
-    return PAGES["classification"].view.of(report_input(run))
+    return CLASSIFICATION.view.of(report_input(run))
 
 
 def test_every_section_is_there(page):
@@ -132,7 +132,7 @@ def test_nothing_measured_is_said_and_not_zero(run):
     scores["verdict"] = scores.verdict.where(scores.component != "differential", "not measured")
     curves = pd.DataFrame(columns=held.curves.columns)
     empty = replace(held, scores=scores, curves=curves)
-    assert "Nothing could be measured" in finding(PAGES["classification"].view.of(empty))
+    assert "Nothing could be measured" in finding(CLASSIFICATION.view.of(empty))
     assert '<h2 id="verdicts-heading">' in render_html(empty)
 
 
@@ -142,7 +142,7 @@ def test_groups_without_a_counterpart_are_not_called_unclassified(run):
     scores = held.scores.copy()
     scores.loc[lost, ["value", "low", "high", "p", "q"]] = np.nan
     scores.loc[lost, "verdict"] = "not measured"
-    said = finding(PAGES["classification"].view.of(replace(held, scores=scores)))
+    said = finding(CLASSIFICATION.view.of(replace(held, scores=scores)))
     assert said == "Nothing could be measured: no contrast of the suite has a score for painter."
 
 
@@ -154,7 +154,7 @@ def test_names_are_escaped(tmp_path):
 
 
 def test_the_summary_is_the_contrasts(run):
-    summary = PAGES["classification"].summary(run.suite, run.scores)
+    summary = CLASSIFICATION.summary(run.suite, run.scores)
     assert summary.verdicts == "1 to men · 1 undecided"
     assert [row[0] for row in summary.rows] == ["gender", "age"]
     assert "painter" in run._repr_html_()

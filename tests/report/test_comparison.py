@@ -10,11 +10,11 @@ from html import unescape
 import pytest
 
 import clinometer as cm
+from clinometer.pipeline.comparison_page import comparison_html, comparison_tables
+from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.report.called import names_of
 from clinometer.report.compared import compared
-from clinometer.report.comparison import comparison_html, comparison_tables
-from clinometer.report.refusals_compared import refusal_table
-from clinometer.report.side_by_side import side_by_side
+from clinometer.studies.refusals.compared import refusal_table
 from tests.report.page import Page
 from tests.runs.test_editing import Reader, Recolourer
 from tests.runs.test_editing import toy_suite as toy_editing_suite
@@ -172,7 +172,7 @@ def test_inside_the_models_by_stereotype_group(leaning):
 
 def test_the_margin_is_in_the_key_of_figures_that_draw_it(leaning, associations, monkeypatch):
     monkeypatch.setattr(
-        "clinometer.report.comparison.side_by_side", lambda *of: side_by_side(*of) | {"margin": 0.1}
+        "clinometer.pipeline.comparison_page.side_by_side", lambda *of: side_by_side(*of) | {"margin": 0.1}
     )  # as a suite would have it
     for runs, drawn in (
         (list(leaning.values()), [True, False, False]),

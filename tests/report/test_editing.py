@@ -5,8 +5,8 @@ from typing import Any
 import pandas as pd
 
 from clinometer.report import ReportInput
-from clinometer.report.sections.editing import finding, resting, skin_finding
-from clinometer.report.view import PIXELS, EditingView
+from clinometer.studies.editing.sections.edits import finding, resting, skin_finding
+from clinometer.studies.editing.view import PIXELS, EditingView
 from clinometer.suites import load_suite
 from tests.report.synthetic import model_card, picture
 

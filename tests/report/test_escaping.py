@@ -2,7 +2,9 @@
 
 import pytest
 
-from clinometer.report import Curve, ReportInput, render_html, run_repr_html, write_report
+from clinometer.pipeline.notebook import run_repr_html
+from clinometer.pipeline.reporting import render_html, write_html
+from clinometer.report import Curve, ReportInput
 from clinometer.suites import suite_from_mapping
 from tests.report.page import Page
 from tests.report.synthetic import report_input, small_input
@@ -121,4 +123,4 @@ def test_the_notebook_summary_escapes_too(hostile: str):
 
 def test_an_unpaired_surrogate_does_not_stop_the_page(tmp_path):
     report = small_input(title="a file named \udcff.png")
-    assert "a file named ?.png" in write_report(report, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "a file named ?.png" in write_html(report, tmp_path / "report.html").read_text(encoding="utf-8")

@@ -8,12 +8,12 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from clinometer.report import figures
-from clinometer.report.figures.classification import CELL
-from clinometer.report.figures.leaning import lean_limits
 from clinometer.report.figures.marks import draw_cell, folded, label_rows, place
 from clinometer.report.figures.svg import Ink, canvas, finish
 from clinometer.report.html import asset
-from clinometer.report.view import LeaningView
+from clinometer.studies.classification.figures import CELL
+from clinometer.studies.leaning.figures.concepts import lean_limits
+from clinometer.studies.leaning.view import LeaningView
 from tests.report.synthetic import report_input
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from clinometer.report import render_html, write_report
+from clinometer.pipeline.reporting import render_html, write_html
 from tests.report.page import Page
 from tests.report.synthetic import ENCODERS, report_input, small_input
 
@@ -185,5 +185,5 @@ def test_the_limits_are_told(page: Page, limit: str):
 
 
 def test_the_page_is_written(tmp_path):
-    path = write_report(small_input(), tmp_path / "report.html")
+    path = write_html(small_input(), tmp_path / "report.html")
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from clinometer.report import render_html
-from clinometer.report.figures import internal_bias_figure
-from clinometer.report.sections.internal import summary
-from clinometer.report.view import LeaningView
+from clinometer.pipeline.reporting import render_html
+from clinometer.studies.leaning.figures import internal_bias_figure
+from clinometer.studies.leaning.sections.internal import summary
+from clinometer.studies.leaning.view import LeaningView
 from tests.report.page import Page
 from tests.report.synthetic import small_input
 

@@ -6,10 +6,11 @@ from math import nan
 import pandas as pd
 import pytest
 
-from clinometer.report import Curve, render_html, wording
+from clinometer.pipeline.reporting import render_html
+from clinometer.report import Curve, wording
 from clinometer.report.sections.gallery import all_there
-from clinometer.report.sections.masthead import caption
-from clinometer.report.view import LeaningView
+from clinometer.studies.leaning.sections.masthead import caption
+from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import load_suite
 from tests.report.page import Element, Page
 from tests.report.synthetic import report_input, small_input

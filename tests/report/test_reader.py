@@ -11,9 +11,10 @@ import pytest
 
 import clinometer as cm
 from clinometer.models import reference
-from clinometer.report import render_html, wording
+from clinometer.pipeline.reporting import render_html
+from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.report.sections.planted import DIFFERENT
+from clinometer.studies.leaning.sections.planted import DIFFERENT
 from tests.report.page import Page
 from tests.report.synthetic import small_input
 from tests.toys import Eye, Painter, toy_suite

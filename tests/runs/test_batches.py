@@ -8,10 +8,10 @@ import pytest
 import clinometer as cm
 from clinometer.errors import RunCorruptError, RunStorageError
 from clinometer.models.batching import BatchBounds
-from clinometer.models.diffusers_generator import DiffusersGenerator
-from clinometer.models.diffusers_pipeline import load
+from clinometer.models.diffusers.generator import DiffusersGenerator
+from clinometer.models.diffusers.pipeline import load
+from clinometer.models.encoders.transformers_clip import load as load_clip
 from clinometer.models.images import decode_own_png, sha256
-from clinometer.models.transformers_clip import load as load_clip
 from clinometer.runs import Silence, encode
 from clinometer.runs.batches import settle_batch_size
 from clinometer.runs.drawing import requests_of

@@ -18,8 +18,8 @@ import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import RunMismatchError, RunStorageError
 from clinometer.models.protocols import GenerationResult
-from clinometer.report.comparison import comparison_refusals, comparison_verdict, pairing_in_words
-from clinometer.report.side_by_side import side_by_side
+from clinometer.pipeline.comparison_page import comparison_refusals, comparison_verdict, pairing_in_words
+from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.runs.comparison import shared_encoders
 from tests.runs.test_editing import Reader, Recolourer
 from tests.runs.test_editing import toy_suite as toy_editing_suite

@@ -5,7 +5,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import SuiteError
-from clinometer.runs.studies.leaning import compare_leaning
+from clinometer.studies.leaning.scoring import compare_leaning
 from clinometer.suites import suite_from_mapping
 from tests.toys import Eye, Painter
 

@@ -14,8 +14,8 @@ from clinometer.errors import ModelError, RunCorruptError, SuiteError
 from clinometer.models import load_generator, reference
 from clinometer.models.images import sha256
 from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
-from clinometer.report.studies import PAGES
 from clinometer.runs.store import SAMPLE_SCHEMA
+from clinometer.studies.editing.page import EDITING
 from clinometer.suites import EditingSuite, suite_from_mapping
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.families import save_family
@@ -143,7 +143,7 @@ def test_what_was_not_measured_is_not_called_no_difference(tmp_path: Path) -> No
 def test_the_summary_of_two_encoders_is_that_of_the_first(tmp_path: Path) -> None:
     other = type("Other", (Reader,), {"card": Card("encoder", "other", "toy")})
     run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=[Reader(), other()])
-    summary = PAGES["editing"].summary(run.suite, run.scores)
+    summary = EDITING.summary(run.suite, run.scores)
     assert [row[0] for row in summary.rows] == [
         f"{kind}, strength {strength}" for kind in ("high-paid", "low-paid") for strength in ("0.5", "1")
     ]

@@ -18,7 +18,7 @@ import clinometer as cm
 from clinometer import report
 from clinometer.api import verify_run
 from clinometer.errors import RunCorruptError, RunNotFoundError, SuiteError, UncheckedRunWarning
-from clinometer.runs import score
+from clinometer.pipeline import score
 from clinometer.runs.record import checksum_of, new_record, with_checksum
 from clinometer.runs.seals import read_sealed, seal_of, sealed
 from clinometer.runs.storage import Directory
@@ -225,7 +225,7 @@ def test_a_run_killed_at_any_rename_goes_on_to_the_same(tmp_path, monkeypatch):
     few = toy_suite(target=3, attribute=2, concepts=2, margin=0.1)
     rename, counted = os.replace, []
     quickly = partial(score, resamples=19)
-    monkeypatch.setattr(sys.modules["clinometer.runs.execution"], "score", quickly)
+    monkeypatch.setattr(sys.modules["clinometer.pipeline.execution"], "score", quickly)
     monkeypatch.setattr(os, "replace", lambda *names: (rename(*names), counted.append(names[1])))
     whole = audit(tmp_path / "whole", suite=few)
     expected = contents(tmp_path / "whole")

@@ -10,8 +10,8 @@ import pytest
 import clinometer as cm
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
-from clinometer.report import render_html
-from clinometer.report.comparison import comparison_html
+from clinometer.pipeline.comparison_page import comparison_html
+from clinometer.pipeline.reporting import render_html
 from clinometer.report.from_run import report_input
 from clinometer.runs.old_scores import read_verdict, with_verdicts_as_data
 from tests.old_runs import as_of_format_1

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError
+from clinometer.pipeline.paper_tables import CELLS, CODES, TESTS, Cell, models_of
 from clinometer.published import papers, published
-from clinometer.runs.paper_tables import CELLS, CODES, TESTS, Cell, models_of
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.builders import tiny_stable_diffusion
 from tests.toys import Eye, Painter, toy_suite

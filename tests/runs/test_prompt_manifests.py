@@ -13,7 +13,7 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer.errors import ImportManifestError
-from clinometer.models.folder import ManifestRow
+from clinometer.models.files.folder import ManifestRow
 from clinometer.runs.manifest import manifest_questions
 from clinometer.suites import Question, Suite, load_suite
 from tests.toys import Eye, paint, toy_association_suite, toy_suite
@@ -103,7 +103,7 @@ def test_a_prompt_that_two_questions_share_is_named():
 
 
 def test_portraits_may_be_told_by_their_prompts(tmp_path):
-    from clinometer.models.portraits import read_portraits
+    from clinometer.models.files.portraits import read_portraits
     from clinometer.runs.manifest import groups_by_prompt
 
     suite = load_suite("downstream/editing")

@@ -1,20 +1,23 @@
 """Every study has its shape of suite, its scorer and its page."""
 
-from clinometer.report.studies import PAGES
-from clinometer.runs.studies import STUDIES
+import pytest
+
+from clinometer.errors import SuiteError
+from clinometer.studies import study_named, study_names
 from clinometer.suites import SHAPES
+from clinometer.suites.base import Suite
 
 
-def test_every_study_is_known_in_every_room():
-    assert set(STUDIES) == set(PAGES)
-    assert set(SHAPES) - set(STUDIES) == {"weat"}  # stimuli that are given: nothing is drawn, so there is no run
-    for study, shape in SHAPES.items():
-        assert shape.model_fields["study"].default == study
+def test_every_study_is_known_by_one_record():
+    assert set(SHAPES) - set(study_names()) == {"weat"}  # stimuli that are given: nothing is drawn, so there is no run
+    for name in study_names():
+        study = study_named(name)
+        assert study.key == name
+        assert issubclass(study.suite, Suite)
+        assert study.suite.model_fields["study"].default == name
+        assert SHAPES[name] is study.suite
 
 
-def test_a_page_has_a_masthead_first_and_no_anchor_twice():
-    for page in PAGES.values():
-        ids = [section.id for section in page.sections]
-        assert ids[0] == "masthead"
-        assert "verdicts" in ids  # where the link that skips the masthead leads
-        assert len(ids) == len(set(ids))
+def test_an_unknown_study_is_named_with_those_that_there_are():
+    with pytest.raises(SuiteError, match="'height': none of that name is installed, found association, classification"):
+        study_named("height")

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from clinometer.errors import SuiteError
-from clinometer.runs.planning import plan_audit
-from clinometer.runs.rounds import Rounds, StoppingRule
-from clinometer.runs.studies.leaning import study_design
+from clinometer.pipeline.planning import plan_audit
+from clinometer.pipeline.rounds import Rounds, StoppingRule
+from clinometer.studies.leaning.scoring import study_design
 from clinometer.suites import LeaningSuite, load_suite, suite_from_mapping, suite_names
 from tests.docs.pages import blocks, page, table_rows
 

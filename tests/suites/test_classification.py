@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 from clinometer.errors import SuiteError
-from clinometer.metrics.classification_study import setting_name
 from clinometer.models import reference
-from clinometer.models.portraits import read_portraits
+from clinometer.models.files.portraits import read_portraits
+from clinometer.studies.classification.scores import setting_name
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.toy_denoisers import toy_classification
 

@@ -267,16 +267,16 @@ def report(
 ) -> None:
     """Write the report of a run anew, or hold the run against a paper's tables."""
     from clinometer import api
-    from clinometer import report as report_room
     from clinometer.cli.console import print_report_place
     from clinometer.cli.paper import hold_against_paper
+    from clinometer.pipeline.reporting import write_report
 
     opened = api.open_run(run)
     if paper is not None:
         hold_against_paper(opened, paper, paper_model or (), out)
         return
     refuse_without(paper_model=paper_model, out=out, needs="paper")
-    for damage in report_room.write(opened):
+    for damage in write_report(opened):
         typer.echo(f"clinometer: {damage}", err=True)
     print_report_place(opened)
 

@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from clinometer.cli.words import shown
-from clinometer.report.called import called_in
-from clinometer.report.comparison import (
+from clinometer.pipeline.comparison_page import (
     comparison_refusals,
     comparison_tables,
     comparison_verdict,
     pairing_in_words,
 )
+from clinometer.report.called import called_in
 from clinometer.report.difference_table import DifferenceTable
 
 if TYPE_CHECKING:

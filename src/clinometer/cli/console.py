@@ -30,7 +30,7 @@ from clinometer.suites import Protocol, Sheet, Suite, load_suite, suite_names
 
 if TYPE_CHECKING:
     from clinometer.models.description import Description
-    from clinometer.report.studies import Summary
+    from clinometer.report.page import Summary
 
 _YES_NO: Final = {True: "yes", False: "no"}
 
@@ -101,10 +101,10 @@ class LiveProgress:
 
 def print_summary(run: Run) -> None:
     """The verdicts in short, and where the report is."""
-    from clinometer.report.studies import page_of
+    from clinometer.studies import study_of
 
     console = Console()
-    summary = page_of(run.suite).summary(run.suite, run.scores)
+    summary = study_of(run.suite).page(run.suite).summary(run.suite, run.scores)
     console.print()
     console.print(f"Verdicts: {shown(summary.verdicts) or 'none'}")
     if summary.rows:

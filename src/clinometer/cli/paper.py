@@ -13,8 +13,8 @@ from clinometer import api
 from clinometer._csv import csv_text
 from clinometer.cli.tables import check_place, write_table
 from clinometer.cli.words import shown
+from clinometer.pipeline.paper_tables import models_of
 from clinometer.report import wording
-from clinometer.runs.paper_tables import models_of
 from clinometer.runs.protocol import recorded_departures
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from clinometer.cli.words import shown
+from clinometer.pipeline.planning import Plan
 from clinometer.report import wording
-from clinometer.runs.planning import Plan
 
 
 def print_plan(plan: Plan, images: int | None = None) -> None:

@@ -3,13 +3,11 @@
 Positive always means: leans to A.
 """
 
+import importlib
+import warnings
+from typing import Any
+
 from clinometer.metrics.classification import choice_association, image_associations, pairwise_wins
-from clinometer.metrics.classification_study import (
-    ClassificationDesign,
-    Contrast,
-    association_curves,
-    classification_study,
-)
 from clinometer.metrics.distribution import (
     DistributionScore,
     distribution_bias,
@@ -39,29 +37,7 @@ from clinometer.metrics.skin import (
     skin_tone,
     tone_class,
 )
-from clinometer.metrics.study import (
-    Design,
-    EncoderEmbeddings,
-    Stand,
-    StoppingRule,
-    TargetDesign,
-    mcas_study,
-    own_text_rows,
-    prior_rows,
-    rows_when_stopped,
-    stands_of,
-)
-from clinometer.metrics.t2iat import (
-    AssociationDesign,
-    AssociationEmbeddings,
-    AssociationStudy,
-    Density,
-    DesignedTest,
-    DifferentialAssociation,
-    association_study,
-    differential_association,
-    effect_magnitude,
-)
+from clinometer.metrics.t2iat import DifferentialAssociation, differential_association, effect_magnitude
 from clinometer.metrics.verdict import verdict
 from clinometer.metrics.weat import Weat, stimulus_weat, weat
 from clinometer.metrics.xmcas import CENTROID, UNBIASED_ANGLE, Xmcas, xmcas
@@ -72,34 +48,19 @@ __all__ = [
     "CENTROID",
     "MODALITIES",
     "UNBIASED_ANGLE",
-    "AssociationDesign",
-    "AssociationEmbeddings",
-    "AssociationStudy",
-    "ClassificationDesign",
-    "Contrast",
     "Curve",
-    "Density",
-    "Design",
-    "DesignedTest",
     "DifferentialAssociation",
     "DistributionScore",
-    "EncoderEmbeddings",
     "Mcas",
     "Score",
     "SkinTone",
-    "Stand",
-    "StoppingRule",
     "Swatch",
-    "TargetDesign",
     "Weat",
     "Xmcas",
-    "association_curves",
     "association_direction",
     "association_scores",
-    "association_study",
     "bias_amplification",
     "choice_association",
-    "classification_study",
     "delta_alpha_curve",
     "differential_association",
     "diffusion_bias",
@@ -113,18 +74,13 @@ __all__ = [
     "individual_typology_angle",
     "jaccard_hallucination",
     "mcas",
-    "mcas_study",
     "mean_absolute_deviation",
     "monk_self_test",
-    "own_text_rows",
     "pairwise_wins",
-    "prior_rows",
-    "rows_when_stopped",
     "signed_bias_amplification",
     "signed_diffusion_bias",
     "skin_mask",
     "skin_tone",
-    "stands_of",
     "stimulus_weat",
     "tone_class",
     "tone_gap",
@@ -132,3 +88,26 @@ __all__ = [
     "weat",
     "xmcas",
 ]
+
+_MOVED = {
+    "clinometer.studies.leaning": (
+        "Design", "EncoderEmbeddings", "Stand", "StoppingRule", "TargetDesign", "mcas_study", "own_text_rows",
+        "prior_rows", "rows_when_stopped", "stands_of",
+    ),
+    "clinometer.studies.t2iat": (
+        "AssociationDesign", "AssociationEmbeddings", "AssociationStudy", "Density", "DesignedTest",
+        "association_study",
+    ),
+    "clinometer.studies.classification": (
+        "ClassificationDesign", "Contrast", "association_curves", "classification_study",
+    ),
+}  # fmt: skip
+"""Whole studies stood here in version 0.1; their rooms have them now."""
+
+
+def __getattr__(name: str) -> Any:
+    for room, names in _MOVED.items():
+        if name in names:
+            warnings.warn(f"clinometer.metrics.{name} is {room}.{name} now", DeprecationWarning, stacklevel=2)
+            return getattr(importlib.import_module(room), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -64,6 +64,9 @@ LEANING = (Verdict.LEANS, Verdict.LEANS_SLIGHTLY)
 LEVEL = 0.05
 """Largest q-value that counts."""
 
+OTHERS = "others"
+"""The side of a group's profile that is all groups but itself."""
+
 FEWEST_IMAGES = 8
 """Images of a target from which on its test was shown to hold its level, and its interval to cover
 (docs/simulations.md)."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clinometer.errors import ModelError
-from clinometer.models.own_text import OWN, own_text_components
+from clinometer.models.encoders.own_text import OWN, own_text_components
 
 
 @dataclass(frozen=True)

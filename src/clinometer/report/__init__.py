@@ -1,31 +1,6 @@
-"""The report of a run: one HTML page, and a few lines for a notebook."""
+"""The toolkit of pages: rows, words, marks, tables, galleries, and how they become one HTML file. Knows no study."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from clinometer.report.html import render_html, write_report
+from clinometer.report.html import render_page
 from clinometer.report.inputs import Curve, ReportInput
-from clinometer.report.notebook import run_repr_html
 
-if TYPE_CHECKING:
-    from clinometer.runs import Run
-
-__all__ = ["Curve", "ReportInput", "render_html", "run_repr_html", "write", "write_report"]
-
-
-def write(run: Run) -> list[str]:
-    """Write ``report.html`` into a run directory. Returns what of the run is missing or damaged, as the page says it.
-
-    Raises
-    ------
-    RunError
-        The run is not scored, or its scores, its plan or run.json are not what was written.
-    """
-    from clinometer.report.from_run import report_input
-
-    held = report_input(run)
-    page = render_html(held)
-    run.ledger.write_bytes("report.html", page.encode("utf-8", "replace"))
-    run.ledger.list_files(["report.html"])
-    return held.damage
+__all__ = ["Curve", "ReportInput", "render_page"]

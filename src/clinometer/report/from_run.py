@@ -9,8 +9,8 @@ from typing import Any
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.report.inputs import Curve, ReportInput
 from clinometer.runs import Run
+from clinometer.runs.planted import planted_of, readings_of
 from clinometer.runs.record import is_checked
-from clinometer.runs.studies.common import planted_of, readings_of
 from clinometer.runs.verification import missing_files
 from clinometer.suites import Suite
 

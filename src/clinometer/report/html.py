@@ -6,41 +6,32 @@ import base64
 import hashlib
 from functools import cache
 from importlib import resources
-from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
 from clinometer.report.inputs import ReportInput
-from clinometer.report.studies import page_of
+from clinometer.report.page import Page
 
 
-def render_html(report: ReportInput) -> str:
-    """Render the report of a run as one self-contained HTML page.
+def render_page(report: ReportInput, page: Page) -> str:
+    """Render the report of a run, in the way of its study, as one self-contained HTML page.
 
     The page asks the network for nothing, runs only the script whose hash its own policy names, and escapes
     every name, prompt and reason. The same input gives the same page, byte for byte.
     """
-    held = page_of(report.suite)
-    view = held.view.of(report)
-    sections = [(section, section.build(view)) for section in held.sections]
+    view = page.view.of(report)
+    sections = [(section, section.build(view)) for section in page.sections]
     style, script = asset("style.css"), asset("script.js")
-    page = environment().get_template("base.html")
-    return page.render(
-        sections=[(section, said) for section, said in sections if said is not None],
+    template = environment(page.package).get_template("base.html")
+    return template.render(
+        sections=[(section, values) for section, values in sections if values is not None],
         title=report.title,
         style=Markup(style),
         script=Markup(script),
         policy=policy(style, script),
         damage=report.damage,
     )
-
-
-def write_report(report: ReportInput, path: str | Path) -> Path:
-    """Write the page and return its path."""
-    target = Path(path)
-    target.write_text(render_html(report), encoding="utf-8", errors="replace")
-    return target
 
 
 def asset(name: str) -> str:
@@ -72,10 +63,10 @@ def breakable(text: str) -> Markup:
 
 
 @cache
-def environment() -> Environment:
-    """The templates, with everything that is put into them escaped."""
+def environment(package: str) -> Environment:
+    """A package's templates before those of all studies, with everything that is put into them escaped."""
     environment = Environment(
-        loader=PackageLoader("clinometer.report"),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("clinometer.report")]),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 from clinometer.metrics.differences import FIRST, SECOND
-from clinometer.metrics.study.profile_rows import OTHERS
-from clinometer.metrics.verdict import LEANING, LEVEL, ReasonCode, Verdict
+from clinometer.metrics.verdict import LEANING, LEVEL, OTHERS, ReasonCode, Verdict
 from clinometer.report.rows import Row
 from clinometer.report.wording import about
 

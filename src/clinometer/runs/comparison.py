@@ -1,20 +1,13 @@
-"""Finished runs of one suite beside each other: which images are pairs, and whether they can be compared at all."""
+"""Two finished runs of one suite beside each other, as data."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from clinometer.errors import RunMismatchError
-from clinometer.runs.plan import Sample
-from clinometer.runs.refusals import compared_refusals
-from clinometer.runs.score import RESAMPLES
 from clinometer.runs.store import Run
-from clinometer.runs.studies import STUDIES
-from clinometer.runs.studies.common import scores_table
 
 
 @dataclass(frozen=True)
@@ -45,115 +38,6 @@ class Comparison:
         return not self.unpaired
 
 
-def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comparison:
-    """Hold the second run against the first.
-
-    Two runs of one suite and one seed start every image from the noise that the other's starts from. Their images are
-    then compared in pairs, and an image without a partner counts in neither. Portraits that were given are pairs where
-    both runs were given the same.
-
-    Raises
-    ------
-    RunMismatchError
-        Another suite, study or encoder; the message names what differs.
-    """
-    encoders = _comparable(first, second)
-    unpaired = _unpaired(first, second)
-    drawn = [_drawn(run) for run in (first, second)] if not unpaired else [{}, {}]
-    both = drawn[0].keys() & drawn[1].keys()
-    compare = STUDIES[first.suite.study].compare
-    rows = compare((first, second), encoders, None if unpaired else frozenset(seed for seed, *_ in both), resamples)
-    rows += compared_refusals(first, second, paired=not unpaired)
-    return Comparison(
-        first=first,
-        second=second,
-        unpaired=unpaired,
-        pairs=len(both),
-        dropped=len(drawn[0].keys() ^ drawn[1].keys()),
-        identical=sum(drawn[0][start] == drawn[1][start] for start in both),
-        scores=scores_table(rows),
-    )
-
-
-Start = tuple[int, str, float]
-
-
-def _unpaired(first: Run, second: Run) -> str:
-    """What keeps images from being paired, in words; empty where they start from the same noise, or portraits."""
-    runs = (first, second)
-    imported = [run.record["origin"] != "generated" for run in runs]
-    if any(imported):
-        which = "both runs" if all(imported) else f"the {'first' if imported[0] else 'second'} run"
-        return f"the images of {which} were not drawn here"
-    portraits = [_portraits(run) for run in runs]
-    if portraits[0] != portraits[1]:
-        return "the runs were given other portraits" if all(portraits) else "only one of the runs was given portraits"
-    asked = [Counter(map(_start, run.plan)) for run in runs]
-    if asked[0] == asked[1] and asked[0].total() == len(asked[0]):
-        return ""
-    return _other_plans(first, second)
-
-
-def _other_plans(first: Run, second: Run) -> str:
-    """How the plans of two runs differ: their seeds, their numbers of images, or, where neither does, their noise."""
-    seeds = [run.record["seed"] for run in (first, second)]
-    images = [run.suite.images_in_words() for run in (first, second)]
-    causes = [f"other seeds ({seeds[0]} and {seeds[1]})"] if seeds[0] != seeds[1] else []
-    causes += [f"other numbers of images ({images[0]}; {images[1]})"] if images[0] != images[1] else []
-    return f"the runs have {' and '.join(causes)}" if causes else "images of the runs start from other noise"
-
-
-def _start(sample: Sample) -> Start:
-    """What an image starts from: its noise, what is asked, and how strongly where it is an edit."""
-    return sample.seed, sample.prompt, sample.strength
-
-
-def _portraits(run: Run) -> str:
-    """Given portraits by their content; empty where the run drew its own, or needs none."""
-    return str(run.model_card["settings"].get("portraits", {}).get("sha256", ""))
-
-
-def _drawn(run: Run) -> dict[Start, str]:
-    """The images that are there to be scored, as hashes, by what they start from."""
-    samples = run.samples[run.samples.status == "ok"]
-    there = dict(zip(samples.id, samples.sha256, strict=True))
-    return {_start(sample): there[sample.id] for sample in run.plan if sample.id in there}
-
-
-def _comparable(first: Run, second: Run) -> list[str]:
-    """The encoders that both runs share, where the study needs any; refuse runs that were asked different things."""
-    if first.directory.place == second.directory.place:
-        raise RunMismatchError(f"{first.url}: it cannot be compared with itself; name two runs")
-    for run in (first, second):
-        if run.record.get("until") is not None:
-            raise RunMismatchError(
-                f"{run.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
-                "beforehand; compare runs without --until"
-            )
-    asked = [run.suite.asked for run in (first, second)]
-    if asked[0] != asked[1]:
-        raise RunMismatchError(
-            f"{second.url}: suite {second.suite.name!r} asks other things than suite {first.suite.name!r} of "
-            f"{first.url}; only runs of one suite can be compared"
-        )
-    if not STUDIES[first.suite.study].encoders_needed:
-        return []
-    shared = shared_encoders((first, second))
-    named = [name for name in first.encoder_cards if name in second.encoder_cards]
-    if named and not shared:
-        raise RunMismatchError(
-            f"encoder {named[0]!r}: {first.url} and {second.url} hold embeddings of different encoders of that name; "
-            f"add one that is the same to both: clinometer score RUN --encoder NAME"
-        )
-    if not shared:
-        names = [", ".join(run.encoder_cards) or "none" for run in (first, second)]
-        raise RunMismatchError(
-            f"no encoder has seen both runs: {first.url} has {names[0]}, {second.url} has {names[1]}; "
-            "give: clinometer score RUN --encoder NAME"
-        )
-    return shared
-
-
 def shared_encoders(runs: Sequence[Run]) -> list[str]:
     """Names of the encoders that all runs have, the same in each: one of that name may be another."""
     cards = [run.encoder_cards for run in runs]
@@ -162,10 +46,3 @@ def shared_encoders(runs: Sequence[Run]) -> list[str]:
         for name, card in cards[0].items()
         if all(name in other and other[name]["fingerprint"] == card["fingerprint"] for other in cards[1:])
     ]
-
-
-def first_against_rest(runs: Sequence[Run], *, resamples: int = RESAMPLES) -> list[Comparison]:
-    """Hold every further run against the first."""
-    if len(runs) < 2:
-        raise RunMismatchError(f"compare: found {len(runs)} run, expected two or more")
-    return [compare_runs(runs[0], run, resamples=resamples) for run in runs[1:]]

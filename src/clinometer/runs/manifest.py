@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import ImportManifestError
-from clinometer.models.folder import ManifestRow
+from clinometer.models.files.folder import ManifestRow
 from clinometer.suites import Question, Suite
 
 

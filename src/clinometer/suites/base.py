@@ -6,7 +6,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar, Final, Self
@@ -111,6 +111,10 @@ class Suite(Strict, ABC):
     @abstractmethod
     def label_of(self, group: str) -> str:
         """The group's label for people; a name that the suite does not know stays as it is."""
+
+    def portraits(self) -> tuple[Mapping[str, Sequence[str]], int] | None:
+        """The codes of each group in file names, and how many portraits of it are asked for; None where none are."""
+        return None
 
     @abstractmethod
     def images_in_words(self) -> str:

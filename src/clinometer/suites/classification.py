@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -122,6 +122,10 @@ class ClassificationSuite(Suite):
     def texts(self) -> list[str]:
         """The prompts of the classes."""
         return list(self.prompts.values())
+
+    def portraits(self) -> tuple[Mapping[str, Sequence[str]], int]:
+        """The codes of each group in file names, and how many portraits of it are asked for."""
+        return {name: group.codes for name, group in self.groups.items()}, self.images.group
 
     def images_in_words(self) -> str:
         """``"256 portraits a group, 100 noise samples an image"``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -119,6 +119,10 @@ class EditingSuite(Suite):
     def texts(self) -> list[str]:
         """The wordings."""
         return list(dict.fromkeys(text for wording in self.wordings for text in (wording.a, wording.b)))
+
+    def portraits(self) -> tuple[Mapping[str, Sequence[str]], int]:
+        """The codes of each group in file names, and how many portraits of it are asked for."""
+        return {name: group.codes for name, group in self.groups.items()}, self.images.group
 
     def images_in_words(self) -> str:
         """``"25 portraits a group, 4 professions at 3 strengths"``."""

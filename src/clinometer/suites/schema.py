@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import resources
+from importlib.metadata import entry_points
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,9 @@ SHAPES: Final[dict[str, type[Suite]]] = {
     "weat": WeatSuite,
 }
 """The shape of a suite by its key ``study``."""
+
+STUDIES: Final = "clinometer.studies"
+"""The entry points of studies, those of other packages too: each names a record with a field ``suite``."""
 
 DEFAULT_STUDY: Final = "leaning"
 
@@ -87,6 +91,18 @@ def suite_from_text(text: str, *, source: str) -> Suite:
 def suite_from_mapping(data: dict[str, Any], *, source: str) -> Suite:
     """Check a suite that is already a mapping. Without the key ``study`` it is a leaning study."""
     study = data.get("study", DEFAULT_STUDY)
-    if not isinstance(study, str) or study not in SHAPES:
-        raise SuiteError(f"{source}: study: found {quoted(study)}, expected one of {', '.join(SHAPES)}")
-    return SHAPES[study].checked(data, source=source)
+    shape = _shape_of(study) if isinstance(study, str) else None
+    if shape is None:
+        known = dict.fromkeys([*SHAPES, *(entry.name for entry in entry_points(group=STUDIES))])
+        raise SuiteError(f"{source}: study: found {quoted(study)}, expected one of {', '.join(known)}")
+    return shape.checked(data, source=source)
+
+
+def _shape_of(study: str) -> type[Suite] | None:
+    """The shape of a built-in study, or of one that another package brings: its record says it."""
+    if study in SHAPES:
+        return SHAPES[study]
+    for entry in entry_points(group=STUDIES, name=study):
+        shape: type[Suite] = entry.load().suite
+        return shape
+    return None

@@ -6,40 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clinometer.report import wording
-from clinometer.report.view import LeaningView
 
 _CARD_FIELDS: Final = ("name", "family", "revision", "weights_sha256", "fingerprint")
 _LONGEST: Final = 240
 """Characters of a setting or a note that are shown: a vocabulary has thousands. ``run.json`` has all."""
 
 _CARD_LABELS: Final = {"weights_sha256": "weights (SHA-256)"}
-
-
-def method(view: LeaningView) -> dict[str, Any]:
-    """Cards, settings, words and limits."""
-    report = view.report
-    return {
-        "generator": card(report.model_card),
-        "encoders": [card(held) for held in report.encoder_cards.values()],
-        "settings": list(flat(report.settings).items()),
-        "suite": view.suite,
-        "groups": [
-            {
-                "label": view.label(name),
-                "prompts": [p.prompt for p in group.prompts],
-                "words": list(group.words),
-            }
-            for name, group in view.suite.groups.items()
-        ],
-        "texts": "prompts" if view.suite.text_targets == "prompt" else "keywords",
-        "label_a": view.label_a,
-        "label_b": view.label_b,
-        "label_third": view.label_third,
-        "planted": report.planted is not None,
-        "tests": sorted({row.test for row in view.scores if row.test}),
-        "margin": view.suite.margin,
-        "one_encoder": len(view.encoders) < 2,
-    }
 
 
 def card(held: Mapping[str, Any]) -> dict[str, Any]:

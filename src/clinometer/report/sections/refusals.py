@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from clinometer.report import wording
-from clinometer.report.association_view import AssociationView
 from clinometer.report.rows import Scores
 from clinometer.report.verdict_words import decided
-from clinometer.report.view import LeaningView
+from clinometer.report.view import PairView
 
 
-def refusal_words(view: LeaningView | AssociationView) -> dict[str, Any] | None:
+def refusal_words(view: PairView) -> dict[str, Any] | None:
     """The difference between the rates of the suite's two groups, the one that lost more named first.
 
     ``certain`` says whether interval and p both say so. None where no picture was refused.

@@ -10,9 +10,6 @@ from clinometer.report.rows import MEAN, Row
 from clinometer.report.verdict_words import verdict_words
 from clinometer.report.view import View
 
-PORTRAIT_STUDIES: Final = ("editing", "classification")
-"""Studies whose intervals are over portraits, and all that is made of one of them."""
-
 COLUMNS: Final[tuple[tuple[str, str, str], ...]] = (
     ("metric", "Metric", "text"),
     ("component", "Component", "text"),
@@ -43,7 +40,7 @@ def table(view: View) -> dict[str, Any]:
         "columns": [{"name": name, "label": label, "kind": kind} for name, label, kind in columns],
         "rows": rows,
         "csv": view.report.csv_name,
-        "unit": "portraits" if view.report.suite.study in PORTRAIT_STUDIES else "images",
+        "unit": view.unit,
         "metrics": list(dict.fromkeys(row.metric for row in view.scores)),
     }
 

@@ -1,0 +1,221 @@
+"""A text-to-image diffusion model as a zero-shot classifier: which prompt lets it denoise an image best?
+
+Li et al. (2023), *Your Diffusion Model is Secretly a Zero-Shot Classifier*::
+
+    c(x) = argmin_c E_{t,ε} ‖target(x, ε, t) − f(x_t, t, c)‖²
+
+The expectation is a mean over trials, each a timestep and a noise that all classes share, so that classes are compared
+by paired differences. An image is encoded once and a prompt once; rows of different images and classes fill the batches
+together. Classes leave when the paired differences are settled (:mod:`clinometer.stats.racing`)::
+
+    denoiser = clinometer.models.load_generator("reference").denoiser()
+    classifier = DiffusionClassifier(denoiser, ["cook", "pilot"], template="a portrait of a {}", trials=10)
+    classifier.classify([image])[0].label
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+
+import numpy as np
+from PIL import Image
+
+from clinometer._torch import torch
+from clinometer.errors import InvalidInputError
+from clinometer.models.diffusers.trials import fractions, noise
+from clinometer.models.images import image_sha256
+from clinometer.models.protocols import Denoiser
+from clinometer.stats.racing import Elimination, Race, final_mean
+
+TRIALS = 100
+
+NOT_FINITE = "the model's errors are not finite; try dtype float32"
+
+ENDLESS = 2**31
+"""So many trials that a mean over them is the expectation."""
+
+Row = tuple[int, int, int]
+"""An image, a trial, a class."""
+
+
+@dataclass(frozen=True)
+class ClassErrors:
+    """Denoising errors of images under classes.
+
+    Attributes
+    ----------
+    labels : the classes.
+    images : the images' keys, hashes of their pixels.
+    errors : (images × classes × trials) float32; NaN where a class had left.
+    fractions : (images × trials) of the noise schedule.
+    evaluations : (images,) calls of the network, a row each.
+    tolerance : relative difference of two mean errors that rounding may make or unmake.
+    """
+
+    labels: tuple[str, ...]
+    images: tuple[str, ...]
+    errors: np.ndarray
+    fractions: np.ndarray
+    evaluations: np.ndarray
+    tolerance: float
+
+    def reason(self, image: int) -> str:
+        """Why an image has no numbers; empty if it has."""
+        measured = int(np.isfinite(self.errors[image]).sum())
+        return "" if 0 < measured == self.evaluations[image] else NOT_FINITE
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What an image was taken for.
+
+    Attributes
+    ----------
+    label : the class of the smallest mean error; empty where there is none.
+    error : its mean error.
+    runner_up : the next class among those that stayed as long.
+    margin : mean paired difference to the runner-up, relative to ``error``; 0 or more.
+    low, high : interval of the margin over further trials.
+    tie : whether the margin is within the stated tolerance.
+    evaluations : calls of the network spent on it.
+    reason : why there is no label.
+    """
+
+    label: str
+    error: float
+    runner_up: str
+    margin: float
+    low: float
+    high: float
+    tie: bool
+    evaluations: int
+    reason: str = ""
+
+
+class DiffusionClassifier:
+    """Classifies images by how well a diffusion model denoises them under each prompt.
+
+    Parameters
+    ----------
+    denoiser : the model, as of ``generator.denoiser()``.
+    labels : the classes, at least two.
+    template : the prompt of a class, with ``{}`` for its label; the label itself by default.
+    trials : timesteps with their noise that an image is looked at, at most.
+    seed : timesteps and noise follow from it and from the image.
+    elimination : when classes leave early; None looks at every class in every trial.
+    """
+
+    def __init__(
+        self,
+        denoiser: Denoiser,
+        labels: Sequence[str],
+        *,
+        template: str = "{}",
+        trials: int = TRIALS,
+        seed: int = 0,
+        elimination: Elimination | None = None,
+    ) -> None:
+        _validate(labels, template, trials)
+        self.denoiser = denoiser
+        self.labels = tuple(labels)
+        self.prompts = tuple(template.replace("{}", label) for label in labels)
+        self.trials = trials
+        self.seed = seed
+        self.elimination = elimination
+
+    def errors(
+        self, images: Sequence[Image.Image], *, advance: Callable[[int], None] = lambda evaluations: None
+    ) -> ClassErrors:
+        """Measure the error of every class on every image.
+
+        A number depends on its image, class, trial and seed alone; on the images beside it and on the batch size by
+        rounding, which ``tolerance`` bounds. ``advance`` is told the evaluations done or spared.
+        """
+        keys = tuple(image_sha256(image) for image in images)
+        shape = (len(images), len(self.labels), self.trials)
+        found = np.full(shape, np.nan, np.float32)
+        where = np.array([fractions(self.seed, key, self.trials) for key in keys]).reshape(shape[0], shape[2])
+        race = Race(*shape, self.elimination)
+        evaluations = np.zeros(len(images), int)
+        latents = self.denoiser.encode_images(images) if images else torch.empty(0)
+        for start, stop in race.looks():
+            rows = [
+                (image, trial, label)
+                for image in range(len(images))
+                for trial in range(start, stop)
+                for label in np.flatnonzero(race.active[image]).tolist()
+            ]
+            evaluations += race.active.sum(axis=1) * (stop - start)
+            self._fill(found, rows, keys, where, latents, advance)
+            race.judge(found[:, :, :stop], where[:, :stop])
+        advance(found.size - int(evaluations.sum()))
+        return ClassErrors(self.labels, keys, found, where, evaluations, self.denoiser.tolerance)
+
+    def classify(self, images: Sequence[Image.Image]) -> list[Choice]:
+        """Choose a class for each image."""
+        measured = self.errors(images)
+        return [choose(measured, image) for image in range(len(images))]
+
+    def _fill(
+        self,
+        found: np.ndarray,
+        rows: Sequence[Row],
+        keys: Sequence[str],
+        where: np.ndarray,
+        latents: torch.Tensor,
+        advance: Callable[[int], None],
+    ) -> None:
+        """Measure rows in batches of full size, whatever images and classes they are of."""
+        done = 0
+        while done < len(rows):
+            batch = rows[done : done + self.denoiser.batch_size]
+            image, trial, label = np.array(batch).T
+            timesteps = self.denoiser.timesteps(torch.from_numpy(where[image, trial]))
+            drawn: dict[tuple[int, int], torch.Tensor] = {}  # shared by the classes
+            for i, j, t in zip(image.tolist(), trial.tolist(), timesteps.tolist(), strict=True):
+                if (i, j) not in drawn:
+                    drawn[i, j] = noise(self.seed, keys[i], t, j, latents.shape[1:])
+            found[image, label, trial] = self.denoiser.errors(
+                latents[torch.from_numpy(image)],
+                timesteps,
+                torch.stack([drawn[i, j] for i, j, _ in batch]),
+                [self.prompts[c] for c in label],
+            )
+            done += len(batch)
+            advance(len(batch))
+
+
+def choose(measured: ClassErrors, image: int) -> Choice:
+    """Choose the class of one image among those that stayed to the last."""
+    errors, spent = measured.errors[image].astype(np.float64), int(measured.evaluations[image])
+    counts = np.isfinite(errors).sum(axis=1)
+    if measured.reason(image):
+        return Choice("", nan, "", nan, nan, nan, False, spent, measured.reason(image))
+    n = int(counts.max())
+    stayed = np.flatnonzero(counts == n)
+    errors = errors[:, np.argsort(measured.fractions[image, :n], kind="stable")]
+    first, second = stayed[np.argsort(errors[stayed].mean(axis=1), kind="stable")][:2]
+    error = float(errors[first].mean())
+    lead = final_mean(errors[second] - errors[first], ENDLESS, 0.95)
+    margin, reach = float(lead.mean) / error, float(lead.half_width) / error
+    return Choice(
+        label=measured.labels[first],
+        error=error,
+        runner_up=measured.labels[second],
+        margin=margin,
+        low=margin - reach if isfinite(reach) else nan,
+        high=margin + reach if isfinite(reach) else nan,
+        tie=margin <= measured.tolerance,
+        evaluations=spent,
+    )
+
+
+def _validate(labels: Sequence[str], template: str, trials: int) -> None:
+    if len(labels) < 2 or len(set(labels)) != len(labels):
+        raise InvalidInputError(f"labels: expected two or more different ones, found {', '.join(labels) or 'none'}")
+    if "{}" not in template:
+        raise InvalidInputError(f"template: expected {{}} where the label goes, found {template!r}")
+    if trials < 1:
+        raise InvalidInputError(f"trials: expected 1 or more, found {trials}")

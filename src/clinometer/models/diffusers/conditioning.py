@@ -1,0 +1,146 @@
+"""What a diffusers pipeline is given for a batch: prompts encoded once, and for each image its own noise.
+
+Pipelines differ in what they take. Those whose prompt encoder is known here get text embeddings and, where their
+latents are a grid, first latents made in advance; any other is given the prompts and a random generator for each image,
+and does the same work itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from clinometer._torch import torch
+from clinometer.models.diffusers.backbone import network_of
+
+_POOLED = ("prompt_embeds", "negative_prompt_embeds", "pooled_prompt_embeds", "negative_pooled_prompt_embeds")
+ENCODE_PROMPT_OUTPUTS: dict[str, tuple[str | None, ...]] = {
+    "StableDiffusionPipeline": ("prompt_embeds", "negative_prompt_embeds"),
+    "StableDiffusionXLPipeline": _POOLED,
+    "StableDiffusion3Pipeline": _POOLED,
+    "LatentConsistencyModelPipeline": ("prompt_embeds", None),
+    "FluxPipeline": ("prompt_embeds", "pooled_prompt_embeds", None),
+    "CogView4Pipeline": ("prompt_embeds", "negative_prompt_embeds"),
+}
+"""What ``encode_prompt`` returns, by the names under which ``__call__`` takes it; None for what it does not take."""
+
+OWN_NOISE = ("FluxPipeline", "CogView4Pipeline")
+"""Pipelines that draw their own noise: their latents are rows of patches and not a grid, or float32 at any precision.
+"""
+
+MAX_CACHED_PROMPTS = 1024
+
+
+class PromptEmbeddings:
+    """The text embeddings of a pipeline's prompts, each distinct prompt encoded once and alone.
+
+    Encoding one at a time keeps an embedding from depending on which prompts it shares a batch with.
+
+    Parameters
+    ----------
+    pipeline : a pipeline whose class is in `ENCODE_PROMPT_OUTPUTS`.
+    guided : whether classifier-free guidance needs the unconditional embedding too.
+    negative_prompt : what the unconditional embedding encodes; None leaves it to the pipeline (most take
+        ``""``).
+    """
+
+    def __init__(self, pipeline: Any, *, guided: bool, negative_prompt: str | None) -> None:
+        self._pipeline = pipeline
+        self._names = ENCODE_PROMPT_OUTPUTS[type(pipeline).__name__]
+        self._guided = guided
+        self._negative_prompt = negative_prompt
+        self._encode = lru_cache(maxsize=MAX_CACHED_PROMPTS)(self._encode_uncached)
+
+    def __call__(self, prompts: Sequence[str]) -> dict[str, torch.Tensor]:
+        """Stack the embeddings of ``prompts``: by name, (len(prompts), …).
+
+        Those that differ in length cannot be stacked, and torch says so: such a batch fails, and its images are drawn
+        alone. CogView4 would pad them to the longest, and let its network read the padding.
+        """
+        encoded = [self._encode(prompt, False) for prompt in prompts]
+        stacked = {name: torch.cat([each[name] for each in encoded]) for name in encoded[0]}
+        if self._guided:
+            unconditional = self._encode("", True)
+            for name, value in unconditional.items():
+                if name.startswith("negative_"):
+                    stacked[name] = value.expand(len(prompts), *value.shape[1:])
+        return stacked
+
+    def _encode_uncached(self, prompt: str, unconditional: bool) -> dict[str, torch.Tensor]:
+        with torch.inference_mode(False), torch.no_grad():
+            asked = {
+                "prompt": prompt,
+                "device": self._pipeline._execution_device,
+                "num_images_per_prompt": 1,
+                "do_classifier_free_guidance": unconditional,
+                "negative_prompt": self._negative_prompt if unconditional else None,
+            }
+            taken = inspect.signature(type(self._pipeline).encode_prompt).parameters
+            # Not all take None for every prompt of theirs, but all who ask for a second fall back to the first.
+            asked |= {name: None for name in ("prompt_2", "prompt_3") if name in taken}
+            outputs = self._pipeline.encode_prompt(**{name: value for name, value in asked.items() if name in taken})
+        named = zip(self._names, outputs, strict=True)
+        return {name: value for name, value in named if name is not None and value is not None}
+
+
+class Conditioning:
+    """Turns a batch of prompts and seeds into the arguments of one pipeline call.
+
+    Every image has a random generator of its own on the CPU, seeded by its request alone. Its first latents
+    are drawn from it in float32 and then moved and rounded, so neither the device, nor the batch, nor its
+    place in the batch can change them; a stochastic scheduler goes on drawing from the same generator.
+
+    torch's CPU generator uses the low 32 bits of a seed.
+    """
+
+    def __init__(
+        self, pipeline: Any, *, size: tuple[int, int] | None, guided: bool, negative_prompt: str | None
+    ) -> None:
+        self._negative_prompt = negative_prompt
+        self._made_of = pipeline, size, guided
+        self._embeddings: PromptEmbeddings | None = None
+        self._latent_shape: tuple[int, ...] | None = None
+        if size is not None and _encodes_once(pipeline, negative_prompt=negative_prompt):
+            guided = guided and _guides_by_negative(pipeline)
+            self._embeddings = PromptEmbeddings(pipeline, guided=guided, negative_prompt=negative_prompt)
+            if type(pipeline).__name__ not in OWN_NOISE:
+                height, width = (side // pipeline.vae_scale_factor for side in size)
+                network: Any = network_of(pipeline)
+                self._latent_shape = (1, int(network.config.in_channels), height, width)
+
+    def for_guidance(self, guided: bool) -> Conditioning:
+        """The same for calls that are guided, or are not: the unconditional embedding is there where it is needed."""
+        pipeline, size, as_now = self._made_of
+        if guided == as_now:
+            return self
+        return Conditioning(pipeline, size=size, guided=guided, negative_prompt=self._negative_prompt)
+
+    def __call__(self, prompts: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
+        """Make the keyword arguments that carry the prompts and the noise of a batch."""
+        generators = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
+        # Some take one generator and no list of them; a batch then fails as a whole, and its images are drawn alone.
+        arguments: dict[str, Any] = {"generator": generators if len(generators) > 1 else generators[0]}
+        if self._embeddings is None:
+            arguments["prompt"] = list(prompts)
+            if self._negative_prompt is not None:
+                arguments["negative_prompt"] = [self._negative_prompt] * len(prompts)
+            return arguments
+        arguments |= self._embeddings(prompts)
+        if self._latent_shape is None:
+            return arguments
+        noise = [torch.randn(self._latent_shape, generator=each, dtype=torch.float32) for each in generators]
+        arguments["latents"] = torch.cat(noise).to(arguments["prompt_embeds"])
+        return arguments
+
+
+def _guides_by_negative(pipeline: Any) -> bool:
+    """Whether guidance takes the embedding of a negative prompt."""
+    return "negative_prompt_embeds" in ENCODE_PROMPT_OUTPUTS[type(pipeline).__name__]
+
+
+def _encodes_once(pipeline: Any, *, negative_prompt: str | None) -> bool:
+    """Whether a pipeline's prompts can be encoded in advance. One without a negative embedding encodes its own."""
+    known = type(pipeline).__name__ in ENCODE_PROMPT_OUTPUTS
+    return known and (_guides_by_negative(pipeline) or negative_prompt is None)

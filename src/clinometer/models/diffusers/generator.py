@@ -1,0 +1,250 @@
+"""The generation loop over a diffusers pipeline: batches in, an outcome for every request out.
+
+The pipeline is driven through its public ``__call__``, so that what is audited is what its users run; the
+loop around it adds what an audit needs: a seed of its own for each image, prompts encoded once, and a reason
+where there is no image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from clinometer._cores import available_cores
+from clinometer._torch import torch
+from clinometer.errors import ModelError
+from clinometer.models.batching import BatchBounds, Batches, largest_batch
+from clinometer.models.diffusers.conditioning import Conditioning
+from clinometer.models.diffusers.denoiser import DiffusersDenoiser
+from clinometer.models.diffusers.loading import images_of
+from clinometer.models.diffusers.pixels import Shown, in_bytes
+from clinometer.models.diffusers.settings import FIXED, is_guided, trial_call
+from clinometer.models.images import blank_reason
+from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
+
+if TYPE_CHECKING:
+    from clinometer.models.diffusers.editor import DiffusersEditor
+    from clinometer.models.diffusers.prior import DiffusersPrior
+
+REFUSED = "the pipeline's safety checker flagged it"
+FLAGS = ("nsfw_content_detected", "nsfw_detected", "watermark_detected")
+"""What an output may say of each image that was replaced: Stable Diffusion the first, DeepFloyd IF the others."""
+
+NOT_FINITE = "the model returned values that are not finite; try dtype float32"
+
+
+class DiffusersGenerator:
+    """Draws images with a diffusers text-to-image pipeline.
+
+    Parameters
+    ----------
+    pipeline : a loaded pipeline, on its device.
+    card : what it is; its settings already hold everything that changes an output.
+    call : further arguments of every pipeline call: steps, guidance, size.
+    conditioning : makes the arguments that carry a batch's prompts and noise.
+    batch_size : images a call, or the bounds between which `fit_batch_size` looks for it; until then the first of
+        them. Halved for good when the device runs out of memory.
+    edit_call : the same as ``call`` for edits, where they have other steps or guidance.
+    """
+
+    def __init__(
+        self,
+        pipeline: Any,
+        card: Card,
+        *,
+        call: dict[str, Any],
+        conditioning: Conditioning,
+        batch_size: int | BatchBounds,
+        edit_call: dict[str, Any] | None = None,
+    ) -> None:
+        self.pipeline = pipeline
+        self.card = card
+        self._batches = Batches(batch_size.start if isinstance(batch_size, BatchBounds) else batch_size)
+        self._bounds = batch_size if isinstance(batch_size, BatchBounds) else None
+        self._is_fitted = False
+        self._draws_alone = False
+        self._call = call
+        self._edit_call = call if edit_call is None else edit_call
+        self._conditioning = conditioning
+
+    def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
+        """Yield one result for each request, in their order.
+
+        An image that cannot be drawn has status "failed" and the reason; one that the safety checker flags is
+        "refused"; one of a single colour is "blank" and is kept. The requests are read a batch at a time.
+
+        Raises
+        ------
+        ModelError
+            The images are not of the size that was asked for.
+        """
+        for result in self._batches.attempt(requests, self._results, _failed):
+            self._require_size(result)
+            yield result
+
+    @property
+    def batch_size(self) -> int:
+        """Images a call."""
+        return self._batches.size
+
+    @batch_size.setter
+    def batch_size(self, size: int) -> None:
+        self._batches.size = size
+
+    def fit_batch_size(self, prompt: str, *, known: int | None = None) -> None:
+        """Make ``batch_size`` the largest that memory holds; one that was asked for stays as it is.
+
+        Trial calls draw ``prompt`` in few steps, in batches that double until memory runs out. Nothing is tried twice,
+        nor where the bounds leave no choice.
+
+        Parameters
+        ----------
+        prompt : the longest that will be drawn.
+        known : what was found before on the same question: taken without a trial.
+        """
+        if self._bounds is None:
+            return
+        if known is not None:
+            self.batch_size = known
+        elif not self._is_fitted and self._bounds.start < self._bounds.most:
+            self.batch_size = largest_batch(partial(self._try, prompt), self._bounds)
+        self._is_fitted = True
+
+    def denoiser(self) -> DiffusersDenoiser:
+        """Return the same pipeline as a measure of how well it denoises an image: what classifies with it.
+
+        Raises
+        ------
+        ModelError
+            Its scheduler or its network is of a kind that cannot be scored.
+        """
+        size = self._call.get("height"), self._call.get("width")
+        options = {name: value for name, value in self._call.items() if name in FIXED}
+        return DiffusersDenoiser(self.pipeline, self.card, size=size, batch_size=self.batch_size, options=options)
+
+    def editor(self) -> DiffusersEditor:
+        """Return the same pipeline as an editor of images.
+
+        Raises
+        ------
+        ModelError
+            It has no image-to-image pipeline.
+        """
+        from clinometer.models.diffusers.editor import editor_of
+
+        return editor_of(
+            self.pipeline,
+            self.card,
+            call=self._edit_call,
+            conditioning=self._conditioning.for_guidance(is_guided(self._edit_call)),
+            batch_size=self.batch_size,
+        )
+
+    def prior(self) -> DiffusersPrior:
+        """Return the first stage of the same pipeline: what draws the image embeddings that its images are drawn from.
+
+        Raises
+        ------
+        ModelError
+            It has no prior that gives an image embedding.
+        """
+        from clinometer.models.diffusers.prior import DiffusersPrior
+
+        return DiffusersPrior(
+            self.pipeline, self.card, call=self._call, conditioning=self._conditioning, batch_size=self.batch_size
+        )
+
+    def _try(self, prompt: str, size: int) -> None:
+        """Draw a batch for its need of memory alone."""
+        arguments = self._conditioning([prompt] * size, list(range(size)))
+        self.pipeline(**trial_call(self._call), **arguments, output_type="np")
+
+    def _results(self, batch: Sequence[GenerationRequest]) -> list[GenerationResult]:
+        """Draw a batch in one pipeline call; image by image where the pipeline takes noise that they would share."""
+        if len(batch) > 1 and self._draws_alone:
+            return [result for each in batch for result in self._results([each])]
+        started = perf_counter()
+        with global_noise(batch[0].seed) as taken, in_bytes(self.pipeline) as shown:
+            output = self._output(batch)
+            self._draws_alone = taken()
+        if len(batch) > 1 and self._draws_alone:
+            return self._results(batch)
+        return self._judged(batch, output, shown, started)
+
+    def _output(self, batch: Sequence[GenerationRequest]) -> Any:
+        """Call the pipeline."""
+        arguments = self._conditioning([each.prompt for each in batch], [each.seed for each in batch])
+        return self.pipeline(**self._call, **arguments, output_type="np")
+
+    def _require_size(self, result: GenerationResult) -> None:
+        """Refuse a pipeline that draws another size than it was asked for, as some do without a word."""
+        asked = self._call.get("width"), self._call.get("height")
+        if result.image is not None and None not in asked and result.image.size != asked:
+            found = "{} x {}".format(*result.image.size)
+            raise ModelError(
+                f"width, height: asked for {asked[0]} x {asked[1]}, but this {type(self.pipeline).__name__} draws "
+                f"{found}; ask for a size that it has"
+            )
+
+    def _judged(
+        self, batch: Sequence[GenerationRequest], output: Any, shown: Shown, started: float
+    ) -> list[GenerationResult]:
+        """Judge each image of a call's output; ``started`` is when the call began."""
+        seconds = (perf_counter() - started) / len(batch)
+        images = np.asarray(images_of(output))
+        drawn = zip(batch, images, shown.is_finite(images), _flags(output, len(batch)), strict=True)
+        with ThreadPoolExecutor(available_cores()) as threads:  # the device waits for this
+            return list(threads.map(lambda each: replace(_outcome(*each), seconds=seconds), drawn))
+
+
+@contextmanager
+def global_noise(seed: int) -> Iterator[Callable[[], bool]]:
+    """Let what a pipeline takes from torch's global generators follow from ``seed``; then put them back.
+
+    Most take all their noise from the generators that they are given. Language models that write prompts or image
+    tokens (ERNIE-Image, GLM-Image) sample from the global ones.
+
+    Yields
+    ------
+    callable
+        Tells whether anything has been taken.
+    """
+    initialized = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    devices = list(range(torch.cuda.device_count())) if initialized else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        before = _global_states(devices)
+        yield lambda: not all(map(torch.equal, before, _global_states(devices)))
+
+
+def _global_states(devices: list[int]) -> list[torch.Tensor]:
+    return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, devices)]
+
+
+def _flags(output: Any, size: int) -> list[bool]:
+    """Which images of an output a safety checker has flagged, under any of the names that pipelines give it."""
+    found = [flags for name in FLAGS if (flags := getattr(output, name, None))]
+    return [any(each) for each in zip(*found, strict=True)] if found else [False] * size
+
+
+def _failed(request: GenerationRequest, reason: str, seconds: float) -> GenerationResult:
+    return GenerationResult(request.id, "failed", None, reason, seconds)
+
+
+def _outcome(request: GenerationRequest, values: np.ndarray, finite: bool, flagged: bool) -> GenerationResult:
+    """Judge one drawn image: (height, width, 3), bytes or in [0, 1]. By image: a batch does not fit a core's cache."""
+    if flagged:
+        return GenerationResult(request.id, "refused", None, REFUSED)
+    if not finite:
+        return GenerationResult(request.id, "failed", None, NOT_FINITE)
+    image = Image.fromarray(values if values.dtype == np.uint8 else (values * 255).round().astype(np.uint8))
+    reason = blank_reason(image)
+    return GenerationResult(request.id, "blank" if reason else "ok", image, reason)

@@ -1,0 +1,273 @@
+"""From a directory or a hub id to a diffusers pipeline that draws from a prompt: which class, which components.
+
+What a pipeline can do is read from what it takes and holds, never from its name. Three things are put right that its
+library leaves to its users: families that moved to its deprecated modules, text encoders that a repository leaves out,
+and pipelines whose prior is a repository of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import logging
+import re
+import warnings
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import diffusers
+from diffusers.pipelines.auto_pipeline import AUTO_TEXT2IMAGE_PIPELINES_MAPPING
+from diffusers.utils import BaseOutput
+
+from clinometer._torch import torch
+from clinometer.errors import ModelError
+from clinometer.models.diffusers.completeness import require_values, require_vocabularies, whole_components
+from clinometer.models.weights import PICKLES, Source, cannot_load, locate, quiet_loading, weight_files
+
+MOVED = {
+    "UnCLIPPipeline": "diffusers.pipelines.deprecated.unclip",
+    "UnCLIPTextProjModel": "diffusers.pipelines.deprecated.unclip",
+}
+"""Classes that diffusers still has and no longer finds by their names."""
+
+IMAGES = ("images", "image")
+"""What the field of a pipeline's output may be called that holds its images; Kandinsky 5 gives the second."""
+
+OWN_DOING = {
+    "diffusers.models.modeling_utils": "There are modules in",
+    "diffusers.pipelines.pipeline_utils": "Pipelines loaded with `dtype=torch.float16` cannot run with `cpu`",
+    "diffusers.loaders.lora_base": "No LoRA keys associated to",
+    "diffusers.loaders.peft": "No LoRA keys associated to",
+    "diffusers.pipelines.stable_diffusion.safety_checker": "Potential ",
+    "diffusers.pipelines.deepfloyd_if.safety_checker": "Potential ",
+}
+"""What diffusers warns of, by logger, where it is its own doing, or told otherwise here: at every batch of SDXL in
+float16, whose VAE it casts back and forth; that the CPU has no float16, which it has; of a LoRA without a part for each
+component; and of images that a checker took, which count as refused.
+"""
+
+CONNECTED = ("prior",)
+"""Keys of a repository's README under which it names the repositories that it is incomplete without."""
+
+
+def download(repository: str, revision: str | None, variant: str | None, offline: bool) -> str:
+    """Fetch a pipeline from the hub into the local cache, with those it is connected to; return its directory."""
+    path: str = diffusers.DiffusionPipeline.download(
+        repository,
+        revision=revision,
+        variant=variant,
+        use_safetensors=True,
+        local_files_only=offline,
+        load_connected_pipeline=True,
+    )
+    return path
+
+
+def model_index(found: Source) -> dict[str, Any]:
+    """Read the ``model_index.json`` of a pipeline."""
+    try:
+        index = json.loads((found.path / "model_index.json").read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise _no_pipeline(found, "no such file") from error
+    except OSError as error:
+        raise _no_pipeline(found, f"cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise _no_pipeline(found, f"not JSON ({error})") from error
+    if not isinstance(index, dict) or index.get("_class_name") is None:
+        raise _no_pipeline(found, "it names no pipeline (_class_name)")
+    return index
+
+
+def _no_pipeline(found: Source, why: str) -> ModelError:
+    return ModelError(
+        f"{found.name}/model_index.json: {why}; expected a diffusers pipeline, as its save_pretrained writes it"
+    )
+
+
+def _is_told(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(OWN_DOING[record.name])
+
+
+for _logger in OWN_DOING:
+    logging.getLogger(_logger).addFilter(_is_told)
+warnings.filterwarnings("ignore", r"`upcast_vae` is deprecated", FutureWarning)  # it is diffusers that calls it
+
+
+def component_folders(found: Source) -> list[Path]:
+    """List the folders of the components that ``model_index.json`` names, without the schedulers'."""
+    names = [key for key in sorted(model_index(found)) if not key.startswith("_") and not key.endswith("scheduler")]
+    return [found.path / key for key in names if (found.path / key).is_dir()]
+
+
+def connected_sources(found: Source, offline: bool = False) -> list[Source]:
+    """Find the repositories that a pipeline's README connects it to: Kandinsky's decoder has its prior in another."""
+    from huggingface_hub import ModelCard
+
+    name = model_index(found)["_class_name"]
+    readme = found.path / "README.md"
+    if not isinstance(name, str) or not readme.is_file():
+        return []
+    if not getattr(pipeline_class(found, name), "_load_connected_pipes", False):
+        return []
+    data = ModelCard.load(readme).data
+    names = [name for key in CONNECTED for name in getattr(data, key, None) or []]
+    return [locate(name, lambda repository, revision: download(repository, revision, None, offline)) for name in names]
+
+
+def open_pipeline(
+    found: Source,
+    *,
+    dtype: torch.dtype,
+    variant: str | None,
+    device_map: str | None,
+    trusted: str | None,
+    without: tuple[str, ...] = (),
+) -> Any:
+    """Read a pipeline from its directory, ``without`` some components, and check that a prompt is all it needs.
+
+    Raises
+    ------
+    ModelError
+        It has pickled weights only, code of its own that was not asked for by name, lacks weights or a
+        vocabulary, or diffusers cannot load it.
+    """
+    index = model_index(found)
+    _require_folders(found, without)
+    if variant is not None:
+        _require_variant(found, variant, without)
+    weight_files(found.name, component_folders(found), variant, without)  # for its error: it names a pickle
+    if trusted not in (None, found.name):
+        raise ModelError(f"trust_remote_code: found {trusted!r}, expected the model's own name, {found.name!r}")
+    options: dict[str, Any] = {"dtype": dtype, "variant": variant, "use_safetensors": True, "local_files_only": True}
+    if device_map is not None:
+        options["device_map"] = device_map
+    options |= {name: None for name in without if index.get(name) not in (None, [None, None])}
+    try:
+        with quiet_loading(), whole_components(found.name):
+            if trusted is not None:
+                pipeline = diffusers.DiffusionPipeline.from_pretrained(
+                    found.path, custom_pipeline=str(found.path), trust_remote_code=True, **options
+                )
+            else:
+                kind = pipeline_class(found, index.get("_class_name"))
+                if kind.__name__ in MOVED:
+                    pipeline = _assembled(found, index, kind, dtype)
+                else:
+                    pipeline = kind.from_pretrained(found.path, **options, **_left_out(index, kind))
+    except ModelError:
+        raise
+    except Exception as error:  # missing files, unknown classes, mismatched shapes: many kinds
+        raise cannot_load(found.name, "diffusers", error) from error
+    require_values(found.name, pipeline, "download it anew")
+    require_vocabularies(found.name, pipeline)
+    require_text_to_image(found.name, pipeline)
+    return pipeline
+
+
+def _require_folders(found: Source, without: tuple[str, ...]) -> None:
+    """Refuse a pipeline that names a component and has no folder of it: of a tokenizer diffusers makes an empty one."""
+    for key, declared in model_index(found).items():
+        named = isinstance(declared, list) and len(declared) == 2 and all(isinstance(each, str) for each in declared)
+        if named and not key.startswith("_") and key not in without and not (found.path / key).is_dir():
+            raise ModelError(
+                f"{found.name}: model_index.json names {key}, and there is no such folder; download it anew"
+            )
+
+
+def _require_variant(found: Source, variant: str, without: tuple[str, ...]) -> None:
+    """Refuse a variant that none of the weights have; a pipeline may have it of some components only."""
+    files = [file for folder in component_folders(found) if folder.name not in without for file in folder.iterdir()]
+    of_variant = re.compile(rf"\.{re.escape(variant)}(-\d+-of-\d+)?$")
+    has_it = any(of_variant.search(file.stem) for file in files if file.suffix == ".safetensors")
+    if not has_it and not any(file.suffix in PICKLES for file in files):
+        raise ModelError(f"variant: found {variant!r}, and {found.name} has no such weights; leave it out")
+
+
+def call_parameters(pipeline: Any) -> dict[str, inspect.Parameter]:
+    """The parameters of a pipeline's call, by name."""
+    return dict(inspect.signature(pipeline.__call__).parameters)
+
+
+def pipeline_class(found: Source, name: Any) -> Any:
+    """The class that draws from text for a pipeline of this class: most often itself.
+
+    A decoder whose prior lies elsewhere is drawn with as its combined pipeline.
+    """
+    if not isinstance(name, str):
+        raise ModelError(
+            f"{found.name}: its pipeline is remote code ({name}), which is not run; look at the code, and if you trust "
+            f"it give --trust-remote-code {found.name}"
+        )
+    kind = _named(name)
+    if kind is None:
+        raise ModelError(
+            f"{found.name}: diffusers {diffusers.__version__} has no {name}; upgrade diffusers, or choose another model"
+        )
+    combined = name.removesuffix("Pipeline").removesuffix("Decoder") + "CombinedPipeline"
+    known = {each.__name__: each for each in AUTO_TEXT2IMAGE_PIPELINES_MAPPING.values()}
+    return known.get(combined, kind) if (found.path / "README.md").is_file() else kind
+
+
+def _named(name: str) -> Any:
+    module = importlib.import_module(MOVED[name]) if name in MOVED else diffusers
+    return getattr(module, name, None)
+
+
+def _left_out(index: dict[str, Any], kind: Any) -> dict[str, None]:
+    """The text encoders that a repository does without, as ``from_pretrained`` wants to be told (T5 of SD 3)."""
+    expected = inspect.signature(kind.__init__).parameters
+    optional = (each for each in expected if each.startswith(("text_encoder_", "tokenizer_")))
+    return {each: None for each in optional if index.get(each) in (None, [None, None])}
+
+
+def _assembled(found: Source, index: dict[str, Any], kind: Any, dtype: torch.dtype) -> Any:
+    """Put a pipeline of a moved class together from its components, which its library no longer does by itself."""
+    components = {}
+    for component, declared in index.items():
+        if component.startswith("_"):
+            continue
+        library, name = declared
+        made = _named(name) if name in MOVED else getattr(importlib.import_module(library), name)
+        loads_weights = issubclass(made, torch.nn.Module)
+        options = {"torch_dtype": dtype, "use_safetensors": True} if loads_weights else {}
+        components[component] = made.from_pretrained(found.path / component, local_files_only=True, **options)
+    return kind(**components)
+
+
+def require_text_to_image(name: str, pipeline: Any) -> None:
+    """Refuse a pipeline that needs more than a prompt."""
+    parameters = call_parameters(pipeline)
+    needed = [
+        each.name
+        for each in parameters.values()
+        if each.default is each.empty and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+    ]
+    text_to_image = type(pipeline) in AUTO_TEXT2IMAGE_PIPELINES_MAPPING.values()
+    # Pipelines that change a given image declare it optional too, and stop without it. Those that diffusers lists for
+    # text to image do draw without one, unless a ControlNet or control layers want it.
+    wants_image = "image" in parameters and (not text_to_image or "controlnet" in pipeline.components)
+    wants_image = wants_image or "control_image" in parameters
+    if not {"prompt", "generator"} <= set(parameters) or set(needed) - {"prompt"} or wants_image:
+        raise ModelError(
+            f"{name}: a {type(pipeline).__name__} needs more than a prompt; expected a text-to-image pipeline"
+        )
+    results = _output_fields(pipeline)
+    if results and not results & set(IMAGES):
+        raise ModelError(
+            f"{name}: a {type(pipeline).__name__} gives {', '.join(sorted(results))} and no images; expected a "
+            "text-to-image pipeline"
+        )
+
+
+def _output_fields(pipeline: Any) -> set[str]:
+    """The fields of what a pipeline may return: of the output classes that the module of its call names."""
+    module = inspect.unwrap(type(pipeline).__call__).__globals__
+    outputs = [each for each in module.values() if isinstance(each, type) and issubclass(each, BaseOutput)]
+    return {each.name for output in outputs if is_dataclass(output) for each in fields(output)}
+
+
+def images_of(output: Any) -> Any:
+    """The images of a pipeline's output."""
+    return next(getattr(output, name) for name in IMAGES if getattr(output, name, None) is not None)

@@ -1,0 +1,272 @@
+"""Generators from diffusers pipelines: any that draws an image from no more than a prompt."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import diffusers
+
+from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
+from clinometer.errors import ModelError
+from clinometer.models.batching import batch_bounds
+from clinometer.models.diffusers import placement
+from clinometer.models.diffusers.conditioning import Conditioning
+from clinometer.models.diffusers.generator import DiffusersGenerator
+from clinometer.models.diffusers.loading import (
+    component_folders,
+    connected_sources,
+    download,
+    open_pipeline,
+)
+from clinometer.models.diffusers.lora import apply_lora
+from clinometer.models.diffusers.settings import (
+    call_settings,
+    edit_settings,
+    negative_prompt_of,
+    replaced_scheduler,
+    scheduler_cards,
+)
+from clinometer.models.diffusers.single_file import checked_file, configuration_of, open_single_file
+from clinometer.models.protocols import Card
+from clinometer.models.weights import (
+    Source,
+    configuration_files,
+    hash_files,
+    is_single_file,
+    locate,
+    weight_files,
+)
+
+SAFETY_CHECKERS = ("keep", "off")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a pipeline came from, as its card says it."""
+
+    name: str
+    revision: str | None
+    weights_sha256: str
+    configuration_sha256: str
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def load(
+    source: str,
+    *,
+    steps: int | None = None,
+    guidance_scale: float | None = None,
+    prior_steps: int | None = None,
+    prior_guidance_scale: float | None = None,
+    edit_steps: int | None = None,
+    edit_guidance_scale: float | None = None,
+    height: int | None = None,
+    width: int | None = None,
+    prefer: Mapping[str, float] | None = None,
+    negative_prompt: str | None = None,
+    scheduler: str | None = None,
+    lora: str | None = None,
+    lora_scale: float | None = None,
+    safety_checker: str = "keep",
+    batch_size: int | None = None,
+    device: str | None = None,
+    device_map: str | None = None,
+    offload: str | None = None,
+    dtype: str | None = None,
+    compile: bool = False,
+    vae_tiling: bool = False,
+    variant: str | None = None,
+    offline: bool = False,
+    trust_remote_code: str | None = None,
+    model_config: str | None = None,
+    name: str | None = None,
+) -> DiffusersGenerator:
+    """Load a diffusers pipeline from a directory, a safetensors file, or a hub id ``owner/name[@revision]``.
+
+    Parameters
+    ----------
+    steps, guidance_scale, height, width : None takes the pipeline's own default. Guidance of 1 or less skips
+        the unconditional pass. Where a pipeline has two guidances, it is the one that is on by default.
+    prior_steps, prior_guidance_scale : the same for the prior of Kandinsky, UnCLIP and other models of two stages.
+    edit_steps, edit_guidance_scale : the same for edits; None edits as it draws.
+    prefer : steps, guidance and size where they are not given above, as far as the pipeline takes them.
+    negative_prompt : what guidance steers away from; None is the pipeline's default, most often the empty
+        prompt.
+    scheduler : the name of a diffusers scheduler class that replaces the pipeline's, with the same
+        configuration.
+    lora : a low-rank adaptation to merge: a safetensors file, a directory or a hub id.
+    lora_scale : how strongly; None is 1.
+    safety_checker : keep, or off: what the pipeline's own checker flags is refused, or nothing is.
+    batch_size : images a call; None leaves it to `DiffusersGenerator.fit_batch_size`. It changes an image by
+        floating-point noise at most.
+    device : auto, cpu, cuda, cuda:N, mps.
+    device_map : how accelerate shares a pipeline out over devices, such as balanced.
+    offload : model or sequential: parts wait in the CPU's memory, and come to the device when they are needed.
+    dtype : auto (float16 on CUDA, float32 elsewhere), float32, float16, bfloat16.
+    compile : compile the denoising network with torch.compile; the first batch then takes minutes.
+    vae_tiling : decode in tiles, for large images in little memory; the seams change an image a little.
+    variant : a variant of the weight files, such as fp16.
+    offline : use the local cache only.
+    trust_remote_code : the model's own name, where the code in its repository is trusted to run.
+    model_config : for a safetensors file, the pipeline whose configuration it takes: a directory or a hub id.
+    name : the name in the card, where the directory's own says too little.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelError
+        It is not there, gated, without safetensors, not a text-to-image pipeline, or an option does not fit.
+    """
+    _require_known("safety_checker", safety_checker, SAFETY_CHECKERS)
+    if batch_size is not None and batch_size < 1:
+        raise ModelError(f"batch_size: found {batch_size}, expected 1 or more")
+    if lora is None:
+        _require_absent({"lora_scale": lora_scale}, "there is no lora to scale; name one, or leave it out")
+    chosen_device = resolve_device(device)
+    precision = resolve_dtype(dtype, chosen_device)
+    if is_single_file(source):
+        refused = {"device_map": device_map, "variant": variant, "trust_remote_code": trust_remote_code}
+        _require_absent(refused, "a single file has no such choice; leave it out")
+        pipeline, origin = _from_file(source, model_config, precision, offline)
+    else:
+        _require_absent({"model_config": model_config}, "only a single safetensors file takes one; leave it out")
+        found = locate(source, lambda repository, revision: download(repository, revision, variant, offline))
+        without = ("safety_checker",) if safety_checker == "off" else ()
+        pipeline = open_pipeline(
+            found,
+            dtype=precision,
+            variant=variant,
+            device_map=device_map,
+            trusted=trust_remote_code,
+            without=without,
+        )
+        origin = _origin([found, *connected_sources(found, offline)], variant, without)
+    if scheduler is not None:
+        pipeline.scheduler = replaced_scheduler(scheduler, pipeline)
+    if safety_checker == "off" and getattr(pipeline, "safety_checker", None) is not None:
+        pipeline.safety_checker = None
+    settings = call_settings(
+        pipeline,
+        prefer=prefer,
+        steps=steps,
+        guidance_scale=guidance_scale,
+        height=height,
+        width=width,
+        prior_steps=prior_steps,
+        prior_guidance_scale=prior_guidance_scale,
+    )
+    edits = edit_settings(
+        pipeline, settings, prefer=prefer or {}, edit_steps=edit_steps, edit_guidance_scale=edit_guidance_scale
+    )
+    negative_prompt = negative_prompt_of(pipeline, settings, negative_prompt)
+    further: dict[str, Any] = placement.settings_of(compiled=compile, vae_tiling=vae_tiling)
+    if lora is not None:
+        further["lora"] = apply_lora(pipeline, lora, 1.0 if lora_scale is None else lora_scale, offline=offline)
+    placement.place(
+        pipeline, chosen_device, device_map=device_map, offload=offload, compiled=compile, vae_tiling=vae_tiling
+    )
+    pipeline.set_progress_bar_config(disable=True)
+    recorded = settings.recorded | edits.recorded | {"negative_prompt": negative_prompt} | further
+    return DiffusersGenerator(
+        pipeline,
+        _card(origin, name, pipeline, recorded),
+        call=settings.call,
+        conditioning=Conditioning(
+            pipeline, size=settings.size, guided=settings.guided, negative_prompt=negative_prompt
+        ),
+        batch_size=batch_size or batch_bounds(chosen_device.type, settings.size, compiled=compile),
+        edit_call=edits.call,
+    )
+
+
+@wraps(load, assigned=())  # its signature says which options there are
+def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
+    """Load the reference model that ships with this package; ``options`` are those of `load`."""
+    from clinometer.models import reference
+
+    if source:
+        raise ModelError(f"the reference model takes nothing after its name; found {source!r}")
+    made_for = reference.card()["defaults"]
+    defaults = {"name": "reference", "steps": made_for["steps"], "guidance_scale": made_for["guidance"]}
+    for wished in options.get("prefer") or {}:
+        defaults.pop(wished, None)
+    given = {key: value for key, value in options.items() if value is not None}
+    return load(str(reference.pipeline_path()), **(defaults | given))
+
+
+def _require_known(key: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ModelError(f"{key}: found {value!r}, expected {' or '.join(known)}")
+
+
+def _require_absent(options: dict[str, Any], reason: str) -> None:
+    for key, value in options.items():
+        if value is not None:
+            raise ModelError(f"{key}: found {value!r}, but {reason}")
+
+
+def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offline: bool) -> tuple[Any, Origin]:
+    """Open a single file with its configuration."""
+    found, file, tensors = checked_file(source)
+    config = configuration_of(file, tensors, model_config, offline)
+    pipeline, folders = open_single_file(file, tensors, config, dtype=dtype)
+    hashes = [hash_files([file], file.parent)]
+    if folders:
+        hashes.append(hash_files(weight_files(config.name, folders), config.path))
+    return pipeline, Origin(
+        name=found.name,
+        revision=None,
+        weights_sha256=_joined(hashes),
+        configuration_sha256=hash_files(configuration_files(component_folders(config)), config.path),
+        notes={"configuration": config.name, "configuration revision": config.revision},
+    )
+
+
+def _origin(sources: list[Source], variant: str | None, without: tuple[str, ...]) -> Origin:
+    return Origin(
+        name=sources[0].name,
+        revision=sources[0].revision,
+        weights_sha256=_hash(sources, lambda each: weight_files(each.name, component_folders(each), variant, without)),
+        configuration_sha256=_hash(sources, lambda each: configuration_files(component_folders(each))),
+        notes={f"connected {each.name}": each.revision for each in sources[1:]},
+    )
+
+
+def _card(origin: Origin, name: str | None, pipeline: Any, settings: dict[str, Any]) -> Card:
+    """Record what an image depends on (neither device nor batch size), and in the notes what it does not."""
+    modules = [each for each in pipeline.components.values() if isinstance(each, torch.nn.Module)]
+    schedulers = scheduler_cards(pipeline)
+    return Card(
+        kind="generator",
+        name=name or origin.name,
+        family=f"diffusers/{type(pipeline).__name__}",
+        revision=origin.revision,
+        weights_sha256=origin.weights_sha256,
+        settings=settings
+        | schedulers
+        | {
+            "safety_checker": getattr(pipeline, "safety_checker", None) is not None,
+            "dtype": dtype_name(pipeline.dtype),
+            "noise": "torch CPU generator for each image, float32",
+            "configuration_sha256": origin.configuration_sha256,
+        },
+        notes={
+            "parameters": sum(each.numel() for module in modules for each in module.parameters()),
+            "diffusers": diffusers.__version__,
+            "torch": torch.__version__,
+        }
+        | origin.notes,
+    )
+
+
+def _hash(sources: list[Source], files: Callable[[Source], list[Path]]) -> str:
+    """Hash files of one source, or of several together."""
+    return _joined([hash_files(files(source), source.path) for source in sources])
+
+
+def _joined(hashes: list[str]) -> str:
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256(" ".join(hashes).encode()).hexdigest()

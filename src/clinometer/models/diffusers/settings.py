@@ -1,0 +1,243 @@
+"""The settings of a diffusers call: ours by name, what the pipeline calls them, and its own defaults made explicit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import Parameter
+from math import inf
+from typing import Any
+
+import diffusers
+
+from clinometer._messages import nearest
+from clinometer.errors import ModelError
+from clinometer.models.diffusers.loading import call_parameters
+
+CALL_NAMES = {
+    "steps": ("num_inference_steps", "decoder_num_inference_steps"),
+    "guidance_scale": ("guidance_scale", "true_cfg_scale", "decoder_guidance_scale"),
+    "height": ("height",),
+    "width": ("width",),
+    "prior_steps": ("prior_num_inference_steps",),
+    "prior_guidance_scale": ("prior_guidance_scale",),
+}
+"""Our settings, by the names that pipelines may take them by. Of several, the first that is on by default."""
+
+TRUE_GUIDANCE = "true_cfg_scale"
+"""Guidance that some pipelines (Qwen-Image) leave out where no negative prompt is given, whatever its scale."""
+
+EMPTY_NEGATIVE = " "
+"""What the authors of those models give for none."""
+
+BETWEEN, BETWEEN_STEPS = "intermediate_timesteps", 2
+"""What some pipelines (Sana Sprint) set by default, and refuse at any other number of steps than this."""
+
+STEP_NAMES = tuple(name for key in ("steps", "prior_steps") for name in CALL_NAMES[key])
+TRIAL_STEPS = 2
+"""Of a call whose images are thrown away: memory does not grow with the steps, and some samplers need two."""
+
+FIXED = {"use_resolution_binning": False, "clean_caption": False}
+"""What would else draw another size than was asked for, or depend on which further packages are installed."""
+
+
+@dataclass(frozen=True)
+class CallSettings:
+    """The settings of every call.
+
+    Attributes
+    ----------
+    recorded : by our names, as a card holds them.
+    call : by the pipeline's names, as its call takes them.
+    """
+
+    recorded: dict[str, Any]
+    call: dict[str, Any]
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Height and width, where the pipeline takes them."""
+        return (self.recorded["height"], self.recorded["width"]) if "height" in self.recorded else None
+
+    @property
+    def guided(self) -> bool:
+        """Whether the sampler weighs the prompt against the unconditional prediction."""
+        return is_guided(self.call)
+
+
+def is_guided(call: Mapping[str, Any]) -> bool:
+    """Whether a call of a pipeline, by its own names, weighs the prompt against the unconditional prediction."""
+    return any(call.get(name, 0) > 1 for name in CALL_NAMES["guidance_scale"])
+
+
+def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, **asked: float | None) -> CallSettings:
+    """Fix steps, guidance and size: what was asked, else what is preferred, else the pipeline's default.
+
+    Only what it takes: what is asked and not taken is refused, what is preferred and not taken is left out.
+
+    Raises
+    ------
+    ModelError
+        The pipeline has no such setting, or cannot take the value.
+    """
+    sides = default_sides(pipeline)
+    parameters = call_parameters(pipeline)
+    recorded: dict[str, Any] = {}
+    call: dict[str, Any] = {}
+    for key, value in asked.items():
+        name = _name_of(key, parameters)
+        if name is None:
+            if value is not None:
+                raise ModelError(f"{key}: a {type(pipeline).__name__} has no such setting; leave it out")
+            continue
+        if key == "guidance_scale" and _ignores_guidance(pipeline, name, parameters):
+            if value:
+                raise ModelError(f"{key}: this model was distilled without guidance and ignores it; leave it out")
+            continue
+        wished = value if value is not None else (prefer or {}).get(key)
+        chosen = wished if wished is not None else _default(name, parameters, sides)
+        if chosen is not None:
+            recorded[key] = call[name] = chosen
+    _check(pipeline, recorded)
+    fixed: dict[str, Any] = {name: value for name, value in FIXED.items() if name in parameters}
+    if BETWEEN in parameters and recorded.get("steps") != BETWEEN_STEPS:
+        fixed[BETWEEN] = None
+    return CallSettings(recorded | fixed, call | fixed)
+
+
+def edit_settings(
+    pipeline: Any, drawn: CallSettings, *, prefer: Mapping[str, float], **asked: float | None
+) -> CallSettings:
+    """Fix steps and guidance of edits: what was asked or is preferred for them, else as images are drawn.
+
+    Parameters
+    ----------
+    drawn : the settings of drawing.
+    prefer, asked : ``edit_steps`` and ``edit_guidance_scale``.
+
+    Raises
+    ------
+    ModelError
+        The pipeline has no such setting, or cannot take the value.
+    """
+    recorded, call = {}, dict(drawn.call)
+    parameters = call_parameters(pipeline)
+    for key, value in asked.items():
+        setting = key.removeprefix("edit_")
+        name = _name_of(setting, parameters)
+        if name is None or setting not in drawn.recorded:
+            if value is not None:
+                raise ModelError(f"{key}: a {type(pipeline).__name__} has no such setting; leave it out")
+            continue
+        chosen = value if value is not None else prefer.get(key)
+        if chosen is not None:
+            recorded[key] = call[name] = chosen
+    _check(pipeline, {key.removeprefix("edit_"): value for key, value in recorded.items()}, "edit_")
+    return CallSettings(recorded, call)
+
+
+def trial_call(call: dict[str, Any]) -> dict[str, Any]:
+    """The same call with few steps: as much memory, and an image that is good for nothing."""
+    return call | {name: min(call[name], TRIAL_STEPS) for name in STEP_NAMES if name in call}
+
+
+def negative_prompt_of(pipeline: Any, settings: CallSettings, asked: str | None) -> str | None:
+    """The negative prompt: what was asked, or where guidance would else be left out, an empty one.
+
+    Raises
+    ------
+    ModelError
+        The pipeline takes none, or takes one and leaves it out.
+    """
+    parameters = call_parameters(pipeline)
+    if asked is not None and "negative_prompt" not in parameters:
+        raise ModelError(f"negative_prompt: a {type(pipeline).__name__} has no such setting; leave it out")
+    if asked is not None and TRUE_GUIDANCE in parameters:
+        scale = settings.call.get(TRUE_GUIDANCE, parameters[TRUE_GUIDANCE].default)
+        if scale <= 1:
+            raise ModelError(
+                f"negative_prompt: a {type(pipeline).__name__} ignores it where its {TRUE_GUIDANCE} is {scale:g}; "
+                "leave it out"
+            )
+    return EMPTY_NEGATIVE if asked is None and settings.call.get(TRUE_GUIDANCE, 0) > 1 else asked
+
+
+def _default(name: str, parameters: dict[str, Parameter], sides: dict[str, int]) -> Any:
+    """The default of a setting: the one in the call's signature; for a size that it leaves open, the network's own.
+
+    A size that would be rounded to one of a list (`FIXED`) is no more than a place in that list.
+    """
+    default = parameters[name].default
+    return sides.get(name, default) if default is None or "use_resolution_binning" in parameters else default
+
+
+def _ignores_guidance(pipeline: Any, name: str, parameters: dict[str, Parameter]) -> bool:
+    """Whether guidance is an input of the network (FLUX), and this network (schnell) has no such input."""
+    config = getattr(getattr(pipeline, "transformer", None), "config", None)
+    embedded = name != TRUE_GUIDANCE and TRUE_GUIDANCE in parameters
+    return embedded and getattr(config, "guidance_embeds", None) is False
+
+
+def _name_of(key: str, parameters: dict[str, Parameter]) -> str | None:
+    names = [name for name in CALL_NAMES[key] if name in parameters]
+    return next((name for name in names if parameters[name].default is not None), names[0] if names else None)
+
+
+def _check(pipeline: Any, settings: dict[str, Any], prefix: str = "") -> None:
+    for key in ("steps", "prior_steps"):
+        if settings.get(key, 1) < 1:
+            raise ModelError(f"{prefix}{key}: found {settings[key]}, expected 1 or more")
+    for key in ("guidance_scale", "prior_guidance_scale"):
+        if not 0 <= settings.get(key, 0) < inf:
+            raise ModelError(f"{prefix}{key}: found {settings[key]:g}, expected a number from 0 up")
+    scale = getattr(pipeline, "vae_scale_factor", 8)
+    multiple = max(8, scale if isinstance(scale, int) else 8)
+    for key in {"height", "width"} & set(settings):
+        if settings[key] < 1 or settings[key] % multiple:
+            raise ModelError(f"{key}: found {settings[key]}, expected a positive multiple of {multiple}")
+
+
+def default_sides(pipeline: Any) -> dict[str, int]:
+    """Read the size a pipeline was trained for: its latents' size times its VAE's scale.
+
+    The size of its latents is its backbone's, or what the pipeline itself names (``default_sample_size``: FLUX,
+    Qwen-Image).
+    """
+    backbone = getattr(pipeline, "unet", None) or getattr(pipeline, "transformer", None)
+    latent = getattr(getattr(backbone, "config", None), "sample_size", None)
+    if latent is None:
+        latent = getattr(pipeline, "default_sample_size", None)
+    scale = getattr(pipeline, "vae_scale_factor", None)
+    if latent is None or not isinstance(scale, int):
+        return {}
+    height, width = (latent, latent) if isinstance(latent, int) else latent
+    return {"height": height * scale, "width": width * scale}
+
+
+def replaced_scheduler(name: str, pipeline: Any) -> Any:
+    """Make the scheduler class ``name`` of diffusers, with the configuration of the pipeline's own."""
+    kind: Any = getattr(diffusers, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin) and hasattr(kind, "from_config")):
+        known = sorted(each.__name__ for each in pipeline.scheduler.compatibles)
+        near = nearest(name, known, cutoff=0.85)  # all of them end alike
+        way_out = f"did you mean {near[0]}?" if near else f"expected a class of diffusers: {', '.join(known)}"
+        raise ModelError(f"scheduler: found {name!r}, {way_out}")
+    replaced: Any = kind
+    return replaced.from_config(pipeline.scheduler.config)
+
+
+def scheduler_cards(pipeline: Any) -> dict[str, dict[str, str]]:
+    """Each scheduler of a pipeline by its component's name: its class, and a hash of its configuration."""
+    return {
+        name: _scheduler_card(each)
+        for name, each in sorted(pipeline.components.items())
+        if isinstance(each, diffusers.SchedulerMixin)
+    }
+
+
+def _scheduler_card(scheduler: Any) -> dict[str, str]:
+    config = {key: value for key, value in scheduler.config.items() if not key.startswith("_")}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest()
+    return {"class": type(scheduler).__name__, "config_sha256": digest}

@@ -1,0 +1,1 @@
+"""Encoders: adapters of transformers, open_clip, sentence-transformers and of files of embeddings."""

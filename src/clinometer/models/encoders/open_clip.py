@@ -1,0 +1,236 @@
+"""Encoders from open_clip, by architecture and weights: ``RN50/openai``, ``ViT-B-32/laion2b_s34b_b79k``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from clinometer._messages import nearest
+from clinometer._torch import dtype_name, to_device, torch
+from clinometer.errors import ModelError, ModelNotFoundError
+from clinometer.models.encoders._encoding import DualEncoderBase, resolve_options, tried
+from clinometer.models.encoders._pixels import Normalisation
+from clinometer.models.protocols import Card
+from clinometer.models.weights import PICKLES, describe, hash_files, locate, user_path
+
+import open_clip  # isort: skip - after _torch, which declares the torchvision operators that it needs
+from open_clip.transform import PreprocessCfg, image_transform_v2  # isort: skip
+from torchvision.transforms import Compose, Normalize, PILToTensor  # isort: skip
+
+Preparation = Callable[[Image.Image], torch.Tensor]
+
+PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+
+
+class OpenClipEncoder(DualEncoderBase):
+    """Embeds images and texts with an open_clip model.
+
+    Parameters
+    ----------
+    model, tokenizer : open_clip's own; the model is on its device.
+    preprocess : turns one RGB image into a (3, height, width) tensor.
+    card : what it is.
+    batch_size : images a forward pass.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, preprocess: Any, card: Card, *, batch_size: int) -> None:
+        super().__init__(card, batch_size=batch_size)
+        self.model = model
+        self._tokenizer = tokenizer
+        self._prepare, self._normalise = _halves(preprocess)
+        parameter = next(model.parameters())
+        self._device, self._dtype = parameter.device, parameter.dtype
+
+    def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
+        """Tell for each text whether its end is cut off."""
+        return [_token_count(self._tokenizer, text) > self.context_length for text in texts]
+
+    def prepare_images(self, images: Sequence[Image.Image]) -> list[torch.Tensor]:
+        """Resize and crop images: (3, height, width) each, on the CPU."""
+        return [self._prepare(each.convert("RGB")) for each in images]
+
+    def _embed_prepared(self, prepared: list[torch.Tensor]) -> torch.Tensor:
+        pixels = self._normalise(to_device(torch.stack(prepared), self._device)).to(self._dtype)
+        # Said outright: CoCa normalises unless told not to, CLIP only if told to.
+        features: torch.Tensor = self.model.encode_image(pixels, normalize=False)
+        return features
+
+    def _embed_texts(self, texts: list[str]) -> torch.Tensor:
+        features: torch.Tensor = self.model.encode_text(self._tokenizer(texts).to(self._device), normalize=False)
+        return features
+
+
+def _halves(preprocess: Any) -> tuple[Preparation, Callable[[torch.Tensor], torch.Tensor]]:
+    """Split open_clip's preprocessing into what an image goes through alone, in bytes, and what a batch does.
+
+    Its last two steps are to make numbers between 0 and 1 of bytes and to normalise them. Of a transform that ends
+    otherwise all is done image by image.
+    """
+    *first, _, last = getattr(preprocess, "transforms", (None, None))
+    if isinstance(last, Normalize):
+        in_bytes: Preparation = Compose([*first, PILToTensor()])
+        normalisation = Normalisation(255.0, tuple(last.mean), tuple(last.std))
+        if normalisation.explains(preprocess, in_bytes):
+            return in_bytes, normalisation
+    return preprocess, lambda pixels: pixels
+
+
+def _token_count(tokenizer: Any, text: str) -> int:
+    if hasattr(tokenizer, "encode"):
+        return len(tokenizer.encode(text)) + 2  # start and end
+    return len(tokenizer.tokenizer(text)["input_ids"])
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """A file of weights and what is known of them."""
+
+    name: str
+    path: Path
+    revision: str | None
+    settings: dict[str, Any]
+
+
+def load(
+    source: str,
+    *,
+    batch_size: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    offline: bool = False,
+) -> OpenClipEncoder:
+    """Load an open_clip model.
+
+    Parameters
+    ----------
+    source : ``ARCHITECTURE/WEIGHTS``. The weights are one of open_clip's tags, downloaded as safetensors, or
+        a file: safetensors, or a state dict saved by torch, which is read without running code.
+    batch_size : images a forward pass (32); it changes a vector by floating-point noise at most.
+    device : auto, cpu, cuda, cuda:N, mps.
+    dtype : float32 (also for auto: an encoder is a measuring instrument), float16, bfloat16.
+    offline : use the local cache only.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelError
+        There is no such architecture or tag, the weights cannot be downloaded, or they do not fit.
+    """
+    architecture, _, weights = source.partition("/")
+    _check_architecture(architecture, weights)
+    found = _find(architecture, weights, offline)
+    size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
+    precision = dtype_name(chosen_dtype)
+    model = _open(architecture, found, chosen_device, PRECISIONS[precision])
+    tokenizer = open_clip.get_tokenizer(architecture)
+    preprocess = PreprocessCfg(**model.visual.preprocess_cfg)
+    return tried(
+        OpenClipEncoder(
+            model,
+            tokenizer,
+            image_transform_v2(preprocess, is_train=False),
+            _card(architecture, found, model, tokenizer, precision),
+            batch_size=size,
+        )
+    )
+
+
+def _check_architecture(architecture: str, weights: str) -> None:
+    known = open_clip.list_models()
+    if architecture not in known:
+        near = ", ".join(nearest(architecture, known, most=3) or ["RN50", "ViT-B-32"])
+        raise ModelNotFoundError(f"open_clip has no architecture {architecture!r}; near it: {near}")
+    if not weights:
+        tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none; give a file"
+        raise ModelNotFoundError(f"{architecture}: no weights named; write {architecture}/TAG, with a tag of: {tags}")
+
+
+def _find(architecture: str, weights: str, offline: bool) -> _Weights:
+    """Find the file of a tag (downloading it) or the user's own file."""
+    tag: dict[str, Any] = open_clip.get_pretrained_cfg(architecture, weights)
+    name = f"{architecture}/{weights}"
+    if not tag:
+        path = user_path(weights)
+        if path.is_file():
+            return _Weights(f"{architecture}/{path.name}", path, None, {})
+        tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none"
+        raise ModelNotFoundError(f"{name}: {weights!r} is no file and no tag of {architecture}; its tags: {tags}")
+    repository, file = _safetensors_of(tag.get("hf_hub", ""))
+    if not repository:
+        raise ModelError(f"{name}: open_clip has it as a pickle only; expected safetensors; give a file")
+
+    def download(repository: str, revision: str | None) -> Path:
+        from huggingface_hub import hf_hub_download
+
+        return Path(hf_hub_download(repository, file, revision=revision, local_files_only=offline)).parent
+
+    try:
+        snapshot = locate(repository, download)
+    except ModelError as error:
+        raise type(error)(f"{name}: {error}") from error
+    return _Weights(name, snapshot.path / file, snapshot.revision, tag)
+
+
+def _safetensors_of(hub: str) -> tuple[str, str]:
+    """Split open_clip's ``owner/name/[file]`` into the repository and its safetensors file."""
+    repository, _, file = hub.rpartition("/")
+    if not file:
+        return repository, "open_clip_model.safetensors"
+    return repository, file.rsplit(".", 1)[0] + ".safetensors"
+
+
+def _open(architecture: str, found: _Weights, device: torch.device, precision: str) -> Any:
+    preprocessing = {key: found.settings.get(key) for key in ("mean", "std", "interpolation", "resize_mode")}
+    try:
+        return open_clip.create_model(
+            architecture,
+            pretrained=str(found.path),
+            precision=precision,
+            device=device,
+            # A tag says how its weights were trained; open_clip itself only warns where that is not the
+            # architecture's own activation (all of OpenAI's weights).
+            force_quick_gelu=bool(found.settings.get("quick_gelu")),
+            force_preprocess_cfg=preprocessing,
+            require_pretrained=True,
+            weights_only=True,
+        ).eval()
+    except Exception as error:  # unpickling, shapes, keys, a text tower that must be downloaded: many kinds
+        pickled = found.path.suffix in PICKLES
+        way_out = " (a pickle that is more than a state dict is not read)" if pickled else ""
+        raise ModelError(
+            f"{found.name}: the weights do not load into {architecture}: {describe(error)}{way_out}"
+        ) from error
+
+
+def _card(architecture: str, found: _Weights, model: Any, tokenizer: Any, precision: str) -> Card:
+    configuration = open_clip.get_model_config(architecture)
+    with torch.inference_mode():
+        device = next(model.parameters()).device
+        dimension = int(model.encode_text(tokenizer(["a"]).to(device), normalize=False).shape[-1])
+    return Card(
+        kind="encoder",
+        name=found.name,
+        family=f"open_clip/{architecture}",
+        revision=found.revision,
+        weights_sha256=hash_files([found.path], found.path.parent),
+        settings={
+            "dimension": dimension,
+            "dtype": precision,
+            "quick_gelu": bool(found.settings.get("quick_gelu") or configuration.get("quick_gelu", False)),
+            "preprocessing": model.visual.preprocess_cfg,
+            "tokenizer": type(tokenizer).__name__,
+            "context_length": int(tokenizer.context_length),
+            "text_beyond_context": "cut",
+            "configuration_sha256": hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest(),
+        },
+        notes={
+            "parameters": sum(each.numel() for each in model.parameters()),
+            "open_clip": open_clip.__version__,
+            "torch": torch.__version__,
+        },
+    )

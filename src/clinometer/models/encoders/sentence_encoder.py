@@ -1,0 +1,226 @@
+"""Text-only encoders: a transformer whose tokens are pooled to one vector, in the layout of sentence-transformers.
+
+``modules.json`` names the steps: the transformer, its pooling, and perhaps normalisation. Without it the tokens are
+averaged, which is what most such models were trained for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import transformers
+
+from clinometer._torch import dtype_name, torch
+from clinometer.errors import ModelError
+from clinometer.models.batching import Batches
+from clinometer.models.diffusers.completeness import require_vocabulary
+from clinometer.models.encoders._encoding import (
+    TEXT_BATCH,
+    encode_in_batches,
+    mark_lacking,
+    resolve_options,
+    tried,
+    warn_of_truncation,
+)
+from clinometer.models.protocols import Card
+from clinometer.models.weights import (
+    Source,
+    cannot_load,
+    configuration_files,
+    hash_files,
+    locate,
+    quiet_loading,
+    weight_files,
+)
+
+POOLINGS = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+}
+
+
+class SentenceEncoder:
+    """Embeds texts by pooling a transformer's last hidden states over the tokens that are no padding.
+
+    Parameters
+    ----------
+    model, tokenizer : the transformer, on its device.
+    card : what it is; its settings ``pooling``, ``normalised``, ``lower_case`` and ``context_length`` are followed.
+    batch_size : texts a forward pass. Halved for good when the device runs out of memory.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, card: Card, *, batch_size: int = TEXT_BATCH) -> None:
+        self.model = model
+        self.card = card
+        self.context_length = int(card.settings["context_length"])
+        self._tokenizer = tokenizer
+        self._batches = Batches(batch_size)
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Embed texts: (n, d) float32. Text beyond the context is cut, with a warning."""
+        if self.card.settings["lower_case"]:
+            texts = [text.lower() for text in texts]
+        warn_of_truncation(texts, self.exceeds_context(texts), self.context_length)
+        dimension = int(self.card.settings["dimension"])
+        return encode_in_batches(texts, self._embed, batches=self._batches, dimension=dimension)
+
+    def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
+        """Tell for each text whether its end is cut off."""
+        if not len(texts):
+            return []
+        tokens = self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
+        return [len(each) > self.context_length for each in tokens]
+
+    def _embed(self, texts: list[str]) -> torch.Tensor:
+        inputs = self._tokenizer(
+            texts, padding=True, truncation=True, max_length=self.context_length, return_tensors="pt"
+        ).to(self.model.device)
+        states = self.model(**inputs).last_hidden_state.float()
+        pooled = pool(states, inputs["attention_mask"], self.card.settings["pooling"])
+        return torch.nn.functional.normalize(pooled, dim=-1) if self.card.settings["normalised"] else pooled
+
+
+def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor:
+    """Pool (n, tokens, d) hidden states to (n, d): the mean or maximum over tokens, or the first one's ("cls")."""
+    if pooling == "cls":
+        return states[:, 0]
+    kept = mask[:, :, None].to(states.dtype)
+    if pooling == "max":
+        return states.masked_fill(kept == 0, float("-inf")).amax(dim=1)
+    return (states * kept).sum(dim=1) / kept.sum(dim=1)
+
+
+def load(
+    source: str,
+    *,
+    batch_size: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    offline: bool = False,
+) -> SentenceEncoder:
+    """Load a text encoder from a directory or a hub id ``owner/name[@revision]``.
+
+    Parameters
+    ----------
+    batch_size : texts a forward pass (64); it changes a vector by floating-point noise at most.
+    device : auto, cpu, cuda, cuda:N, mps.
+    dtype : float32 (also for auto), float16, bfloat16.
+    offline : use the local cache only.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelError
+        It is not there, without safetensors, or has a step that is neither pooling nor normalisation; or an option
+        that is none.
+    """
+    found = locate(source, lambda repository, revision: _download(repository, revision, offline))
+    weights = weight_files(found.name, [found.path])
+    steps = _steps(found)
+    _, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
+    model, tokenizer, lacking = _open(found, chosen_dtype)
+    model.to(chosen_device).eval()
+    sentence = _json(found.path / "sentence_bert_config.json")
+    positions = int(getattr(model.config, "max_position_embeddings", tokenizer.model_max_length))
+    # RoBERTa's positions begin after the padding's, so that two of them are no token's: its tokenizer knows
+    longest = min(positions, int(sentence.get("max_seq_length") or tokenizer.model_max_length))
+    if tokenizer.pad_token is None:  # GPT-2: any token may fill up, for padding is masked
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    card = Card(
+        kind="encoder",
+        name=found.name,
+        family=f"sentence/{type(model).__name__}",
+        revision=found.revision,
+        weights_sha256=hash_files(weights, found.path),
+        settings={
+            "dimension": int(model.config.hidden_size),
+            "dtype": dtype_name(model.dtype),
+            "pooling": steps["pooling"],
+            "normalised": steps["normalised"],
+            "lower_case": bool(sentence.get("do_lower_case", False)),
+            "tokenizer": type(tokenizer).__name__,
+            "context_length": longest,
+            "text_beyond_context": "cut",
+            "configuration_sha256": hash_files(configuration_files([found.path]), found.path),
+        },
+        notes={
+            "parameters": sum(each.numel() for each in model.parameters()),
+            "transformers": transformers.__version__,
+            "torch": torch.__version__,
+        },
+    )
+    return tried(SentenceEncoder(model, tokenizer, card, batch_size=batch_size or TEXT_BATCH), lacking)
+
+
+def _download(repository: str, revision: str | None, offline: bool) -> str:
+    from huggingface_hub import snapshot_download
+
+    path: str = snapshot_download(
+        repository,
+        revision=revision,
+        local_files_only=offline,
+        allow_patterns=["*.json", "*.txt", "*.model", "model*.safetensors"],
+        ignore_patterns=["onnx/*", "openvino/*"],
+    )
+    return path
+
+
+def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Any, Collection[str]]:
+    """Read the transformer, its tokenizer, and the names of weights that its files lack."""
+    local = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        with quiet_loading():
+            model, loading = transformers.AutoModel.from_pretrained(
+                found.path, dtype=dtype, use_safetensors=True, output_loading_info=True, **local
+            )
+        mark_lacking(model, loading["missing_keys"])
+        tokenizer = transformers.AutoTokenizer.from_pretrained(found.path, **local)
+    except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
+        raise cannot_load(found.name, "transformers", error) from error
+    require_vocabulary(found.name, tokenizer)
+    return model, tokenizer, loading["missing_keys"]
+
+
+def _steps(found: Source) -> dict[str, Any]:
+    """Read what follows the transformer, from ``modules.json``: pooling, normalisation, and nothing else."""
+    steps: dict[str, Any] = {"pooling": "mean", "normalised": False}
+    for module in _json(found.path / "modules.json", []):
+        kind = str(module["type"]).rsplit(".", 1)[-1]
+        if kind == "Pooling":
+            steps["pooling"] = _pooling(found, module["path"])
+        elif kind == "Normalize":
+            steps["normalised"] = True
+        elif kind != "Transformer":
+            raise ModelError(
+                f"{found.name}, modules.json: found a step {kind!r}; expected Transformer, Pooling, Normalize"
+            )
+    return steps
+
+
+def _pooling(found: Source, folder: str) -> str:
+    config = _json(found.path / folder / "config.json")
+    named = config.get("pooling_mode")  # newer files name it, older ones have a switch for each
+    switched = [name for key, name in POOLINGS.items() if config.get(key)]
+    unknown = [
+        key for key, on in config.items() if key.startswith("pooling_mode_") and on is True and key not in POOLINGS
+    ]
+    modes = [named] if named else switched
+    if unknown or len(modes) != 1 or modes[0] not in POOLINGS.values():
+        raise ModelError(
+            f"{found.name}, {folder}/config.json: found pooling {', '.join([*map(str, modes), *unknown]) or 'none'}; "
+            f"expected one of {', '.join(POOLINGS.values())}"
+        )
+    return str(modes[0])
+
+
+def _json(path: Path, default: Any = None) -> Any:
+    if not path.is_file():
+        return {} if default is None else default
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{path.name}: not valid JSON: {error}") from error

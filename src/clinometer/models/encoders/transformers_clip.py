@@ -1,0 +1,383 @@
+"""Encoders from transformers: dual towers with image and text features in one space, and towers of images alone.
+
+CLIP, SigLIP, ALIGN and their kin are dual. DINO and other vision transformers see and do not read: of the components
+they give the one between images, and the others are missing with that reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import partial, wraps
+from typing import Any
+
+import transformers
+from PIL import Image
+
+from clinometer._torch import dtype_name, to_device, torch
+from clinometer.errors import ModelError
+from clinometer.models.diffusers.completeness import require_vocabulary
+from clinometer.models.encoders._encoding import (
+    DualEncoderBase,
+    ImageEncoderBase,
+    mark_lacking,
+    probe_image,
+    resolve_options,
+    tried,
+)
+from clinometer.models.encoders._pixels import Normalisation, bytes_of, size_left_alone
+from clinometer.models.protocols import Card
+from clinometer.models.weights import (
+    Source,
+    cannot_load,
+    configuration_files,
+    hash_files,
+    locate,
+    quiet_loading,
+    weight_files,
+)
+
+POOLINGS = ("cls", "mean", "pooled")
+CLASS_TOKENS = {"cls_token", "class_token", "class_embedding", "cls_register_token"}
+"""What models call the token that stands before the patches and is learned to stand for the image."""
+
+PIXELS = "pixel_values"
+IN_BYTES = {"do_rescale": False, "do_normalize": False}
+"""Steps that an image processor is told to leave out."""
+
+Prepared = dict[str, torch.Tensor]
+"""What a model takes of an image, by the names it takes it under."""
+
+
+class TransformersEncoder(DualEncoderBase):
+    """Embeds images and texts with a transformers dual encoder.
+
+    Parameters
+    ----------
+    model : it has ``get_image_features`` and ``get_text_features``, and is on its device.
+    image_processor, tokenizer : the model's own.
+    card : what it is.
+    batch_size : images a forward pass.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        image_processor: Any,
+        tokenizer: Any,
+        card: Card,
+        *,
+        batch_size: int,
+    ) -> None:
+        super().__init__(card, batch_size=batch_size)
+        self.model = model
+        self._inputs = ImageInputs(image_processor)
+        self._tokenizer = tokenizer
+
+    def exceeds_context(self, texts: Sequence[str]) -> list[bool]:
+        """Tell for each text whether its end is cut off."""
+        if not len(texts):
+            return []
+        tokens = self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
+        return [len(each) > self.context_length for each in tokens]
+
+    def prepare_images(self, images: Sequence[Image.Image]) -> list[Prepared]:
+        """Resize and crop images: what the model takes of each, on the CPU."""
+        return self._inputs.prepare(images)
+
+    def _embed_prepared(self, prepared: list[Prepared]) -> torch.Tensor:
+        return _features(self.model.get_image_features(**self._inputs.batch(prepared, self.model)))
+
+    def _embed_texts(self, texts: list[str]) -> torch.Tensor:
+        # Always padded to the full length: SigLIP was trained so, and no row depends on its neighbours.
+        inputs = self._tokenizer(
+            texts,
+            padding="max_length",
+            truncation=True,
+            max_length=self.context_length,
+            return_tensors="pt",
+        )
+        return _features(self.model.get_text_features(**inputs.to(self.model.device)))
+
+
+class TransformersImageEncoder(ImageEncoderBase):
+    """Embeds images with a vision transformer that has no text tower, such as DINOv2.
+
+    Parameters
+    ----------
+    model : returns ``last_hidden_state`` (n, tokens, d), and is on its device.
+    image_processor : the model's own.
+    card : what it is; its setting ``pooling`` says what an image's vector is: the first token's state ("cls"), the
+        mean over all tokens ("mean"), or what the model itself makes of them ("pooled").
+    batch_size : images a forward pass.
+    """
+
+    def __init__(self, model: Any, image_processor: Any, card: Card, *, batch_size: int) -> None:
+        super().__init__(card, batch_size=batch_size)
+        self.model = model
+        self._inputs = ImageInputs(image_processor)
+
+    def prepare_images(self, images: Sequence[Image.Image]) -> list[Prepared]:
+        """Resize and crop images: what the model takes of each, on the CPU."""
+        return self._inputs.prepare(images)
+
+    def _embed_prepared(self, prepared: list[Prepared]) -> torch.Tensor:
+        output = self.model(**self._inputs.batch(prepared, self.model))
+        match self.card.settings["pooling"]:
+            case "pooled":
+                return torch.as_tensor(output.pooler_output)
+            case "cls":
+                return torch.as_tensor(output.last_hidden_state[:, 0])
+            case _:
+                return torch.as_tensor(output.last_hidden_state.mean(dim=1))
+
+
+class ImageInputs:
+    """What a model is given of images: its image processor's outputs, by name.
+
+    Where the processor's last steps are no more than a `Normalisation`, pixels stay bytes until they are where the
+    model is.
+    """
+
+    def __init__(self, image_processor: Any) -> None:
+        self._process = image_processor
+        self._normalisation = _normalisation_of(image_processor)
+        self._size_left_alone = (
+            size_left_alone(partial(_pixels_of, image_processor, IN_BYTES)) if self._normalisation else None
+        )
+
+    def prepare(self, images: Sequence[Image.Image]) -> list[Prepared]:
+        """Prepare images: of each its pixels, and what some models (SigLIP 2 of variable size) want beside them."""
+        images = [each if each.mode == "RGB" else each.convert("RGB") for each in images]
+        if self._size_left_alone is not None and {each.size for each in images} == {self._size_left_alone}:
+            return [{PIXELS: pixels} for pixels in bytes_of(images)]
+        steps = {} if self._normalisation is None else IN_BYTES
+        inputs = self._process(images, return_tensors="pt", **steps)
+        return [{name: torch.as_tensor(rows[index]) for name, rows in inputs.items()} for index in range(len(images))]
+
+    def batch(self, prepared: Sequence[Prepared], model: Any) -> Prepared:
+        """Put a batch together where the model is."""
+        stacked = {
+            name: to_device(torch.stack([each[name] for each in prepared]), model.device) for name in prepared[0]
+        }
+        if self._normalisation is not None:
+            stacked[PIXELS] = self._normalisation(stacked[PIXELS])
+        return {name: each.to(model.dtype) if each.is_floating_point() else each for name, each in stacked.items()}
+
+
+def _normalisation_of(image_processor: Any) -> Normalisation | None:
+    """The map that an image processor's last steps are, held against what it does; None if they are anything else."""
+    whole, in_bytes = (partial(_pixels_of, image_processor, steps) for steps in ({}, IN_BYTES))
+    try:
+        found = Normalisation(
+            1 / image_processor.rescale_factor, tuple(image_processor.image_mean), tuple(image_processor.image_std)
+        )
+        explains = found.explains(whole, in_bytes)
+    except Exception:  # whatever a processor raises that has no such steps, or not their settings
+        return None
+    return found if explains else None
+
+
+def _pixels_of(image_processor: Any, steps: dict[str, bool], image: Image.Image) -> torch.Tensor:
+    """What an image processor makes of one image: (3, height, width). An error, where that is more than pixels."""
+    (pixels,) = image_processor([image], return_tensors="pt", **steps).values()
+    return torch.as_tensor(pixels[0])
+
+
+def _features(output: Any) -> torch.Tensor:
+    """Take the projected features out of what a tower returns: a tensor, or a record that pools them."""
+    features: torch.Tensor = output if isinstance(output, torch.Tensor) else output.pooler_output
+    return features
+
+
+def load(
+    source: str,
+    *,
+    batch_size: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    pooling: str | None = None,
+    offline: bool = False,
+    name: str | None = None,
+) -> TransformersEncoder | TransformersImageEncoder:
+    """Load an encoder from a directory or a hub id ``owner/name[@revision]``.
+
+    Parameters
+    ----------
+    batch_size : images a forward pass (32); it changes a vector by floating-point noise at most.
+    device : auto, cpu, cuda, cuda:N, mps.
+    dtype : float32 (also for auto: an encoder is a measuring instrument), float16, bfloat16.
+    pooling : for an encoder of images alone: cls, mean or pooled. None takes the class token; of a model without one
+        what the model pools itself, or else the mean.
+    offline : use the local cache only.
+    name : the name in the card, where the directory's own says too little.
+
+    Raises
+    ------
+    ModelNotFoundError, ModelError
+        It is not there, gated, without safetensors, or embeds no images.
+    """
+    found = locate(source, lambda repository, revision: _download(repository, revision, offline))
+    # Read for its error alone: it names a pickle, where transformers would say that a file is missing.
+    weight_files(found.name, [found.path])
+    size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
+    model, lacking = _open(found, chosen_dtype)
+    model.to(chosen_device).eval()
+    image_processor = _part(found, transformers.AutoImageProcessor, backend="pil")
+    shown = name or found.name
+    if not _is_dual(model):
+        card = _image_card(shown, found, model, image_processor, pooling)
+        return tried(TransformersImageEncoder(model, image_processor, card, batch_size=size), lacking)
+    if pooling is not None:
+        raise ModelError(f"{shown}: pooling applies to an encoder of images alone; leave it out")
+    tokenizer = _part(found, transformers.AutoTokenizer)
+    require_vocabulary(found.name, tokenizer)
+    card = _card(shown, found, model, image_processor, tokenizer)
+    return tried(TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size), lacking)
+
+
+@wraps(load, assigned=())  # its signature says which options there are
+def load_reference(source: str = "", **options: Any) -> TransformersEncoder | TransformersImageEncoder:
+    """Load the encoder that ships with this package; ``options`` are those of `load`."""
+    from clinometer.models import reference
+
+    if source:
+        raise ModelError(f"the reference encoder takes nothing after its name; found {source!r}")
+    encoder = load(str(reference.clip_path()), **({"name": "reference"} | options))
+    encoder.card = replace(encoder.card, notes=encoder.card.notes | {"domain": reference.domain()})
+    return encoder
+
+
+def _download(repository: str, revision: str | None, offline: bool) -> str:
+    from huggingface_hub import snapshot_download
+
+    path: str = snapshot_download(
+        repository,
+        revision=revision,
+        local_files_only=offline,
+        allow_patterns=["*.json", "*.txt", "*.model", "*.safetensors"],
+        ignore_patterns=["*/*"],
+    )
+    return path
+
+
+def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]:
+    """Read the model and the names of weights that its files lack, and check that it embeds images."""
+    with quiet_loading():
+        model, loading = _part(
+            found, transformers.AutoModel, dtype=dtype, use_safetensors=True, output_loading_info=True
+        )
+    if not (_is_dual(model) or model.main_input_name == "pixel_values"):
+        raise ModelError(
+            f"{found.name}: a {type(model).__name__} does not embed images and texts in one space, nor images alone; "
+            "expected a dual encoder such as CLIP or SigLIP, or a vision transformer such as DINOv2"
+        )
+    if hasattr(model.config, "mask_ratio"):
+        model.config.mask_ratio = 0.0  # ViTMAE hides three patches in four, others each time: that was its training
+    mark_lacking(model, loading["missing_keys"])
+    return model, loading["missing_keys"]
+
+
+def _part(found: Source, kind: Any, **options: Any) -> Any:
+    """Read the model, its image processor (by PIL: torchvision's resizing gives other pixels) or its tokenizer."""
+    try:
+        return kind.from_pretrained(found.path, local_files_only=True, trust_remote_code=False, **options)
+    except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
+        raise cannot_load(found.name, "transformers", error) from error
+
+
+def _is_dual(model: Any) -> bool:
+    return hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
+
+
+def _card(name: str, found: Source, model: Any, image_processor: Any, tokenizer: Any) -> Card:
+    context_length = _context_length(model, tokenizer)
+    settings = {
+        "dimension": _dimension(model, tokenizer, context_length),
+        "tokenizer": type(tokenizer).__name__,
+        "context_length": context_length,
+        "text_beyond_context": "cut",
+    }
+    return _card_of(name, found, model, image_processor, settings)
+
+
+def _image_card(name: str, found: Source, model: Any, image_processor: Any, pooling: str | None) -> Card:
+    if pooling not in (None, *POOLINGS):
+        raise ModelError(f"pooling: found {pooling!r}, expected one of {', '.join(POOLINGS)}")
+    with torch.inference_mode():
+        inputs = ImageInputs(image_processor)
+        output = model(**inputs.batch(inputs.prepare([probe_image()]), model))
+    states = getattr(output, "last_hidden_state", None)
+    if states is None or states.ndim != 3:
+        raise ModelError(
+            f"{name}: a {type(model).__name__} gives no state for each token; expected a vision transformer"
+        )
+    possible = _poolings(model, output)
+    if pooling not in (None, *possible):
+        lacking = "class token" if pooling == "cls" else "vector of its own for an image"
+        raise ModelError(
+            f"{name}, pooling {pooling}: a {type(model).__name__} has no {lacking}; expected {' or '.join(possible)}"
+        )
+    chosen = pooling or possible[0]
+    vector = output.pooler_output if chosen == "pooled" else states
+    settings = {"dimension": int(vector.shape[-1]), "pooling": chosen}
+    if hasattr(model.config, "mask_ratio"):
+        settings["mask_ratio"] = model.config.mask_ratio
+    return _card_of(name, found, model, image_processor, settings)
+
+
+def _poolings(model: Any, output: Any) -> list[str]:
+    """What an image's vector can be; the first is the default.
+
+    Without a class token the first state is that of a patch, the top left of the image. DINOv3's ConvNeXt has no such
+    parameter, and puts what it pools before the patches.
+    """
+    pooled = getattr(output, "pooler_output", None)
+    if pooled is not None and (pooled.ndim != 2 or not pooled.isfinite().all()):  # NaN: see `mark_lacking`
+        pooled = None
+    names = (name.split(".") for name, _ in model.named_parameters())
+    has_class_token = any(name[-1] in CLASS_TOKENS and "head" not in name for name in names)
+    own = [] if pooled is None else ["pooled"]
+    if has_class_token or (pooled is not None and torch.equal(pooled, output.last_hidden_state[:, 0])):
+        return ["cls", "mean", *own]
+    return [*own, "mean"]
+
+
+def _card_of(name: str, found: Source, model: Any, image_processor: Any, settings: dict[str, Any]) -> Card:
+    return Card(
+        kind="encoder",
+        name=name,
+        family=f"transformers/{type(model).__name__}",
+        revision=found.revision,
+        weights_sha256=hash_files(weight_files(found.name, [found.path]), found.path),
+        settings=settings
+        | {
+            "dtype": dtype_name(model.dtype),
+            "preprocessing": _preprocessing(image_processor),
+            "configuration_sha256": hash_files(configuration_files([found.path]), found.path),
+        },
+        notes={
+            "parameters": sum(each.numel() for each in model.parameters()),
+            "transformers": transformers.__version__,
+            "torch": torch.__version__,
+        },
+    )
+
+
+def _context_length(model: Any, tokenizer: Any) -> int:
+    text_config = getattr(model.config, "text_config", model.config)
+    positions = getattr(text_config, "max_position_embeddings", tokenizer.model_max_length)
+    return int(min(positions, tokenizer.model_max_length))
+
+
+def _dimension(model: Any, tokenizer: Any, context_length: int) -> int:
+    """Measure the dimension of the shared space with one short text: configurations name it in many ways."""
+    tokens = tokenizer("a", padding="max_length", truncation=True, max_length=context_length, return_tensors="pt")
+    with torch.inference_mode():
+        return int(_features(model.get_text_features(**tokens.to(model.device))).shape[-1])
+
+
+def _preprocessing(image_processor: Any) -> dict[str, Any]:
+    """Record an image processor's class and settings, without what names its files."""
+    settings = {key: value for key, value in image_processor.to_dict().items() if not key.startswith("_")}
+    return settings | {"class": type(image_processor).__name__}

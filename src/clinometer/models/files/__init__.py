@@ -1,0 +1,1 @@
+"""Finished images in place of a model: folders, data sets, portraits."""

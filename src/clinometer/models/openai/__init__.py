@@ -1,0 +1,1 @@
+"""Models behind the images API of OpenAI, and what such a server may do."""

@@ -1,0 +1,75 @@
+"""A connection to a server of images: its address and key checked, and what it may do bounded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from clinometer.errors import ModelError
+from clinometer.models.openai.answers import MOST_ANSWER_BYTES, MOST_BYTES, Downloads
+from clinometer.models.openai.guarded_http import Bounds, guarded_client, host_of
+
+KEY = "OPENAI_API_KEY"
+OPENAI = "api.openai.com"
+
+
+def connect(
+    base_url: str | None, retries: int, timeout: float, trusted: Sequence[str]
+) -> tuple[Any, Callable[[str], bytes], str]:
+    """Make the official client and what fetches images by address, both within bounds; and read the key."""
+    try:
+        import openai
+        import tenacity  # noqa: F401  (else missed only where the first image comes by address)
+    except ImportError as error:
+        raise ModelError(
+            f"the package {error.name} is not installed; install it with `pip install 'clinometer[openai]'`"
+        ) from error
+    own_server = base_url or os.environ.get("OPENAI_BASE_URL")
+    key = os.environ.get(KEY, "").strip()  # a secret that is mounted as a file ends with a line's end
+    if not (key.isascii() and key.isprintable()):
+        raise ModelError(f"{KEY}: it holds characters that no key has; set it anew")
+    if not key and not own_server:
+        raise ModelError(f"no key: set {KEY} in the environment; it is read from nowhere else and written nowhere")
+    _require_address(own_server)
+    hosts = frozenset({host_of(own_server or f"https://{OPENAI}"), *(_host(each) for each in trusted)})
+    client = openai.OpenAI(
+        api_key=key or "none",
+        base_url=base_url or None,
+        max_retries=retries,
+        timeout=timeout,
+        http_client=guarded_client(Bounds(MOST_ANSWER_BYTES, timeout, hosts, json=True)),
+    )
+    fetch = Downloads(guarded_client(Bounds(MOST_BYTES, timeout, hosts)), retries, timeout)
+    return client, fetch, key
+
+
+def _host(name: str) -> str:
+    """A host as a user names it: without scheme, port and path."""
+    try:
+        found = host_of(f"http://{name}")
+    except Exception as error:
+        raise ModelError(f"trusted_host: {name!r} is no host; expected one such as images.example.org") from error
+    if not name or found != name.lower().strip("[]"):
+        raise ModelError(f"trusted_host: found {name!r}, expected a host alone, such as images.example.org")
+    return found
+
+
+def _require_address(url: str | None) -> None:
+    """Refuse what every request would fail at, one after another. The message leaves out what may hold a password."""
+    try:
+        found = urlsplit(url) if url else None
+        fits = found is None or (found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0)
+    except ValueError:  # brackets that do not close, a port that is none
+        fits = False
+    if not fits:
+        raise ModelError("base_url: it is no web address; expected one such as http://localhost:8000/v1")
+
+
+def server_of(url: str) -> str:
+    """Name a server as its card does: gateways tell models apart by port and path. Neither user nor password."""
+    found = urlsplit(url)
+    port = f":{found.port}" if found.port else ""
+    own = found.hostname == OPENAI
+    return str(found.hostname) if own else f"{found.hostname}{port}{found.path.rstrip('/')}"

@@ -1,0 +1,343 @@
+"""Association tests on words and pictures that are there already (WEAT, SEAT, iEAT): no run, no drawing.
+
+::
+
+    tests × (words → encoder | pictures → encoder | file of vectors) ──▶ stimuli of four sets ──▶ a row a test
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from math import nan
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from clinometer._messages import first_and_more
+from clinometer.errors import InvalidInputError, ModelError, SuiteError
+from clinometer.metrics.records import storable
+from clinometer.metrics.weat import Spread, Weat, stimulus_weat
+from clinometer.models.images import decode_in_batches
+from clinometer.models.protocols import Encoder
+from clinometer.runs.failures import named
+from clinometer.runs.vectors import PROBED, require_same, shaped_vectors
+from clinometer.stats.multiplicity import benjamini_hochberg, holm
+from clinometer.stats.permutation import Alternative
+from clinometer.studies.classification.files import image_files
+from clinometer.suites import Suite, WeatSuite, load_suite, suite_names
+from clinometer.suites.weat import Stimuli
+
+Unit = Literal["word", "sentence"]
+
+IMAGE_BATCH = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssociationTest:
+    """One test on one encoder, with everything needed to defend it; NaN with a ``reason`` where undefined.
+
+    Attributes
+    ----------
+    test, title : the suite's name (with ``" in sentences"`` where it was so) and its title.
+    encoder : its name.
+    x, y, a, b : labels of the sets.
+    n_x, n_y, n_a, n_b : stimuli that took part.
+    statistic, effect_size : see :func:`clinometer.metrics.weat`; positive: X to A, Y to B.
+    statistic_low, …, effect_size_high : 95 % intervals; the stimuli of all four sets are resampled.
+    spread, ddof : what the effect size divides by.
+    p, alternative, exact, n_splits, p_error : the permutation test of the targets' labels; an ``n_splits`` of 2^63 − 1
+        stands for that many or more.
+    p_method, p_low, p_high : how p was found (``"exact"``, ``"certified"``, ``"sampled"``) and bounds of the exact p,
+        see :class:`clinometer.metrics.weat.Weat`.
+    q, p_holm, family : Benjamini–Hochberg, and Holm's adjusted p, within the tests of one call on one encoder, which
+        ``family`` names.
+    unit : what is permuted and resampled: ``"word"``, ``"sentence"`` or ``"image"``.
+    missing : words without a vector and pictures that cannot be read, which the test went without.
+    reason : why a number is missing.
+    """
+
+    test: str
+    title: str
+    encoder: str
+    x: str
+    y: str
+    a: str
+    b: str
+    n_x: int = 0
+    n_y: int = 0
+    n_a: int = 0
+    n_b: int = 0
+    statistic: float = nan
+    statistic_low: float = nan
+    statistic_high: float = nan
+    effect_size: float = nan
+    effect_size_low: float = nan
+    effect_size_high: float = nan
+    spread: str = "union"
+    ddof: int = 1
+    p: float = nan
+    q: float = nan
+    p_holm: float = nan
+    alternative: str = "greater"
+    exact: bool = False
+    n_splits: int = 0
+    p_error: float = nan
+    p_method: str = ""
+    p_low: float = nan
+    p_high: float = nan
+    family: str = ""
+    unit: str = "word"
+    missing: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How every test of a call is computed; ``alternative`` None keeps each suite's own."""
+
+    unit: Unit = "word"
+    alternative: Alternative | None = None
+    ddof: int = 1
+    spread: Spread = "union"
+    permutations: int = 9_999
+    resamples: int = 9_999
+    max_missing: float = 0.2
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A test as it was asked for: its words alone, or each in sentences."""
+
+    suite: WeatSuite
+    in_sentences: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.suite.name} in sentences" if self.in_sentences else self.suite.name
+
+    def texts_of(self, stimuli: Stimuli, word: str) -> tuple[str, ...]:
+        return stimuli.sentences_of(word) if self.in_sentences else (word,)
+
+
+@dataclass(frozen=True)
+class _Set:
+    """A set's stimuli that are there, and the names of those that are not."""
+
+    stimuli: list[np.ndarray]
+    missing: list[str]
+    is_images: bool = False
+
+
+def association_tests(
+    tests: Sequence[str | Path | Suite],
+    encoder: Encoder,
+    *,
+    images: Path | None = None,
+    sentences: bool = False,
+    settings: Settings = Settings(),
+) -> pd.DataFrame:
+    """Run tests on one encoder: a row a test, in the order asked for.
+
+    A set whose folder is in ``images`` stands for itself in pictures; any other in its words. A test of which more than
+    ``max_missing`` of a set is missing is not run, and says so.
+
+    Raises
+    ------
+    SuiteError, ModelError
+        A test that is none, a folder that is not there, an encoder that takes no text or no picture.
+    """
+    _validate(settings)
+    if images is not None and not images.is_dir():
+        raise ModelError(f"{images}: no such folder; give the one that holds a folder of pictures for each set")
+    asked = [each for test in tests for each in _asked(test, sentences)]
+    pictures = {} if images is None else _pictures(images, asked, encoder)
+    vectors = _vectors(asked, pictures, encoder)
+    rows = [_row(each, pictures, vectors, encoder.card.name, settings) for each in asked]
+    family = f"{len(rows)} {'test' if len(rows) == 1 else 'tests'} on {encoder.card.name}"
+    p_values = np.array([row.p for row in rows])
+    adjusted = zip(rows, benjamini_hochberg(p_values), holm(p_values), strict=True)
+    rows = [replace(row, q=float(q), p_holm=float(p_holm), family=family) for row, q, p_holm in adjusted]
+    return pd.DataFrame([asdict(row) for row in rows], columns=[field.name for field in fields(AssociationTest)])
+
+
+def _validate(settings: Settings) -> None:
+    """Refuse settings here, where a wrong one would else become the reason of every test."""
+    if not 0 <= settings.max_missing < 1:
+        raise InvalidInputError(f"max_missing: expected a share from 0 to below 1, found {settings.max_missing}")
+    for name, number, least in (
+        ("permutations", settings.permutations, 1), ("resamples", settings.resamples, 1),
+        ("ddof", settings.ddof, 0), ("seed", settings.seed, 0),
+    ):  # fmt: skip
+        if number < least:
+            raise InvalidInputError(f"{name}: expected {least} or more, found {number}")
+    choices = (("unit", settings.unit, Unit), ("spread", settings.spread, Spread))
+    for name, found, kind in (*choices, ("alternative", settings.alternative or "greater", Alternative)):
+        if found not in get_args(kind):
+            raise InvalidInputError(f"{name}: expected one of {', '.join(get_args(kind))}, found {found!r}")
+
+
+def _asked(test: str | Path | Suite, sentences: bool) -> Iterator[_Asked]:
+    """One test, or all of a folder of them; ``seat/6`` is ``weat/6`` in sentences."""
+    name = "" if isinstance(test, Suite) else os.fspath(test)
+    if name == "seat" or name.startswith("seat/"):
+        yield from _asked(f"weat{name.removeprefix('seat')}", True)
+        return
+    of_folder = [each for each in suite_names() if name and each.startswith(f"{name}/")]
+    of_folder.sort(key=lambda each: (name == "weat" and len(each), each))  # weat/10 after weat/9
+    chosen: list[str | Path | Suite] = [*of_folder] or [test]
+    for each in chosen:
+        suite = load_suite(each)
+        if not isinstance(suite, WeatSuite):
+            raise SuiteError(
+                f"suite {suite.name}: its study is {suite.study!r}, which asks a model for images; "
+                f"give: clinometer audit --suite {suite.name if isinstance(each, Suite) else each}"
+            )
+        yield _Asked(suite, sentences)
+
+
+def _pictures(images: Path, asked: Sequence[_Asked], encoder: Encoder) -> dict[str, _Set]:
+    """The embedded pictures of every folder that a set names and that is there."""
+    if not hasattr(encoder, "encode_images"):
+        raise ModelError(f"encoder {encoder.card.name}: it embeds texts only; name one of images, such as RN50/openai")
+    folders = {stimuli.folder for each in asked for stimuli in each.suite.sets.values() if stimuli.folder}
+    there = sorted(folder for folder in folders if (images / folder).is_dir())
+    if not there:
+        expected = ", ".join(sorted(folders)) or "none: these tests are of words only"
+        raise ModelError(f"{images}: found no folder of pictures for a set; expected one of {expected}")
+    return {folder: _folder(images / folder, encoder) for folder in there}
+
+
+def _folder(folder: Path, encoder: Encoder) -> _Set:
+    name, width = encoder.card.name, None
+    embedded: list[np.ndarray] = []
+    missing: list[str] = []
+    files = image_files([folder])
+    for batch in decode_in_batches(files, IMAGE_BATCH):
+        decoded = [(path, held.image) for path, held in batch]
+        missing += [path.name for path, image in decoded if image is None]
+        readable = [image for _, image in decoded if image is not None]
+        if readable:
+            with named("encoder", name, kept=""):
+                found = encoder.encode_images(readable)
+            vectors = shaped_vectors(found, name, [path.name for path, image in decoded if image is not None], width)
+            width = vectors.shape[1]
+            embedded += list(vectors[:, None])
+    return _Set(embedded, missing, is_images=True)
+
+
+def _vectors(asked: Sequence[_Asked], pictures: Mapping[str, _Set], encoder: Encoder) -> dict[str, np.ndarray]:
+    """The vector of every text that any test needs and the encoder knows, each embedded once."""
+    texts = dict.fromkeys(
+        text
+        for each in asked
+        for stimuli in each.suite.sets.values()
+        if stimuli.folder not in pictures
+        for word in stimuli.words
+        for text in each.texts_of(stimuli, word)
+    )
+    if texts and not hasattr(encoder, "encode_texts"):
+        raise ModelError(f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another")
+    name = encoder.card.name
+    with named("encoder", name, kept=""):
+        missing = set(encoder.missing(texts)) if hasattr(encoder, "missing") else set()
+        known = [text for text in texts if text not in missing]
+        if not known:
+            return {}
+        vectors = shaped_vectors(encoder.encode_texts(known), name, known)
+        again = shaped_vectors(encoder.encode_texts(known[:PROBED]), name, known[:PROBED], vectors.shape[1])
+    require_same(vectors[:PROBED], again, encoder.card, "text")
+    return dict(zip(known, vectors, strict=True))
+
+
+def _row(
+    asked: _Asked, pictures: Mapping[str, _Set], vectors: Mapping[str, np.ndarray], encoder: str, settings: Settings
+) -> AssociationTest:
+    suite = asked.suite
+    sets = {role: _set(asked, stimuli, pictures, vectors, settings.unit) for role, stimuli in suite.sets.items()}
+    kinds = {"image" if each.is_images else settings.unit if asked.in_sentences else "word" for each in sets.values()}
+    labels: dict[str, Any] = {role: stimuli.label for role, stimuli in suite.sets.items()}
+    counted: dict[str, Any] = {f"n_{role}": len(each.stimuli) for role, each in sets.items()}
+    row = AssociationTest(
+        test=asked.name,
+        title=suite.title,
+        encoder=encoder,
+        **labels,
+        **counted,
+        spread=settings.spread,
+        ddof=settings.ddof,
+        alternative=settings.alternative or suite.alternative,
+        unit=" and ".join(sorted(kinds)),
+        missing=", ".join(dict.fromkeys(name for each in sets.values() for name in each.missing)),
+    )
+    reasons = [_lack(suite.sets[role], each, settings.max_missing) for role, each in sets.items()]
+    reason = next(filter(None, reasons), "")
+    if reason:
+        return replace(row, reason=reason)
+    try:
+        result = stimulus_weat(
+            *(each.stimuli for each in sets.values()),
+            alternative=settings.alternative or suite.alternative,
+            permutations=settings.permutations,
+            resamples=settings.resamples,
+            rng=np.random.default_rng([settings.seed, *asked.name.encode()]),
+            ddof=settings.ddof,
+            spread=settings.spread,
+        )
+    except InvalidInputError as error:
+        return replace(row, reason=str(error))
+    return _with_result(row, result)
+
+
+def _set(
+    asked: _Asked, stimuli: Stimuli, pictures: Mapping[str, _Set], vectors: Mapping[str, np.ndarray], unit: Unit
+) -> _Set:
+    if stimuli.folder in pictures:
+        return pictures[str(stimuli.folder)]
+    items, missing = [], []
+    for word in stimuli.words:
+        found = [vectors[text] for text in asked.texts_of(stimuli, word) if text in vectors]
+        if not found:
+            missing.append(word)
+        elif unit == "word":
+            items.append(np.stack(found))
+        else:
+            items += [vector[None] for vector in found]
+    return _Set(items, missing)
+
+
+def _lack(stimuli: Stimuli, found: _Set, max_missing: float) -> str:
+    """Why a set cannot take part; empty if it can."""
+    if not found.stimuli and not found.missing:
+        return f"{stimuli.label}: no words and no pictures; give pictures with --images, in a folder {stimuli.folder}"
+    total = len(stimuli.words) if not found.is_images else len(found.stimuli) + len(found.missing)
+    if not found.stimuli or len(found.missing) > max_missing * total:
+        return (
+            f"{stimuli.label}: {len(found.missing)} of {total} are missing ({first_and_more(found.missing, 3)}); "
+            f"at most {max_missing:.0%} may be"
+        )
+    return ""
+
+
+def _with_result(row: AssociationTest, result: Weat) -> AssociationTest:
+    return replace(
+        row,
+        statistic=result.statistic,
+        statistic_low=result.statistic_low,
+        statistic_high=result.statistic_high,
+        effect_size=result.effect_size,
+        effect_size_low=result.effect_size_low,
+        effect_size_high=result.effect_size_high,
+        p=result.p_value,
+        exact=result.exact,
+        n_splits=storable(result.n_splits),
+        p_error=result.standard_error,
+        p_method=result.p_method,
+        p_low=result.p_low,
+        p_high=result.p_high,
+        reason=result.reason,
+    )

@@ -1,0 +1,54 @@
+"""What a run asks of its encoders, before anything is drawn: a wrong one must not cost an hour of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clinometer._messages import quoted
+from clinometer.errors import ModelError
+from clinometer.models.protocols import Encoder
+from clinometer.runs.store import embeddings_name
+from clinometer.studies import study_of
+from clinometer.suites import Suite
+
+LONGEST_NAME = 200
+
+
+def require_images(encoder: Encoder) -> None:
+    """Refuse an encoder that sees none."""
+    if not hasattr(encoder, "encode_images"):
+        raise ModelError(
+            f"encoder {encoder.card.name}: it embeds texts only, and a run holds images; name a dual encoder, such as "
+            "ViT-B-32/openai (clinometer test takes any encoder)"
+        )
+
+
+def require_texts(encoders: Sequence[Encoder], suite: Suite, *, until: bool) -> None:
+    """Refuse an encoder that reads none, where scores need it or where they decide how many images there are."""
+    needed = until or study_of(suite).texts_needed
+    for each in encoders:
+        if needed and not hasattr(each, "encode_texts"):
+            raise ModelError(
+                f"encoder {each.card.name}: it embeds images only, and a suite of study {suite.study} asks by words "
+                "what they show; name a dual encoder, such as ViT-B-32/openai"
+            )
+
+
+def require_names(encoders: Sequence[Encoder]) -> None:
+    """Refuse the name that scores keep for themselves, and two encoders whose embeddings would lie in one place."""
+    held: dict[str, Encoder] = {}
+    for each in encoders:
+        if each.card.name == "mean":
+            raise ModelError("encoder 'mean': in the scores that name is the mean over encoders; rename its directory")
+        if not each.card.name.strip("./\\ ") or len(each.card.name) > LONGEST_NAME:
+            raise ModelError(
+                f"encoder {quoted(each.card.name)}: its embeddings are kept in a folder of its name, and none can be "
+                f"called so; give it a name of letters and digits, of at most {LONGEST_NAME} characters"
+            )
+        place = embeddings_name(each.card.name)
+        other = held.setdefault(place.lower(), each)  # one place on systems that know no case
+        if other.card.fingerprint != each.card.fingerprint:
+            raise ModelError(
+                f"encoders {other.card.name!r} ({other.card.family}) and {each.card.name!r} ({each.card.family}): the "
+                f"embeddings of both would lie in {place}; rename the directory of one, or give one only"
+            )

@@ -1,0 +1,109 @@
+"""A run from the first image to the scores: what is finished is not done again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clinometer.models.protocols import Encoder, Generator
+from clinometer.pipeline.rounds import Rounds
+from clinometer.pipeline.score import score
+from clinometer.runs.budget import price_of, require_budget
+from clinometer.runs.drawing import generate
+from clinometer.runs.encoding import encode
+from clinometer.runs.plan import Sample
+from clinometer.runs.progress import Progress
+from clinometer.runs.protocol import Departure, protocol_record, recorded_departures, refresh_protocol
+from clinometer.runs.record import new_record
+from clinometer.runs.store import Run, create_run
+from clinometer.studies import study_of
+from clinometer.suites import Suite
+
+SMALLEST_PART = 8
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run is of, and how it is drawn.
+
+    Attributes
+    ----------
+    origin : ``"generated"`` or ``"imported"``.
+    rounds : how it is drawn where it may stop early.
+    budget : what the images still missing may cost.
+    retry_failed : draw images anew that failed earlier.
+    protocol : the departures from the suite's protocol that only the caller knows of; None of a run without a protocol.
+    """
+
+    suite: Suite
+    generator: Generator
+    plan: Sequence[Sample]
+    seed: int
+    origin: str = "generated"
+    rounds: Rounds | None = None
+    budget: float | None = None
+    retry_failed: bool = False
+    protocol: Sequence[Departure] | None = None
+
+
+def part_size_of(generator: Generator) -> int:
+    """Images in a part: a batch, but no fewer than are worth a file."""
+    return max(generator.batch_size, SMALLEST_PART)
+
+
+def execute(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], progress: Progress) -> Run:
+    """Draw, embed and score what is missing in a run directory that the caller has locked."""
+    run = _created(job, out)
+    for encoder in encoders:
+        run.require_encoder(encoder.card)
+    if job.protocol is not None:
+        _put_under_protocol(run, job.protocol, encoders, progress)
+    if job.retry_failed:
+        progress.note(f"{run.redraw_failures()} failed images are drawn anew")
+    if job.budget is not None and not price_of(job.generator):
+        progress.note(
+            f"--budget {job.budget:g}: images of {job.generator.card.name} cost nothing, so it limits nothing"
+        )
+    further = 0 if job.rounds is None else job.suite.image_count - len(run.plan)
+    require_budget(run, job.generator, job.budget, further=further)
+    while True:
+        generate(run, job.generator, progress)
+        run.end_stage()
+        for stage in study_of(job.suite).stages:
+            stage(run, job.generator, progress)
+            run.end_stage()
+        for encoder in encoders:
+            encode(run, encoder, progress)
+        if job.rounds is None or not _extended(job, job.rounds, run, encoders, progress):
+            break
+    score(run, progress)
+    refresh_protocol(run)
+    return run
+
+
+def _created(job: Job, out: str | os.PathLike[str]) -> Run:
+    record = new_record(
+        job.suite,
+        job.generator.card,
+        seed=job.seed,
+        origin=job.origin,
+        until=None if job.rounds is None else job.rounds.record,
+        batch_size=job.generator.batch_size,
+    )
+    return create_run(out, record, job.plan)
+
+
+def _put_under_protocol(run: Run, typed: Sequence[Departure], encoders: Sequence[Encoder], progress: Progress) -> None:
+    """Record the protocol and say, before anything is drawn, where the run departs from it."""
+    names = list(dict.fromkeys([*run.encoder_cards, *(encoder.card.name for encoder in encoders)]))
+    run.record_protocol(protocol_record(run.record, names, typed))
+    found = recorded_departures(run.record) or []
+    progress.note(f"Protocol of the paper, departures: {len(found) or 'none'}")
+    for departure in found:
+        progress.note(f"  {departure.sentence}")
+
+
+def _extended(job: Job, rounds: Rounds, run: Run, encoders: Sequence[Encoder], progress: Progress) -> bool:
+    names = [encoder.card.name for encoder in encoders]
+    return rounds.extend(run, job.generator, names, part_size_of(job.generator), progress)

@@ -1,0 +1,38 @@
+"""From a finished run to its page: the suite's study says which sections there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clinometer.report.from_run import report_input
+from clinometer.report.html import render_page
+from clinometer.report.inputs import ReportInput
+from clinometer.runs import Run
+from clinometer.studies import study_of
+
+
+def render_html(report: ReportInput) -> str:
+    """Render the report of a run as one self-contained HTML page: see :func:`clinometer.report.render_page`."""
+    return render_page(report, study_of(report.suite).page(report.suite))
+
+
+def write_html(report: ReportInput, path: str | Path) -> Path:
+    """Write the page and return its path."""
+    target = Path(path)
+    target.write_text(render_html(report), encoding="utf-8", errors="replace")
+    return target
+
+
+def write_report(run: Run) -> list[str]:
+    """Write ``report.html`` into a run directory. Returns what of the run is missing or damaged, as the page says it.
+
+    Raises
+    ------
+    RunError
+        The run is not scored, or its scores, its plan or run.json are not what was written.
+    """
+    report = report_input(run)
+    page = render_html(report)
+    run.ledger.write_bytes("report.html", page.encode("utf-8", "replace"))
+    run.ledger.list_files(["report.html"])
+    return report.damage

@@ -1,0 +1,104 @@
+"""Rounds: a run that draws a few images of every concept at a time, and no more of one that has enough of them.
+
+The plan grows by a round when the one before it is embedded. Which concepts go on follows from the run directory
+alone, so a run that was stopped goes on as it would have; and because an image follows from its prompt and how often
+that came before, the images are the first ones of a run that draws them all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.models.protocols import Generator
+from clinometer.runs.plan import build_plan
+from clinometer.runs.progress import Progress
+from clinometer.runs.store import Run
+from clinometer.studies import study_named, study_names, study_of
+from clinometer.studies.leaning import StoppingRule
+from clinometer.suites import Question, Suite
+
+FIRST_ROUND = 10
+"""Hardly anything is decided by fewer."""
+LATER_ROUND = 5
+DEFAULT_MOST = 10
+"""Times the suite's images a target, drawn at most where the user does not say."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How a run is drawn that may stop early: what decides, and the suite with as many images as there may be."""
+
+    rule: StoppingRule
+    suite: Suite
+
+    def __post_init__(self) -> None:
+        if study_of(self.suite).open_concepts is None:
+            able = ", ".join(name for name in study_names() if study_named(name).open_concepts is not None)
+            raise SuiteError(
+                f"suite {self.suite.name}: study {self.suite.study!r} is drawn in one go and takes no --until; "
+                f"studies that do: {able}"
+            )
+        check = study_of(self.suite).check_rounds
+        if check is not None:
+            check(self.suite)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What run.json keeps of it."""
+        return asdict(self.rule)
+
+    def questions(self) -> Iterator[Question]:
+        """The suite's questions, with the first round's images of each concept."""
+        for question in self.suite.questions():
+            first = min(FIRST_ROUND, question.images)
+            yield replace(question, images=first) if question.concept else question
+
+    def extend(
+        self, run: Run, generator: Generator, encoders: Sequence[str], part_size: int, progress: Progress
+    ) -> bool:
+        """Plan the next round of a run that is drawn and embedded so far; False where none is needed."""
+        open_concepts = study_of(self.suite).open_concepts
+        assert open_concepts is not None  # __post_init__
+        still_open = set(open_concepts(run, self.rule, encoders))
+        planned = Counter(sample.concept for sample in run.plan if sample.concept)
+        more = [
+            replace(question, images=min(LATER_ROUND, question.images - planned[question.concept]))
+            for question in self.suite.questions()
+            if question.concept in still_open and planned[question.concept] < question.images
+        ]
+        enough = len(planned) - len(still_open)
+        progress.note(f"{enough} of {len(planned)} concepts have images enough; {len(run.plan)} planned so far")
+        if not more:
+            return False
+        card = generator.card
+        run.extend_plan(
+            build_plan(
+                more, seed=run.record["seed"], model_fingerprint=card.fingerprint, part_size=part_size, after=run.plan
+            )
+        )
+        return True
+
+
+def rounds_of(suite: Suite, until: str | float, images: int | None) -> Rounds:
+    """Read the rule as a user gives it: ``"decided"``, or a precision; ``images`` is the most a concept gets.
+
+    Raises
+    ------
+    SuiteError
+        The suite's study is drawn in one go.
+    InvalidInputError
+        A rule that is none.
+    """
+    try:
+        rule = StoppingRule() if until == "decided" else StoppingRule(float(until))
+    except (ValueError, InvalidInputError) as error:
+        raise InvalidInputError(f"until: expected 'decided' or a positive precision, found {until!r}") from error
+    rounds = Rounds(rule, suite)
+    if images is not None:
+        return rounds
+    most = max((question.images for question in suite.questions() if question.concept), default=1)
+    return replace(rounds, suite=suite.with_options(images=DEFAULT_MOST * most))

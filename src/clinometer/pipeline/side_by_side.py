@@ -1,0 +1,60 @@
+"""Runs beside each other as the papers show two models: figures and tables made of each run's own scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from clinometer.report.figures.models import COLOURS, SHAPE_CHARACTERS, SHAPES
+from clinometer.report.from_run import report_input
+from clinometer.report.inputs import Curve
+from clinometer.report.rows import MEAN, Scores
+from clinometer.report.view import View
+from clinometer.runs import Run
+from clinometer.studies import study_of
+
+
+def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, Any]:
+    """What a page of several runs shows besides their differences, by the runs' names.
+
+    Every number is a row of a run's own scores: of the average over encoders where all runs have the same ones, else of
+    the first encoder that all of them have; there is nothing to show where no encoder has seen them all, in a study
+    that needs one.
+    """
+    study = study_of(next(iter(runs.values())).suite)
+    if not encoders and study.encoders_needed:
+        return {"study": "", "encoder": "", "marks": [], "models": list(runs), "contents": []}
+    alike = all(set(run.encoder_cards) == set(encoders) for run in runs.values())
+    encoder = MEAN if alike else encoders[0]
+    shape = study.comparison.view
+    views = {
+        name: _of_one_encoder(shape, run, encoder) if study.comparison.averaged else shape.of(report_input(run))
+        for name, run in runs.items()
+    }
+    shown = {
+        "study": study.key,
+        "encoder": "" if alike else encoders[0],
+        "marks": _marks(list(runs)),
+        "models": list(runs),
+        "contents": [],
+    }
+    return shown | study.comparison.side_by_side(views, encoders[0] if encoders else "")
+
+
+def _of_one_encoder(shape: type[View], run: Run, encoder: str) -> View:
+    """A run's rows of one encoder as if it were the only one; curves are of the average and left out then."""
+    report = report_input(run)
+    view = shape.of(report)
+    if encoder == MEAN:
+        return view
+    rows = [replace(row, encoder=MEAN) for row in view.scores if row.encoder == encoder]
+    return shape(replace(report, curves=None, curve=Curve(reason="curves are of the average")), Scores(rows))
+
+
+def _marks(models: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Class, shape and name of every model, as the figures draw them."""
+    return [
+        (COLOURS[order % len(COLOURS)][0], SHAPE_CHARACTERS[SHAPES[order % len(SHAPES)]], model)
+        for order, model in enumerate(models)
+    ]

@@ -1,0 +1,45 @@
+"""The studies: each a room of its own, which the rest of the house knows by one record.
+
+A package offers a study by an entry point in the group ``clinometer.studies``: its name is the value of the key
+``study`` in suites, and it names a :class:`clinometer.studies.study.Study`. This package's own are registered so in
+its ``pyproject.toml``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final
+
+from clinometer.errors import SuiteError
+
+if TYPE_CHECKING:
+    from clinometer.studies.study import Study
+    from clinometer.suites import Suite
+
+GROUP: Final = "clinometer.studies"
+
+
+def study_names() -> list[str]:
+    """Names of the studies that are installed."""
+    return sorted({entry.name for entry in entry_points(group=GROUP)})
+
+
+@cache
+def study_named(name: str) -> Study:
+    """Load the record of a study.
+
+    Raises
+    ------
+    SuiteError
+        No study of that name is installed.
+    """
+    for entry in entry_points(group=GROUP, name=name):
+        study: Study = entry.load()
+        return study
+    raise SuiteError(f"study {name!r}: none of that name is installed, found {', '.join(study_names())}")
+
+
+def study_of(suite: Suite) -> Study:
+    """The record of a suite's study."""
+    return study_named(suite.study)

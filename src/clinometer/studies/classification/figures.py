@@ -1,0 +1,205 @@
+"""Classification: which group's portraits go to which professions, and how that changes with more noise samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, Final
+
+from clinometer.report import wording
+from clinometer.report.figures.marks import (
+    MARKS,
+    Mark,
+    draw_cell,
+    draw_intervals,
+    draw_mark,
+    drawable,
+    folded,
+    label_rows,
+    place,
+    span,
+)
+from clinometer.report.figures.models import rows_figure
+from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
+from clinometer.report.rows import Row
+from clinometer.report.verdict_words import heap_of
+from clinometer.studies.classification.view import ClassificationView
+
+CELL: Final = 100
+CELL_HEIGHT: Final = 54
+LABEL: Final = 150
+LINE_WIDTH: Final = 1.8
+LINES: Final = ("-", (0, (5, 2)), (0, (1, 1.6)), (0, (5, 2, 1, 2)))
+SHAPES: Final = ("o", "s", "^", "D", "v", "P")
+
+
+def association_figure(view: ClassificationView) -> Figure | None:
+    """Draw S of every group with its interval; ½ is no preference between the two sets."""
+    rows = [row for row in view.associations.values() if row.defined]
+    if not rows:
+        return None
+    with canvas(470, 78 + 30 * len(rows)) as figure:
+        axes = place(figure, 190, 58, 18, 10)
+        tidy(axes)
+        axes.axvline(0.5, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        for y, row in enumerate(rows):
+            mark = group_mark(view, row.group)
+            draw_intervals(axes, row, y, mark.colour)
+            draw_mark(axes, row.value, y, mark)
+        label_rows(axes, [wording.capitalised(view.label(row.group)) for row in rows], 26)
+        axes.set_xlim(*span(rows, include=(0.5,), stimulus=False))
+        axes.xaxis.set_major_formatter(lambda value, _: wording.percent(value))
+        axes.set_xlabel(drawable(f"choices that go to professions {view.label_a}", 60), loc="right")
+        return finish(
+            figure,
+            name="association",
+            title=f"Share of choices between a profession {view.label_a} and one {view.label_b} that go to the former",
+            description="; ".join(_said(view.label(row.group), row) for row in rows),
+        )
+
+
+def group_mark(view: ClassificationView, group: str) -> Mark:
+    """Colour by the side of the first contrast, shape by the place on that side."""
+    contrast = next(iter(view.suite.contrasts.values()))
+    for colour, side in ((Ink.A, contrast.x), (Ink.B, contrast.y)):
+        if group in side.groups:
+            return Mark(SHAPES[side.groups.index(group) % len(SHAPES)], colour)
+    return Mark("X", Ink.THIRD)
+
+
+def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
+    """Draw S of the groups or ΔS of the contrasts over the number of noise samples, with their intervals."""
+    points = _points(view, curve)
+    if not points:
+        return None
+    half = curve == "association"
+    with canvas(470, 330) as figure:
+        axes = place(figure, 62, 52, 18, 14)
+        tidy(axes, grid="both")
+        axes.set_xscale("log")
+        axes.axhline(0.5 if half else 0.0, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        for order, (name, held) in enumerate(points.items()):
+            mark = group_mark(view, name) if half else contrast_mark(order)
+            x, y, low, high = zip(*held, strict=True)
+            axes.fill_between(x, low, high, color=mark.colour, alpha=0.09, linewidth=0)
+            axes.plot(x, y, color=mark.colour, linewidth=LINE_WIDTH, linestyle=line_style(order), zorder=3)
+            for at, value in zip(x, y, strict=True):
+                draw_mark(axes, at, value, mark, size=7 if at == x[-1] else 4)
+        ticks = list(view.suite.noise_samples)
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel("noise samples (log scale)")
+        axes.set_ylabel("association  S" if half else "differential  ΔS")
+        axes.tick_params(axis="y", labelcolor=Ink.MUTED)
+        title = "Association of each group" if half else "Difference between groups"
+        return finish(
+            figure,
+            name=f"noise-{curve}",
+            title=f"{title} by the number of noise samples",
+            description="; ".join(
+                f"{_name(view, curve, name)} from {wording.number(held[0][1])} to {wording.number(held[-1][1])}"
+                for name, held in points.items()
+            ),
+        )
+
+
+def line_style(order: int) -> Any:
+    """Dashes of a line by its place."""
+    return LINES[order % len(LINES)]
+
+
+def contrast_mark(order: int) -> Mark:
+    """Shape and colour of a contrast by its place in the suite."""
+    colours = (Ink.ACCENT, Ink.THIRD, Ink.BALANCED, Ink.UNDECIDED)
+    return Mark(SHAPES[order % len(SHAPES)], colours[order % len(colours)])
+
+
+def _name(view: ClassificationView, curve: str, name: str) -> str:
+    return view.label(name) if curve == "association" else name
+
+
+def _points(view: ClassificationView, curve: str) -> Mapping[str, Sequence[tuple[float, float, float, float]]]:
+    """The stored points of each line, in the suite's order; those without a value are left out."""
+    frame = view.report.curves
+    if frame is None or "curve" not in frame or not len(frame):
+        return {}
+    held: dict[str, list[tuple[float, float, float, float]]] = {}
+    for record in frame[frame.curve == curve].to_dict("records"):
+        if isfinite(record["y"]):
+            held.setdefault(record["name"], []).append((record["x"], record["y"], record["low"], record["high"]))
+    return held
+
+
+def pair_figure(view: ClassificationView, contrast: str, number: int) -> Figure | None:
+    """Draw the difference between two sides for every pair of classes: a row a class of A, a column one of B."""
+    cells = {(row.concept, row.category): row for row in view.rows("pair_differential", group=contrast) if row.defined}
+    if not cells:
+        return None
+    rows, columns = list(view.suite.a.classes), list(view.suite.b.classes)
+    with canvas(LABEL + CELL * len(columns) + 10, 58 + CELL_HEIGHT * len(rows)) as figure:
+        axes = place(figure, LABEL, 8, 10, 50)
+        for y, a in enumerate(rows):
+            for x, b in enumerate(columns):
+                _cell(axes, x, y, cells.get((a, b)))
+        axes.set_xlim(-0.5, len(columns) - 0.5)
+        label_rows(axes, rows, 20)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.xaxis.tick_top()
+        axes.set_xticks(range(len(columns)), [folded(name, 14, 2) for name in columns])
+        tidy(axes)
+        axes.grid(visible=False)
+        x_label, y_label = view.side_labels(contrast)
+        return finish(
+            figure,
+            name=f"pairs{number}",
+            title=f"How much more often {x_label} than {y_label} are taken for the profession of the row",
+            description="One row a profession "
+            f"{view.label_a}, one column one {view.label_b}. The same numbers are in the full table.",
+        )
+
+
+def _cell(axes: Any, x: int, y: int, row: Row | None) -> None:
+    if row is None:
+        axes.text(x, y, wording.MISSING, ha="center", va="center", color=Ink.MUTED)
+        return
+    ends = f"{wording.number(row.low)} to {wording.number(row.high)}" if row.has_interval else ""
+    colour = Ink.A if row.value > 0 else Ink.B
+    draw_cell(axes, x, y, colour, abs(row.value), wording.signed(row.value), ends, bold=row.q <= 0.05)
+
+
+def differential_figure(view: ClassificationView) -> Figure | None:
+    """Draw ΔS of every contrast with its interval and verdict."""
+    rows = [row for row in view.differentials.values() if row.defined]
+    if not rows:
+        return None
+    with canvas(470, 66 + 30 * len(rows)) as figure:
+        axes = place(figure, 170, 46, 18, 10)
+        tidy(axes)
+        axes.axvline(0, color=Ink.MUTED, linewidth=1, zorder=1)
+        for y, row in enumerate(rows):
+            mark = MARKS[heap_of(row)]
+            draw_intervals(axes, row, y, mark.colour)
+            draw_mark(axes, row.value, y, mark)
+        label_rows(axes, [wording.capitalised(row.group) for row in rows], 24)
+        axes.set_xlim(*span(rows, stimulus=False))
+        axes.set_xlabel("differential association  ΔS")
+        return finish(
+            figure,
+            name="differential",
+            title="Difference between groups in how often they are taken for the first set of professions",
+            description="; ".join(_said(row.group, row) for row in rows),
+        )
+
+
+def _said(name: str, row: Row) -> str:
+    return drawable(f"{name}: {wording.number(row.value)} {wording.interval(row.low, row.high)}".strip(), 120)
+
+
+def differential_models_figure(views: Mapping[str, ClassificationView]) -> Figure | None:
+    """Draw ΔS of every contrast, models beside each other."""
+    first = next(iter(views.values()))
+    held = {model: view.differentials for model, view in views.items()}
+    return rows_figure(
+        held, list(first.suite.contrasts), "ΔS", ("", f"more often {first.label_a}"), name="differentials",
+        title="Difference between groups in every model", margin=first.suite.margin,
+    )  # fmt: skip

@@ -1,0 +1,215 @@
+"""The classification study: the same model that drew portraits, or was given some, says what it takes them for.
+
+::
+
+    RUN/classifications/part-*.parquet    a row a portrait and class: id, label, errors (a number a noise sample,
+                                          float32, NaN where the class had left), evaluations, tolerance, reason
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
+from clinometer.metrics.records import Score
+from clinometer.models.protocols import Denoiser, Generator
+from clinometer.runs.failures import named
+from clinometer.runs.progress import Progress
+from clinometer.runs.storage import REDO
+from clinometer.runs.store import Run, classifications_name
+from clinometer.stats.racing import Elimination
+from clinometer.studies.classification import ClassificationDesign, Contrast, association_curves, classification_study
+from clinometer.studies.classification.compare import ClassifiedPortraits, compare_classifications
+from clinometer.studies.classification.scores import CurvePoint
+from clinometer.studies.common import scores_table, suite_of
+from clinometer.studies.study import Scored
+from clinometer.suites import ClassificationSuite, Suite
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from clinometer.models.diffusers.classifier import ClassErrors
+
+SCHEMA = pa.schema(
+    {
+        "id": pa.string(),
+        "label": pa.string(),
+        "errors": pa.list_(pa.float32()),
+        "evaluations": pa.int32(),
+        "tolerance": pa.float64(),
+        "reason": pa.string(),
+    }
+)
+
+
+def denoiser_of(generator: Generator) -> Denoiser:
+    """The measure of how well a generator denoises an image.
+
+    Raises
+    ------
+    ModelError
+        It draws images and no more: a folder, or an adapter without ``denoiser``.
+    """
+    if not hasattr(generator, "denoiser"):
+        raise ModelError(
+            f"{generator.card.name}: it gives no access to its denoiser, so it cannot classify; expected a diffusers "
+            "pipeline (--model DIRECTORY or OWNER/NAME) or a plug-in with a method denoiser()"
+        )
+    with named("denoiser of", generator.card.name):
+        denoiser: Denoiser = generator.denoiser()
+    return denoiser
+
+
+def require_denoiser(generator: Generator, suite: Suite) -> None:
+    """Refuse a generator that cannot classify, before anything is drawn; raises as :func:`denoiser_of`."""
+    denoiser_of(generator)
+
+
+def classify(run: Run, generator: Generator, progress: Progress) -> None:
+    """Measure the errors of the parts that are missing.
+
+    Batches never cross a part, so a run that was stopped measures the remaining parts exactly as it would have.
+    """
+    from clinometer.models.diffusers.classifier import DiffusionClassifier
+
+    suite = suite_of(run, ClassificationSuite)
+    parts = run.parts
+    missing = [part for part in parts if not run.directory.exists(classifications_name(part))]
+    each = len(suite.classes) * suite.noise_samples[-1]
+    done = len(run.plan) - sum(len(parts[part]) for part in missing)
+    progress.start("classifying", len(run.plan) * each, done * each)
+    if missing:
+        classifier = DiffusionClassifier(
+            denoiser_of(generator),
+            list(suite.prompts.values()),
+            trials=suite.noise_samples[-1],
+            seed=run.record["seed"],
+            elimination=elimination_of(suite),
+        )
+    for part in missing:
+        ids, images = _pictures(run, part)
+        with named("denoiser of", generator.card.name):
+            measured = classifier.errors(images, advance=progress.advance)
+        progress.advance((len(parts[part]) - len(images)) * each)
+        table = pa.Table.from_pylist(_rows(ids, list(suite.classes), measured), schema=SCHEMA)
+        run.ledger.write_table(classifications_name(part), table)
+    progress.finish()
+
+
+def elimination_of(suite: ClassificationSuite) -> Elimination | None:
+    """When a class is left alone: once all its pairs with the other set are decided."""
+    if suite.elimination is None:
+        return None
+    n_a, n = len(suite.a.classes), len(suite.classes)
+    pairs = np.zeros((n, n), bool)
+    pairs[:n_a, n_a:] = True
+    return Elimination(pairs=pairs, confidence=suite.elimination)
+
+
+def _pictures(run: Run, part: int) -> tuple[list[str], list[Image]]:
+    """The portraits of a part that could be made."""
+    ids, images = [], []
+    for row in run.read_images(part):
+        if row["status"] == "ok":
+            ids.append(row["id"])
+            images.append(run.decoded(row["id"], row["image"]["bytes"]))
+    return ids, images
+
+
+def _rows(ids: Sequence[str], labels: Sequence[str], measured: ClassErrors) -> list[dict[str, Any]]:
+    rows = []
+    for image, identifier in enumerate(ids):
+        reason = measured.reason(image)
+        for order, label in enumerate(labels):
+            rows.append(
+                {
+                    "id": identifier,
+                    "label": label,
+                    "errors": measured.errors[image, order],
+                    "evaluations": int(measured.evaluations[image]),
+                    "tolerance": measured.tolerance,
+                    "reason": reason,
+                }
+            )
+    return rows
+
+
+def score_classification(run: Run, resamples: int) -> Scored:
+    """Every number of the classification study, and the curves over noise samples. Nothing is resampled."""
+    suite = suite_of(run, ClassificationSuite)
+    errors, tolerance = group_errors(run, suite)
+    design = study_design(suite)
+    scores = classification_study(errors, design, tolerance=tolerance, seed=run.record["seed"])
+    points = association_curves(errors, design, tolerance=tolerance)
+    curves = pd.DataFrame([asdict(point) for point in points], columns=[field.name for field in fields(CurvePoint)])
+    return Scored(scores_table(scores), curves)
+
+
+def compare_classification(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Differences between two runs, second minus first; with ``keep``, of portraits that are pairs, in plan order."""
+    suite = suite_of(runs[0], ClassificationSuite)
+    first, second = (ClassifiedPortraits(*group_errors(run, suite)) for run in runs)
+    return compare_classifications(
+        first, second, study_design(suite), paired=keep is not None, n_permutations=2 * resamples - 1,
+        seed=runs[0].record["seed"],
+    )  # fmt: skip
+
+
+def study_design(suite: ClassificationSuite) -> ClassificationDesign:
+    """The suite as the metrics see it: names, no prompts."""
+    return ClassificationDesign(
+        groups=tuple(suite.groups),
+        a=tuple(suite.a.classes),
+        b=tuple(suite.b.classes),
+        contrasts=tuple(
+            Contrast(name, held.x.label, held.y.label, held.x.groups, held.y.groups)
+            for name, held in suite.contrasts.items()
+        ),
+        noise_samples=suite.noise_samples,
+        margin=suite.margin,
+    )
+
+
+def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.ndarray], float]:
+    """The errors by group, (images × classes × noise samples) float32, and what counts as a tie.
+
+    A portrait that could not be made or measured is NaN.
+
+    Raises
+    ------
+    RunNotFoundError
+        The portraits are not all classified.
+    """
+    unfinished = [part for part in run.parts if not run.directory.exists(classifications_name(part))]
+    if unfinished:
+        raise RunNotFoundError(
+            f"{run.url}: {len(unfinished)} of {len(run.parts)} parts are not classified; give the audit's command again"
+        )
+    place = {sample.id: order for order, sample in enumerate(run.plan)}
+    column = {label: order for order, label in enumerate(suite.classes)}
+    found = np.full((len(place), len(column), suite.noise_samples[-1]), np.nan, np.float32)
+    tolerance = 0.0
+    samples = run.samples
+    made = set(samples.id[samples.status == "ok"])
+    for part, planned in run.parts.items():
+        name = classifications_name(part)
+        rows = run.ledger.read_table(name, SCHEMA.names).to_pylist()
+        expected = {(sample.id, label) for sample in planned if sample.id in made for label in column}
+        if {(row["id"], row["label"]) for row in rows} != expected:
+            raise RunCorruptError(
+                f"{run.directory.path(name)}: it lacks a class of a portrait, or holds others. {REDO}"
+            )
+        for row in rows:
+            if not row["reason"]:
+                found[place[row["id"]], column[row["label"]]] = row["errors"]
+            tolerance = max(tolerance, row["tolerance"])
+    groups = np.array([sample.group for sample in run.plan])
+    return {group: found[groups == group] for group in suite.groups}, tolerance

@@ -1,0 +1,61 @@
+"""The record of the classification study."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.rows import Row
+from clinometer.studies.classification.page import CLASSIFICATION as PAGE
+from clinometer.studies.classification.scoring import (
+    classify,
+    compare_classification,
+    require_denoiser,
+    score_classification,
+)
+from clinometer.studies.classification.side_by_side import side_by_side
+from clinometer.studies.classification.view import DENOISER, ClassificationView, contrast_in_words
+from clinometer.studies.study import Study
+from clinometer.suites import ClassificationSuite, Suite
+
+
+def contrast_name(suite: Suite, row: Row) -> str:
+    """A contrast by its two sides."""
+    return contrast_in_words(_classification(suite), row.group)
+
+
+def _classification(suite: Suite) -> ClassificationSuite:
+    assert isinstance(suite, ClassificationSuite)
+    return suite
+
+
+CONTRAST: Final = Quantity(
+    component="differential",
+    symbol="\N{GREEK CAPITAL LETTER DELTA}S",
+    unit="contrast",
+    column="difference",
+    to_decide="portraits, of all groups",
+    counted="portrait",
+    positive="the first side goes more often to a profession {a} than in {first}",
+    over="portraits",
+    encoder=DENOISER,
+    name=contrast_name,
+)
+
+CLASSIFICATION: Final = Study(
+    key="classification",
+    suite=ClassificationSuite,
+    score=score_classification,
+    compare=compare_classification,
+    page=lambda suite: PAGE,
+    comparison=RunsCompared(
+        lambda suite: (CONTRAST,),
+        lambda suite: _classification(suite).a.label,
+        ClassificationView,
+        side_by_side,
+        averaged=False,
+    ),
+    stages=(classify,),
+    encoders_needed=False,
+    check=require_denoiser,
+)

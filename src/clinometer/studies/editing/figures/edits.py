@@ -1,0 +1,98 @@
+"""Editing: who is flipped, and whose skin changes by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+from clinometer.report import wording
+from clinometer.report.figures.marks import Mark, draw_cell, draw_mark, drawable, label_rows, place, span
+from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
+from clinometer.report.rows import Row
+from clinometer.studies.editing.view import EditingView
+
+CELL = 64
+LABEL = 190
+
+
+def flip_matrix(view: EditingView, encoder: str, name: str, component: str = "flip_rate") -> Figure | None:
+    """Draw the share of flipped edits: a row a group, a column a class and strength."""
+    groups, columns = list(view.suite.groups), view.columns
+    cells = {(row.group, row.category, row.setting): row for row in view.class_rows(component, encoder) if row.defined}
+    if not cells:
+        return None
+    with canvas(LABEL + CELL * len(columns) + 10, 62 + CELL * 0.72 * len(groups)) as figure:
+        axes = place(figure, LABEL, 8, 10, 54)
+        for y, group in enumerate(groups):
+            for x, (kind, setting) in enumerate(columns):
+                _cell(axes, x, y, cells.get((group, kind, setting)))
+        axes.set_xlim(-0.5, len(columns) - 0.5)
+        label_rows(axes, [wording.capitalised(view.label(group)) for group in groups], 26)
+        axes.set_ylim(len(groups) - 0.5, -0.5)
+        axes.xaxis.tick_top()
+        axes.set_xticks(range(len(columns)), [setting.removeprefix("strength ") for _, setting in columns])
+        for start, kind in view.class_starts:
+            axes.annotate(
+                drawable(kind, 30), (start - 0.45, -0.5), (0, 30), textcoords="offset points", annotation_clip=False,
+                color=Ink.MUTED,
+            )  # fmt: skip
+        tidy(axes)
+        axes.grid(visible=False)
+        return finish(
+            figure,
+            name=name,
+            title="Share of edits whose gender reads otherwise than before",
+            description="One row a group of portraits, one column a class of professions and a strength. "
+            "The same numbers are in the full table.",
+        )
+
+
+def _cell(axes: Any, x: int, y: int, row: Row | None) -> None:
+    if row is None:
+        axes.text(x, y, wording.MISSING, ha="center", va="center", color=Ink.MUTED)
+        return
+    ends = f"{100 * row.low:.0f}{wording.DASH}{100 * row.high:.0f}" if row.has_interval else ""
+    draw_cell(axes, x, y, Ink.ACCENT, row.value, wording.percent(row.value), ends)
+
+
+def skin_arrows(view: EditingView, kind: str, number: int) -> Figure | None:
+    """Draw an arrow for each group and strength: from the portraits' mean angle to the edits'."""
+    before = {row.group: row for row in view.pixel_rows("ita") if row.setting == "before" and row.defined}
+    after = {(row.group, row.setting): row for row in view.pixel_rows("ita") if row.category == kind and row.defined}
+    lines = [(group, setting) for group in view.suite.groups for setting in view.settings if (group, setting) in after]
+    if not lines or not before:
+        return None
+    with canvas(460, 64 + 19 * len(lines)) as figure:
+        axes = place(figure, 210, 46, 14, 10)
+        for y, (group, setting) in enumerate(lines):
+            _arrow(axes, y, before.get(group), after[group, setting])
+        label_rows(axes, [_line_label(view, group, setting, lines) for group, setting in lines], 30)
+        tidy(axes)
+        axes.set_xlim(*span([*before.values(), *after.values()], include=(), stimulus=False))
+        axes.set_xlabel("individual typology angle, degrees: lighter \N{RIGHTWARDS ARROW}")
+        return finish(
+            figure,
+            name=f"skin{number}",
+            title=f"Skin tone before and after editing into {kind} professions",
+            description="Each arrow leads from the mean angle of a group's portraits to that of their edits.",
+        )
+
+
+def _line_label(view: EditingView, group: str, setting: str, lines: Sequence[tuple[str, str]]) -> str:
+    first = next(line for line in lines if line[0] == group)
+    strength = setting.removeprefix("strength ")
+    return f"{drawable(view.label(group), 24)}  {strength}" if (group, setting) == first else strength
+
+
+def _arrow(axes: Any, y: int, start: Row | None, end: Row) -> None:
+    colour = Ink.ACCENT
+    if end.has_interval:
+        axes.plot([end.low, end.high], [y, y], color=colour, linewidth=3.6, alpha=0.3, zorder=2)
+    if start is not None and isfinite(start.value):
+        axes.annotate(
+            "", (end.value, y), (start.value, y), arrowprops={"arrowstyle": "->", "color": Ink.MUTED, "lw": 1.2},
+            zorder=3,
+        )  # fmt: skip
+        draw_mark(axes, start.value, y, Mark("o", Ink.MUTED, filled=False), size=4.5)
+    draw_mark(axes, end.value, y, Mark("o", colour), size=4.5)

@@ -1,0 +1,190 @@
+"""The editing study: portraits are drawn, each is edited, and before is held against after."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from clinometer.errors import ModelError
+from clinometer.metrics.records import Score
+from clinometer.models.protocols import EditRequest, GenerationResult, Generator
+from clinometer.runs.budget import price_of
+from clinometer.runs.drawing import draw_parts, remind
+from clinometer.runs.failures import Failures
+from clinometer.runs.plan import Sample, noise_seed, sample_id
+from clinometer.runs.planted import planted_of
+from clinometer.runs.progress import Progress
+from clinometer.runs.store import Run
+from clinometer.studies.common import embedded, scores_table, suite_of
+from clinometer.studies.editing.compare import EditedPortraits, compare_edits
+from clinometer.studies.editing.faces import UNALIGNED, align, average_faces, read_faces
+from clinometer.studies.editing.planted_order import planted_order
+from clinometer.studies.editing.scores import (
+    EditingDesign,
+    GenderReadings,
+    PortraitGroup,
+    editing_study,
+)
+from clinometer.studies.study import Scored
+from clinometer.suites import EditingSuite, Suite
+from clinometer.suites.editing import EDIT, PORTRAIT
+
+
+def plan_edits(suite: Suite, portraits: Sequence[Sample], part_size: int) -> list[Sample]:
+    """The portraits, then their edits, in parts of their own.
+
+    The edits of one portrait start from the same noise, whatever the profession, the strength or the model: what
+    differs between them is what was asked.
+    """
+    assert isinstance(suite, EditingSuite)
+    edits: list[Sample] = []
+    first = 1 + max((sample.part for sample in portraits), default=-1)
+    for name, profession, strength in suite.edits():
+        for portrait in portraits:
+            edits.append(
+                Sample(
+                    id=sample_id("edit", portrait.id, profession.prompt, strength),
+                    part=first + len(edits) // part_size,
+                    prompt=profession.prompt,
+                    concept=name,
+                    role=EDIT,
+                    group=portrait.group,
+                    category=profession.kind,
+                    seed=noise_seed("edit", portrait.seed),
+                    source=portrait.id,
+                    strength=strength,
+                )
+            )
+    return [*portraits, *edits]
+
+
+def require_editor(generator: Generator, suite: Suite) -> None:
+    """Refuse a generator that cannot edit, or not at several strengths, before anything is drawn."""
+    assert isinstance(suite, EditingSuite)
+    editor = _editor(generator)
+    if len(suite.strengths) > 1 and not getattr(editor, "names_strength", True):
+        raise ModelError(
+            f"{generator.card.name}: its edits have no strength, found {len(suite.strengths)} strengths in suite "
+            f"{suite.name}; expected one: copy the suite, with one number under strengths"
+        )
+
+
+def edit(run: Run, generator: Generator, progress: Progress) -> None:
+    """Draw the edits that are missing. A portrait that is not there makes its edits fail, with its reason."""
+    failures, editor = Failures(run), _editor(generator)
+    remind(editor, run, edits=True)
+    with failures.forgotten():
+        draw = partial(_edit_part, run, editor, failures)
+        draw_parts(run, EDIT, draw, progress, "editing", paid=price_of(generator) > 0)
+        failures.require_one([sample for sample in run.plan if sample.source])
+
+
+def _editor(generator: Generator) -> Any:
+    make = getattr(generator, "editor", None)
+    if make is None:
+        raise ModelError(f"{generator.card.name}: it draws images but edits none; expected a model that does")
+    return make()
+
+
+def _edit_part(run: Run, editor: Any, failures: Failures, samples: Sequence[Sample]) -> Iterator[GenerationResult]:
+    sources = dict(run.images({sample.source for sample in samples}))
+    requests = []
+    for sample in samples:
+        content = sources[sample.source]
+        if content is None:
+            yield GenerationResult(sample.id, "failed", None, f"its portrait {sample.source} is missing")
+            continue
+        image = run.decoded(sample.source, content)
+        requests.append(
+            EditRequest(id=sample.id, prompt=sample.prompt, seed=sample.seed, image=image, strength=sample.strength)
+        )
+    yield from failures.watch(samples, editor.edit(requests))
+
+
+def score_editing(run: Run, resamples: int) -> Scored:
+    """Flips, skin tone and identity before against after, and the average faces of every cell as curves."""
+    suite = suite_of(run, EditingSuite)
+    design = study_design(suite)
+    portraits, groups, edits = _edited(run, suite, design)
+    readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in run.encoder_cards]
+    alignment = align(run, portraits)
+    faces = read_faces(run, portraits, edits, alignment)
+    rows = editing_study(
+        readings, faces, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
+        n_permutations=2 * resamples - 1,
+    )  # fmt: skip
+    planted = planted_of(run)
+    if planted is not None:
+        rows += planted_order(readings, groups, design, planted, seed=run.record["seed"])
+    return Scored(scores_table(rows), average_faces(faces, groups, design, alignment))
+
+
+def compare_editing(
+    runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
+) -> list[Score]:
+    """Differences between two runs, second minus first; with ``keep``, of portraits that are pairs, in plan order."""
+    suite = suite_of(runs[0], EditingSuite)
+    design = study_design(suite)
+    held = []
+    for run in runs:
+        portraits, groups, edits = _edited(run, suite, design)
+        faces = read_faces(run, portraits, edits, UNALIGNED)
+        readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
+        held.append(EditedPortraits(groups, readings, faces.after - faces.before[:, None, None]))
+    return compare_edits(
+        held[0], held[1], design, paired=keep is not None, n_permutations=2 * resamples - 1, seed=runs[0].record["seed"]
+    )
+
+
+def _edited(run: Run, suite: EditingSuite, design: EditingDesign) -> tuple[list[Sample], np.ndarray, np.ndarray]:
+    """The portraits, each one's group by position, and the ids of their edits."""
+    portraits = [sample for sample in run.plan if sample.role == PORTRAIT]
+    names = [group.name for group in design.groups]
+    groups = np.array([names.index(portrait.group) for portrait in portraits], int)
+    return portraits, groups, edits_of(run, suite, portraits)
+
+
+def study_design(suite: EditingSuite) -> EditingDesign:
+    """The suite as the metrics see it."""
+    return EditingDesign(
+        groups=tuple(PortraitGroup(name, group.gender, group.tone or "") for name, group in suite.groups.items()),
+        a=suite.genders.a,
+        b=suite.genders.b,
+        professions={name: profession.kind for name, profession in suite.professions.items()},
+        strengths=suite.strengths,
+        tones=suite.tones or (),
+    )
+
+
+def edits_of(run: Run, suite: EditingSuite, portraits: Sequence[Sample]) -> np.ndarray:
+    """Ids of the edits: (portraits × professions × strengths)."""
+    place = {portrait.id: i for i, portrait in enumerate(portraits)}
+    profession = {name: i for i, name in enumerate(suite.professions)}
+    strength = {value: i for i, value in enumerate(suite.strengths)}
+    ids = np.full((len(portraits), len(profession), len(strength)), "", dtype=object)
+    for sample in run.plan:
+        if sample.role == EDIT:
+            ids[place[sample.source], profession[sample.concept], strength[sample.strength]] = sample.id
+    return ids
+
+
+def gender_readings(
+    run: Run, suite: EditingSuite, encoder: str, portraits: Sequence[Sample], edits: np.ndarray
+) -> GenderReadings:
+    """What an encoder reads in portraits and edits: margins of every wording, and the cosine of before and after."""
+    vectors, texts = embedded(run, encoder)
+    unit = {key: vector / np.linalg.norm(vector) for key, vector in (texts | vectors).items()}
+    width = len(next(iter(unit.values())))
+    nothing = np.full(width, np.nan)
+    before = np.array([unit.get(portrait.id, nothing) for portrait in portraits], np.float64).reshape(-1, width)
+    after = np.array([unit.get(key, nothing) for key in edits.ravel()], np.float64).reshape(*edits.shape, width)
+    directions = np.array([unit[w.a].astype(np.float64) - unit[w.b] for w in suite.wordings])
+    return GenderReadings(
+        encoder=encoder,
+        before=before @ directions.T,
+        after=after @ directions.T,
+        identity=np.einsum("nd,npsd->nps", before, after),
+    )

@@ -1,0 +1,1 @@
+"""The sections of an editing study's page."""

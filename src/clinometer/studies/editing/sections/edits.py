@@ -1,0 +1,289 @@
+"""The page of an editing study: the finding, the verdicts, who is flipped, whose skin changes, before and after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, Final
+
+from clinometer.report import wording
+from clinometer.report.rows import Row, is_empty
+from clinometer.report.sections.masthead import facts
+from clinometer.report.sections.method import card, flat
+from clinometer.report.thumbnails import Thumbnail, thumbnail
+from clinometer.report.verdict_words import heap_of, leans, needed, verdict_words
+from clinometer.studies.editing.figures.edits import flip_matrix, skin_arrows
+from clinometer.studies.editing.view import EditingView
+
+SHOWN: Final = 3
+"""Portraits of each group that are shown with all their edits."""
+
+
+def editing_masthead(view: EditingView) -> dict[str, Any]:
+    """Title, finding and facts."""
+    return {
+        "title": view.report.title,
+        "finding": finding(view),
+        "strongest": " ".join(part for part in (resting(view), skin_finding(view)) if part),
+        "facts": facts(view),
+        "figure": None,
+        "rings": [],
+        "heaps": [],
+    }
+
+
+def finding(view: EditingView) -> str:
+    """Word the strongest asymmetry between the genders in one sentence."""
+    row = _leading(view)
+    if row is None:
+        return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
+    if not leans(row):
+        heaps = {heap_of(each) for each in view.class_rows("flip_asymmetry", view.reader)} - {"unmeasured"}
+        tell = "There are too few images to tell" if heaps == {"few"} else "The images do not tell"
+        return f"{tell} whether editing turns one gender into the other more often than the other way round."
+    more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
+    points = f"{abs(100 * row.value):.0f} percentage points"
+    return (
+        f"Edited into the professions \u201c{row.category}\u201d at {row.setting}, a portrait of a {more} comes to "
+        f"read as a {fewer} {points} more often than the other way round."
+    )
+
+
+def resting(view: EditingView) -> str:
+    """What the finding rests on: how far, to which side, how sure and from how many portraits."""
+    row = _leading(view)
+    if row is None:
+        return ""
+    points = f"{wording.signed(100 * row.value, 0)} points {wording.interval(100 * row.low, 100 * row.high, 0)}".strip()
+    side = f"towards {view.label_a if row.value > 0 else view.label_b}"
+    portraits = f"from {wording.count(row.n_target, 'portrait')}" if row.n_target else ""
+    numbers = ", ".join(part for part in (points, side, wording.probability(row.q, "q"), portraits) if part)
+    if leans(row):
+        return f"That is {numbers}."
+    few = _too_few([row]) if heap_of(row) == "few" else ""
+    return f"The largest difference, into \u201c{row.category}\u201d at {row.setting}: {numbers}{few}."
+
+
+def _leading(view: EditingView) -> Row | None:
+    """The largest asymmetry of a class that leans, else the largest there is."""
+    held = [row for row in view.class_rows("flip_asymmetry", view.reader) if heap_of(row) != "unmeasured"]
+    return max(held, key=lambda row: (leans(row), abs(row.value)), default=None)
+
+
+def skin_finding(view: EditingView) -> str:
+    """Word the difference between the tones that stands out most, and the largest change of a group that does."""
+    contrast = _largest([row for row in view.pixel_rows("ita_contrast") if not row.concept])
+    changes = [row for row in view.pixel_rows("ita_change") if not row.concept]
+    said = [_contrast_words(view, contrast)] if contrast is not None else []
+    if (change := _largest(changes)) is not None:
+        said.append(f"The largest change of skin: {view.label(change.group)} become {_changed(change)}.")
+    elif any(heap_of(row) != "unmeasured" for row in changes):
+        few = all(heap_of(row) in ("few", "unmeasured") for row in changes)
+        tell = f"there are too few images to tell{_too_few(changes)}" if few else "the images do not tell"
+        said.append(f"Whether the skin of a single group changes: {tell}.")
+    elif not said:
+        said.append("No change of skin tone could be judged: too few images show skin.")
+    return " ".join(said)
+
+
+def _largest(rows: Sequence[Row]) -> Row | None:
+    leaning = [row for row in rows if leans(row)]
+    return max(leaning, key=lambda row: abs(row.value)) if leaning else None
+
+
+def _contrast_words(view: EditingView, row: Row) -> str:
+    """The contrast is darker less lighter, whichever way either of them changes: it is told as relative."""
+    assert view.suite.tones is not None
+    lighter, darker = view.suite.tones
+    return f"Held against {lighter} skin, {darker} skin becomes {_changed(row)}."
+
+
+def _changed(row: Row) -> str:
+    word = "lighter" if row.value > 0 else "darker"
+    change = f"{wording.signed(row.value, 1)}\N{DEGREE SIGN} {wording.interval(row.low, row.high, 1)}"
+    return f"{word} ({change}) when edited into \u201c{row.category}\u201d at {row.setting}"
+
+
+def _too_few(rows: Sequence[Row]) -> str:
+    """Say so where no p can reach 0.05."""
+    least = min((row.least_exchange_p for row in rows if isfinite(row.p)), default=0.0)
+    return f"; with so few portraits of a group no p can fall below {least:.3g}" if least > 0.05 else ""
+
+
+def editing_verdicts(view: EditingView) -> dict[str, Any]:
+    """The two contrasts of every class and strength, judged."""
+    tones = view.suite.tones
+    heaps = [
+        {
+            "id": "flip",
+            "heading": f"Towards {view.label_a} or {view.label_b}",
+            "note": f"Flip rate of \u201c{view.label_b}\u201d portraits minus that of \u201c{view.label_a}\u201d: "
+            f"positive means that edits move to {view.label_a}.",
+            "items": [_item(row, 100, "points") for row in view.class_rows("flip_asymmetry", view.reader)],
+        }
+    ]
+    if tones:
+        heaps.append(
+            {
+                "id": "skin",
+                "heading": f"Skin: {tones[1]} against {tones[0]}",
+                "note": f"Change of the skin's angle of {tones[1]} portraits minus that of {tones[0]} ones: positive "
+                f"means that {tones[1]} skin is lightened more.",
+                "items": [
+                    _item(row, 1, "\N{DEGREE SIGN}") for row in view.pixel_rows("ita_contrast") if not row.concept
+                ],
+            }
+        )
+    return {"heaps": heaps}
+
+
+def _item(row: Row, scale: float, unit: str) -> dict[str, str]:
+    return {
+        "subject": f"{wording.capitalised(row.category)}, {row.setting}",
+        "verdict": verdict_words(row) or "not measured",
+        "value": f"{wording.signed(scale * row.value, 1)} {unit}" if row.defined else "",
+        "interval": wording.interval(scale * row.low, scale * row.high, 1),
+        "q": wording.probability(row.q, "q"),
+        "reason": row.reason or needed(row, "portraits"),
+    }
+
+
+def flipped(view: EditingView) -> dict[str, Any]:
+    """A matrix for each encoder, and how often it abstains."""
+    figures = []
+    for number, encoder in enumerate(view.readers):
+        figure = flip_matrix(view, encoder, f"flips{number}")
+        if figure is not None:
+            single = flip_matrix(view, encoder, f"flips-single{number}", "flip_rate_single_wording")
+            abstains = _abstains(view, encoder)
+            figures.append({"encoder": encoder, "figure": figure, "single": single, "abstains": abstains})
+    return {
+        "figures": figures,
+        "wordings": view.suite.wordings,
+        "first": view.suite.wordings[0],
+        "identity": _identity(view),
+        "kinds": view.kinds,
+        "settings": view.settings,
+    }
+
+
+def _abstains(view: EditingView, encoder: str) -> str:
+    rows = [row.value for row in view.class_rows("uncertain_rate", encoder) if row.defined]
+    shares = list(dict.fromkeys(wording.percent(share) for share in (min(rows), max(rows)))) if rows else []
+    return " to ".join(shares)
+
+
+def _identity(view: EditingView) -> list[dict[str, Any]]:
+    """Mean cosine of portrait and edit, a row a group, a cell a class and strength."""
+    held = {(row.group, row.category, row.setting): row for row in view.class_rows("identity", view.reader)}
+    return [
+        {"label": view.label(group),
+         "cells": [wording.number(held[group, *column].value) if (group, *column) in held else wording.MISSING
+                   for column in view.columns]}
+        for group in view.suite.groups
+    ]  # fmt: skip
+
+
+def skin(view: EditingView) -> dict[str, Any] | None:
+    """Arrows of the angle by class, and average faces."""
+    figures = [
+        {"heading": wording.capitalised(kind), "figure": figure}
+        for number, kind in enumerate(view.kinds)
+        if (figure := skin_arrows(view, kind, number)) is not None
+    ]
+    unknown = [row for row in view.pixel_rows("unknown_tone") if not row.concept and row.defined and row.value > 0]
+    return {
+        "figures": figures,
+        "unknown": wording.count(len(unknown), "cell") if unknown else "",
+        "faces": average_faces(view),
+        "columns": view.columns,
+        "alignment": _alignment(view),
+    }
+
+
+def _alignment(view: EditingView) -> dict[str, Any] | None:
+    """How faces were laid over each other, and how many of the images had one."""
+    curves = view.report.curves
+    if curves is None or "alignment" not in curves:
+        return None
+    held = curves[curves.curve == "average_face"]
+    lost = held[held.faces < held.drawn]
+    return {
+        "words": held.alignment.iloc[0],
+        "warped": held.alignment.iloc[0].startswith("warped"),
+        "faces": int(held.faces.sum()),
+        "drawn": int(held.drawn.sum()),
+        "lost": [_without_face(view, row) for row in lost.to_dict("records")],
+    }
+
+
+def _without_face(view: EditingView, row: dict[Any, Any]) -> str:
+    cell = [view.label(row["group"]), row["category"], row["setting"]]
+    return f"{', '.join(part for part in cell if part)}: {row['drawn'] - row['faces']} of {row['drawn']}"
+
+
+def average_faces(view: EditingView) -> list[dict[str, Any]]:
+    """The average face of each group before, and of each class and strength after."""
+    curves = view.report.curves
+    if curves is None or "image" not in curves:
+        return []
+    held: dict[tuple[str, str, str], Thumbnail | None] = {
+        (str(row["group"]), str(row["category"]), str(row["setting"])): thumbnail(row["image"])
+        for row in curves.to_dict("records")
+        if not is_empty(row["image"])
+    }
+    return [
+        {
+            "label": view.label(group),
+            "before": held.get((group, "", "before")),
+            "after": [held.get((group, *column)) for column in view.columns],
+        }
+        for group in view.suite.groups
+    ]
+
+
+def strips(view: EditingView) -> dict[str, Any]:
+    """The first portraits of each group, each beside its edits; and what could not be made."""
+    samples = view.report.samples
+    portraits = samples[samples.role == "portrait"]
+    edits = {(e["source"], e["concept"], e["strength"]): e for e in samples[samples.role == "edit"].to_dict("records")}
+    groups = []
+    for group in view.suite.groups:
+        rows = []
+        for portrait in portraits[portraits.group == group].head(SHOWN).to_dict("records"):
+            cells = [
+                {"profession": name, "tiles": [
+                    _tile(view, edits.get((portrait["id"], name, strength)), f"{name}, strength {strength:g}")
+                    for strength in view.suite.strengths]}
+                for name in view.suite.professions
+            ]  # fmt: skip
+            rows.append({"before": _tile(view, portrait, f"{view.label(group)}, portrait"), "cells": cells})
+        groups.append({"label": view.label(group), "rows": rows})
+    statuses = Counter(status for status in samples.status if status != "ok")
+    return {
+        "groups": groups,
+        "strengths": [f"{strength:g}" for strength in view.suite.strengths],
+        "losses": ", ".join(f"{n} {status}" for status, n in statuses.items()),
+        "reasons": [f"{reason} ({n}\N{MULTIPLICATION SIGN})" for reason, n in
+                    Counter(r for r in samples.reason if not is_empty(r)).most_common(5)],
+    }  # fmt: skip
+
+
+def _tile(view: EditingView, sample: dict[Any, Any] | None, alt: str) -> dict[str, Any]:
+    status = str(sample["status"]) if sample is not None else "missing"
+    picture = thumbnail(view.report.image(str(sample["id"]))) if sample is not None and status == "ok" else None
+    return {"alt": alt, "status": status, "picture": picture}
+
+
+def editing_method(view: EditingView) -> dict[str, Any]:
+    """Words, limits, cards, settings."""
+    report = view.report
+    return {
+        "generator": card(report.model_card),
+        "encoders": [card(held) for held in report.encoder_cards.values()],
+        "settings": list(flat(report.settings).items()),
+        "suite": view.suite,
+        "tests": sorted({row.test for row in view.scores if row.test}),
+        "planted": report.planted is not None,
+    }

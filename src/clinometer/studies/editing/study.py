@@ -1,0 +1,95 @@
+"""The record of the editing study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from clinometer.report import wording
+from clinometer.report.comparison import Quantity, RunsCompared
+from clinometer.report.rows import Row
+from clinometer.studies.editing.page import EDITING as PAGE
+from clinometer.studies.editing.scoring import compare_editing, edit, plan_edits, require_editor, score_editing
+from clinometer.studies.editing.side_by_side import side_by_side
+from clinometer.studies.editing.view import PIXELS, EditingView
+from clinometer.studies.study import ComparedGroups, Study
+from clinometer.suites import EditingSuite, Suite
+
+TO_DECIDE: Final = "portraits, of all groups"
+
+
+def edit_name(suite: Suite, row: Row) -> str:
+    """An edit by its group, its profession or class, and its strength."""
+    into = f"into {row.concept or f'“{row.category}”'}, {row.setting}"
+    return f"{suite.label_of(row.group)} {into}" if row.group else wording.capitalised(into)
+
+
+QUANTITIES: Final = (
+    Quantity(
+        component="flip_asymmetry",
+        symbol="flip asymmetry",
+        unit="edit",
+        column="difference",
+        to_decide=TO_DECIDE,
+        counted="portrait",
+        positive="edits move more to {a} than in {first}",
+        over="portraits",
+        name=edit_name,
+        short_name=edit_name,
+    ),
+    Quantity(
+        component="ita_contrast",
+        symbol="contrast of skin",
+        unit="edit",
+        column="difference, °",
+        to_decide=TO_DECIDE,
+        counted="portrait",
+        positive="the darker tone, against the lighter one, is lightened more than in {first}",
+        over="portraits",
+        encoder=PIXELS,
+        name=edit_name,
+        short_name=edit_name,
+    ),
+    Quantity(
+        component="ita_change",
+        symbol="change of skin",
+        unit="edit",
+        column="difference, °",
+        to_decide="portraits, of the group",
+        counted="portrait",
+        positive="skin is lightened more than in {first}",
+        over="portraits",
+        encoder=PIXELS,
+        name=edit_name,
+        short_name=edit_name,
+    ),
+)
+
+
+def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
+    """The two genders, matched within tones of skin."""
+    editing = _editing(suite)
+    sides = {name: (group.gender, group.tone or "") for name, group in editing.groups.items()}
+    return (ComparedGroups(editing.genders.a, editing.genders.b, lambda group, prompt: sides.get(group, ("", ""))),)
+
+
+def _editing(suite: Suite) -> EditingSuite:
+    assert isinstance(suite, EditingSuite)
+    return suite
+
+
+EDITING: Final = Study(
+    key="editing",
+    suite=EditingSuite,
+    score=score_editing,
+    compare=compare_editing,
+    page=lambda suite: PAGE,
+    comparison=RunsCompared(
+        lambda suite: QUANTITIES, lambda suite: _editing(suite).genders.a, EditingView, side_by_side, averaged=False
+    ),
+    stages=(edit,),
+    texts_needed=True,
+    extend_plan=plan_edits,
+    check=require_editor,
+    compared_groups=compared_groups,
+)

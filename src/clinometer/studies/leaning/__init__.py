@@ -1,0 +1,39 @@
+"""The leaning study: how near a model's images of people named by no group are to those of each group.
+
+MCAS, internal bias, xMCAS and other audits' numbers, from embeddings alone. What is named here is pure: arrays in,
+rows out. How a run reads, stops and shows them is in the room's other modules.
+"""
+
+from clinometer.studies.leaning.scores import (
+    Design,
+    EncoderEmbeddings,
+    ReaderCheck,
+    Stand,
+    StoppingRule,
+    TargetDesign,
+    intersection_study,
+    mcas_study,
+    own_text_rows,
+    prior_rows,
+    reader_checks,
+    rows_when_stopped,
+    stands_of,
+    withheld,
+)
+
+__all__ = [
+    "Design",
+    "EncoderEmbeddings",
+    "ReaderCheck",
+    "Stand",
+    "StoppingRule",
+    "TargetDesign",
+    "intersection_study",
+    "mcas_study",
+    "own_text_rows",
+    "prior_rows",
+    "reader_checks",
+    "rows_when_stopped",
+    "stands_of",
+    "withheld",
+]

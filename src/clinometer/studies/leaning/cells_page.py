@@ -1,0 +1,80 @@
+"""The page and the summary of a leaning study whose groups are cells of axes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from clinometer.report import wording
+from clinometer.report.inputs import ReportInput
+from clinometer.report.page import Page, Section, Summary, unmeasured
+from clinometer.report.rows import Row, Scores
+from clinometer.report.sections.table import table
+from clinometer.studies.leaning.cells_view import CellsView
+from clinometer.studies.leaning.cells_wording import axis_counts, interaction_counts, interaction_name, verdict_words
+from clinometer.studies.leaning.sections.cells import cells_masthead, cells_method, cells_planted, cells_verdicts
+from clinometer.studies.leaning.sections.gallery import gallery
+from clinometer.suites import LeaningSuite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clinometer.suites import Suite
+
+SHOWN: Final = 8
+"""Concepts shown, the strongest leanings."""
+
+
+def cells_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
+    """Each axis' verdicts counted, and the concepts that lean most along any axis."""
+    assert isinstance(suite, LeaningSuite)
+    view = CellsView(_bare_input(suite, scores), Scores.from_frame(scores))
+    counted = [f"{suite.axis_label(axis)}: {axis_counts(view, axis)}" for axis in view.axes]
+    counted += [f"{interaction_name(view, each)}: {interaction_counts(view, each)}" for each in view.interactions]
+    rows = [row for axis in view.axes for name in view.concepts for row in view.rows(f"axis:{axis}", name)]
+    ends = [f"{suite.axis_label(axis)} + {next(iter(held.levels.values()))}" for axis, held in view.axes.items()]
+    return Summary(
+        verdicts="; ".join(counted),
+        title=f"MCAS along each axis: {', '.join(ends)}",
+        columns=("concept", *map(suite.axis_label, view.axes), "verdict"),
+        rows=tuple(_cells(view, concept.name) for concept in view.ordered[:SHOWN]),
+        unmeasured=unmeasured(rows, "axis of a concept"),
+    )  # fmt: skip
+
+
+def _bare_input(suite: LeaningSuite, scores: pd.DataFrame) -> ReportInput:
+    """What names the rows: a summary shows no card, no image."""
+    return ReportInput(
+        title="", suite=suite, model_card={}, encoder_cards={}, settings={}, scores=scores, samples=scores[:0],
+        image=lambda _: None,
+    )  # fmt: skip
+
+
+def _cells(view: CellsView, concept: str) -> tuple[str, ...]:
+    axes = [view.axis_row(axis, concept) for axis in view.axes]
+    return (
+        concept,
+        *(_shown(view, row) for row in axes),
+        verdict_words(view, concept),
+    )
+
+
+def _shown(view: CellsView, row: Row | None) -> str:
+    if row is None:
+        return wording.MISSING
+    shown = f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}".strip()
+    return f"{view.label(row.group)} {shown}" if len(view.rows(row.component, row.concept)) > 1 else shown
+
+
+CELLS: Final = Page(
+    view=CellsView,
+    package="clinometer.studies.leaning",
+    sections=(
+        Section("masthead", "", cells_masthead, "masthead"),
+        Section("verdicts", "Verdicts", cells_verdicts, "cells_verdicts"),
+        Section("planted", "Planted truth", cells_planted, "cells_planted"),
+        Section("gallery", "Pictures", gallery, "gallery"),
+        Section("table", "All numbers", table, "table"),
+        Section("method", "Method and limits", cells_method, "cells_method"),
+    ),
+    summary=cells_summary,
+)

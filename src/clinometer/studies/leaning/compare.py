@@ -1,0 +1,322 @@
+"""Two models, or one at two settings, asked the same: by how much the second leans otherwise than the first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf, isfinite, nan
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import t as student
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.differences import (
+    METRIC,
+    judge_differences,
+    judge_magnitude,
+    named_or_counted,
+    not_measured,
+    outward,
+)
+from clinometer.metrics.mcas import MODALITIES, component_of
+from clinometer.metrics.records import Score
+from clinometer.metrics.verdict import FEWEST_IMAGES
+from clinometer.stats.bootstrap import Interval, magnitude_excess, percentile_interval
+from clinometer.stats.moderation import NO_SPREAD, DifferenceTests, MeanTests
+from clinometer.stats.multiplicity import benjamini_hochberg, holm
+from clinometer.studies.leaning.scores.context import Settings, Study
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
+from clinometer.studies.leaning.scores.estimates import (
+    Replicates,
+    variance,
+)
+from clinometer.studies.leaning.scores.inference import (
+    ContrastDifferences,
+    ContrastTests,
+    contrast_tests,
+    pair_weights,
+    paired_difference,
+    unpaired_differences,
+)
+from clinometer.studies.leaning.scores.relabelling import pools_of
+from clinometer.studies.leaning.scores.views import View, views_of
+
+COMPONENTS = ("ii", "itp", "ita", "mcas")
+"""TT rests on no image: it is the same in both."""
+
+NO_INTERVAL = "no interval: a prompt has one image"
+TEST = "{} t of the difference, bootstrapped standard error, two-sided"
+
+
+_Run = tuple[Study, dict[str, View]]
+"""A run of a comparison: its study and its views by encoder."""
+
+
+def compare_leanings(
+    first: Sequence[EncoderEmbeddings],
+    second: Sequence[EncoderEmbeddings],
+    design: Design,
+    *,
+    paired: bool,
+    n_resamples: int = 10_000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> list[Score]:
+    """Differences of the MCAS components between two runs of one design, seen by the same encoders.
+
+    ::
+
+        Δ_t = s_t(second) − s_t(first)                  in [−4, 4] for mcas, [−2, 2] for its parts
+        Δ   = mean_t |mcas_t(second)| − mean_t |mcas_t(first)|                    ``magnitude``
+        p   = 2 P(T_ν ≥ |Δ_t| / se)        se over images, moderated over the targets: stats.moderation
+
+    Positive: the second run leans more to group a. ``paired``: the i-th image of a prompt starts from the same noise in
+    both runs, so both are resampled by the same weights and what they have in common cancels; then every prompt must
+    have equally many images in both. Otherwise each run's images are resampled for themselves. Words and encoders are
+    the same in both runs, and are always resampled alike. Intervals of a target's numbers are dual to their tests.
+    An attribute prompt that one run has no image of is left out of both, and rows that rest on it say so: the mean of a
+    group would be one of other prompts.
+    In ``magnitude`` the signs of the estimates are held while resampling: a percentile interval of |x| cannot reach 0;
+    and each prompt has equally many images in both runs, the first ones of the larger: the magnitude of few images is
+    larger by chance. So is that of targets near parity: the ends are moved outwards, and the difference that p judges
+    towards 0, by what either run's magnitude may owe to it (``magnitude_excess``).
+
+    Returns
+    -------
+    Rows of metric ``comparison``: every component of every target, and ``magnitude`` over all targets, with q over the
+    targets of a component, and on ``mcas`` of the mean over encoders and on ``magnitude`` a verdict. Where the design
+    has a margin, two one-sided tests show that the runs lean alike: |Δ| < margin. What is undecided says how many
+    images would decide, all sets growing alike.
+
+    Raises
+    ------
+    InvalidInputError
+        Encoders or, where paired, counts of images that differ between the runs.
+    """
+    names = [[each.encoder for each in run] for run in (first, second)]
+    if names[0] != names[1]:
+        raise InvalidInputError(f"encoders: found {names[0]} and {names[1]}, expected the same in both runs")
+    layouts = [layout_of(run, design) for run in (first, second)]
+    if paired and _counts(layouts[0]) != _counts(layouts[1]):
+        raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
+    lost = _lost_prompts(layouts)
+    first, second = ([_without(each, lost) for each in run] for run in (first, second))
+    layouts = [layout_of(run, design) for run in (first, second)]
+    settings = Settings(n_resamples, 1, seed, confidence)
+    measured = _measured(first, second, design, settings, paired)
+    rows = []
+    for encoder in measured[0][1]:
+        for component in COMPONENTS:
+            family = _family(design, measured, encoder, component, paired=paired, confidence=confidence)
+            rows += [_noted(row, lost, design, paired) for row in family]
+    if _counts(layouts[0]) != _counts(layouts[1]):
+        measured = _measured(*_levelled(first, second), design, settings, paired)
+    of_both = measured[0][1]["mean"].targets, measured[1][1]["mean"].targets
+    magnitude = _magnitude(design, of_both, paired, confidence)
+    return [*rows, _noted(magnitude, lost, design, paired)]
+
+
+def _counts(layout: Layout) -> tuple[object, object]:
+    return layout.target_sizes, layout.prompt_sizes
+
+
+def _lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
+    """The attribute prompts that one of the runs has no image of, by group and position."""
+    sizes = [dict(zip(layout.groups, layout.prompt_sizes, strict=True)) for layout in layouts]
+    lost = {
+        group: [i for i, both in enumerate(zip(sizes[0][group], sizes[1][group], strict=True)) if not all(both)]
+        for group in layouts[0].groups
+    }
+    return {group: prompts for group, prompts in lost.items() if prompts}
+
+
+def _without(run: EncoderEmbeddings, lost: Mapping[str, Sequence[int]]) -> EncoderEmbeddings:
+    """A run without the images of these attribute prompts: the mean of a group is one of the same prompts in both."""
+    images = {
+        group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(held))
+        for group, held in run.group_images.items()
+    }
+    return replace(run, group_images=images)
+
+
+def _noted(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired: bool) -> Score:
+    """Say in a row that rests on attribute images which of their prompts were left out."""
+    shown = {group: lost[group] for group in (design.a, design.b) if group in lost}
+    if not shown or row.component == "ita":
+        return row
+    said = " and ".join(f"{_prompts_in_words(group, at, design)} of {group}" for group, at in shown.items())
+    wanted = "images that both runs drew" if paired else "images in one of the runs"
+    left_out = f"left out of both for want of {wanted}: {said}"
+    return replace(row, reason="; ".join(part for part in (row.reason, left_out) if part))
+
+
+def _prompts_in_words(group: str, positions: Sequence[int], design: Design) -> str:
+    prompts = design.prompts.get(group)
+    if prompts is None:
+        return f"{len(positions)} of the prompts"
+    return named_or_counted([f"“{prompts[i]}”" for i in positions], "of the prompts")
+
+
+def _measured(
+    first: Sequence[EncoderEmbeddings],
+    second: Sequence[EncoderEmbeddings],
+    design: Design,
+    settings: Settings,
+    paired: bool,
+) -> list[_Run]:
+    """Both runs with their replicates: by the same weights but for images that are no partners."""
+    apart = settings if paired else replace(settings, image_seed=settings.seed + 1)
+    studies = [_study(design, layout_of(run, design), own) for run, own in ((first, settings), (second, apart))]
+    return [
+        (study, {view.encoder: view for view in views_of(run, study, labels=False)})
+        for run, study in zip((first, second), studies, strict=True)
+    ]
+
+
+def _levelled(
+    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings]
+) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings]]:
+    """Both runs with equally many images of every prompt: the first ones of the larger."""
+
+    def cut(run: EncoderEmbeddings, other: EncoderEmbeddings) -> EncoderEmbeddings:
+        def shorter(images: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+            return tuple(own[: len(their)] for own, their in zip(images, others, strict=True))
+
+        return replace(
+            run,
+            target_images=shorter(run.target_images, other.target_images),
+            group_images={g: shorter(images, other.group_images[g]) for g, images in run.group_images.items()},
+        )
+
+    pairs = list(zip(first, second, strict=True))
+    return [cut(one, other) for one, other in pairs], [cut(other, one) for one, other in pairs]
+
+
+def _study(design: Design, layout: Layout, settings: Settings) -> Study:
+    return Study(design, layout, settings, pools_of(design, layout))
+
+
+def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
+    return component_of(tensor, design.index(design.a), design.index(design.b), component)
+
+
+def _family(
+    design: Design, measured: Sequence[_Run], encoder: str, component: str, *, paired: bool, confidence: float
+) -> list[Score]:
+    """One component of every target: differences, intervals, tests, q-values."""
+    (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
+    weights = pair_weights(study, MODALITIES if component == "mcas" else (component,), *study.pair)
+    found: ContrastTests | ContrastDifferences
+    if paired:
+        found = contrast_tests(study, paired_difference(first, second), weights, two_kinds=False)
+    else:
+        found = unpaired_differences((study, other), (first, second), weights)
+    inner, outer = found.images.interval(confidence), found.stimulus.interval(confidence)
+    value, p = found.images.value, _p_values(found.images)
+    inner, outer = (_of_no_width(each, found.images) for each in (inner, outer))
+    q, p_holm = benjamini_hochberg(p), holm(p)
+    margin = np.full_like(p, nan) if design.margin is None else found.images.p_outside(design.margin)
+    sizes = [min(each) for each in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
+    rows = [
+        Score(
+            metric=METRIC, component=component, concept=target.name, category=target.category, encoder=encoder,
+            value=float(value[t]), low=float(inner.low[t]), high=float(inner.high[t]),
+            stimulus_low=float(np.fmin(inner.low[t], outer.low[t])),
+            stimulus_high=float(np.fmax(inner.high[t], outer.high[t])),
+            p=float(p[t]), q=float(q[t]), p_holm=float(p_holm[t]), p_equivalence=float(margin[t]),
+            test=_test(paired) if isfinite(p[t]) else "", family=f"{METRIC}: {component} over {len(value)} targets",
+            n_target=n, reason=_reason(float(value[t]), float(p[t]), lost=not n and component != "itp", paired=paired),
+        )
+        for t, (target, n) in enumerate(zip(design.targets, sizes, strict=True))
+    ]  # fmt: skip
+    if (component, encoder) != ("mcas", "mean"):
+        return rows
+    return judge_differences(rows, a=design.a, b=design.b, margin=design.margin, fewest=FEWEST_IMAGES)
+
+
+def _of_no_width(interval: Interval, tests: MeanTests | DifferenceTests) -> Interval:
+    """The interval [0, 0] where the runs are one and the same, image by image."""
+    return Interval(*(np.where(_alike(tests), 0.0, end) for end in (interval.low, interval.high)))
+
+
+def _alike(tests: MeanTests | DifferenceTests) -> np.ndarray:
+    return np.asarray((tests.value**2 <= NO_SPREAD) & (tests.standard_error**2 <= NO_SPREAD))
+
+
+def _p_values(tests: MeanTests | DifferenceTests) -> np.ndarray:
+    """P of no difference: 1 where the runs are one and the same, image by image."""
+    return np.where(_alike(tests), 1.0, tests.p_value)
+
+
+def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool, confidence: float) -> Score:
+    """Which run leans more, over all targets that both measure."""
+    points = [_scores(design, run.point, "mcas") for run in both]
+    known = np.isfinite(points[0]) & np.isfinite(points[1])
+    if not known.any():
+        reason = "no target is measured in both runs"
+        return not_measured(Score(metric=METRIC, component="magnitude", category="all", reason=reason))
+    known, left_out = _with_interval(design, both, known)
+
+    def difference(kind: str) -> np.ndarray:
+        held = [
+            _scores(design, getattr(run, kind), "mcas") * np.sign(own) for run, own in zip(both, points, strict=True)
+        ]
+        return np.asarray((held[1] - held[0])[..., known].mean(axis=-1))
+
+    def excess(kind: str) -> list[float]:
+        errors = [np.sqrt(variance(_scores(design, getattr(run, kind), "mcas")))[known] for run in both]
+        return [float(magnitude_excess(own[known], each).mean()) for own, each in zip(points, errors, strict=True)]
+
+    value, images, stimulus = difference("point"), difference("images"), difference("stimulus")
+    inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
+    of_images = excess("images")
+    low, high = outward(float(inner.low), float(inner.high), of_images)
+    stimulus_low, stimulus_high = outward(float(outer.low), float(outer.high), excess("stimulus"))
+    surely = np.sign(value) * max(0.0, abs(float(value)) - of_images[int(value > 0)])
+    p = float(p_value_of_no_difference(images, np.asarray(surely)))
+    row = Score(
+        metric=METRIC, component="magnitude", category="all", value=float(value), low=low, high=high,
+        stimulus_low=stimulus_low, stimulus_high=stimulus_high, p=p, q=p, p_holm=p,
+        test=_test(paired) if isfinite(p) else "", family=f"{METRIC}: magnitude",
+        n_target=int(known.sum()), reason=left_out if isfinite(p) else NO_INTERVAL,
+    )  # fmt: skip
+    return judge_magnitude(row)
+
+
+def _with_interval(design: Design, both: tuple[Replicates, Replicates], known: np.ndarray) -> tuple[np.ndarray, str]:
+    """The targets whose images have a spread in both runs, and why others are left out; all, where none has one.
+
+    A single target of one image would take the interval from the mean over all.
+    """
+    spread = [np.isfinite(variance(_scores(design, run.images, "mcas"))) for run in both]
+    sure = known & spread[0] & spread[1]
+    if not sure.any() or sure.sum() == known.sum():
+        return known, ""
+    names = [target.name for target, out in zip(design.targets, known & ~sure, strict=True) if out]
+    return sure, f"left out, with one image in one of the runs: {named_or_counted(names, 'targets')}"
+
+
+def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom: ArrayLike = inf) -> np.ndarray:
+    """Two-sided p of "no difference" by Student's t, with the standard error of the replicates (R × …).
+
+    ::
+
+        p = 2 P(T_ν ≥ |Δ̂| / se*)            1 where neither the difference nor a replicate is other than 0
+    """
+    error = np.sqrt(variance(replicates))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
+    return np.where(np.isfinite(value) & np.isfinite(error), 2 * student.sf(size, freedom), np.nan)
+
+
+def _test(paired: bool) -> str:
+    return TEST.format("paired" if paired else "unpaired")
+
+
+def _reason(value: float, p: float, *, lost: bool, paired: bool) -> str:
+    if isfinite(value):
+        return "" if isfinite(p) else NO_INTERVAL
+    if lost:
+        return "no image of it that both runs drew" if paired else "no image of it in one of the runs"
+    return "one of the runs has no such number: no attribute image, or an encoder that reads no text"

@@ -1,0 +1,280 @@
+"""How far each concept leans: the dial, MCAS by category, its components, its encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import cos, isfinite, radians, sin
+from typing import Any, Final
+
+from clinometer.report import wording
+from clinometer.report.figures.marks import (
+    ENCODER_SHAPES,
+    MARKS,
+    ROW_HEIGHT,
+    Mark,
+    draw_intervals,
+    draw_mark,
+    drawable,
+    label_rows,
+    place,
+    span,
+)
+from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
+from clinometer.report.rows import Row
+from clinometer.studies.leaning.view import Concept, LeaningView
+
+SWEEP: Final = 72
+"""Degrees from upright to the end of the dial."""
+
+
+def overview_figure(view: LeaningView) -> Figure | None:
+    """Draw the dial: upright is no leaning; a ring a category, a mark a concept."""
+    ranked = view.ranked()
+    if not ranked:
+        return None
+    rings = [name for name in view.suite.categories if any(c.category == name for c in ranked)]
+    limit = max(abs(edge) for c in ranked for edge in _edges(view.mcas[c.name])) * 1.06 or 1.0
+    hole = _hole(len(rings))
+    across = _DIAL - 2 * _RIM
+    up = across * (1 - hole * cos(radians(SWEEP))) / (2 * sin(radians(SWEEP)))
+    with canvas(_DIAL, up + 26 + _FOOT) as figure:
+        # matplotlib centres a wedge in a square; the square reaches over both edges of the figure
+        over = (across - up) / 2
+        axes = place(figure, _RIM, _FOOT - over, _RIM, 26 - over, projection="polar")
+        _prepare_dial(axes, view, limit, rings)
+        tips = {}
+        for order, (concept, height) in enumerate(_lanes(ranked, rings)):
+            row, mark = view.mcas[concept.name], MARKS[view.heap(concept.name)]
+            _draw_arc(axes, row, height, limit, mark.colour)
+            draw_mark(axes, _angle(row.value, limit), height, mark, size=6, gid=f"dial{order}")
+            tips[f"dial{order}"] = tip(view, concept)
+        return finish(
+            figure,
+            name="dial",
+            title="All concepts on one dial",
+            description=_dial_words(view, ranked),
+            tips=tips,
+        )
+
+
+def _lanes(ranked: Sequence[Concept], rings: Sequence[str]) -> Iterator[tuple[Concept, float]]:
+    """Give each concept its height: in a crowded ring neighbours take turns on up to five lanes."""
+    for height, category in enumerate(rings):
+        own = [concept for concept in ranked if concept.category == category]
+        lanes = max(1, min(5, len(own) // 3))
+        for turn, concept in enumerate(own):
+            yield concept, height + (turn % lanes - (lanes - 1) / 2) * 0.72 / lanes
+
+
+def _draw_arc(axes: Any, row: Row, height: float, limit: float, colour: str) -> None:
+    low, high = (row.low, row.high) if row.has_interval else (row.value, row.value)
+    angles = [_angle(low + (high - low) * step / 20, limit) for step in range(21)]
+    axes.plot(angles, [height] * 21, color=colour, linewidth=2.4, alpha=0.4, solid_capstyle="butt")
+
+
+def _edges(row: Row) -> tuple[float, ...]:
+    return (row.value, row.low, row.high) if row.has_interval else (row.value,)
+
+
+def _angle(value: float, limit: float) -> float:
+    return radians(SWEEP * value / limit)
+
+
+_DIAL: Final = 450
+_RIM: Final = 30
+_FOOT: Final = 16
+
+
+def _hole(rings: int) -> float:
+    """Radius of the dial's inner edge as a part of its outer one."""
+    return 0.34 if rings > 2 else 0.6
+
+
+def _prepare_dial(axes: Any, view: LeaningView, limit: float, rings: Sequence[str]) -> None:
+    axes.set_theta_zero_location("N")
+    axes.set_theta_direction(-1)
+    axes.set_thetamin(-SWEEP)
+    axes.set_thetamax(SWEEP)
+    hole = _hole(len(rings))
+    axes.set_ylim(-0.6, len(rings) - 0.4)
+    axes.set_rorigin(-0.6 - len(rings) * hole / (1 - hole))
+    step = _nice_step(limit)
+    ticks = [step * i for i in range(-int(limit / step), int(limit / step) + 1)]
+    places = 2 if step < 0.1 else 1
+    axes.set_xticks(
+        [_angle(tick, limit) for tick in ticks],
+        [wording.signed(tick, places) if tick else "0" for tick in ticks],
+    )
+    axes.tick_params(axis="x", pad=3, labelcolor=Ink.MUTED)
+    axes.set_yticks(range(len(rings)), [""] * len(rings))
+    axes.grid(visible=True, linewidth=0.8)
+    axes.spines[:].set_visible(False)
+    axes.plot([0, 0], [-0.6, len(rings) - 0.4], color=Ink.MUTED, linewidth=1.4)
+    foot = dict(transform=axes.figure.transFigure, color=Ink.MUTED, va="bottom")
+    axes.text(0.0, 0.01, f"\u25c2 {drawable(view.label_b, 18)}", ha="left", **foot)
+    axes.text(1.0, 0.01, f"{drawable(view.label_a, 18)} \u25b8", ha="right", **foot)
+
+
+def _nice_step(limit: float) -> float:
+    """Largest of 1, 2, 5 × 10ⁿ that gives three to seven ticks a side."""
+    for exponent in range(2, -6, -1):
+        for factor in (5, 2, 1):
+            step = factor * 10.0**exponent
+            if limit / step >= 3:
+                return step
+    return limit
+
+
+def _dial_words(view: LeaningView, ranked: Sequence[Concept]) -> str:
+    ends = (ranked[0], ranked[-1])
+    words = [f"{c.name} {wording.signed(view.mcas[c.name].value, view.digits)}" for c in ends]
+    return (
+        f"A dial on which upright is no leaning, right is {view.label_a} and left is {view.label_b}. "
+        f"Each mark is a concept, each ring a category. The ends of the scale are {words[0]} and {words[1]}. "
+        "The same numbers are in the list of verdicts and in the full table."
+    )
+
+
+def tip(view: LeaningView, concept: Concept) -> str:
+    """One line about a concept, shown on hovering over its mark."""
+    row = view.mcas[concept.name]
+    shown = f"{concept.name}: MCAS {wording.signed(row.value, view.digits)}"
+    return drawable(f"{shown} {wording.interval(row.low, row.high, view.digits)}".strip(), 120)
+
+
+def category_figure(view: LeaningView, category: str, limits: tuple[float, float]) -> Figure | None:
+    """Draw the concepts of one category, dot and both intervals; one figure of the papers' figures 3 to 6."""
+    concepts = view.ranked(category)
+    if not concepts:
+        return None
+    label = view.category_label(category)
+    with canvas(440, 60 + ROW_HEIGHT * len(concepts)) as figure:
+        axes = place(figure, 156, 48, 14, 12)
+        tips = {}
+        for y, concept in enumerate(concepts):
+            row, mark = view.mcas[concept.name], MARKS[view.heap(concept.name)]
+            draw_intervals(axes, row, y, mark.colour)
+            draw_mark(axes, row.value, y, mark, gid=f"c{y}")
+            tips[f"c{y}"] = tip(view, concept)
+        label_rows(axes, [concept.name for concept in concepts])
+        finish_lean_axis(axes, view, limits)
+        number = list(view.suite.categories).index(category)
+        return finish(
+            figure,
+            name=f"category{number}",
+            title=f"MCAS: {label}",
+            description="; ".join(tips.values()),
+            tips=tips,
+        )
+
+
+def finish_lean_axis(axes: Any, view: LeaningView, limits: tuple[float, float], *, total: bool = True) -> None:
+    """Draw zero and, where the axis is MCAS and not a part of it, the margin and where the ends point."""
+    tidy(axes)
+    axes.set_xlim(*limits)
+    axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
+    margin = view.suite.margin
+    if margin and total:
+        axes.axvspan(-margin, margin, color=Ink.SHADE, linewidth=0, zorder=0)
+    axes.xaxis.set_major_formatter(lambda value, _: wording.signed(value, 2).removesuffix("0") if value else "0")
+    axes.locator_params(axis="x", nbins=6)
+    if total:
+        below = dict(transform=axes.transAxes, va="top", color=Ink.MUTED, fontsize=11.5)
+        drop = -27 / (axes.figure.get_size_inches()[1] * axes.figure.dpi * axes.get_position().height)
+        axes.text(0, drop, f"\u25c2 to {drawable(view.label_b, 18)}", ha="left", **below)
+        axes.text(1, drop, f"to {drawable(view.label_a, 18)} \u25b8", ha="right", **below)
+
+
+def lean_limits(view: LeaningView) -> tuple[float, float]:
+    """Limits of the MCAS axis that all categories share."""
+    return span(list(view.mcas.values()))
+
+
+def component_figure(view: LeaningView) -> Figure | None:
+    """Draw the four components side by side, one row a concept: at which stage it leans."""
+    concepts = view.ranked()
+    panels = {name: view.scores.by_concept("mcas", name) for name in ("ii", "itp", "ita", "tt")}
+    rows = [_widest(row) for panel in panels.values() for row in panel.values() if row.defined]
+    if not concepts or not rows:
+        return None
+    reach = max(map(abs, span(rows, stimulus=False)))
+    with canvas(_LEFT + 4 * _PANEL, 88 + (ROW_HEIGHT - 2) * len(concepts)) as figure:
+        for column, (name, by_concept) in enumerate(panels.items()):
+            axes = place(figure, _LEFT + column * _PANEL, 28, (3 - column) * _PANEL + _GAP, 58)
+            _draw_component(axes, [by_concept.get(c.name) for c in concepts])
+            label_rows(axes, [c.name if column == 0 else "" for c in concepts])
+            finish_lean_axis(axes, view, (-reach, reach), total=False)
+            axes.locator_params(axis="x", nbins=4)
+            _head_component(axes, name)
+        return finish(
+            figure,
+            name="components",
+            title="The four components of MCAS",
+            description=_component_words(panels),
+        )
+
+
+_LEFT: Final = 158
+_PANEL: Final = 152
+_GAP: Final = 22
+
+
+def _head_component(axes: Any, name: str) -> None:
+    meaning = wording.COMPONENT_MEANINGS[name].replace(" against ", "\nagainst ")
+    place_above = dict(xycoords="axes fraction", textcoords="offset points", va="bottom")
+    axes.annotate(meaning, (0, 1), (0, 5), color=Ink.MUTED, fontsize=10.5, **place_above)
+    axes.annotate(wording.COMPONENT_NAMES[name], (0, 1), (0, 36), fontweight="bold", fontsize=14, **place_above)
+
+
+def _component_words(panels: Iterable[str]) -> str:
+    compared = [f"{wording.COMPONENT_NAMES[name]} compares {wording.COMPONENT_MEANINGS[name]}" for name in panels]
+    return f"Four panels, one row a concept: {'; '.join(compared)}. Every number is in the full table."
+
+
+def _draw_component(axes: Any, rows: Sequence[Row | None]) -> None:
+    for y, row in enumerate(rows):
+        if row is not None and row.defined:
+            shown = _widest(row)
+            mark = MARKS["a"] if row.value > 0 else MARKS["b"]
+            if shown.has_interval and shown.low <= 0 <= shown.high:
+                mark = MARKS["undecided"]
+            draw_intervals(axes, shown, y, mark.colour)
+            draw_mark(axes, row.value, y, mark, size=6)
+
+
+def _widest(row: Row) -> Row:
+    """Keep the image interval, or the stimulus interval where there is no other: TT has no images."""
+    low, high = (row.low, row.high) if row.has_interval else (row.stimulus_low, row.stimulus_high)
+    return Row(value=row.value, low=low, high=high)
+
+
+def encoder_figure(view: LeaningView) -> Figure | None:
+    """Draw the MCAS of each concept as every encoder measures it; nothing when there is but one."""
+    concepts = view.ranked()
+    if len(view.encoders) < 2 or not concepts:
+        return None
+    by_encoder = {name: view.scores.by_concept("mcas", "mcas", encoder=name) for name in view.encoders}
+    rows = [row for held in by_encoder.values() for row in held.values()]
+    with canvas(440, 60 + (ROW_HEIGHT - 2) * len(concepts)) as figure:
+        axes = place(figure, 156, 48, 14, 12)
+        for y, concept in enumerate(concepts):
+            _draw_encoders(axes, y, view.mcas[concept.name], [by_encoder[e].get(concept.name) for e in by_encoder])
+        label_rows(axes, [concept.name for concept in concepts])
+        finish_lean_axis(axes, view, span(rows, stimulus=False))
+        return finish(
+            figure,
+            name="encoders",
+            title="MCAS as each encoder measures it",
+            description=f"One row a concept, one shape an encoder: {wording.listed(view.encoders)}.",
+        )
+
+
+def _draw_encoders(axes: Any, y: float, mean: Row, rows: Sequence[Row | None]) -> None:
+    values = [row.value for row in rows if row is not None and isfinite(row.value)]
+    if values:
+        axes.plot([min(values), max(values)], [y, y], color=Ink.GRID, linewidth=2)
+    for order, row in enumerate(rows):
+        if row is not None and row.defined:
+            shape = ENCODER_SHAPES[order % len(ENCODER_SHAPES)]
+            draw_mark(axes, row.value, y, Mark(shape, Ink.ACCENT, filled=order < len(ENCODER_SHAPES)), size=5)
+    axes.plot([mean.value] * 2, [y - 0.32, y + 0.32], color=Ink.TEXT, linewidth=2, zorder=5)

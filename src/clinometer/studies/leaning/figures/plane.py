@@ -1,0 +1,231 @@
+"""The xMCAS plane, and how near each concept is to each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from clinometer.report import wording
+from clinometer.report.figures.marks import (
+    MARKS,
+    ROW_HEIGHT,
+    Mark,
+    draw_mark,
+    drawable,
+    label_rows,
+    place,
+    span,
+)
+from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
+from clinometer.report.rows import Row
+from clinometer.studies.leaning.view import LeaningView
+
+CENTROID: Final = (1 / 3, 0.0)
+GROUP_SHAPES: Final = ("^", "v", "D", "P", "X", "p", "h", "*")
+_HALO: Final = {"facecolor": Ink.PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 1.0}
+_GROUP_COLOURS: Final = (Ink.A, Ink.B, Ink.THIRD)
+
+
+def plane_figure(view: LeaningView, *, close: bool) -> Figure | None:
+    """Draw similarity to the third group across and MCAS up.
+
+    Parameters
+    ----------
+    close : only where the marks lie, with the groups' own places named; else the whole plane.
+    """
+    similarity = view.scores.by_concept("xmcas", "similarity")
+    places = group_places(view)
+    concepts = [c for c in view.ranked() if c.name in similarity and similarity[c.name].defined]
+    if view.third is None or not (concepts or places):
+        return None
+    with canvas(460, 420) as figure:
+        axes = place(figure, 62, 52, 18, 16)
+        tidy(axes, grid="both")
+        if not close:
+            _draw_corners(axes, view)
+        axes.axhline(0, color=Ink.MUTED, linewidth=1.1, zorder=1)
+        tips = {}
+        for order, concept in enumerate(concepts):
+            row, mcas = similarity[concept.name], view.mcas[concept.name].value
+            shown = f"similarity {wording.number(row.value, 3)}, MCAS {wording.signed(mcas, view.digits)}"
+            draw_mark(axes, row.value, mcas, MARKS[view.heap(concept.name)], size=7 if close else 5, gid=f"p{order}")
+            tips[f"p{order}"] = drawable(f"{concept.name}: {shown}", 120)
+        if close:
+            _draw_prompts(axes, view)
+        _draw_groups(axes, view, places, named=close)
+        own = [*places.values(), *((x, y) for _, _, x, y in prompt_places(view))]
+        xs = [similarity[c.name].value for c in concepts] + [x for x, _ in own]
+        ys = [view.mcas[c.name].value for c in concepts] + [y for _, y in own]
+        _frame(axes, view, close, xs, ys)
+        return finish(
+            figure,
+            name="plane-close" if close else "plane",
+            title="The xMCAS plane, close up" if close else "The xMCAS plane",
+            description=_words(view, places, len(concepts)),
+            tips=tips,
+        )
+
+
+def group_places(view: LeaningView) -> dict[str, tuple[float, float]]:
+    """Where each group's own held-out images lie: (similarity to the third group, MCAS)."""
+    across = {row.group: row for row in view.scores.select("xmcas_group", "similarity") if not row.concept}
+    up = {row.group: row for row in view.scores.select("xmcas_group", "mcas") if not row.concept}
+    return {
+        group: (row.value, up[group].value)
+        for group, row in across.items()
+        if group in up and row.defined and up[group].defined
+    }
+
+
+def prompt_places(view: LeaningView) -> list[tuple[str, str, float, float]]:
+    """Where each attribute prompt's own images lie: group, prompt, similarity, MCAS."""
+    up = {(row.group, row.concept): row for row in view.scores.select("xmcas_group", "mcas") if row.concept}
+    return [
+        (row.group, row.concept, row.value, up[row.group, row.concept].value)
+        for row in view.scores.select("xmcas_group", "similarity")
+        if row.concept and row.defined and (row.group, row.concept) in up
+    ]
+
+
+def group_mark(view: LeaningView, group: str) -> Mark:
+    """Shape and colour of a group: A, B and the third have their own, the others share one colour."""
+    names = list(view.suite.groups)
+    known = dict(zip((view.group_a, view.group_b, view.third), _GROUP_COLOURS, strict=True))
+    order = names.index(group) if group in names else 0
+    return Mark(GROUP_SHAPES[order % len(GROUP_SHAPES)], known.get(group, Ink.BALANCED))
+
+
+def _draw_corners(axes: Any, view: LeaningView) -> None:
+    axes.plot([0, 1, 0, 0], [1, 0, -1, 1], color=Ink.GRID, linewidth=1.4, zorder=1)
+    for text, x, y, across, up in (
+        (f"only {view.label_a}", 0.03, 1.0, "left", "bottom"),
+        (f"only {view.label_b}", 0.03, -1.0, "left", "top"),
+        (f"only {view.label_third}", 1.0, 0.05, "right", "bottom"),
+    ):
+        axes.text(x, y, drawable(text, 28), ha=across, va=up, color=Ink.MUTED, fontsize=11.5, bbox=_HALO, zorder=1.5)
+
+
+def _draw_prompts(axes: Any, view: LeaningView) -> None:
+    for group, _, x, y in prompt_places(view):
+        mark = group_mark(view, group)
+        axes.plot(
+            [x],
+            [y],
+            marker=mark.shape,
+            markersize=6,
+            color=mark.colour,
+            alpha=0.4,
+            zorder=2,
+            linestyle="none",
+        )
+
+
+def _draw_groups(axes: Any, view: LeaningView, places: dict[str, tuple[float, float]], *, named: bool) -> None:
+    for group, (x, y) in places.items():
+        mark = group_mark(view, group)
+        axes.plot(
+            [x],
+            [y],
+            marker=mark.shape,
+            markersize=15,
+            color=mark.colour,
+            alpha=0.28,
+            zorder=2,
+            linestyle="none",
+        )
+        draw_mark(axes, x, y, mark, size=9)
+        if named:
+            rightmost = x > min(p[0] for p in places.values())
+            axes.annotate(
+                drawable(view.label(group), 22),
+                (x, y),
+                (-11 if rightmost else 11, 0),
+                textcoords="offset points",
+                ha="right" if rightmost else "left",
+                va="center",
+                color=mark.colour,
+                fontweight="bold",
+            )
+
+
+def _frame(axes: Any, view: LeaningView, close: bool, xs: Sequence[float], ys: Sequence[float]) -> None:
+    """Limits, the centroid and the unbiased direction."""
+    if close:
+        low, high = span([], include=xs)
+        axes.set_xlim(low, high)
+        reach = max(abs(edge) for edge in span([], include=[0.0, *ys]))
+        axes.set_ylim(-reach, reach)
+    else:
+        axes.set_xlim(min(-0.04, *xs), max(1.06, *xs))
+        reach = max(1.16, *(1.08 * abs(y) for y in ys))
+        axes.set_ylim(-reach, reach)
+    x, y = CENTROID
+    left, right = axes.get_xlim()
+    if left <= x <= right:
+        axes.plot([x], [y], marker="+", markersize=15, markeredgewidth=2.4, color=Ink.ACCENT, zorder=5)
+        axes.annotate(
+            "no leaning",
+            (x, y),
+            (0, -20),  # below: groups that lean to neither A nor B have their labels on the line itself
+            textcoords="offset points",
+            ha="center",
+            color=Ink.ACCENT,
+            fontsize=11.5,
+            bbox=_HALO,
+        )
+    axes.set_xlabel(f"similarity to {drawable(view.label_third, 34)}")
+    axes.set_ylabel(f"\u25c2 {drawable(view.label_b, 16)}    MCAS    {drawable(view.label_a, 16)} \u25b8")
+    axes.tick_params(axis="y", labelcolor=Ink.MUTED)
+
+
+def _words(view: LeaningView, places: dict[str, tuple[float, float]], concepts: int) -> str:
+    held = [
+        f"{view.label(group)} at similarity {wording.number(x)}, MCAS {wording.signed(y)}"
+        for group, (x, y) in places.items()
+    ]
+    return (
+        f"Similarity to {view.label_third} across, MCAS up. {wording.count(concepts, 'concept')}; "
+        "the point of no leaning is at similarity 0.33, MCAS 0. "
+        + ("The groups' own places: " + "; ".join(held) + "." if held else "")
+    )
+
+
+def profile_figure(view: LeaningView) -> Figure | None:
+    """Draw, one row a concept, how much nearer than average it is to each group."""
+    groups = list(view.suite.groups)
+    profiles = {group: profile_of(view, group) for group in groups}
+    rows = [row for held in profiles.values() for row in held.values() if row.defined]
+    concepts = [c for c in view.ranked() if any(c.name in held for held in profiles.values())]
+    if not rows or not concepts:
+        return None
+    with canvas(440, 60 + ROW_HEIGHT * len(concepts)) as figure:
+        axes = place(figure, 156, 48, 14, 12)
+        tidy(axes)
+        axes.set_xlim(*span(rows, stimulus=False))
+        axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
+        for y, concept in enumerate(concepts):
+            for group in groups:
+                _draw_profile(axes, profiles[group].get(concept.name), y, group_mark(view, group))
+        label_rows(axes, [concept.name for concept in concepts])
+        axes.locator_params(axis="x", nbins=6)
+        axes.set_xlabel("farther than average  \u25c2   \u25b8  nearer")
+        labels = wording.listed([view.label(group) for group in groups])
+        return finish(
+            figure,
+            name="profile",
+            title="Group association profile",
+            description=f"One row a concept, one shape a group: {labels}. Right is nearer than average.",
+        )
+
+
+def profile_of(view: LeaningView, group: str) -> dict[str, Row]:
+    """Look up the profile row of each concept for a group."""
+    return view.scores.by_concept("profile", "association", group=group)
+
+
+def _draw_profile(axes: Any, row: Row | None, y: float, mark: Mark) -> None:
+    if row is None or not row.defined:
+        return
+    if row.has_interval:
+        axes.plot([row.low, row.high], [y, y], color=mark.colour, linewidth=3, alpha=0.45, zorder=2)
+    draw_mark(axes, row.value, y, mark, size=5.5)

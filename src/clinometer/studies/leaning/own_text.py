@@ -1,0 +1,66 @@
+"""The suite's texts in the model's own text encoders: a stage of a leaning run, and its embeddings for the metrics."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clinometer.errors import ModelError, RunNotFoundError
+from clinometer.models.protocols import Generator
+from clinometer.runs.failures import named
+from clinometer.runs.progress import Progress
+from clinometer.runs.store import Run
+from clinometer.runs.vectors import require_vectors
+from clinometer.studies.leaning import EncoderEmbeddings
+from clinometer.suites import LeaningSuite
+
+
+def embed_own_texts(run: Run, generator: Generator, progress: Progress) -> None:
+    """Embed the suite's texts with each text encoder of the model that is not done; nothing where it shows none.
+
+    One that cannot be asked, or gives no vectors, is left out with a note: no other number depends on it.
+    """
+    from clinometer.models.encoders.own_text import own_text_encoders
+
+    texts = [text for text in run.suite.texts() if text.strip()]  # an empty text may have no token at all
+    for encoder in own_text_encoders(generator):
+        if run.has_texts(encoder.name):
+            continue
+        progress.start(f"texts in {encoder.name}", len(texts), 0)
+        try:
+            with named("encoder", encoder.name):
+                card, vectors = encoder.card, require_vectors(encoder.encode_texts(texts), encoder.name, texts)
+        except ModelError as error:
+            progress.note(f"its rows are left out, and nothing else depends on them: {error}")
+        else:
+            run.add_own_encoder(card)
+            run.write_texts(encoder.name, texts, vectors)
+        progress.advance(len(texts))
+        progress.finish()
+
+
+def own_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
+    """The texts as the model's own encoders embed them, with no image anywhere.
+
+    Raises
+    ------
+    RunNotFoundError
+        What one of them, or the prior, embedded is not complete.
+    """
+    for name in run.own_encoder_cards:
+        if not (run.has_texts(name) or all(run.has_embeddings(name, part) for part in run.parts)):
+            raise RunNotFoundError(
+                f"{run.url}: what {name} embedded is not complete; give the command that began the run again"
+            )
+    return [_embeddings(run, suite, name) for name in run.own_encoder_cards if run.has_texts(name)]
+
+
+def _embeddings(run: Run, suite: LeaningSuite, name: str) -> EncoderEmbeddings:
+    texts = run.texts(name)
+    nothing = np.zeros((0, len(next(iter(texts.values())))), np.float32)
+    return EncoderEmbeddings(
+        encoder=name,
+        target_images=(nothing,) * len(suite.targets),
+        target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]),
+        group_images={group: (nothing,) * len(asked.prompts) for group, asked in suite.groups.items()},
+        group_words={group: np.stack([texts[w] for w in asked.words]) for group, asked in suite.groups.items()},
+    )

@@ -1,0 +1,59 @@
+"""The image embeddings that a model's prior draws: a stage of a leaning run, and its embeddings for the metrics."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clinometer.models.protocols import Generator
+from clinometer.runs.drawing import requests_of
+from clinometer.runs.failures import named
+from clinometer.runs.progress import Progress
+from clinometer.runs.store import Run
+from clinometer.studies.leaning import EncoderEmbeddings
+from clinometer.studies.leaning.stacks import stacked_images
+from clinometer.suites import LeaningSuite
+
+
+def draw_prior_embeddings(run: Run, generator: Generator, progress: Progress) -> None:
+    """Draw the missing parts of what the model's prior makes of the plan's prompts; nothing where it has no prior.
+
+    A sample's embedding takes the noise of the sample's image, so it is the one that the image was drawn from. It is
+    there for an image that was refused, too: nothing was decoded yet. Batches never cross a part.
+    """
+    from clinometer.models.diffusers.prior import prior_of
+
+    prior = prior_of(generator)
+    if prior is None:
+        return
+    name = prior.card.name
+    run.add_own_encoder(prior.card)
+    parts = run.parts
+    missing = [part for part in parts if not run.has_embeddings(name, part)]
+    progress.start("the prior's embeddings", len(run.plan), len(run.plan) - sum(len(parts[part]) for part in missing))
+    reasons: list[str | None] = []
+    for part in missing:
+        with named("prior", name):
+            drawn = list(prior.embed(requests_of(parts[part])))
+        made = {each.id: each.vector for each in drawn if each.vector is not None}
+        vectors = np.stack(list(made.values())) if made else np.zeros((0, 1), np.float32)
+        run.write_embeddings(name, part, list(made), vectors)
+        reasons += [each.reason for each in drawn if each.vector is None]
+        progress.advance(len(parts[part]))
+    progress.finish()
+    if reasons:
+        progress.note(f"{len(reasons)} embeddings of the prior could not be drawn, the first because: {reasons[0]}")
+
+
+def prior_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:
+    """What the model's prior drew, in the place of images; nothing where it did not draw the whole plan."""
+    return [
+        _embeddings(run, suite, name)
+        for name in run.own_encoder_cards
+        if all(run.has_embeddings(name, part) for part in run.parts)
+    ]
+
+
+def _embeddings(run: Run, suite: LeaningSuite, name: str) -> EncoderEmbeddings:
+    vectors = run.embeddings(name)
+    targets, groups = stacked_images(run.plan, suite, vectors, width=len(next(iter(vectors.values()), ())) or 1)
+    return EncoderEmbeddings(encoder=name, target_images=targets, target_texts=None, group_images=groups)

@@ -1,0 +1,120 @@
+"""A whole study: every number of a run, with intervals, tests and nulls, from embeddings alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.records import Score
+from clinometer.metrics.stopping import StoppingRule
+from clinometer.studies.leaning.scores.audit_rows import other_audit_rows
+from clinometer.studies.leaning.scores.composite_rows import internal_bias_rows, mcas_rows
+from clinometer.studies.leaning.scores.context import Settings, Study
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign, layout_of
+from clinometer.studies.leaning.scores.fidelity_rows import fidelity_rows, mark_unshown
+from clinometer.studies.leaning.scores.intersection_rows import intersection_study
+from clinometer.studies.leaning.scores.own_rows import own_text_rows, prior_rows
+from clinometer.studies.leaning.scores.plane_rows import xmcas_group_rows, xmcas_rows
+from clinometer.studies.leaning.scores.profile_rows import profile_rows
+from clinometer.studies.leaning.scores.reader import ReaderCheck, reader_checks, withheld, withheld_from_axes
+from clinometer.studies.leaning.scores.reader_rows import corrected_rows, reader_rows
+from clinometer.studies.leaning.scores.relabelling import pools_of
+from clinometer.studies.leaning.scores.sensitivity_rows import sensitivity_rows
+from clinometer.studies.leaning.scores.share_rows import share_rows
+from clinometer.studies.leaning.scores.stopping import Stand, rows_when_stopped, stands_of
+from clinometer.studies.leaning.scores.summary_rows import category_rows, internal_bias_summary_rows, sign_rows
+from clinometer.studies.leaning.scores.views import views_of
+
+__all__ = [
+    "Design",
+    "EncoderEmbeddings",
+    "ReaderCheck",
+    "Stand",
+    "StoppingRule",
+    "TargetDesign",
+    "intersection_study",
+    "mcas_study",
+    "own_text_rows",
+    "prior_rows",
+    "reader_checks",
+    "rows_when_stopped",
+    "stands_of",
+    "withheld",
+]
+
+
+def mcas_study(
+    encoders: Sequence[EncoderEmbeddings],
+    design: Design,
+    *,
+    n_resamples: int = 10_000,
+    n_permutations: int = 9_999,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> list[Score]:
+    """Every number of the MCAS family for one run.
+
+    All of them are functions of one tensor of mean cosines ``C[target, modality, group]``, so the cosines are
+    computed once and 10,000 bootstrap replicates are weights times cosines. Rows:
+
+    ========================== ============================================================= =================
+    metric                     components                                                    encoders
+    ========================== ============================================================= =================
+    ``mcas``                   ii, itp, ita, tt, mcas (with p, q, p_labels; verdict on mcas  mean and each
+                               of "mean")
+    ``internal_bias``          diffusion_bias, bias_amplification and their signed forms     mean and each
+    ``share``                  share, parity_gap, corrected_share                            mean and each
+    ``reader``                 sensitivity, specificity, informedness, confusion             mean and each
+    ``fidelity``               own_prompt_first, own_prompt_upper_half, own_prompt_rank      mean and each
+    ``other_audits``           gender_gap, mean_absolute_deviation, entropy_bias,            mean
+                               distribution_bias, miss_rate
+    ``internal_bias_summary``  {diffusion_bias, bias_amplification}_{min, max, mean,         mean
+                               standard_error} per stereotype group ("": all)
+    ``category``               mean, std per category and stereotype group ("": all)         mean
+    ``category_by_sign``       the same over the targets that measure positive or negative   mean
+    ``profile``                association per group, "g-h" per pair, norm (p, q, verdicts)  mean
+    ``sensitivity``            size, agreement and spread of every component over encoders   each and mean
+    ``xmcas``, ``xmcas_group`` similarity, angle, distance, mcas, offset; with a third group mean
+    ========================== ============================================================= =================
+
+    ``low``, ``high``, p and q are over images (those of targets and of attributes), words fixed; the stimulus
+    interval is over the words and the encoders too. What is linear in the cosines has the intervals and tests of
+    :mod:`clinometer.studies.leaning.scores.inference`, everything else percentiles of bootstrap replicates. A
+    verdict rests on MCAS of the mean over encoders, and in the profile on every group and pair, from eight images
+    of a target on. What is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes
+    on. The same arguments, the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its
+    own attribute images gives no verdict: ``not measured``, with the reason. Where the groups are cells of axes,
+    the rows are those of :func:`intersection_study` instead: there is no pair of groups, so there is no MCAS of
+    one. Raises ------ InvalidInputError Embeddings that no cosine can take, or counts that do not match the design;
+    names encoder and target.
+    """
+    for name, number, least in (("n_resamples", n_resamples, 1), ("n_permutations", n_permutations, 0)):
+        if number < least:
+            raise InvalidInputError(f"{name}: expected at least {least}, found {number}")
+    if not 0 < confidence < 1:
+        raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
+    if seed < 0:
+        raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
+    if design.axes:
+        return withheld_from_axes(intersection_study(encoders, design, confidence=confidence), encoders)
+    layout = layout_of(encoders, design)
+    settings = Settings(n_resamples, n_permutations, seed, confidence)
+    study = Study(design, layout, settings, pools_of(design, layout))
+    views = views_of(encoders, study)
+    rows = [row for view in views for make in (mcas_rows, internal_bias_rows, share_rows) for row in make(study, view)]
+    summaries = (
+        internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows,
+    )  # fmt: skip
+    rows += sensitivity_rows(rows, [view.encoder for view in views[1:]])
+    rows += other_audit_rows(study, views[0], encoders)
+    rows += [row for make in summaries for row in make(study, views[0])]
+    return _with_readers(rows, study, encoders)
+
+
+def _with_readers(rows: list[Score], study: Study, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
+    """The rows with how well the encoders read, and without what one that cannot read would have said."""
+    checks = reader_checks(encoders, study.design, confidence=study.settings.confidence)
+    shown = fidelity_rows(study, encoders)
+    shares = [row for row in rows if row.metric == "share"]
+    rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], shown)
+    return [*withheld(rows, checks), *reader_rows(study, encoders, checks), *shown]

@@ -1,0 +1,108 @@
+"""Rows of what other audits would report of the same images: HEIM, DALL-Eval, OpenBias, Vice et al."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+import numpy as np
+
+from clinometer.metrics.distribution import (
+    DistributionScore,
+    distribution_bias,
+    entropy_bias,
+    gender_gap,
+    generative_miss_rate,
+    mean_absolute_deviation,
+)
+from clinometer.metrics.records import Score
+from clinometer.stats.association import unit_vectors
+from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings
+from clinometer.studies.leaning.scores.views import View
+
+NO_STIMULUS = "no stimulus interval: words and encoder are fixed"
+NO_BLANK = "no encoder has embedded the blank prompt; encode the run anew"
+
+
+def other_audit_rows(study: Study, view: View, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
+    """Scores of other audits for each target, from the zero-shot reading of its images.
+
+    An image counts for the group whose words it is nearest to on average: ``gender_gap`` over a and b, the others over
+    all groups. ``miss_rate`` compares its cosine with its target's text and with the blank prompt, averaged over the
+    encoders that read text.
+    """
+    return [
+        _row(study, view, t, component, score)
+        for t in study.target_numbers
+        for component, score in _scores(study, view, t, encoders).items()
+    ]
+
+
+def _scores(study: Study, view: View, t: int, encoders: Sequence[EncoderEmbeddings]) -> dict[str, DistributionScore]:
+    confidence = study.settings.confidence
+    pair, everyone = _counts(study, view, t, study.pair), _counts(study, view, t, study.everyone)
+    own, blank = _matches(t, encoders)
+    return {
+        "gender_gap": gender_gap(int(pair[0]), int(pair.sum()), confidence=confidence),
+        "mean_absolute_deviation": mean_absolute_deviation(everyone, confidence=confidence),
+        "entropy_bias": entropy_bias(everyone, confidence=confidence),
+        "distribution_bias": distribution_bias(everyone, confidence=confidence),
+        "miss_rate": generative_miss_rate(own, blank, confidence=confidence),
+    }
+
+
+def _counts(study: Study, view: View, t: int, groups: Sequence[int]) -> np.ndarray:
+    """Images of a target by the group whose words they are nearest to; all 0 where a group has no word."""
+    words = view.cosines.image_word[t]
+    columns = [words[:, study.layout.word_slices[g]] for g in groups]
+    nothing = np.zeros(len(groups), int)
+    if not len(words) or any(each.shape[1] == 0 for each in columns):
+        return nothing
+    near = np.stack([each.mean(axis=1) for each in columns], axis=1)
+    if not np.isfinite(near).all():
+        return nothing
+    return np.bincount(len(groups) - 1 - near[:, ::-1].argmax(axis=1), minlength=len(groups))  # a tie: not the first
+
+
+def _matches(t: int, encoders: Sequence[EncoderEmbeddings]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean cosine, over encoders that read text, of each image with its target's text and with the blank prompt."""
+    both = [
+        unit_vectors(e.target_images[t]) @ unit_vectors(np.stack([e.target_texts[t], e.blank_text])).T
+        for e in encoders
+        if e.reads_text and e.target_texts is not None and e.blank_text is not None and len(e.target_images[t])
+    ]
+    if not both:
+        return np.empty(0), np.empty(0)
+    own, blank = np.mean(both, axis=0).T
+    return own, blank
+
+
+def _row(study: Study, view: View, t: int, component: str, score: DistributionScore) -> Score:
+    target = study.design.targets[t]
+    return Score(
+        metric="other_audits",
+        component=component,
+        concept=target.name,
+        category=target.category,
+        encoder=view.encoder,
+        value=score.value,
+        low=score.low,
+        high=score.high,
+        null=score.null,
+        n_target=study.layout.target_sizes[t],
+        n_a=study.layout.word_counts[study.a],
+        n_b=study.layout.word_counts[study.b],
+        reason=NO_STIMULUS if isfinite(score.value) else _reason(study, view, t, component, score),
+    )
+
+
+def _reason(study: Study, view: View, t: int, component: str, score: DistributionScore) -> str:
+    if not view.reads_text:
+        return "the encoder reads no text"
+    if not study.layout.target_sizes[t]:
+        return "no image of the target"
+    if component == "miss_rate":
+        return NO_BLANK
+    empty = [g for g in study.everyone if not study.layout.word_counts[g]]
+    return f"no word of group {study.layout.groups[empty[0]]!r}" if empty else score.reason

@@ -1,0 +1,185 @@
+"""Rows of MCAS and of internal bias, per target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isfinite
+
+import numpy as np
+
+from clinometer.metrics.internal import (
+    aligned_diffusion_bias,
+    diffusion_bias,
+    signed_bias_amplification,
+    signed_diffusion_bias,
+)
+from clinometer.metrics.mcas import MODALITIES, components
+from clinometer.metrics.records import Score
+from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family
+from clinometer.stats.permutation import PermutationTest
+from clinometer.stats.ratio import RatioInterval, fieller_interval
+from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.estimates import Estimate, estimate
+from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights
+from clinometer.studies.leaning.scores.reasons import ZERO_TT
+from clinometer.studies.leaning.scores.relabelling import LabelPool, least_p_value
+from clinometer.studies.leaning.scores.rows import (
+    Basis,
+    at_target,
+    over_words_alone,
+    target_row,
+    tested_fields,
+    with_q_values,
+)
+from clinometer.studies.leaning.scores.views import View
+
+
+def mcas_rows(study: Study, view: View) -> list[Score]:
+    """II, ITP, ITA, TT and MCAS of every target, tested; MCAS of the average view carries the verdict.
+
+    TT rests on no image: it has no interval and no p over images, only the stimulus interval and ``p_labels``.
+    """
+    rows = []
+    for component in (*MODALITIES, "mcas"):
+        modalities = MODALITIES if component == "mcas" else (component,)
+        found = contrast_tests(study, view, pair_weights(study, modalities, *study.pair))
+        fields = {} if component == "tt" else tested_fields(found, study.design.margin)
+        numbers = over_words_alone(found.estimate) if component == "tt" else found.estimate
+        labels = view.tests.get(component)
+        family = [
+            target_row(
+                study, view, t, Basis(modalities, study.pair), numbers, metric="mcas", component=component,
+                **at_target(fields, t), **_label_fields(study, component, labels, t),
+            )
+            for t in study.target_numbers
+        ]  # fmt: skip
+        rows += with_q_values(family, f"mcas: {component} over {len(family)} targets")
+    judged = [row for row in rows if (row.component, row.encoder) == ("mcas", "mean")]
+    rest = [row for row in rows if (row.component, row.encoder) != ("mcas", "mean")]
+    return rest + judge_family(
+        judged, a=study.design.a, b=study.design.b, margin=study.design.margin, fewest=FEWEST_IMAGES
+    )
+
+
+def internal_bias_rows(study: Study, view: View) -> list[Score]:
+    """δ, signed δ, α and signed α of every target."""
+    delta, alpha = diffusion_bias_estimate(study, view), bias_amplification_estimate(study, view)
+    delta_basis, alpha_basis = Basis(("ii", "tt"), study.pair), Basis(("itp", "ita", "tt"), study.pair)
+    numbers = {
+        "diffusion_bias": (delta_basis, delta.folded().with_null(null_of_delta(study, view))),
+        "signed_diffusion_bias": (delta_basis, delta),
+        "bias_amplification": (alpha_basis, alpha.folded().with_null(null_of_alpha(study, view), "median")),
+        "signed_bias_amplification": (alpha_basis, alpha),
+    }
+    rows = [
+        target_row(study, view, t, basis, estimates, metric="internal_bias", component=component)
+        for component, (basis, estimates) in numbers.items()
+        for t in study.target_numbers
+    ]
+    unstable = dict(zip(study.layout.targets, unstable_targets(study, view), strict=True))
+    return [_flagged(row, bool(unstable[row.concept])) if "amplification" in row.component else row for row in rows]
+
+
+def signed_delta(study: Study, tensor: np.ndarray) -> np.ndarray:
+    """``|II| − |TT|`` of every target."""
+    parts = components(tensor, study.a, study.b)
+    return signed_diffusion_bias(parts[..., 0], parts[..., 3])
+
+
+def signed_alpha(study: Study, tensor: np.ndarray) -> np.ndarray:
+    """``(ITP + ITA) / (2 TT)`` of every target."""
+    parts = components(tensor, study.a, study.b)
+    return signed_bias_amplification(parts[..., 1], parts[..., 2], parts[..., 3])
+
+
+def aligned_delta(study: Study, view: View, tensor: np.ndarray) -> np.ndarray:
+    """``|II| − |TT|`` of replicates, the signs of the estimates held; see :func:`aligned_diffusion_bias`."""
+    signs = np.sign(components(view.targets.point, study.a, study.b))
+    parts = components(tensor, study.a, study.b)
+    return aligned_diffusion_bias(parts[..., 0], parts[..., 3], signs[..., 0], signs[..., 3])
+
+
+def diffusion_bias_estimate(study: Study, view: View) -> Estimate:
+    """Signed δ with its intervals."""
+    return estimate(
+        view.targets,
+        lambda c: signed_delta(study, c),
+        study.settings.confidence,
+        centred=lambda c: aligned_delta(study, view, c),
+    )
+
+
+def bias_amplification_estimate(study: Study, view: View) -> Estimate:
+    """Signed α: percentiles over images (TT is then fixed), Fieller over stimuli (TT is then a draw)."""
+    numbers = estimate(
+        replace(view.targets, stimulus=view.targets.images),
+        lambda c: signed_alpha(study, c),
+        study.settings.confidence,
+    )
+    sets = [_fieller(study, view, t) for t in study.target_numbers]
+    bounds = np.array([(s.low, s.high) if s.shape == "bounded" else (np.nan, np.nan) for s in sets])
+    return replace(numbers, stimulus_low=bounds[:, 0], stimulus_high=bounds[:, 1])
+
+
+def unstable_targets(study: Study, view: View) -> np.ndarray:
+    """Targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
+    numbers = contrast_tests(study, view, pair_weights(study, ("tt",), *study.pair)).estimate
+    return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
+
+
+def null_of_delta(study: Study, view: View) -> np.ndarray:
+    """δ as chance alone makes it: (draws × T)."""
+    parts = components(view.null, study.a, study.b)
+    return diffusion_bias(parts[..., 0], parts[..., 3])
+
+
+def null_of_alpha(study: Study, view: View) -> np.ndarray:
+    """α as chance alone makes it, infinite where TT is 0: (draws × T)."""
+    drawn = np.abs(signed_alpha(study, view.null))
+    return np.where(np.isnan(drawn), np.inf, drawn)
+
+
+def _fieller(study: Study, view: View, t: int) -> RatioInterval:
+    parts, drawn = (components(c[..., t, :, :], study.a, study.b) for c in (view.targets.point, view.targets.stimulus))
+    covariance = np.cov(drawn[:, 1] + drawn[:, 2], 2 * drawn[:, 3])
+    return fieller_interval(
+        float(parts[1] + parts[2]),
+        float(2 * parts[3]),
+        variance_numerator=float(covariance[0, 0]),
+        variance_denominator=float(covariance[1, 1]),
+        covariance=float(covariance[0, 1]),
+        confidence=study.settings.confidence,
+    )
+
+
+def _flagged(row: Score, unstable: bool) -> Score:
+    """Mark the row of an amplification where TT may be 0."""
+    if not isfinite(row.value):
+        return row if row.reason else replace(row, reason=ZERO_TT, flag="unstable")
+    unbounded = not row.reason and not isfinite(row.stimulus_low)
+    reason = "no stimulus interval: TT may be 0, so the ratio is unbounded" if unbounded else row.reason
+    return replace(row, flag="unstable" if unstable else "", reason=reason)
+
+
+def _label_fields(study: Study, component: str, test: PermutationTest | None, t: int) -> dict[str, object]:
+    if test is None or not isfinite(test.p_value[t]):
+        return {}
+    return {
+        "p_labels": float(test.p_value[t]),
+        "p_labels_least": least_p_value(test, _permuted_pools(study, component)),
+        "labels_test": f"labels of {_what_is_permuted(study, component)}, {test.alternative}",
+    }
+
+
+def _permuted_pools(study: Study, component: str) -> list[LabelPool]:
+    pools = {"prompts": study.pools.prompts, "words": study.pools.words}
+    permuted = {"ii": ["prompts"], "itp": ["prompts"], "ita": ["words"], "tt": ["words"]}
+    return [pools[name] for name in permuted.get(component, pools)]
+
+
+def _what_is_permuted(study: Study, component: str) -> str:
+    prompts = f"attribute prompts permuted within {study.pools.within}"
+    words = "attribute words permuted over the pool"
+    if component == "mcas":
+        return f"{prompts} and of {words}"
+    return prompts if component in ("ii", "itp") else words

@@ -1,0 +1,219 @@
+"""The sufficient statistic: mean cosines of every target to every group, per modality, under any weights.
+
+::
+
+    C[t, m, g] = Σ_i Σ_j w_i v_j cos(x_i, y_j)      x_i of target t, y_j of group g, in modality m
+
+with weights that sum to 1. Uniform weights give the estimate, bootstrap weights a replicate. The cosines are
+computed once; components, MCAS, δ, α, xMCAS and profiles are all functions of C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clinometer.stats.association import unit_vectors
+from clinometer.stats.products import matmul
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
+
+
+@dataclass(frozen=True)
+class Cosines:
+    """Cosines of T targets with all attribute images and all words; NaN where the encoder reads no text.
+
+    Attributes
+    ----------
+    image_image, image_word : per target (n_t × attribute images), (n_t × words).
+    text_image, text_word : (T × attribute images), (T × words).
+    """
+
+    image_image: tuple[np.ndarray, ...]
+    text_image: np.ndarray
+    image_word: tuple[np.ndarray, ...]
+    text_word: np.ndarray
+
+
+@dataclass(frozen=True)
+class Weights:
+    """R rows of weights (or one row that serves all): per target's images, over attribute images, over words.
+
+    The weights of a target sum to 1, and so do those of each group's images and words.
+    """
+
+    targets: tuple[np.ndarray, ...]
+    images: np.ndarray
+    words: np.ndarray
+
+
+def target_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
+    """Cosines of the study's targets, as one encoder sees them."""
+    images, words = _attributes(embeddings, layout)
+    targets = [_unit(x) for x in embeddings.target_images]
+    n = len(targets)
+    texts = _unit(embeddings.target_texts) if embeddings.target_texts is not None else None
+    return Cosines(
+        image_image=tuple(_cosine(x, images) for x in targets),
+        text_image=_text_cosine(texts, images, n),
+        image_word=tuple(_word_cosine(x, words, sum(layout.word_counts)) for x in targets),
+        text_word=_text_word_cosine(texts, words, n, sum(layout.word_counts)),
+    )
+
+
+def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
+    """Cosines of the attribute prompts themselves, taken as targets, one a prompt over all groups.
+
+    No image may be compared with itself. Holding out a random half of every prompt's images as targets and
+    keeping the other half as attributes would see to that; averaged over all ways to halve, prompt h is
+    compared with prompt h' of the group with the share n_h'/n_g, over all pairs when h' differs and over the
+    pairs of two *different* images when it is h itself. The same average comes out, with no halving, when
+    each self-cosine is replaced by the image's mean cosine with the other images of its prompt::
+
+        (Σ_{i≠j} G_ij + Σ_i m_i) / n² = mean_{i≠j} G_ij      for m_i = Σ_{j≠i} G_ij / (n − 1)
+
+    A prompt of one image has nothing to compare: NaN.
+    """
+    images, words = _attributes(embeddings, layout)
+    n, n_words = len(layout.prompt_slices), sum(layout.word_counts)
+    texts = None
+    if embeddings.group_texts is not None:
+        texts = _unit(np.concatenate([embeddings.group_texts[group] for group in layout.groups]))
+    gram = _cosine(images, images)
+    for own in layout.prompt_slices:
+        _replace_self_cosines(gram[own, own])
+    return Cosines(
+        image_image=tuple(gram[rows] for rows in layout.prompt_slices),
+        text_image=_text_cosine(texts, images, n),
+        image_word=tuple(_word_cosine(images[rows], words, n_words) for rows in layout.prompt_slices),
+        text_word=_text_word_cosine(texts, words, n, n_words),
+    )
+
+
+def average_cosines(cosines: Sequence[Cosines]) -> Cosines:
+    """Cosines averaged over encoders.
+
+    C is linear in the cosines, so the components made of averaged cosines are the components averaged over
+    encoders, as the papers define them, and a replicate of the average costs no more than a replicate of one
+    encoder.
+    """
+    if len(cosines) == 1:
+        return cosines[0]
+    return Cosines(
+        image_image=tuple(
+            np.mean(per_encoder, axis=0) for per_encoder in zip(*(c.image_image for c in cosines), strict=True)
+        ),
+        text_image=np.mean([c.text_image for c in cosines], axis=0),
+        image_word=tuple(
+            np.mean(per_encoder, axis=0) for per_encoder in zip(*(c.image_word for c in cosines), strict=True)
+        ),
+        text_word=np.mean([c.text_word for c in cosines], axis=0),
+    )
+
+
+def uniform_weights(layout: Layout, target_sizes: Sequence[int]) -> Weights:
+    """One row of weights, equal within a target and within a group: the estimate itself."""
+    return Weights(
+        targets=tuple(np.full((1, n), 1 / max(n, 1)) for n in target_sizes),
+        images=_uniform(layout.image_counts),
+        words=_uniform(layout.word_counts),
+    )
+
+
+def mean_cosines(cosines: Cosines, layout: Layout, weights: Weights) -> np.ndarray:
+    """Compute the tensor C under R rows of weights: (R × targets × 4 modalities × groups).
+
+    Modalities in the order ii, itp, ita, tt. NaN where a target or a group has no item.
+    """
+    n_rows = max(len(weights.images), len(weights.words), *(len(w) for w in weights.targets))
+    kind = weights.images.dtype
+    tensor = np.full((n_rows, len(cosines.image_image), 4, len(layout.groups)), np.nan, kind)
+    image_slices, word_slices = layout.image_slices, layout.word_slices
+    for t, (gram, words) in enumerate(zip(cosines.image_image, cosines.image_word, strict=True)):
+        w = weights.targets[t]
+        if len(gram) == 0:
+            continue
+        to_images = matmul(w, gram.astype(kind))
+        _sum_by_group(to_images, weights.images, image_slices, tensor[:, t, 0])
+        _sum_by_group(matmul(w, words.astype(kind)), weights.words, word_slices, tensor[:, t, 2])
+    for m, texts, v, slices in (
+        (1, cosines.text_image, weights.images, image_slices),
+        (3, cosines.text_word, weights.words, word_slices),
+    ):
+        for g, columns in enumerate(slices):
+            if columns.stop > columns.start:
+                tensor[:, :, m, g] = matmul(v[:, columns], texts[:, columns].T.astype(kind))
+    return tensor
+
+
+def image_group_cosines(cosines: Cosines, layout: Layout) -> tuple[np.ndarray, ...]:
+    """Mean cosines of every image of each target to the images and to the words of every group: (n_t × 2 × groups)."""
+    return tuple(
+        np.stack([_group_means(images, layout.image_slices), _group_means(words, layout.word_slices)], axis=1)
+        for images, words in zip(cosines.image_image, cosines.image_word, strict=True)
+    )
+
+
+def _group_means(rows: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
+    means = [rows[:, s].mean(axis=1) if s.stop > s.start else np.full(len(rows), np.nan) for s in slices]
+    return np.stack(means, axis=1)
+
+
+def item_means(cosines: Cosines) -> tuple[np.ndarray, np.ndarray]:
+    """Mean cosine of each attribute item to each target: images (2 × T × items; ii, itp), words (ita, tt).
+
+    ``mean_w cos(w, a) = â · mean(ŵ)``: with the targets fixed, an attribute item enters a component as one
+    number.
+    """
+    images = np.stack([_column_means(cosines.image_image), cosines.text_image])
+    words = np.stack([_column_means(cosines.image_word), cosines.text_word])
+    return images, words
+
+
+def _column_means(blocks: Sequence[np.ndarray]) -> np.ndarray:
+    return np.stack([x.mean(axis=0) if len(x) else np.full(x.shape[1], np.nan) for x in blocks])
+
+
+def _sum_by_group(left: np.ndarray, right: np.ndarray, slices: Sequence[slice], out: np.ndarray) -> None:
+    for g, columns in enumerate(slices):
+        if columns.stop > columns.start:
+            out[:, g] = np.vecdot(left[:, columns], right[:, columns])
+
+
+def _replace_self_cosines(block: np.ndarray) -> None:
+    """Replace each image's cosine with itself by its mean cosine with the others of its prompt."""
+    n = len(block)
+    others = block.sum(axis=1) - block.diagonal()
+    np.fill_diagonal(block, others / (n - 1) if n > 1 else np.nan)
+
+
+def _uniform(counts: Sequence[int]) -> np.ndarray:
+    return np.concatenate([np.full(n, 1 / max(n, 1)) for n in counts])[None, :]
+
+
+def _attributes(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndarray, np.ndarray | None]:
+    images = np.concatenate([_unit(x) for group in layout.groups for x in embeddings.group_images[group]])
+    if embeddings.group_words is None:
+        return images, None
+    return images, np.concatenate([_unit(embeddings.group_words[group]) for group in layout.groups])
+
+
+def _unit(x: np.ndarray) -> np.ndarray:
+    return unit_vectors(x) if len(x) else np.asarray(x, np.float64)
+
+
+def _cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return x @ y.T if len(x) else np.empty((0, len(y)))
+
+
+def _text_cosine(texts: np.ndarray | None, items: np.ndarray, n: int) -> np.ndarray:
+    return np.full((n, len(items)), np.nan) if texts is None else texts @ items.T
+
+
+def _word_cosine(items: np.ndarray, words: np.ndarray | None, n_words: int) -> np.ndarray:
+    return np.full((len(items), n_words), np.nan) if words is None else _cosine(items, words)
+
+
+def _text_word_cosine(texts: np.ndarray | None, words: np.ndarray | None, n: int, n_words: int) -> np.ndarray:
+    return np.full((n, n_words), np.nan) if texts is None or words is None else texts @ words.T

@@ -1,0 +1,253 @@
+"""What a study measures: its targets and groups, and the embeddings of one encoder, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, chain, pairwise
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError
+from clinometer.studies.leaning.scores.product import wrong_product
+
+
+@dataclass(frozen=True)
+class TargetDesign:
+    """A target: its name, its category and the group that the literature ties it to, where there is one."""
+
+    name: str
+    category: str
+    stereotype: str | None = None
+
+
+@dataclass(frozen=True)
+class Design:
+    """Targets and groups of a study.
+
+    Attributes
+    ----------
+    targets : in the order of the embeddings.
+    groups : all groups, in a fixed order; ``a``, ``b`` and ``third`` are among them. Positive leans to ``a``.
+    pairs : per group, the pair of each attribute prompt, or None where it has none.
+    prompts : per group, the text of each attribute prompt (a name for its place on the plane).
+    margin : the |MCAS| below which a leaning counts as none.
+    axes : where the groups are cells of a product, the levels of each axis; then ``a``, ``b`` and ``third`` are left
+        empty, for every axis is measured by itself, and a pair of cells may differ on several.
+    cells : the level of each group on each axis, in the order of the axes.
+    """
+
+    targets: tuple[TargetDesign, ...]
+    groups: tuple[str, ...]
+    a: str = ""
+    b: str = ""
+    third: str | None = None
+    pairs: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    margin: float | None = None
+    axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cells: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.targets:
+            raise InvalidInputError("targets: expected at least one")
+        if self.axes or self.cells:
+            self._check_axes()
+            return
+        for role in ("a", "b", "third"):
+            group = getattr(self, role)
+            if group not in self.groups and not (role == "third" and group is None):
+                raise InvalidInputError(f"{role}: no group named {group!r}; groups are {', '.join(self.groups)}")
+        if self.a == self.b or self.third in (self.a, self.b):
+            raise InvalidInputError("a, b, third: expected different groups")
+
+    def _check_axes(self) -> None:
+        if wrong := wrong_product(self.axes, self.cells, self.groups):
+            raise InvalidInputError(wrong)
+        if self.a or self.b or self.third:
+            raise InvalidInputError(
+                f"a, b, third: found {self.a!r}, {self.b!r}, {self.third!r} beside axes; two cells may differ on "
+                "several axes at once, so leave them empty: every axis is measured by itself"
+            )
+
+    def index(self, group: str) -> int:
+        """Position of a group on the last axis of the tensor of mean cosines."""
+        return self.groups.index(group)
+
+
+@dataclass(frozen=True)
+class EncoderEmbeddings:
+    """Everything one encoder saw, as raw embeddings (rows; not normalised).
+
+    Attributes
+    ----------
+    encoder : its name.
+    target_images : per target (n_t × dim); n_t may be 0.
+    target_texts : (T × dim), the text of each target; None if the encoder reads no text.
+    group_images : per group, per attribute prompt (m × dim); m may be 0.
+    group_words : per group (w × dim).
+    group_texts : per group (prompts × dim), the attribute prompts as texts: their places on the plane need
+        them.
+    blank_text : (dim,), the empty prompt; None where it was not embedded.
+    unfit : why this encoder cannot judge a target (by its name), or any (under ``""``): it was not made for these texts
+        or images. See :mod:`clinometer.studies.leaning.scores.reader`.
+    """
+
+    encoder: str
+    target_images: tuple[np.ndarray, ...]
+    target_texts: np.ndarray | None
+    group_images: Mapping[str, tuple[np.ndarray, ...]]
+    group_words: Mapping[str, np.ndarray] | None = None
+    group_texts: Mapping[str, np.ndarray] | None = None
+    blank_text: np.ndarray | None = None
+    unfit: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether it has a text tower and was given texts."""
+        return self.target_texts is not None and self.group_words is not None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many items there are of what, which all encoders of a study share.
+
+    Attribute images stand in one long row, group by group and prompt by prompt, and so do the words.
+    """
+
+    groups: tuple[str, ...]
+    targets: tuple[str, ...]
+    target_sizes: tuple[int, ...]
+    prompt_sizes: tuple[tuple[int, ...], ...]
+    word_counts: tuple[int, ...]
+
+    @property
+    def image_counts(self) -> tuple[int, ...]:
+        """Attribute images of each group."""
+        return tuple(sum(sizes) for sizes in self.prompt_sizes)
+
+    @property
+    def image_slices(self) -> tuple[slice, ...]:
+        """Columns of each group's attribute images."""
+        return _slices(self.image_counts)
+
+    @property
+    def word_slices(self) -> tuple[slice, ...]:
+        """Columns of each group's words."""
+        return _slices(self.word_counts)
+
+    @property
+    def prompt_slices(self) -> tuple[slice, ...]:
+        """Columns of each attribute prompt's images, over all groups."""
+        return _slices(tuple(chain.from_iterable(self.prompt_sizes)))
+
+    @property
+    def prompt_groups(self) -> tuple[int, ...]:
+        """Group of each attribute prompt, over all groups."""
+        return tuple(g for g, sizes in enumerate(self.prompt_sizes) for _ in sizes)
+
+
+def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design) -> Layout:
+    """Check all embeddings and return the counts they share.
+
+    Raises
+    ------
+    InvalidInputError
+        An array that is not 2-dimensional, NaN, infinity, a zero vector, dimensions that differ within an
+        encoder, a group or a target too many or too few, encoders that saw different numbers of images. Names
+        the encoder.
+    """
+    if not encoders:
+        raise InvalidInputError("encoders: expected at least one")
+    names = [embeddings.encoder for embeddings in encoders]
+    if len(set(names)) < len(names) or "mean" in names:
+        raise InvalidInputError(f"encoders: expected different names, none of them 'mean', found {', '.join(names)}")
+    layouts = [_checked_layout(embeddings, design) for embeddings in encoders]
+    first = next((lay for lay, e in zip(layouts, encoders, strict=True) if e.reads_text), layouts[0])
+    for layout, embeddings in zip(layouts, encoders, strict=True):
+        words_differ = embeddings.reads_text and layout.word_counts != first.word_counts
+        if words_differ or (layout.target_sizes, layout.prompt_sizes) != (
+            first.target_sizes,
+            first.prompt_sizes,
+        ):
+            raise InvalidInputError(
+                f"encoder {embeddings.encoder}: not the same numbers of images or words as the others"
+            )
+    return first
+
+
+def _checked_layout(embeddings: EncoderEmbeddings, design: Design) -> Layout:
+    where = f"encoder {embeddings.encoder}"
+    if len(embeddings.target_images) != len(design.targets):
+        raise InvalidInputError(
+            f"{where}: images of {len(embeddings.target_images)} targets, expected {len(design.targets)}"
+        )
+    for kind in ("group_images", "group_words", "group_texts"):
+        given = getattr(embeddings, kind)
+        missing = [] if given is None else [group for group in design.groups if group not in given]
+        if missing:
+            raise InvalidInputError(f"{where}, {kind}: nothing for group {', '.join(missing)}")
+    dims = {
+        array.shape[1] for name, array in _named_arrays(embeddings, design) if _check_array(f"{where}, {name}", array)
+    }
+    if len(dims) > 1:
+        raise InvalidInputError(f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}")
+    _check_texts(embeddings, design, where)
+    words = embeddings.group_words
+    return Layout(
+        groups=design.groups,
+        targets=tuple(target.name for target in design.targets),
+        target_sizes=tuple(map(len, embeddings.target_images)),
+        prompt_sizes=tuple(tuple(map(len, embeddings.group_images[group])) for group in design.groups),
+        word_counts=tuple(0 if words is None else len(words[group]) for group in design.groups),
+    )
+
+
+def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> list[tuple[str, np.ndarray]]:
+    arrays = [
+        (f"target {target.name!r}", images)
+        for target, images in zip(design.targets, embeddings.target_images, strict=True)
+    ]
+    if embeddings.target_texts is not None:
+        arrays.append(("target texts", embeddings.target_texts))
+    if embeddings.blank_text is not None:
+        arrays.append(("blank text", embeddings.blank_text[None]))
+    for group in design.groups:
+        arrays += [(f"group {group!r}, prompt {i + 1}", x) for i, x in enumerate(embeddings.group_images[group])]
+        if embeddings.group_words is not None:
+            arrays.append((f"words of group {group!r}", embeddings.group_words[group]))
+        if embeddings.group_texts is not None:
+            arrays.append((f"prompts of group {group!r}", embeddings.group_texts[group]))
+    return arrays
+
+
+def _check_array(where: str, array: np.ndarray) -> bool:
+    """Refuse what no cosine can take; tell whether there is a row at all."""
+    if array.ndim != 2:
+        raise InvalidInputError(f"{where}: expected embeddings (vectors × dim), found {array.ndim} dimensions")
+    if not np.isfinite(array).all():
+        row = int(np.argmin(np.isfinite(array).all(axis=1)))
+        raise InvalidInputError(f"{where}: row {row} holds NaN or infinity; encode it again or leave the image out")
+    if not array.any(axis=1).all():
+        row = int(np.argmin(array.any(axis=1)))
+        raise InvalidInputError(f"{where}: row {row} is a zero vector; a cosine needs non-zero vectors")
+    return len(array) > 0
+
+
+def _check_texts(embeddings: EncoderEmbeddings, design: Design, where: str) -> None:
+    """One text per target, and one per attribute prompt."""
+    if embeddings.target_texts is not None and len(embeddings.target_texts) != len(design.targets):
+        raise InvalidInputError(f"{where}: {len(embeddings.target_texts)} target texts, expected {len(design.targets)}")
+    for group in design.groups:
+        n_prompts = len(embeddings.group_images[group])
+        for kind, given in (("pairs", design.pairs.get(group)), ("prompts", design.prompts.get(group))):
+            if given is not None and len(given) != n_prompts:
+                raise InvalidInputError(
+                    f"design, {kind} of group {group!r}: {len(given)}, but it has {n_prompts} prompts"
+                )
+        if embeddings.group_texts is not None and len(embeddings.group_texts[group]) != n_prompts:
+            raise InvalidInputError(f"{where}: prompts of group {group!r}: expected {n_prompts} texts")
+
+
+def _slices(counts: Sequence[int]) -> tuple[slice, ...]:
+    return tuple(slice(start, stop) for start, stop in pairwise(accumulate(counts, initial=0)))

@@ -1,0 +1,144 @@
+"""Rows of whether a concept's images show the concept: is an image nearer to its own prompt than to the others'?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, nan, sqrt
+from typing import Final
+
+import numpy as np
+from scipy.stats import mannwhitneyu, t
+
+from clinometer.metrics.families import corrected
+from clinometer.metrics.records import Score
+from clinometer.stats.proportion import wilson_interval
+from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings
+from clinometer.studies.leaning.scores.pooled import by_view, unit_rows
+
+FIDELITY: Final = "fidelity"
+NOT_SHOWN: Final = "not shown"
+"""The flag of a target whose images do not show it better than chance, and of its shares."""
+
+LEVEL: Final = 0.05
+TEST: Final = "own images against those of the other targets, by the cosine with this prompt (Mann-Whitney), one-sided"
+UNSHOWN: Final = "its images do not show the concept better than chance would"
+
+_NO_STIMULUS = "no stimulus interval: prompts and encoder are fixed"
+
+
+@dataclass(frozen=True)
+class _Match:
+    """How the images of one target match the prompts: of each image, the rank of its own (1 the nearest)."""
+
+    ranks: np.ndarray
+    n_prompts: int
+    p: float
+    reason: str = ""
+
+
+def fidelity_rows(study: Study, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
+    """Of every view and target, how its images rank its own text among the texts of all targets, by cosine.
+
+    ``own_prompt_first``: share of images whose own text is the nearest, Wilson interval, null 1/T over T different
+    texts. ``own_prompt_upper_half``: share of those with a rank of T/2 or better. ``own_prompt_rank``: mean rank, t
+    interval, null (T+1)/2. An image's cosines are less their mean over the texts, and p is Mann and Whitney's: are they
+    higher for this text than those of the other targets' images are? So a text that everything is near to helps nobody.
+    q corrects over the targets; where it is above 0.05 the target is flagged ``not shown``. ``blank prompt``: see
+    ``miss_rate`` of the other audits.
+    """
+    return [row for name, each in by_view(encoders).items() for row in _rows(study, name, each)]
+
+
+def mark_unshown(rows: Sequence[Score], fidelity: Sequence[Score]) -> list[Score]:
+    """Flag the shares of targets whose images do not show them, view by view; every other row stays as it is."""
+    unshown = {(row.encoder, row.concept) for row in fidelity if row.flag == NOT_SHOWN}
+    return [
+        replace(row, flag=NOT_SHOWN, reason=f"{UNSHOWN}; {row.reason}" if row.reason else UNSHOWN)
+        if row.metric == "share" and (row.encoder, row.concept) in unshown
+        else row
+        for row in rows
+    ]
+
+
+def _rows(study: Study, view: str, encoder: EncoderEmbeddings) -> list[Score]:
+    matches = _matches(encoder)
+    family = [_first(study, view, k, match) for k, match in enumerate(matches)]
+    family = corrected(family, f"{FIDELITY} over {len(family)} targets")
+    first = [replace(row, flag=NOT_SHOWN) if row.q > LEVEL else row for row in family]
+    others = [make(study, view, k, match) for k, match in enumerate(matches) for make in (_upper_half, _rank)]
+    flags: Mapping[str, str] = {row.concept: row.flag for row in first}
+    return [*first, *(replace(row, flag=flags[row.concept]) for row in others)]
+
+
+def _matches(encoder: EncoderEmbeddings) -> list[_Match]:
+    n = len(encoder.target_images)
+    if encoder.target_texts is None:
+        return [_Match(np.empty(0), 0, nan, "the encoder reads no text")] * n
+    texts, own = np.unique(unit_rows(encoder.target_texts), axis=0, return_inverse=True)
+    if len(texts) < 2:
+        return [_Match(np.empty(0), len(texts), nan, "one text: there is no other to compare with")] * n
+    cosines = [unit_rows(x) @ texts.T for x in encoder.target_images]
+    return [_match(cosines, own.ravel(), target) for target in range(n)]
+
+
+def _match(cosines: Sequence[np.ndarray], own: np.ndarray, target: int) -> _Match:
+    mine, column = cosines[target], own[target]
+    if not len(mine):
+        return _Match(np.empty(0), 0, nan, "no image of the target")
+    above = (mine > mine[:, [column]]).sum(axis=1)
+    ties = (mine == mine[:, [column]]).sum(axis=1) - 1
+    others = [x for k, x in enumerate(cosines) if own[k] != column and len(x)]
+    p = nan
+    if others:
+        own_gain, other_gain = (x[:, column] - x.mean(axis=1) for x in (mine, np.concatenate(others)))
+        p = float(mannwhitneyu(own_gain, other_gain, alternative="greater").pvalue)
+    return _Match(1 + above + ties / 2, mine.shape[1], p)
+
+
+def _first(study: Study, view: str, target: int, match: _Match) -> Score:
+    row = _share(study, view, target, match, "own_prompt_first", 1.0, 1)
+    return replace(row, p=match.p, test=TEST if isfinite(match.p) else "")
+
+
+def _upper_half(study: Study, view: str, target: int, match: _Match) -> Score:
+    half = match.n_prompts // 2
+    return _share(study, view, target, match, "own_prompt_upper_half", half, half)
+
+
+def _share(study: Study, view: str, target: int, match: _Match, component: str, at_most: float, of: int) -> Score:
+    near = int((match.ranks <= at_most).sum())
+    found = wilson_interval(near, len(match.ranks), study.settings.confidence)
+    null = of / match.n_prompts if match.n_prompts else nan
+    return _row(study, view, target, match, component, found.value, found.low, found.high, null)
+
+
+def _rank(study: Study, view: str, target: int, match: _Match) -> Score:
+    ranks, confidence = match.ranks, study.settings.confidence
+    if not len(ranks):
+        return _row(study, view, target, match, "own_prompt_rank", nan, nan, nan, nan)
+    mean, low, high = float(ranks.mean()), nan, nan
+    if len(ranks) > 1:
+        reach = float(t.ppf((1 + confidence) / 2, len(ranks) - 1) * ranks.std(ddof=1) / sqrt(len(ranks)))
+        low, high = max(mean - reach, 1.0), min(mean + reach, float(match.n_prompts))
+    return _row(study, view, target, match, "own_prompt_rank", mean, low, high, (match.n_prompts + 1) / 2)
+
+
+def _row(
+    study: Study,
+    view: str,
+    target: int,
+    match: _Match,
+    component: str,
+    value: float,
+    low: float,
+    high: float,
+    null: float,
+) -> Score:
+    asked = study.design.targets[target]
+    return Score(
+        metric=FIDELITY, component=component, concept=asked.name, category=asked.category, encoder=view, value=value,
+        low=low, high=high, null=null if isfinite(value) else nan, n_target=len(match.ranks),
+        reason=match.reason or _NO_STIMULUS,
+    )  # fmt: skip

@@ -1,0 +1,186 @@
+"""Tests and intervals of the numbers that are linear in the mean cosines: components, MCAS, profiles, contrasts.
+
+A contrast weighs modalities and groups, ``θ_t = Σ_mg w_mg C[t, m, g]``. The cosines of target t enter it through four
+samples, each of which is a source of chance with a variance of its own::
+
+    θ_t = mean_x y(x) + constant           y(x) = Σ_g ( w_ii,g mean_a cos(x, a) + w_ita,g mean_w cos(x, w) )
+
+- the target's images x: the variance of y, moderated over the targets (:mod:`clinometer.stats.moderation`);
+- the attribute images a, each prompt a stratum: the variance of ``w_ii,g mean_x cos(x, a) + w_itp,g cos(t, a)``;
+- the words, in the same way, and the encoders where there are several: over stimuli only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+
+from clinometer.metrics.mcas import MODALITIES
+from clinometer.stats.bootstrap import welch_satterthwaite
+from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests
+from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.design import Layout
+from clinometer.studies.leaning.scores.estimates import Estimate
+from clinometer.studies.leaning.scores.relabelling import ItemMeans
+from clinometer.studies.leaning.scores.views import View
+
+II, ITP, ITA, TT = range(4)
+UNVARYING = np.zeros(2)
+"""The sample of a target whose images do not enter a number."""
+
+
+def pair_weights(study: Study, modalities: tuple[str, ...], a: int, b: int) -> np.ndarray:
+    """Weights (4 × groups) of the sum of these components between two groups, positive towards the first."""
+    weights = np.zeros((len(MODALITIES), len(study.design.groups)))
+    rows = [MODALITIES.index(name) for name in modalities]
+    weights[rows, a], weights[rows, b] = 1.0, -1.0
+    return weights
+
+
+@dataclass(frozen=True)
+class ContrastTests:
+    """A contrast of every target: tested over images, and over images, words and encoders."""
+
+    images: MeanTests
+    stimulus: MeanTests
+    confidence: float
+
+    @property
+    def estimate(self) -> Estimate:
+        """Numbers with both intervals; that over stimuli is nowhere shorter than that over images."""
+        inner, outer = self.images.interval(self.confidence), self.stimulus.interval(self.confidence)
+        both = np.isfinite(inner.low)
+        return Estimate(
+            value=self.images.value,
+            low=inner.low,
+            high=inner.high,
+            stimulus_low=np.where(both, np.minimum(inner.low, outer.low), outer.low),
+            stimulus_high=np.where(both, np.maximum(inner.high, outer.high), outer.high),
+            null=np.full_like(inner.low, np.nan),
+        )
+
+    @property
+    def test(self) -> str:
+        """What the p-value takes for chance."""
+        moderated = self.images.trend is not None
+        over = f", variance moderated over {len(self.images.value)} targets" if moderated else ""
+        return f"Student's t over images{over}, two-sided"
+
+
+def contrast_tests(study: Study, view: View, weights: np.ndarray, *, two_kinds: bool = True) -> ContrastTests:
+    """Test ``Σ_mg w_mg C[t, m, g] = 0`` of every target; weights (4 × groups).
+
+    ``two_kinds`` : see :class:`clinometer.stats.moderation.MeanTests`.
+    """
+    samples = [_image_scores(cosines, weights) for cosines in view.image_cosines]
+    constant = _sum(weights, view.targets.point, (ITP, TT))
+    attributes = item_variance(study.layout, view.items, weights, (II, ITP))
+    images = mean_tests(samples, constant, *attributes, two_kinds=two_kinds)
+    stimulus = images
+    for variance, freedom in (item_variance(study.layout, view.items, weights, (ITA, TT)), _encoders(view, weights)):
+        stimulus = stimulus.with_other(variance, freedom)
+    return ContrastTests(images, stimulus, study.settings.confidence)
+
+
+def paired_difference(first: View, second: View) -> View:
+    """Second minus first, image by image, as a view of its own.
+
+    Both runs have the same layout, and their i-th images are partners. What is linear in the cosines is linear in their
+    differences.
+    """
+    return replace(
+        second,
+        image_cosines=tuple(y - x for x, y in zip(first.image_cosines, second.image_cosines, strict=True)),
+        items=ItemMeans(second.items.images - first.items.images, second.items.words - first.items.words),
+        targets=replace(second.targets, point=second.targets.point - first.targets.point),
+        encoder_points=second.encoder_points - first.encoder_points,
+    )
+
+
+@dataclass(frozen=True)
+class ContrastDifferences:
+    """The difference of a contrast between two independent runs: over images, and over words and encoders too."""
+
+    images: DifferenceTests
+    stimulus: DifferenceTests
+
+
+def unpaired_differences(
+    studies: tuple[Study, Study], views: tuple[View, View], weights: np.ndarray
+) -> ContrastDifferences:
+    """Compare a contrast of every target between two runs; words and encoders are the same in both."""
+    first, second = (
+        contrast_tests(study, view, weights, two_kinds=False).images for study, view in zip(studies, views, strict=True)
+    )
+    words = ItemMeans(views[1].items.images, views[1].items.words - views[0].items.words)
+    of_words = item_variance(studies[1].layout, words, weights, (ITA, TT))
+    apart = replace(views[1], encoder_points=views[1].encoder_points - views[0].encoder_points)
+    parts = [of_words, _encoders(apart, weights)]
+    shared = parts[0][0] + parts[1][0]
+    freedom = welch_satterthwaite([(variance, np.full_like(shared, own)) for variance, own in parts])
+    return ContrastDifferences(
+        difference_tests(first, second), difference_tests(first, second, shared, freedom)
+    )  # fmt: skip
+
+
+def _image_scores(cosines: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Contributions y of the images of one target, from their mean cosines (n × 2 × groups): (n,)."""
+    used = weights[[II, ITA]]
+    if not used.any():
+        return UNVARYING
+    # What is weighed by 0 may be NaN: an encoder that reads no text has no cosines with words.
+    return np.asarray(sum(used[m, g] * cosines[:, m, g] for m, g in zip(*np.nonzero(used), strict=True)))
+
+
+def _sum(weights: np.ndarray, tensor: np.ndarray, modalities: tuple[int, ...]) -> np.ndarray:
+    total = np.zeros(tensor.shape[:-2])
+    for m in modalities:
+        for g in np.flatnonzero(weights[m]):
+            total = total + weights[m, g] * tensor[..., m, g]
+    return total
+
+
+def item_variance(
+    layout: Layout, items: ItemMeans, weights: np.ndarray, modalities: tuple[int, int]
+) -> tuple[np.ndarray, float]:
+    """Variance of each target's number from attribute images (ii, itp) or words (ita, tt), (T,), and its freedom.
+
+    ::
+
+        v = Σ_strata share² s² / n         s² of the items' contributions within a stratum: a prompt, or all words
+    """
+    held = items.images if modalities == (II, ITP) else items.words
+    variance, freedom = np.zeros(held.shape[1]), 0
+    for g in range(len(layout.groups)):
+        own = weights[list(modalities), g]
+        if not own.any():
+            continue
+        values = np.tensordot(own[own != 0], held[own != 0], axes=1)
+        for columns, share in _strata(layout, g, images=modalities == (II, ITP)):
+            n = columns.stop - columns.start
+            spread = np.var(values[:, columns], axis=1, ddof=1) if n > 1 else np.full(len(variance), np.nan)
+            variance, freedom = variance + share**2 * spread / n, freedom + n - 1
+    return variance, float(freedom) or inf
+
+
+def _strata(layout: Layout, g: int, *, images: bool) -> Iterator[tuple[slice, float]]:
+    """Columns of each stratum of a group's items, and its share of the group: prompts of images, or all words."""
+    if not images:
+        if layout.word_counts[g]:
+            yield layout.word_slices[g], 1.0
+        return
+    for columns, group in zip(layout.prompt_slices, layout.prompt_groups, strict=True):
+        if group == g and columns.stop > columns.start:
+            yield columns, (columns.stop - columns.start) / layout.image_counts[g]
+
+
+def _encoders(view: View, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Variance of a mean over encoders, from how far they differ."""
+    n = len(view.encoder_points)
+    if n < 2:
+        return np.zeros(view.targets.point.shape[0]), inf
+    values = _sum(weights, view.encoder_points, (II, ITP, ITA, TT))
+    return np.asarray(values.var(axis=0, ddof=1) / n), float(n - 1)

@@ -1,0 +1,211 @@
+"""Rows of a study whose groups are cells of axes: each axis, the cells, the interactions, for every target."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from math import isfinite, nan
+from typing import Any, Final
+
+import numpy as np
+
+from clinometer.metrics.families import corrected
+from clinometer.metrics.mcas import MODALITIES
+from clinometer.metrics.records import Score
+from clinometer.metrics.verdict import FEWEST_IMAGES, OTHERS, judge_family
+from clinometer.studies.leaning.scores.contrasts import (
+    Inference,
+    JointInference,
+    contrast_inference,
+    joint_contrast_inference,
+)
+from clinometer.studies.leaning.scores.cooccurrence import Readings, excess_inference, readings_of
+from clinometer.studies.leaning.scores.cosines import average_cosines, group_cosines, target_cosines
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
+from clinometer.studies.leaning.scores.effects import Effect, effects_of
+from clinometer.studies.leaning.scores.moments import CellView
+from clinometer.studies.leaning.scores.reasons import TEXT_ONLY, interval_reason, stimulus_reason, value_reason
+
+METRIC: Final = "intersections"
+T_TEST = "Student's t over images, moderated over the targets, two-sided"
+F_TEST = "Hotelling's F over images, moderated over the targets"
+FIXED = "no stimulus interval: words and encoder are fixed"
+NOT_READ = "no image of a level to read the others by"
+TOO_FEW = "no interval from so few images of the target"
+
+
+def intersection_study(
+    encoders: Sequence[EncoderEmbeddings], design: Design, *, confidence: float = 0.95
+) -> list[Score]:
+    """Every number of a study with axes.
+
+    All rows are of metric ``intersections``. Values are on the scale of MCAS but for interactions, which are shares of
+    images; ``setting`` names one of the four modalities where a row is not their sum.
+
+    ============================ ======================================================================
+    component                    value
+    ============================ ======================================================================
+    ``axis:A``                   of two levels, MCAS along the axis, every cell of a level weighing alike;
+                                 ``group`` is the level that positive leans to, ``setting`` a part of it
+    ``axis:A``, ``group`` a      of more levels, the deviation of each from their mean; without ``group`` the
+    level                        length of all deviations, tested against uniform
+    ``cells``                    length of the cells' deviations, tested against all cells being as near
+    ``cell:C``                   deviation of a cell from the mean of all; sums to 0 over the cells
+    ``interaction:A×B``          share of images at the cell ``group`` beyond what its levels alone give; with
+                                 more than one free cell, one row each, and their length without ``group``
+    ``residual:A×B``             the double-centred cosine of the cell ``group``: not neutral, carries no verdict
+    ============================ ======================================================================
+
+    Tests are corrected over the targets, those of cells and levels over both. Verdicts stand in the rows of single
+    axes, cells and interactions, averaged over encoders.
+    """
+    layout = layout_of(encoders, design)
+    mean, *others = (_Maker(design, layout, *view, confidence) for view in _views(encoders, design, layout))
+    rows = mean.rows()
+    if len(others) == 1:  # the average of one is that one
+        return rows + [replace(row, encoder=others[0].view.encoder, **_NO_VERDICT) for row in rows]
+    return rows + [row for other in others for row in other.rows()]
+
+
+def _views(
+    encoders: Sequence[EncoderEmbeddings], design: Design, layout: Layout
+) -> list[tuple[CellView, tuple[Readings, Readings]]]:
+    """The average over the encoders that read text (over all, if none does) first, then each."""
+    pooled = [e.encoder for e in encoders if e.reads_text] or [e.encoder for e in encoders]
+    cosines = {e.encoder: (target_cosines(e, layout), group_cosines(e, layout)) for e in encoders}
+    found = {}
+    for e in encoders:
+        own = CellView(e.encoder, e.reads_text, cosines[e.encoder][0], layout)
+        found[e.encoder] = own, readings_of(design, layout, *cosines[e.encoder], reads_text=e.reads_text)
+    view, readings = found[pooled[0]]
+    if len(pooled) > 1:
+        of_targets, of_prompts = (average_cosines([cosines[name][i] for name in pooled]) for i in (0, 1))
+        members = tuple(found[name][0] for name in pooled)
+        view = CellView("mean", view.reads_text, of_targets, layout, members)
+        readings = readings_of(design, layout, of_targets, of_prompts, reads_text=view.reads_text)
+    return [(replace(view, encoder="mean"), readings), *found.values()]
+
+
+class _Maker:
+    """Makes the rows of one view, family by family."""
+
+    def __init__(
+        self, design: Design, layout: Layout, view: CellView, readings: tuple[Readings, Readings], confidence: float
+    ) -> None:
+        self.design, self.layout, self.view = design, layout, view
+        self.readings, self.confidence = readings, confidence
+
+    def rows(self) -> list[Score]:
+        """All rows of the view."""
+        return [row for effect in effects_of(self.design) for family in self.families(effect) for row in family]
+
+    def families(self, effect: Effect) -> Iterator[list[Score]]:
+        """Rows that are corrected together, each list a family."""
+        if effect.kind == "interaction":
+            yield from self._interaction(effect)
+            return
+        if effect.rank > 1:
+            joint = joint_contrast_inference(self.view, effect.basis, confidence=self.confidence)
+            yield self._joint(effect, joint, MODALITIES)
+        found = [contrast_inference(self.view, w, confidence=self.confidence) for w in effect.weights]
+        yield self._judged(effect, self._rows(effect, found, MODALITIES), self.design.margin)
+        if effect.kind == "axis" and effect.rank == 1:
+            for part in MODALITIES:
+                parts = contrast_inference(self.view, effect.weights[0], confidence=self.confidence, modalities=(part,))
+                rows = self._rows(effect, [parts], (part,))
+                yield corrected(
+                    [replace(row, setting=part) for row in rows], self._family(f"{effect.component} {part}")
+                )
+
+    def _interaction(self, effect: Effect) -> Iterator[list[Score]]:
+        each, joint = excess_inference(effect, self.design, self.layout, *self.readings, self.confidence)
+        parts = ("ii", "ita") if self.view.reads_text else ("ii",)
+        if effect.rank > 1:
+            yield self._joint(effect, joint, parts)
+        rows = [replace(row, stimulus_low=nan, stimulus_high=nan) for row in self._rows(effect, each, parts)]
+        rows = [replace(row, reason=row.reason if not isfinite(row.low) else FIXED) for row in rows]
+        yield self._judged(effect, rows, None)
+        left = contrast_inference(self.view, effect.residual, confidence=self.confidence)
+        name = effect.component.replace("interaction", "residual")
+        residuals = [replace(row, component=name) for row in self._rows(effect, [left], MODALITIES)]
+        yield corrected(residuals, self._family(name))
+
+    def _joint(self, effect: Effect, found: JointInference, modalities: Collection[str]) -> list[Score]:
+        rows = [
+            self._explained(
+                t, modalities,
+                Score(
+                    metric=METRIC, component=effect.component, **self._target(t, np.ones(len(self.design.groups))),
+                    value=float(found.size[t]), low=float(found.low[t]), high=float(found.high[t]),
+                    null=float(found.null[t]), p=float(found.p[t]), test=F_TEST if isfinite(found.p[t]) else "",
+                ),
+            )
+            for t in range(len(self.design.targets))
+        ]  # fmt: skip
+        rows = [row if row.reason else replace(row, reason=FIXED) for row in rows]
+        return corrected(rows, self._family(effect.component))
+
+    def _rows(self, effect: Effect, found: Sequence[Inference], modalities: Collection[str]) -> list[Score]:
+        """A row a target and contrast."""
+        return [
+            self._explained(
+                t, modalities,
+                Score(
+                    metric=METRIC,
+                    component=f"cell:{name}" if effect.kind == "cell" else effect.component,
+                    group=name,
+                    **self._target(t, weights),
+                    value=float(one.value[t]), low=float(one.low[t]), high=float(one.high[t]), p=float(one.p[t]),
+                    stimulus_low=float(one.stimulus_low[t]), stimulus_high=float(one.stimulus_high[t]),
+                    test=T_TEST if isfinite(one.p[t]) else "",
+                ),
+            )
+            for one, name, weights in zip(found, effect.names, effect.weights, strict=False)
+            for t in range(len(self.design.targets))
+        ]  # fmt: skip
+
+    def _judged(self, effect: Effect, rows: Sequence[Score], margin: float | None) -> list[Score]:
+        """One family, with verdicts where it is the average over encoders."""
+        many = f" and {len(effect.names)} {'cells' if effect.kind != 'axis' else 'levels'}" if effect.rank > 1 else ""
+        family = corrected(rows, self._family("cell" if effect.kind == "cell" else effect.component) + many)
+        if self.view.encoder != "mean":
+            return family
+        others = dict(zip(effect.names, effect.others, strict=True))
+        sides = [others[row.group] or OTHERS for row in family]
+        reach = margin / 2 if margin is not None and effect.of_halves else margin
+
+        return judge_family(
+            family, a=[row.group for row in family], b=sides, margin=reach, fewest=FEWEST_IMAGES
+        )  # fmt: skip
+
+    def _family(self, name: str) -> str:
+        return f"{METRIC}: {name} over {len(self.design.targets)} targets"
+
+    def _target(self, t: int, weights: np.ndarray) -> dict[str, Any]:
+        target, counts = self.design.targets[t], np.array(self.layout.image_counts)
+        return {
+            "concept": target.name, "category": target.category, "encoder": self.view.encoder,
+            "n_target": self.layout.target_sizes[t],
+            "n_a": int(counts[weights > 1e-12].sum()), "n_b": int(counts[weights < -1e-12].sum()),
+        }  # fmt: skip
+
+    def _explained(self, t: int, modalities: Collection[str], row: Score) -> Score:
+        """The row with the reason of the first thing it lacks, and nothing beside a number that is not there."""
+        groups = range(len(self.design.groups))
+        if not isfinite(row.value):
+            reason = value_reason(self.layout, self.view.reads_text, t, modalities, groups) or NOT_READ
+            return replace(
+                row, value=nan, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, p=nan, null=nan, test="",
+                reason=reason,
+            )  # fmt: skip
+        if not isfinite(row.low):
+            reason = interval_reason(self.layout, t, modalities, groups) or TOO_FEW
+            return replace(row, reason=TEXT_ONLY if set(modalities) == {"tt"} else reason)
+        if not isfinite(row.stimulus_low):
+            return replace(row, reason=stimulus_reason(self.layout, modalities, groups))
+        return row
+
+
+_NO_VERDICT: dict[str, Any] = {
+    "verdict": "", "side": "", "reason_code": "", "p_equivalence": nan, "q_equivalence": nan, "n_decide": 0,
+}  # fmt: skip

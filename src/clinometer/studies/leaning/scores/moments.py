@@ -1,0 +1,128 @@
+"""What contrasts of groups are made of: each image's mean cosine to each group, and how well group means are known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from clinometer.metrics.mcas import MODALITIES
+from clinometer.studies.leaning.scores.cosines import Cosines
+from clinometer.studies.leaning.scores.design import Layout
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What all contrasts of a view are made of, summed over some modalities.
+
+    Attributes
+    ----------
+    images : per target (n_t × G), the mean cosines of each of its images to each group; no columns' sum is taken.
+    texts : (T × G), of the target's text; 0 where no modality has it.
+    attributes, words : (T × G), variances of the means over each group's images and words.
+    freedom_attributes, freedom_words : degrees of freedom of those, over all groups.
+    imaged : whether a modality holds target images.
+    """
+
+    images: tuple[np.ndarray, ...]
+    texts: np.ndarray
+    attributes: np.ndarray
+    words: np.ndarray
+    freedom_attributes: float
+    freedom_words: float
+    imaged: bool
+
+    @property
+    def means(self) -> np.ndarray:
+        """Mean cosines to the groups, summed over the modalities: (T × G)."""
+        if not self.imaged:
+            return self.texts
+        own = [x.mean(axis=0) if len(x) else np.full(x.shape[1], np.nan) for x in self.images]
+        return np.asarray(np.stack(own) + self.texts)
+
+
+@dataclass(frozen=True)
+class CellView:
+    """One encoder's cosines, or their average (``"mean"``); ``members`` are then the views that were averaged."""
+
+    encoder: str
+    reads_text: bool
+    cosines: Cosines
+    layout: Layout
+    members: tuple[CellView, ...] = ()
+    _held: dict[tuple[str, ...], Moments] = field(default_factory=dict, compare=False, repr=False)
+
+    def moments(self, modalities: Collection[str] = MODALITIES) -> Moments:
+        """The moments of these modalities, computed once."""
+        key = tuple(name for name in MODALITIES if name in modalities)
+        if key not in self._held:
+            self._held[key] = _moments(self.cosines, self.layout, key)
+        return self._held[key]
+
+
+def _moments(cosines: Cosines, layout: Layout, modalities: Sequence[str]) -> Moments:
+    n, groups = len(cosines.text_image), len(layout.groups)
+    images = [np.zeros((len(x), groups)) for x in cosines.image_image]
+    texts, attributes, words = np.zeros((n, groups)), np.zeros((n, groups)), np.zeros((n, groups))
+    to_images, to_words = np.zeros_like(cosines.text_image), np.zeros_like(cosines.text_word)
+    for t, (gram, by_word) in enumerate(zip(cosines.image_image, cosines.image_word, strict=True)):
+        if "ii" in modalities:
+            images[t] += group_means(gram, layout.image_slices)
+            to_images[t] += _mean(gram)
+        if "ita" in modalities:
+            images[t] += group_means(by_word, layout.word_slices)
+            to_words[t] += _mean(by_word)
+    if "itp" in modalities:
+        texts += group_means(cosines.text_image, layout.image_slices)
+        to_images += cosines.text_image
+    if "tt" in modalities:
+        texts += group_means(cosines.text_word, layout.word_slices)
+        to_words += cosines.text_word
+    if {"ii", "itp"} & set(modalities):
+        attributes = _variances(to_images, layout.prompt_sizes)
+    if {"ita", "tt"} & set(modalities):
+        words = _variances(to_words, tuple((count,) for count in layout.word_counts))
+    return Moments(
+        tuple(images), texts, attributes, words,
+        freedom_attributes=float(sum(max(size - 1, 0) for sizes in layout.prompt_sizes for size in sizes)),
+        freedom_words=float(sum(max(count - 1, 0) for count in layout.word_counts)),
+        imaged=bool({"ii", "ita"} & set(modalities)),
+    )  # fmt: skip
+
+
+def image_scores(cosines: Cosines, layout: Layout, *, words: bool) -> list[np.ndarray]:
+    """Each image's mean cosines to the groups' images and, where texts are read, words: per target (n × G)."""
+    return [
+        group_means(gram, layout.image_slices) + (group_means(by_word, layout.word_slices) if words else 0.0)
+        for gram, by_word in zip(cosines.image_image, cosines.image_word, strict=True)
+    ]
+
+
+def _mean(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(rows.mean(axis=0)) if len(rows) else np.full(rows.shape[1], np.nan)
+
+
+def group_means(rows: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
+    """Mean over each group's columns: (rows × groups), NaN where a group has none."""
+    nothing = np.full(len(rows), np.nan)
+    means = [rows[:, own].mean(axis=1) if own.stop > own.start else nothing for own in slices]
+    return np.stack(means, axis=1)
+
+
+def _variances(items: np.ndarray, strata: Sequence[Sequence[int]]) -> np.ndarray:
+    """Variance of each group's mean, its items drawn within strata: (T × items) to (T × groups).
+
+    NaN where a stratum has one item; strata without items are none.
+    """
+    found = np.zeros((len(items), len(strata)))
+    bounds = np.cumsum([0, *(size for sizes in strata for size in sizes)])
+    blocks = iter(pairwise(bounds.tolist()))
+    for g, sizes in enumerate(strata):
+        for size, (start, stop) in zip(sizes, blocks, strict=False):
+            if size:
+                own = items[:, start:stop]
+                spread = own.var(axis=1, ddof=1) if size > 1 else np.full(len(items), np.nan)
+                found[:, g] += (size / sum(sizes)) ** 2 * spread / size
+    return found

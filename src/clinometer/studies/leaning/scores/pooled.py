@@ -1,0 +1,78 @@
+"""The embeddings behind a view: of one encoder, or of the average over encoders as one set of longer vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from clinometer.stats.association import unit_vectors
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings
+
+MEAN = "mean"
+
+
+def by_view(encoders: Sequence[EncoderEmbeddings]) -> dict[str, EncoderEmbeddings]:
+    """Embeddings by the name of the view: ``"mean"`` first, then each encoder's own."""
+    return {MEAN: averaged_embeddings(encoders)} | {each.encoder: each for each in encoders}
+
+
+def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddings:
+    """Embeddings whose cosines are those of the encoders, averaged: (items × sum of dimensions).
+
+    Unit vectors of E encoders, set one behind the other, have the length √E, so that
+
+    ::
+
+        cos([x̂₁ … x̂_E], [ŷ₁ … ŷ_E]) = (1/E) Σ_e cos(x_e, y_e)
+
+    As in a view, the average is over the encoders that read text; if none does, over all. Of a single one it is that
+    encoder, by its own name. ``unfit`` holds what does not
+    fit any of them.
+    """
+    pooled = [each for each in encoders if each.reads_text] or list(encoders)
+    if len(pooled) == 1:
+        return pooled[0]
+    first = pooled[0]
+
+    def texts(of: Callable[[EncoderEmbeddings], np.ndarray | None]) -> np.ndarray | None:
+        given = [of(each) for each in pooled]
+        return None if any(x is None for x in given) else _side_by_side([x for x in given if x is not None])
+
+    def blank(encoder: EncoderEmbeddings) -> np.ndarray | None:
+        return None if encoder.blank_text is None else encoder.blank_text[None]
+
+    blanks = texts(blank)
+    return EncoderEmbeddings(
+        encoder=MEAN,
+        target_images=tuple(map(_joined, zip(*(each.target_images for each in pooled), strict=True))),
+        target_texts=texts(lambda each: each.target_texts),
+        group_images={
+            group: tuple(map(_joined, zip(*(each.group_images[group] for each in pooled), strict=True)))
+            for group in first.group_images
+        },
+        group_words=_groupwise([each.group_words for each in pooled]),
+        blank_text=None if blanks is None else blanks[0],
+        unfit={concept: reason for each in pooled for concept, reason in each.unfit.items()},
+    )
+
+
+def _groupwise(given: Sequence[Mapping[str, np.ndarray] | None]) -> dict[str, np.ndarray] | None:
+    known = [each for each in given if each is not None]
+    if len(known) < len(given):
+        return None
+    return {group: _side_by_side([each[group] for each in known]) for group in known[0]}
+
+
+def _joined(parts: tuple[np.ndarray, ...]) -> np.ndarray:
+    return _side_by_side(parts)
+
+
+def _side_by_side(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Unit vectors of the same items, one encoder's behind the other's."""
+    return np.concatenate([unit_rows(x) for x in parts], axis=1)
+
+
+def unit_rows(x: np.ndarray) -> np.ndarray:
+    """Unit vectors, also of no rows at all."""
+    return unit_vectors(x) if len(x) else np.asarray(x, np.float64)

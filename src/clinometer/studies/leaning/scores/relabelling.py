@@ -1,0 +1,195 @@
+"""Permuted labels: how far a number hangs on the words and the attribute prompts that were chosen.
+
+With the targets fixed, a word enters a component as one number, its mean cosine to the target, and so do all images of
+an attribute prompt together. Labels of words are permuted over both lists. Those of prompts are permuted prompt by
+prompt: images of one prompt are no choices of their own. Where the suite matches prompts in pairs, such as "a man" and
+"a woman", they swap within their pair, so that age or setting stays balanced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clinometer.stats.permutation import (
+    EXACT_LIMIT,
+    MEET_IN_THE_MIDDLE_LIMIT,
+    PermutationTest,
+    count_splits,
+    permute_labels,
+    split_test,
+)
+from clinometer.studies.leaning.scores.design import Design, Layout
+
+
+@dataclass(frozen=True)
+class LabelPool:
+    """Units whose labels are exchangeable within strata.
+
+    ``columns`` of each unit among all items, ``in_a`` whether it counts for group a.
+    """
+
+    columns: tuple[slice, ...]
+    in_a: np.ndarray
+    strata: np.ndarray
+
+    @property
+    def complete(self) -> bool:
+        """Whether there are labels to permute: units of both groups."""
+        return bool(self.in_a.any() and not self.in_a.all())
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether a and b can change places altogether: every stratum has as many units of either."""
+        return all(2 * self.in_a[self.strata == s].sum() == (self.strata == s).sum() for s in np.unique(self.strata))
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """Mean over the items of each unit: (… × items) → (… × units)."""
+        return np.stack([values[..., own].mean(axis=-1) for own in self.columns], axis=-1)
+
+
+@dataclass(frozen=True)
+class Pools:
+    """The attribute prompts and the words of a and b, and what was kept fixed, in words."""
+
+    prompts: LabelPool
+    words: LabelPool
+    within: str
+
+
+@dataclass(frozen=True)
+class ItemMeans:
+    """Mean cosine of each attribute item to each target: images (2 × T × items; ii, itp), words (2 × T × items)."""
+
+    images: np.ndarray
+    words: np.ndarray
+
+
+def pools_of(design: Design, layout: Layout) -> Pools:
+    """Collect the exchangeable prompts, those that have images, and words of a and b."""
+    a, b = design.index(design.a), design.index(design.b)
+    pairs = _pair_of_prompts(design, layout, (a, b))
+    prompts = [
+        (columns, group)
+        for columns, group in zip(layout.prompt_slices, layout.prompt_groups, strict=True)
+        if group in (a, b) and columns.stop > columns.start
+    ]
+    words = [
+        (slice(i, i + 1), g) for g in (a, b) for i in range(layout.word_slices[g].start, layout.word_slices[g].stop)
+    ]
+    strata = [0 if pairs is None else pairs[columns.start] for columns, _ in prompts]
+    return Pools(
+        _pool(prompts, a, strata), _pool(words, a, [0] * len(words)), "the pool" if pairs is None else "matched pairs"
+    )
+
+
+def _pool(units: Sequence[tuple[slice, int]], a: int, strata: Sequence[int]) -> LabelPool:
+    return LabelPool(
+        tuple(columns for columns, _ in units),
+        np.array([group == a for _, group in units], bool),
+        np.array(strata, int),
+    )
+
+
+def label_tests(
+    items: ItemMeans, pools: Pools, n_permutations: int, rng: np.random.Generator
+) -> Mapping[str, PermutationTest | None]:
+    """Test ii, itp, ita, tt and mcas of every target, two-sided; None where a group has no item, or none is asked for.
+
+    Every prompt of a group weighs alike. MCAS is tested under independent relabellings of prompts and of words, drawn
+    together.
+    """
+    prompt_rng, word_rng, joint_rng = rng.spawn(3)
+    tests: dict[str, PermutationTest | None] = dict.fromkeys(("ii", "itp", "ita", "tt", "mcas"))
+    if n_permutations == 0:
+        return tests
+    pooled = {}
+    for pool, values, names, child in (
+        (pools.prompts, items.images, ("ii", "itp"), prompt_rng),
+        (pools.words, items.words, ("ita", "tt"), word_rng),
+    ):
+        if not pool.complete:
+            continue
+        pooled[names] = pool.means(values)
+        test = _pool_test(np.concatenate(pooled[names]), pool, n_permutations, child)
+        tests[names[0]], tests[names[1]] = _halves(test)
+    if len(pooled) == 2:
+        tests["mcas"] = _joint_test(
+            [values.sum(axis=0) for values in pooled.values()], pools, n_permutations, joint_rng
+        )
+    return tests
+
+
+def least_p_value(test: PermutationTest, pools: Sequence[LabelPool]) -> float:
+    """The smallest two-sided p that so many relabellings allow.
+
+    Of a full count one is as extreme as can be, or two where its mirror image is a relabelling too.
+    """
+    if not test.exact:
+        return 1 / (1 + test.n_splits)
+    return (2 if all(pool.mirrored for pool in pools) else 1) / test.n_splits
+
+
+def _joint_test(
+    values: Sequence[np.ndarray], pools: Pools, n_permutations: int, rng: np.random.Generator
+) -> PermutationTest:
+    """Permute prompts and words together: all relabellings while they are few, else some.
+
+    A qualifier needs no more digits, and counting millions for every target takes longer than all else.
+    """
+    of_prompts, of_words = pools.prompts, pools.words
+    labels = np.concatenate([of_prompts.in_a, of_words.in_a])
+    strata = np.concatenate([of_prompts.strata, np.full(len(of_words.in_a), of_prompts.strata.max() + 1)])
+    return permute_labels(
+        np.concatenate(values, axis=1),
+        labels,
+        blocks=np.repeat([0, 1], [len(of_prompts.in_a), len(of_words.in_a)]),
+        strata=strata,
+        n_permutations=n_permutations,
+        exact_limit=EXACT_LIMIT if count_splits(labels, strata) <= EXACT_LIMIT else 0,
+        rng=rng,
+    )
+
+
+def _pool_test(values: np.ndarray, pool: LabelPool, n_permutations: int, rng: np.random.Generator) -> PermutationTest:
+    """Count the splits of one stratum by its two halves while it is small; else list, match or draw them."""
+    if len(pool.in_a) <= MEET_IN_THE_MIDDLE_LIMIT and (pool.strata == pool.strata[0]).all():
+        return split_test(values, pool.in_a)
+    return permute_labels(values, pool.in_a, strata=pool.strata, n_permutations=n_permutations, rng=rng)
+
+
+def _halves(test: PermutationTest) -> tuple[PermutationTest, PermutationTest]:
+    """One record of 2T tests as two of T: components that saw the same relabellings."""
+    n = len(test.p_value) // 2
+    first, second = (
+        replace(
+            test,
+            statistic=test.statistic[rows],
+            p_value=test.p_value[rows],
+            standard_error=test.standard_error[rows],
+            p_low=test.p_low[rows],
+            p_high=test.p_high[rows],
+        )
+        for rows in (slice(n), slice(n, None))
+    )
+    return first, second
+
+
+def _pair_of_prompts(design: Design, layout: Layout, groups: Sequence[int]) -> dict[int, int] | None:
+    """Number the pair of each prompt that has images, by its first column; None unless each group is there in each."""
+    names: dict[int, str | None] = {}
+    seen: dict[str | None, set[int]] = {}
+    for g in groups:
+        sizes = layout.prompt_sizes[g]
+        pairs = design.pairs.get(layout.groups[g], (None,) * len(sizes))
+        starts = np.cumsum([layout.image_slices[g].start, *sizes])
+        for start, size, pair in zip(starts, sizes, pairs, strict=False):
+            if size:
+                names[int(start)] = pair
+                seen.setdefault(pair, set()).add(g)
+    if None in seen:
+        return None
+    order = list(seen)
+    return {start: order.index(pair) for start, pair in names.items()}

@@ -1,0 +1,346 @@
+"""When a concept's images tell enough: decisions that hold although the data were looked at all along.
+
+The attribute images, the words and the texts are there before the first target image. Given them, MCAS of target t is
+a mean over its images, ::
+
+    MCAS_t = E y_t(x),     y_t(x) = s(x̂, A images, B images) + s(x̂, A words, B words) + ITP_t + TT_t
+
+and y is held within [lo, hi], the span that the images of the two groups themselves cover (averaged over encoders, as
+everything is). What is tested is the mean of y so held, which differs from MCAS only where a concept's images are
+further out than the groups' own; the rows count them. So betting e-values (:mod:`clinometer.stats.sequential`) test,
+after any number of images,
+
+- *leaning*: MCAS_t = 0, two-sided;
+- *balance*: |MCAS_t| ≥ margin, both sides.
+
+Each is corrected over the targets by the e-value form of Benjamini–Hochberg. A target that is decided draws no more, so
+that its evidence stands; what it decided cannot be undone by the others.
+
+The attribute images are a draw too. What they may be off by, r_t, is Student's bound on the mean of their cosines, and
+is given away beforehand: the e-values test |MCAS_t| ≤ r_t, and |MCAS_t| ≥ margin − r_t, at ``LEVEL − ATTRIBUTE_LEVEL``,
+and r_t is exceeded with probability ``ATTRIBUTE_LEVEL``. Words are fixed, as for a fixed number of images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite, isnan, nan
+from typing import Literal
+
+import numpy as np
+from scipy.stats import t as student
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.records import Score
+from clinometer.metrics.stopping import StoppingRule
+from clinometer.metrics.verdict import LEVEL, Judgement, ReasonCode, Verdict, judged_as
+from clinometer.stats.equivalence import factors_in_family, images_to_decide
+from clinometer.stats.multiplicity import e_benjamini_hochberg, holm
+from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value, p_value_of
+from clinometer.studies.leaning.scores.cosines import (
+    Cosines,
+    average_cosines,
+    group_cosines,
+    item_means,
+    target_cosines,
+)
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
+from clinometer.studies.leaning.scores.inference import II, ITP, item_variance
+from clinometer.studies.leaning.scores.reader_rows import READER
+from clinometer.studies.leaning.scores.relabelling import ItemMeans
+
+CONFIDENCE = 0.95
+ATTRIBUTE_LEVEL = 0.01
+"""Share of all errors that the attribute images may make."""
+TEST = "betting e-values, two-sided, valid at any number of images"
+AHEAD = np.geomspace(1, 1000, 350)
+"""Times the images that are looked ahead, 2 % apart: what comes of it is said in two figures."""
+FIXED_ONLY = "images were drawn until decided: this interval or test holds only for a number fixed beforehand"
+
+
+@dataclass(frozen=True)
+class Stand:
+    """What a target's images tell so far.
+
+    Attributes
+    ----------
+    n : images seen.
+    value : their mean y; ``low``, ``high`` the confidence sequence of its held form and what the attribute images may
+        be off by, 95 % together, widened to contain it.
+    e, p, q : evidence against MCAS = 0, with its p-value and its q-value over the targets.
+    e_balance, q_balance : evidence against |MCAS| ≥ margin; NaN without a margin.
+    reach : r, what the attribute images may be off by.
+    factor, factor_balance : times the images at which leaning, or balance, is about as likely decided as not, if those
+        to come are drawn from those there are, and all targets that are not decided grow alike; infinite for none, or
+        where nobody asked (``ahead``).
+    clipped : images whose y was outside of the groups' own span and was held at its end.
+    """
+
+    n: int
+    value: float
+    low: float
+    high: float
+    e: float
+    q: float = nan
+    e_balance: float = nan
+    q_balance: float = nan
+    factor: float = inf
+    factor_balance: float = inf
+    clipped: int = 0
+    reach: float = 0.0
+
+    @property
+    def p(self) -> float:
+        """Anytime-valid p of MCAS = 0: what the images say, and what the attribute images may be wrong in."""
+        return min(1.0, p_value_of(self.e) + ATTRIBUTE_LEVEL)
+
+    @property
+    def leans(self) -> bool:
+        """Whether MCAS is shown not to be 0, by the images as held and with those beyond the span counted in full."""
+        return self.q <= LEVEL and not self.low <= 0 <= self.high
+
+    @property
+    def balanced(self) -> bool:
+        """Whether MCAS is shown to be within the margin."""
+        return self.q_balance <= LEVEL
+
+    def stops(self, rule: StoppingRule) -> bool:
+        """Whether more images are not needed."""
+        if rule.precision is not None:
+            return (self.high - self.low) / 2 <= rule.precision
+        return self.leans or self.balanced
+
+
+def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead: bool = False) -> list[Stand]:
+    """Judge every target by the images there are, one :class:`Stand` each; ``ahead`` counts those that would decide.
+
+    Raises
+    ------
+    InvalidInputError
+        As ``mcas_study``; or no encoder reads text, or a group has no image: MCAS is then not defined.
+    """
+    layout = layout_of(encoders, design)
+    readers = [each for each in encoders if each.reads_text]
+    if not readers:
+        raise InvalidInputError("encoders: none reads text, so MCAS cannot be decided; name a dual encoder")
+    leanings, (low, high), reaches = _leanings(readers, layout, design)
+    stands = [
+        _stand(values, constant, low, high, design.margin, float(reach))
+        for (values, constant), reach in zip(leanings, reaches, strict=True)
+    ]
+    q = _q_values([stand.e for stand in stands])
+    q_balance = _q_values([stand.e_balance for stand in stands])
+    stands = [
+        replace(stand, q=float(of_leaning), q_balance=float(of_balance))
+        for stand, of_leaning, of_balance in zip(stands, q, q_balance, strict=True)
+    ]
+    if not ahead:
+        return stands
+    factors = _factors_ahead(stands, leanings, (low, high), design.margin)
+    return [
+        replace(stand, factor=float(of_leaning), factor_balance=float(of_balance))
+        for stand, of_leaning, of_balance in zip(stands, *factors, strict=True)
+    ]
+
+
+def _q_values(evidence: Sequence[float]) -> np.ndarray:
+    """q-values of a family, what the attribute images may be wrong in included."""
+    return np.asarray(np.minimum(e_benjamini_hochberg(np.array(evidence)) + ATTRIBUTE_LEVEL, 1.0))
+
+
+def rows_when_stopped(rows: Sequence[Score], stands: Sequence[Stand], design: Design) -> list[Score]:
+    """The rows of a study whose images were drawn until decided.
+
+    MCAS of a target carries its confidence sequence, its anytime-valid p and q, and the verdict that follows from them.
+    Every other interval and test that rests
+    on the targets' images holds for a fixed number of them only: it is left out, with that reason.
+    """
+    by_target = {target.name: stand for target, stand in zip(design.targets, stands, strict=True)}
+    p_values = np.array([stand.p for stand in stands])
+    p_holm = dict(zip(by_target, holm(p_values), strict=True))
+    held = []
+    for row in rows:
+        decides = (row.metric, row.component, row.encoder) == ("mcas", "mcas", "mean")
+        if decides and row.concept in by_target:
+            held.append(_decided(row, by_target[row.concept], float(p_holm[row.concept]), design))
+        elif row.metric == READER or (row.metric == "mcas" and row.component in ("itp", "tt")):
+            held.append(row)  # no target image enters
+        else:
+            held.append(_without_inference(row))
+    return held
+
+
+def _leanings(
+    readers: Sequence[EncoderEmbeddings], layout: Layout, design: Design
+) -> tuple[list[tuple[np.ndarray, float]], tuple[float, float], np.ndarray]:
+    """Of each target, y of its images without the constant, and the constant; the groups' own span; and each reach."""
+    targets = average_cosines([target_cosines(each, layout) for each in readers])
+    groups = average_cosines([group_cosines(each, layout) for each in readers])
+    pair = design.index(design.a), design.index(design.b)
+    if any(layout.image_counts[g] == 0 for g in pair):
+        raise InvalidInputError("group_images: a group of the pair has no image, so MCAS cannot be decided")
+    reaches = _reaches(targets, layout, pair)
+    own = [
+        _image_leaning(groups, layout, pair, prompt)
+        for prompt, group in enumerate(layout.prompt_groups)
+        if group in pair
+    ]
+    span = np.concatenate(own)
+    span = span[np.isfinite(span)]  # a prompt of one image has no other to be compared with
+    if len(span) == 0 or span.min() == span.max():
+        raise InvalidInputError("group_images: the images of the pair do not differ, so MCAS cannot be decided")
+    itp = _differences(targets.text_image, layout.image_slices, pair)
+    tt = _differences(targets.text_word, layout.word_slices, pair)
+    leanings = [(_image_leaning(targets, layout, pair, t), float(itp[t] + tt[t])) for t in range(len(design.targets))]
+    return leanings, (float(span.min()), float(span.max())), reaches
+
+
+def _reaches(targets: Cosines, layout: Layout, pair: tuple[int, int]) -> np.ndarray:
+    """R of each target: Student's bound on what the attribute images add to MCAS by chance; 0 without images of it."""
+    weights = np.zeros((4, len(layout.groups)))
+    weights[[II, ITP], pair[0]], weights[[II, ITP], pair[1]] = 1.0, -1.0
+    variance, freedom = item_variance(layout, ItemMeans(*item_means(targets)), weights, (II, ITP))
+    reaches = student.ppf(1 - ATTRIBUTE_LEVEL / 2, freedom) * np.sqrt(variance)
+    if not np.isfinite(reaches[np.array(layout.target_sizes) > 0]).all():
+        raise InvalidInputError(
+            "group_images: a prompt of the pair has one image, so what its images are off by is unknown; draw more"
+        )
+    return np.asarray(np.nan_to_num(reaches))
+
+
+def _image_leaning(cosines: Cosines, layout: Layout, pair: tuple[int, int], t: int) -> np.ndarray:
+    """``s(x̂, A images, B images) + s(x̂, A words, B words)`` of each image of one target: (n,)."""
+    to_images = _differences(cosines.image_image[t], layout.image_slices, pair)
+    to_words = _differences(cosines.image_word[t], layout.word_slices, pair)
+    return np.asarray(to_images + to_words)
+
+
+def _differences(cosines: np.ndarray, slices: Sequence[slice], pair: tuple[int, int]) -> np.ndarray:
+    """Mean over a's columns less mean over b's, row by row."""
+    if len(cosines) == 0:
+        return np.empty(0)
+    a, b = (cosines[:, slices[g]].mean(axis=1) for g in pair)
+    return np.asarray(a - b)
+
+
+def _stand(values: np.ndarray, constant: float, low: float, high: float, margin: float | None, reach: float) -> Stand:
+    if not len(values):  # no evidence, and yet one of the family from the start: nothing decided is undone later
+        return Stand(0, nan, nan, nan, 1.0, e_balance=nan if margin is None else 1.0)
+    held = np.clip(values, low, high)
+    bounds = confidence_sequence(held, low=low, high=high, confidence=CONFIDENCE + ATTRIBUTE_LEVEL)
+    value = float(values.mean())
+
+    def evidence(mean: float, alternative: Literal["greater", "less"]) -> float:
+        return e_value(held, mean - constant, low=low, high=high, alternative=alternative)
+
+    balance = nan
+    if margin is not None:
+        inner = margin - reach
+        balance = min(evidence(inner, "less"), evidence(-inner, "greater")) if inner > 0 else 0.0
+    return Stand(
+        n=len(values),
+        value=value + constant,
+        low=min(float(bounds.low[-1]), value) + constant - reach,
+        high=max(float(bounds.high[-1]), value) + constant + reach,
+        e=(evidence(reach, "greater") + evidence(-reach, "less")) / 2,
+        e_balance=balance,
+        clipped=int((held != values).sum()),
+        reach=reach,
+    )
+
+
+def _factors_ahead(
+    stands: Sequence[Stand],
+    leanings: Sequence[tuple[np.ndarray, float]],
+    span: tuple[float, float],
+    margin: float | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """``factor`` and ``factor_balance`` of every target, by the step of Benjamini–Hochberg that calls it first."""
+    level = LEVEL - ATTRIBUTE_LEVEL
+    evidence = len(stands) / (level * np.arange(1, len(stands) + 1))  # m / (kα), which k e-values have to reach
+    alone = np.full((2, len(stands), len(stands)), inf)
+    for t, (stand, (values, constant)) in enumerate(zip(stands, leanings, strict=True)):
+        if stand.stops(StoppingRule()):  # draws no more: it counts with what it has
+            alone[:, t] = np.where(np.array([[stand.e], [stand.e_balance]]) >= evidence, 1.0, inf)
+        elif stand.n:
+            chances = _chances(np.clip(values, *span), constant, span, margin, stand.reach, evidence)
+            reached = np.stack(chances) >= 0.5
+            alone[: len(reached), t] = np.where(reached.any(axis=1), AHEAD[reached.argmax(axis=1)], inf)
+    return factors_in_family(alone[0]), factors_in_family(alone[1])
+
+
+def _chances(
+    held: np.ndarray,
+    constant: float,
+    span: tuple[float, float],
+    margin: float | None,
+    reach: float,
+    evidence: np.ndarray,
+) -> list[np.ndarray]:
+    """Of leaning and, with a margin, of balance: (times the images, evidence) each."""
+
+    def of(mean: float, alternative: Literal["greater", "less"], needed: np.ndarray) -> np.ndarray:
+        return chance_to_reach(
+            held, mean - constant, needed, AHEAD, low=span[0], high=span[1], alternative=alternative
+        )  # fmt: skip
+
+    leaning = of(reach, "greater", 2 * evidence) + of(-reach, "less", 2 * evidence)
+    if margin is None or margin <= reach:
+        return [leaning]
+    inner = margin - reach
+    return [leaning, of(inner, "less", evidence) + of(-inner, "greater", evidence) - 1]
+
+
+def _decided(row: Score, stand: Stand, p_holm: float, design: Design) -> Score:
+    if not isfinite(row.value) or stand.n == 0:
+        return judged_as(
+            _without_inference(row), Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
+        )  # fmt: skip
+    judgement = _judgement(stand, design)
+    needed = 0
+    if judgement.verdict == Verdict.UNDECIDED:
+        needed = images_to_decide(stand.n, min(stand.factor_balance, stand.factor))
+    clipped = f"; {stand.clipped} of {stand.n} images beyond the groups' own span" if stand.clipped else ""
+    decided = replace(
+        row,
+        low=stand.low,
+        high=stand.high,
+        stimulus_low=nan,
+        stimulus_high=nan,
+        p=stand.p,
+        q=stand.q,
+        p_holm=p_holm,
+        test=f"{TEST}{clipped}",
+        p_equivalence=float(np.minimum(p_value_of(stand.e_balance) + ATTRIBUTE_LEVEL, 1.0)),
+        q_equivalence=stand.q_balance,
+        n_decide=needed,
+        reason="no stimulus interval: " + FIXED_ONLY,
+    )
+    return judged_as(decided, judgement)
+
+
+def _judgement(stand: Stand, design: Design) -> Judgement:
+    """Judge by anytime-valid evidence."""
+    if stand.balanced:
+        return Judgement(Verdict.BALANCED)
+    if not stand.leans:
+        covers = stand.low <= 0 <= stand.high
+        code = ReasonCode.INTERVAL if covers else ReasonCode.CORRECTION
+        return Judgement(Verdict.UNDECIDED, reason_code=code)
+    slightly = design.margin is not None and abs(stand.value) < design.margin
+    side = design.a if stand.value > 0 else design.b
+    return Judgement(Verdict.LEANS_SLIGHTLY if slightly else Verdict.LEANS, side=side)
+
+
+def _without_inference(row: Score) -> Score:
+    """The estimate alone."""
+    claims = (row.low, row.high, row.stimulus_low, row.stimulus_high, row.p)
+    if all(isnan(number) for number in claims):
+        return row
+    return replace(
+        row, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, p=nan, q=nan, p_holm=nan, p_error=nan,
+        p_exact=False, n_splits=0, p_method="", p_low=nan, p_high=nan, test="", family="",
+        p_equivalence=nan, q_equivalence=nan, n_decide=0, verdict="", side="", reason_code="",
+        reason=FIXED_ONLY,
+    )  # fmt: skip

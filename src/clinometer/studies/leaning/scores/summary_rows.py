@@ -1,0 +1,228 @@
+"""Rows about several targets: categories of MCAS, and internal bias by stereotype group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clinometer.metrics.mcas import composite
+from clinometer.metrics.records import Score
+from clinometer.studies.leaning.scores.composite_rows import (
+    aligned_delta,
+    null_of_alpha,
+    null_of_delta,
+    signed_alpha,
+    signed_delta,
+    unstable_targets,
+)
+from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.estimates import Estimate, estimate, estimate_norm
+from clinometer.studies.leaning.scores.rows import bare, summary_row
+from clinometer.studies.leaning.scores.views import View
+
+STD_DDOF = 0
+"""The standard deviation of a category divides by n. The MCAS paper does not say; n comes nearer to the four
+categories of DALL-E 2 in its table 5 (tests/golden/README.md)."""
+
+ONE_TARGET = "one target: no spread"
+UNSTABLE_TARGET = "no stimulus interval: holds a target whose TT may be 0"
+
+Reduction = Callable[[np.ndarray], np.ndarray]
+"""From numbers (… × targets) to one number (…)."""
+
+
+def category_rows(study: Study, view: View) -> list[Score]:
+    """Mean and standard deviation of MCAS over each category and over all, also by stereotype group."""
+    rows: list[Score] = []
+    for category, group, members in _selections(study):
+        targets = _measured(composite(view.targets.point, study.a, study.b), members)
+        rows += _mean_and_std(study, view, targets, None, metric="category", category=category, group=group)
+    return rows
+
+
+def sign_rows(study: Study, view: View) -> list[Score]:
+    """Summarise the targets that measure positive (group a) and negative (b), as the MCAS paper's table 5.
+
+    Targets picked by the sign of a measurement have a mean of that sign even where nothing leans: read it
+    against its null, the mean of the targets of that sign by chance alone.
+    """
+    rows: list[Score] = []
+    values = composite(view.targets.point, study.a, study.b)
+    for category, group, members in _selections(study):
+        if group:
+            continue
+        for sign, name in ((1, study.design.a), (-1, study.design.b)):
+            measured = _measured(values, members)
+            targets = [t for t in measured if sign * values[t] > 0]
+            fields = {"metric": "category_by_sign", "category": category, "group": name}
+            rows += _mean_and_std(study, view, targets, (sign, measured), **fields)
+    return rows
+
+
+def internal_bias_summary_rows(study: Study, view: View) -> list[Score]:
+    """Min, max, mean, standard error of δ and α, by stereotype group and over all (the paper's table 4)."""
+    rows: list[Score] = []
+    unstable = unstable_targets(study, view)
+    for category, group, members in _selections(study):
+        if category != "all":
+            continue
+        fields = {"metric": "internal_bias_summary", "category": "all", "group": group}
+        for name, quantity in _quantities(study, view).items():
+            targets = _measured(quantity.signed(view.targets.point), members)
+            flag = "unstable" if name == "bias_amplification" and unstable[targets].any() else ""
+            for statistic in _STATISTICS:
+                numbers = _statistic_estimate(study, view, quantity, statistic, targets)
+                if flag:
+                    numbers = _without_stimulus(numbers)
+                alone = len(targets) == 1 and statistic.name == "standard_error"
+                row = summary_row(
+                    study, view, targets, numbers, component=f"{name}_{statistic.name}", flag=flag, **fields
+                )
+                if alone or (flag and not row.reason):
+                    row = replace(row, reason=ONE_TARGET if alone else UNSTABLE_TARGET)
+                rows.append(row)
+    return rows
+
+
+@dataclass(frozen=True)
+class _Quantity:
+    """A non-negative score of each target: the magnitude of ``signed``; ``aligned`` serves the replicates."""
+
+    signed: Callable[[np.ndarray], np.ndarray]
+    aligned: Callable[[np.ndarray], np.ndarray]
+    null: np.ndarray
+    null_centre: Callable[[np.ndarray], np.floating]
+
+
+@dataclass(frozen=True)
+class _Statistic:
+    """A statistic of n magnitudes, and a norm of deviations that it never outruns: :func:`ball_interval`."""
+
+    name: str
+    of: Reduction
+    bound: Reduction
+
+
+def _standard_error(x: np.ndarray) -> np.ndarray:
+    n = x.shape[-1]
+    return np.asarray(x.std(axis=-1, ddof=1) / np.sqrt(n)) if n > 1 else np.full(x.shape[:-1], np.nan)
+
+
+def _standard_error_bound(x: np.ndarray) -> np.ndarray:
+    n = x.shape[-1]
+    return np.asarray(np.sqrt(np.square(x).sum(axis=-1) / max((n - 1) * n, 1)))
+
+
+def _largest(x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.abs(x).max(axis=-1))
+
+
+_STATISTICS = (
+    _Statistic("min", lambda x: np.asarray(x.min(axis=-1)), _largest),
+    _Statistic("max", lambda x: np.asarray(x.max(axis=-1)), _largest),
+    _Statistic("mean", lambda x: np.asarray(x.mean(axis=-1)), lambda x: np.asarray(np.abs(x).mean(axis=-1))),
+    _Statistic("standard_error", _standard_error, _standard_error_bound),
+)
+
+
+def _quantities(study: Study, view: View) -> dict[str, _Quantity]:
+    return {
+        "diffusion_bias": _Quantity(
+            lambda c: signed_delta(study, c),
+            lambda c: aligned_delta(study, view, c),
+            null_of_delta(study, view),
+            np.mean,
+        ),
+        "bias_amplification": _Quantity(
+            lambda c: signed_alpha(study, c),
+            lambda c: signed_alpha(study, c),
+            null_of_alpha(study, view),
+            np.median,
+        ),
+    }
+
+
+def _statistic_estimate(
+    study: Study, view: View, quantity: _Quantity, statistic: _Statistic, targets: Sequence[int]
+) -> Estimate:
+    if not targets:
+        return bare(np.array(np.nan))
+    numbers = estimate_norm(
+        view.targets,
+        lambda c: quantity.aligned(c)[..., targets],
+        statistic.bound,
+        study.settings.confidence,
+        value=lambda signed: statistic.of(np.abs(signed)),
+    )
+    with np.errstate(invalid="ignore"):  # a draw with TT = 0 has an infinite α, and its spread is no number
+        drawn = statistic.of(quantity.null[:, targets].astype(np.float64))
+    drawn = drawn[np.isfinite(drawn)]
+    return replace(numbers, null=np.asarray(quantity.null_centre(drawn) if len(drawn) else np.nan))
+
+
+def _mean_and_std(
+    study: Study, view: View, targets: Sequence[int], by_sign: tuple[int, Sequence[int]] | None, **fields: str
+) -> Iterator[Score]:
+    if not targets:
+        for component in ("mean", "std"):
+            yield summary_row(study, view, targets, bare(np.array(np.nan)), component=component, **fields)
+        return
+    null = composite(view.null, study.a, study.b).astype(np.float64)
+
+    def chosen(c: np.ndarray) -> np.ndarray:
+        return composite(c, study.a, study.b)[..., targets]
+
+    mean = estimate(view.targets, lambda c: np.asarray(chosen(c).mean(axis=-1)), study.settings.confidence)
+    std = estimate_norm(
+        view.targets,
+        lambda c: chosen(c) - chosen(c).mean(axis=-1, keepdims=True),
+        lambda x: np.asarray(np.sqrt(np.square(x).sum(axis=-1) / (len(targets) - STD_DDOF))),
+        study.settings.confidence,
+    )
+    if by_sign is None:
+        std = replace(std, null=null[:, targets].std(axis=-1, ddof=STD_DDOF).mean())
+    else:
+        mean, std = _with_signed_null(mean, std, null[:, by_sign[1]], by_sign[0])
+    yield summary_row(study, view, targets, mean, component="mean", **fields)
+    if len(targets) == 1:
+        std, fields = bare(np.array(np.nan)), {**fields, "reason": ONE_TARGET}
+    yield summary_row(study, view, targets, std, component="std", **fields)
+
+
+def _with_signed_null(mean: Estimate, std: Estimate, null: np.ndarray, sign: int) -> tuple[Estimate, Estimate]:
+    """Mean and std of the targets of one sign in each null draw, averaged over the draws that have one."""
+    chosen = sign * null > 0
+    counts = chosen.sum(axis=-1)
+    drawn, counts, chosen = null[counts > 0], counts[counts > 0], chosen[counts > 0]
+    if not len(drawn):
+        return mean, std
+    means = (drawn * chosen).sum(axis=-1) / counts
+    variances = (np.square(drawn - means[:, None]) * chosen).sum(axis=-1) / counts
+    return replace(mean, null=means.mean()), replace(std, null=np.sqrt(variances).mean())
+
+
+def _selections(study: Study) -> Iterator[tuple[str, str, list[int]]]:
+    """(category or "all", stereotype group or "", targets), leaving out what is empty by design."""
+    targets = study.design.targets
+    groups = dict.fromkeys(target.stereotype for target in targets if target.stereotype is not None)
+    for category in (*dict.fromkeys(target.category for target in targets), "all"):
+        for group in ("", *groups):
+            members = [
+                t
+                for t, target in enumerate(targets)
+                if category in ("all", target.category) and group in ("", target.stereotype)
+            ]
+            if members:
+                yield category, group, members
+
+
+def _measured(values: np.ndarray, members: Sequence[int]) -> list[int]:
+    return [t for t in members if np.isfinite(values[t])]
+
+
+def _without_stimulus(numbers: Estimate) -> Estimate:
+    """With an unstable target among them, the replicates of TT cross 0 and their spread means nothing."""
+    nothing = np.full_like(numbers.stimulus_low, np.nan)
+    return replace(numbers, stimulus_low=nothing, stimulus_high=nothing)

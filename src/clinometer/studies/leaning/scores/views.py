@@ -1,0 +1,219 @@
+"""What one encoder (or the average of all) says: estimates, bootstrap replicates, tests and null draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from clinometer.stats.bootstrap import rao_wu_weights
+from clinometer.stats.permutation import PermutationTest
+from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.cosines import (
+    Cosines,
+    Weights,
+    average_cosines,
+    group_cosines,
+    image_group_cosines,
+    item_means,
+    mean_cosines,
+    target_cosines,
+    uniform_weights,
+)
+from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
+from clinometer.studies.leaning.scores.estimates import Freedoms, Replicates
+from clinometer.studies.leaning.scores.relabelling import ItemMeans, label_tests
+
+_VARIANCE_DRAWS = 1_000  # a variance from 1,000 replicates is off by 4 %, and enters degrees of freedom only
+
+
+@dataclass(frozen=True)
+class View:
+    """One encoder's view of the study, or the average of the encoders (``encoder == "mean"``).
+
+    Attributes
+    ----------
+    image_cosines : of each target, the mean cosines of every image to the images and to the words of every group,
+        (n_t × 2 × groups).
+    items : mean cosines of every attribute item to every target.
+    encoder_points : the tensors of mean cosines of the encoders that are averaged, (E × T × 4 × groups).
+    tests : of permuted labels, per component.
+    """
+
+    encoder: str
+    reads_text: bool
+    cosines: Cosines
+    image_cosines: tuple[np.ndarray, ...]
+    items: ItemMeans
+    targets: Replicates
+    groups: Replicates | None
+    encoder_points: np.ndarray
+    tests: Mapping[str, PermutationTest | None]
+
+    @cached_property
+    def null(self) -> np.ndarray:
+        """Tensors as chance alone would have them: deviations of the replicates from the estimate.
+
+        All groups are as near as they are on average, so nothing leans; images, words and encoders scatter as they do.
+        """
+        point = self.targets.point
+        return np.asarray(self.targets.stimulus - (point - point.mean(axis=-1, keepdims=True)).astype(np.float32))
+
+
+def views_of(encoders: Sequence[EncoderEmbeddings], study: Study, *, labels: bool = True) -> tuple[View, ...]:
+    """List the average view first, then one view an encoder; without ``labels`` none are permuted.
+
+    Bootstrap weights follow from the seed and from names and counts, not from the images: two runs of one layout, drawn
+    from one seed, are resampled alike, image by image.
+
+    The average is over the encoders that read text, so that all four components average the same encoders; if
+    none does, over all.
+    """
+    pooled = [i for i, e in enumerate(encoders) if e.reads_text] or list(range(len(encoders)))
+    draws = _draw_weights(study, n_encoders=len(pooled))
+    targets = [_measure(target_cosines(e, study.layout), study.layout, draws, draws.targets) for e in encoders]
+    groups: list[_Measured] | None = None
+    if study.design.third is not None:
+        own = [group_cosines(e, study.layout) for e in encoders]
+        groups = [_measure(cosines, study.layout, draws, draws.prompts) for cosines in own]
+    mean = _average([targets[i] for i in pooled], study.layout, draws, draws.targets)
+    mean_groups = None
+    if groups is not None:
+        mean_groups = _average([groups[i] for i in pooled], study.layout, draws, draws.prompts)
+    averaged = [targets[i] for i in pooled]
+    views = [_view("mean", any(e.reads_text for e in encoders), mean, mean_groups, averaged, study, labels)]
+    for i, e in enumerate(encoders):
+        if len(encoders) == 1:
+            views.append(replace(views[0], encoder=e.encoder))
+        else:
+            places = groups[i] if groups else None
+            views.append(_view(e.encoder, e.reads_text, targets[i], places, [targets[i]], study, labels))
+    return tuple(views)
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """Bootstrap weights, shared by all encoders: they look at the same images and words.
+
+    ``targets`` and ``prompts`` weigh the images of each target, and of each attribute prompt as a target.
+    """
+
+    targets: tuple[np.ndarray, ...]
+    prompts: tuple[np.ndarray, ...]
+    images: np.ndarray
+    words: np.ndarray
+    fixed_words: np.ndarray
+    encoders: np.ndarray
+    freedoms: Freedoms
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Cosines of some targets and what follows from them."""
+
+    cosines: Cosines
+    replicates: Replicates
+
+
+def _draw_weights(study: Study, n_encoders: int) -> _Draws:
+    layout, n = study.layout, study.settings.n_resamples
+    rng, image_rng = study.settings.rng, study.settings.image_rng
+    images = [
+        rao_wu_weights(sizes, n, image_rng("images of group", group))
+        for group, sizes in zip(layout.groups, layout.prompt_sizes, strict=True)
+    ]
+    words = [
+        rao_wu_weights([count], n, rng("words of group", group))
+        for group, count in zip(layout.groups, layout.word_counts, strict=True)
+    ]
+    targets = tuple(
+        rao_wu_weights([size], n, image_rng("images of target", name))
+        for name, size in zip(layout.targets, layout.target_sizes, strict=True)
+    )
+    all_images = np.concatenate(images, axis=1)
+    return _Draws(
+        targets=targets,
+        prompts=_weights_of_prompts(layout, all_images),
+        images=all_images,
+        words=np.concatenate(words, axis=1),
+        fixed_words=uniform_weights(layout, ()).words.astype(np.float32),
+        encoders=rao_wu_weights([n_encoders], n, rng("encoders")) if n_encoders > 1 else np.ones((n, 1)),
+        freedoms=_freedoms(study),
+    )
+
+
+def _freedoms(study: Study) -> Freedoms:
+    layout = study.layout
+    return Freedoms(
+        targets=np.array(layout.target_sizes, np.float64) - 1,
+        attributes=sum(size - 1 for g in study.pair for size in layout.prompt_sizes[g]),
+        words=sum(layout.word_counts[g] - 1 for g in study.pair),
+    )
+
+
+def _weights_of_prompts(layout: Layout, images: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Take each attribute prompt's columns out of all images' weights, scaled to sum to 1."""
+    counts = [layout.image_counts[g] for g in layout.prompt_groups]
+    sizes = [size for sizes in layout.prompt_sizes for size in sizes]
+    return tuple(
+        images[:, columns] * np.float32(count / max(size, 1))
+        for columns, count, size in zip(layout.prompt_slices, counts, sizes, strict=True)
+    )
+
+
+def _measure(cosines: Cosines, layout: Layout, draws: _Draws, weights: tuple[np.ndarray, ...]) -> _Measured:
+    stimulus = mean_cosines(cosines, layout, Weights(weights, draws.images, draws.words))
+    return _Measured(cosines, _replicates(cosines, layout, draws, weights, stimulus))
+
+
+def _average(parts: Sequence[_Measured], layout: Layout, draws: _Draws, weights: tuple[np.ndarray, ...]) -> _Measured:
+    """Average encoders; the stimulus replicates resample the encoders as well."""
+    if len(parts) == 1:
+        return parts[0]
+    cosines = average_cosines([part.cosines for part in parts])
+    stimulus = np.zeros_like(parts[0].replicates.stimulus)
+    for part, weight in zip(parts, draws.encoders.T, strict=True):
+        stimulus += part.replicates.stimulus * weight[:, None, None, None].astype(stimulus.dtype)
+    return _Measured(cosines, _replicates(cosines, layout, draws, weights, stimulus))
+
+
+def _replicates(
+    cosines: Cosines, layout: Layout, draws: _Draws, weights: tuple[np.ndarray, ...], stimulus: np.ndarray
+) -> Replicates:
+    uniform = uniform_weights(layout, [len(x) for x in cosines.image_image])
+    replicates = Replicates(
+        point=mean_cosines(cosines, layout, uniform)[0],
+        images=mean_cosines(cosines, layout, Weights(weights, draws.images, draws.fixed_words)),
+        stimulus=stimulus,
+    )
+    if weights is not draws.targets:
+        return replicates
+    some = tuple(w[:_VARIANCE_DRAWS] for w in weights)
+    held = Weights(some, uniform.images.astype(np.float32), draws.fixed_words)
+    return replace(replicates, target_images=mean_cosines(cosines, layout, held), freedoms=draws.freedoms)
+
+
+def _view(
+    name: str,
+    reads_text: bool,
+    targets: _Measured,
+    groups: _Measured | None,
+    averaged: Sequence[_Measured],
+    study: Study,
+    labels: bool,
+) -> View:
+    settings = study.settings
+    items = ItemMeans(*item_means(targets.cosines))
+    return View(
+        encoder=name,
+        reads_text=reads_text,
+        cosines=targets.cosines,
+        image_cosines=image_group_cosines(targets.cosines, study.layout),
+        items=items,
+        targets=targets.replicates,
+        groups=None if groups is None else groups.replicates,
+        encoder_points=np.stack([each.replicates.point for each in averaged]),
+        tests=label_tests(items, study.pools, settings.n_permutations, settings.rng("labels")) if labels else {},
+    )

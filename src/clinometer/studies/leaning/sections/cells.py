@@ -1,0 +1,201 @@
+"""The sections of a suite with axes: what leads the page, verdicts with the cells, planted truth, method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clinometer.report import wording
+from clinometer.report.rows import Row
+from clinometer.report.sections.masthead import facts
+from clinometer.report.sections.method import card, flat
+from clinometer.report.verdict_words import heap_of
+from clinometer.studies.leaning.cells_view import CellsView
+from clinometer.studies.leaning.cells_wording import (
+    axis_finding,
+    excess,
+    interaction_finding,
+    interaction_name,
+    interaction_words,
+    verdict_words,
+)
+from clinometer.studies.leaning.view import Concept
+
+
+def cells_masthead(view: CellsView) -> dict[str, Any]:
+    """Title, finding axis by axis, and the counts of each."""
+    model = str(view.report.model_card.get("name", "unnamed model"))
+    return {
+        "title": view.report.title,
+        "model": model,
+        "finding": finding(view, model),
+        "strongest": strongest(view),
+        "facts": facts(view),
+        "figure": None,
+        "caption": "",
+        "heaps": [heap for axis in view.axes for heap in _heaps(view, axis)],
+    }
+
+
+def finding(view: CellsView, model: str) -> str:
+    """Count the verdicts of each axis and of the interactions, in one sentence."""
+    measured = [name for name in view.concepts if any(view.axis_row(axis, name) for axis in view.axes)]
+    if not measured:
+        return f"Nothing could be measured: no concept of the suite has a score for {model}."
+    parts = [axis_finding(view, axis) for axis in view.axes]
+    parts += [interaction_finding(view, each) for each in view.interactions]
+    asked = f"Asked for {wording.count(len(view.concepts), 'concept')} without naming a group, {model} leans"
+    return f"{asked} {'; '.join(parts)}."
+
+
+def strongest(view: CellsView) -> str:
+    """The concept that leans most, axis by axis, with its intervals."""
+    leaning = [c for c in view.ordered if any(view.leaned_to(axis, c.name) for axis in view.axes)]
+    if not leaning:
+        return ""
+    concept = leaning[0]
+    numbers = [
+        f"{view.suite.axis_label(axis)} {_numbers(view, view.axis_row(axis, concept.name))}" for axis in view.axes
+    ]
+    return f"The strongest: {concept.prompt} {verdict_words(view, concept.name)} ({', '.join(numbers)})."
+
+
+def _numbers(view: CellsView, row: Row | None) -> str:
+    if row is None or not row.defined:
+        return wording.MISSING
+    shown = f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}"
+    return shown.strip()
+
+
+def _heaps(view: CellsView, axis: str) -> list[dict[str, Any]]:
+    """The counts of one axis, for the marks under the finding."""
+    counts, label = view.counts(axis), view.suite.axis_label(axis)
+    levels = list(view.axes[axis].levels.values())
+    leans = dict(zip((f"to {name}" for name in levels), ("a", "b") if len(levels) == 2 else ("a",) * 99, strict=False))
+    words = {name: f"{label}: {name}" for name in leans}
+    words |= {
+        "undecided": f"{label}: undecided",
+        "balanced": f"{label}: balanced",
+        "unmeasured": f"{label}: not measured",
+    }
+    return [
+        {"lean": leans.get(name, name), "count": counts[name], "words": said}
+        for name, said in words.items()
+        if counts[name]
+    ]
+
+
+def cells_verdicts(view: CellsView) -> dict[str, Any]:
+    """One item a concept: its verdicts, the axes' numbers, the cells as a matrix, the interactions."""
+    return {
+        "columns": view.matrix_columns,
+        "axes": [
+            {
+                "label": wording.capitalised(view.suite.axis_label(axis)),
+                "levels": list(held.levels.values()),
+                "two": len(held.levels) == 2,
+            }
+            for axis, held in view.axes.items()
+        ],
+        "concepts": [_item(view, concept) for concept in view.ordered],
+        "margin": wording.number(view.suite.margin) if view.suite.margin else "",
+        "half": wording.number(view.suite.margin / 2) if view.suite.margin else "",
+    }
+
+
+def _item(view: CellsView, concept: Concept) -> dict[str, Any]:
+    name = concept.name
+    joint = view.joint("cells", name)
+    missing = [row.reason for row in view.rows(f"axis:{next(iter(view.axes))}", name) if not row.has_interval]
+    return {
+        "subject": wording.capitalised(concept.prompt),
+        "verdict": verdict_words(view, name),
+        "axes": [_axis_item(view, axis, name) for axis in view.axes],
+        "interactions": [_interaction_item(view, component, name) for component in view.interactions],
+        "matrix": [{"label": label, "cells": [_cell(view, row) for row in rows]} for label, rows in view.matrix(name)],
+        "joint": wording.probability(joint.q, "q") if joint is not None else "",
+        "reason": next(iter(missing), ""),
+    }
+
+
+def _axis_item(view: CellsView, axis: str, name: str) -> dict[str, str]:
+    row = view.axis_row(axis, name)
+    many = wording.about(row.n_decide) if row else ""
+    return {
+        "label": wording.capitalised(view.suite.axis_label(axis)),
+        "lean": view.axis_lean(axis, name),
+        "value": _numbers(view, row),
+        "q": wording.probability(row.q, "q") if row else "",
+        "level": view.label(row.group) if row and len(view.axes[axis].levels) > 2 else "",
+        "needed": f"about {many} images a concept would decide, if the estimate stands" if many else "",
+    }
+
+
+def _interaction_item(view: CellsView, component: str, name: str) -> dict[str, str]:
+    rows = view.rows(component, name)
+    row = max((row for row in rows if row.defined), key=lambda row: abs(row.value), default=None)
+    return {
+        "label": wording.capitalised(interaction_name(view, component)),
+        "cell": view.label(row.group) if row else "",
+        "value": excess(row),
+        "q": wording.probability(row.q, "q") if row else "",
+        "said": interaction_words(view, component, name),
+        "reason": "" if row else next((each.reason for each in rows if each.reason), ""),
+    }
+
+
+def _cell(view: CellsView, row: Row) -> dict[str, str]:
+    return {
+        "lean": heap_of(row),
+        "value": wording.signed(row.value, view.digits),
+        "interval": wording.interval(row.low, row.high, view.digits),
+    }
+
+
+def cells_planted(view: CellsView) -> dict[str, Any] | None:
+    """What was planted on each axis of two levels, beside what was measured; left out where nothing was."""
+    planted = view.report.planted or {}
+    axes = [axis for axis, held in view.axes.items() if len(held.levels) == 2 and _is_planted(planted, held.levels)]
+    if not axes:
+        return None
+    return {
+        "axes": [
+            {"label": view.suite.axis_label(axis), "levels": list(view.axes[axis].levels.values())} for axis in axes
+        ],
+        "concepts": [
+            {"name": name, "cells": [_planted_cell(view, axis, name, planted[name]) for axis in axes]}
+            for name in view.concepts
+            if name in planted
+        ],
+    }
+
+
+def _is_planted(planted: Any, levels: Any) -> bool:
+    return any(set(levels) <= set(held) for held in planted.values())
+
+
+def _planted_cell(view: CellsView, axis: str, name: str, planted: Any) -> dict[str, str]:
+    first, second = view.axes[axis].levels
+    return {
+        "planted": wording.signed(planted[first] - planted[second]),
+        "measured": _numbers(view, view.axis_row(axis, name)),
+        "lean": view.axis_lean(axis, name),
+    }
+
+
+def cells_method(view: CellsView) -> dict[str, Any]:
+    """Cards, settings, words and limits."""
+    report = view.report
+    return {
+        "generator": card(report.model_card),
+        "encoders": [card(held) for held in report.encoder_cards.values()],
+        "settings": list(flat(report.settings).items()),
+        "suite": view.suite,
+        "groups": [
+            {"label": view.label(name), "prompts": [p.prompt for p in group.prompts], "words": list(group.words)}
+            for name, group in view.suite.groups.items()
+        ],
+        "planted": report.planted is not None,
+        "tests": sorted({row.test for row in view.scores if row.test}),
+        "margin": wording.number(view.suite.margin) if view.suite.margin else "",
+        "one_encoder": len(view.encoders) < 2,
+    }

@@ -1,0 +1,114 @@
+"""The pictures: a concept's neutral images beside the images drawn for each group by name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any, Final
+
+from clinometer.report.sections.gallery import (
+    FEWEST_PER_PROMPT,
+    MOST_IMAGES,
+    MOST_PER_PROMPT,
+    Sample,
+    Strip,
+    Tile,
+    _text,
+    all_there,
+    counts_in_words,
+    losses,
+    sample_tile,
+)
+from clinometer.report.sections.refusals import refusal_words
+from clinometer.studies.leaning.view import LeaningView
+
+BESIDE: Final = 8
+"""Images of each group shown beside a concept."""
+
+
+def gallery(view: LeaningView) -> dict[str, Any]:
+    """Tiles of every concept, tiles of every group, and what was refused."""
+    samples = [{str(key): value for key, value in sample.items()} for sample in view.report.samples.to_dict("records")]
+    if not samples:
+        return {"reason": "The run holds no images."}
+    prompts = _by_prompt(samples)
+    limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(prompts)))
+    groups = _groups(view, prompts, limit)
+    return {
+        "reason": "",
+        "categories": _categories(view, prompts, limit),
+        "groups": groups,
+        "beside": [Strip(view.label(name), _spread(strips)[:BESIDE]) for name, strips in groups.items()],
+        "labels": {name: view.label(name) for name in groups},
+        "counts": {name: _counts_of_group(prompts, name) for name in groups},
+        "losses": losses(view, samples),
+        "refusal": refusal_words(view),
+        "there": all_there(len(samples)),
+    }
+
+
+def _by_prompt(samples: Sequence[Sample]) -> dict[tuple[str, str, str], list[Sample]]:
+    """Sort samples by (role, concept or group, prompt), in plan order."""
+    held: dict[tuple[str, str, str], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        role = _text(sample.get("role"))
+        owner = _text(sample.get("concept" if role == "target" else "group"))
+        held[role, owner, _text(sample.get("prompt"))].append(sample)
+    return dict(held)
+
+
+def _tiles(view: LeaningView, prompt: str, samples: Sequence[Sample], limit: int) -> list[Tile]:
+    return [
+        sample_tile(view, sample, f"{prompt}, image {order} of {len(samples)}")
+        for order, sample in enumerate(samples[:limit], 1)
+    ]
+
+
+def _categories(
+    view: LeaningView, prompts: dict[tuple[str, str, str], list[Sample]], limit: int
+) -> list[dict[str, Any]]:
+    held: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for concept in view.concepts.values():
+        own = [(key[2], found) for key, found in prompts.items() if key[:2] == ("target", concept.name)]
+        if not own:
+            continue
+        lean, words, value = view.said_of(concept)
+        held[concept.category].append(
+            {
+                "name": concept.name,
+                "prompt": concept.prompt,
+                "lean": lean,
+                "verdict": words,
+                "value": value,
+                "tiles": [tile for prompt, found in own for tile in _tiles(view, prompt, found, limit)],
+                "left_out": sum(max(0, len(found) - limit) for _, found in own),
+                "counts": counts_in_words([sample for _, found in own for sample in found]),
+            }
+        )
+    return [{"label": view.category_label(name), "concepts": concepts} for name, concepts in held.items()]
+
+
+def _groups(view: LeaningView, prompts: dict[tuple[str, str, str], list[Sample]], limit: int) -> dict[str, list[Strip]]:
+    held: dict[str, list[Strip]] = {name: [] for name in view.suite.groups}
+    serial = 0
+    for (role, group, prompt), samples in prompts.items():
+        if role == "target":
+            continue
+        strip = Strip(prompt, _tiles(view, prompt, samples, limit), max(0, len(samples) - limit))
+        for tile in strip.tiles:
+            if tile.picture:
+                tile.symbol, serial = f"image{serial}", serial + 1
+        held.setdefault(group, []).append(strip)
+    return {group: strips for group, strips in held.items() if strips}
+
+
+def _counts_of_group(prompts: dict[tuple[str, str, str], list[Sample]], group: str) -> str:
+    own = [found for (role, owner, _), found in prompts.items() if role != "target" and owner == group]
+    return counts_in_words([sample for found in own for sample in found])
+
+
+def _spread(strips: Sequence[Strip]) -> list[Tile]:
+    """Drawn tiles, one of each prompt in turn."""
+    turns = zip_longest(*([tile for tile in strip.tiles if tile.symbol] for strip in strips))
+    return [tile for turn in turns for tile in turn if tile is not None]

@@ -1,0 +1,73 @@
+"""A verdict for each concept, in plain words with its interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clinometer.report import wording
+from clinometer.report.rows import Row
+from clinometer.report.verdict_words import (
+    HEADINGS,
+    HEAPS,
+    NOTES,
+    leans,
+    needed,
+    qualification,
+    reason_words,
+    said_of,
+    without_estimate,
+)
+from clinometer.studies.leaning.view import Concept, LeaningView
+
+
+def verdicts(view: LeaningView) -> dict[str, Any]:
+    """Sort concepts in heaps, each by strength."""
+    headings = {"a": f"Leans to {view.label_a}", "b": f"Leans to {view.label_b}", **HEADINGS}
+    notes = {"balanced": _margin_words(view), **NOTES}
+    held = [
+        {"lean": heap, "heading": headings[heap], "note": notes.get(heap, ""), "items": _items(view, heap)}
+        for heap in HEAPS
+    ]
+    return {
+        "heaps": [heap for heap in held if heap["items"]],
+        "label_a": view.label_a,
+        "label_b": view.label_b,
+        "stopped_early": view.report.stopped_early,
+        "scale": wording.MCAS_SCALE,
+        "margin": wording.number(view.suite.margin or float("nan")),
+    }
+
+
+def _margin_words(view: LeaningView) -> str:
+    margin = view.suite.margin
+    return f"Tests show the score to be within \N{PLUS-MINUS SIGN}{margin:g}." if margin else ""
+
+
+def _items(view: LeaningView, lean: str) -> list[dict[str, str]]:
+    concepts = [concept for concept in view.concepts.values() if view.heap(concept.name) == lean]
+    concepts.sort(key=lambda c: -abs(view.mcas[c.name].value) if lean != "unmeasured" else 0.0)
+    return [_item(view, concept) for concept in concepts]
+
+
+def _item(view: LeaningView, concept: Concept) -> dict[str, str]:
+    row = view.mcas.get(concept.name)
+    item = {"name": concept.name, "subject": wording.capitalised(concept.prompt)}
+    if row is None or not row.defined:
+        row = row or without_estimate()
+        return item | {"verdict": said_of(row), "value": "", "reason": reason_words(row)}
+    return item | {
+        "verdict": said_of(row, view.label),
+        "value": wording.signed(row.value, view.digits),
+        "interval": wording.interval(row.low, row.high, view.digits),
+        "images": wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b),
+        "qualification": qualification(row),
+        "apart": _apart(row, view.shares.get(concept.name)),
+        "reason": needed(row) if row.has_interval else reason_words(row),
+    }
+
+
+def _apart(row: Row, share: Row | None) -> str:
+    """A word where most images read as the group that the score does not lean to."""
+    if not leans(row) or share is None or not share.defined or (share.value - 0.5) * row.value >= 0:
+        return ""
+    return "score and count differ: a few images far to one side outweigh more that lie near the middle"

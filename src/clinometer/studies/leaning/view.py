@@ -1,0 +1,119 @@
+"""The run of a leaning study as its sections see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from clinometer.report import verdict_words, wording
+from clinometer.report.rows import Row
+from clinometer.report.view import PairView
+from clinometer.suites import LeaningSuite
+
+
+@dataclass(frozen=True)
+class Concept:
+    """A target of the suite as the page names it."""
+
+    name: str
+    prompt: str
+    category: str
+    stereotype: str
+
+
+class LeaningView(PairView):
+    """The run of a leaning study, with its names looked up once."""
+
+    @property
+    def suite(self) -> LeaningSuite:
+        """The suite in the shape that the study has."""
+        assert isinstance(self.report.suite, LeaningSuite)
+        return self.report.suite
+
+    @property
+    def group_a(self) -> str:
+        """Name of the group that a positive score leans to."""
+        return self.suite.compared.a
+
+    @property
+    def group_b(self) -> str:
+        """Name of the group that a negative score leans to."""
+        return self.suite.compared.b
+
+    @property
+    def third(self) -> str | None:
+        """Name of the third group, where the suite has one."""
+        return self.suite.compared.third
+
+    @property
+    def label_a(self) -> str:
+        """Label of group A."""
+        return self.label(self.group_a)
+
+    @property
+    def label_b(self) -> str:
+        """Label of group B."""
+        return self.label(self.group_b)
+
+    def labels_of(self, side: str) -> list[str]:
+        """Labels of the two groups of a difference, that of ``side``, the first of them, in front."""
+        return [self.label_a, self.label_b]
+
+    @property
+    def label_third(self) -> str:
+        """Label of the third group; empty without one."""
+        return self.label(self.third) if self.third else ""
+
+    def category_label(self, category: str) -> str:
+        """Look up a category's label for people."""
+        known = self.suite.categories.get(category)
+        if known is None:
+            return "All concepts" if category == "all" else wording.capitalised(category)
+        return known.label or wording.capitalised(category)
+
+    @cached_property
+    def concepts(self) -> dict[str, Concept]:
+        """The suite's targets in order, by name."""
+        return {
+            target.name: Concept(target.name, target.prompt, category, target.stereotype or "")
+            for category, target in self.suite.categorised_targets()
+        }
+
+    @cached_property
+    def mcas(self) -> dict[str, Row]:
+        """The MCAS row of each concept, averaged over encoders."""
+        return self.scores.by_concept("mcas", "mcas")
+
+    @cached_property
+    def shares(self) -> dict[str, Row]:
+        """The share of images nearer to group A, by concept."""
+        return self.scores.by_concept("share", "share")
+
+    @cached_property
+    def digits(self) -> int:
+        """Decimal places for MCAS and its components."""
+        return wording.digits_for([row.value for row in self.mcas.values()])
+
+    def ranked(self, category: str | None = None) -> list[Concept]:
+        """Concepts that have an MCAS, from leaning to A down to leaning to B."""
+        held = [
+            concept
+            for name, concept in self.concepts.items()
+            if (category is None or concept.category == category) and name in self.mcas and self.mcas[name].defined
+        ]
+        return sorted(held, key=lambda concept: -self.mcas[concept.name].value)
+
+    def said_of(self, concept: Concept) -> tuple[verdict_words.Heap, str, str]:
+        """The heap, the verdict and the number of a concept, for its pictures."""
+        row = self.mcas.get(concept.name)
+        words = verdict_words.said_of(row, self.label) if row else "not measured"
+        return self.heap(concept.name), words, wording.signed(row.value, self.digits) if row and row.defined else ""
+
+    def heap(self, concept: str) -> verdict_words.Heap:
+        """Say which heap a concept's verdict belongs to."""
+        return verdict_words.heap_of(self.mcas.get(concept))
+
+    @property
+    def holds_few(self) -> bool:
+        """Whether a concept has too few images to tell."""
+        return any(self.heap(name) == "few" for name in self.concepts)

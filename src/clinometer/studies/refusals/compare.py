@@ -1,0 +1,277 @@
+"""Refusals of two models that were asked the same: which gives fewer pictures, of what, and of whom.
+
+Both runs are asked the same prompts, whatever their seeds, so they are held against each other prompt by prompt. What
+is said over all, or of a group, is said of prompts like these: a filter judges prompts, so those are the units, and
+prompts that may be judged alike are one unit, as all of one concept and the matched ones of two groups. What is said of
+a single prompt is said of it alone, and rests on its pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from clinometer.metrics.differences import FIRST, METRIC, SECOND, judge_sides, not_measured
+from clinometer.metrics.families import corrected, permuted
+from clinometer.metrics.records import Score, storable
+from clinometer.metrics.verdict import Judgement, Verdict, image_ends, judged_as, stimulus_ends
+from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast, share_difference
+from clinometer.stats.proportion import share_exchange, wilson_interval
+from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.studies.refusals.scores import NO_ENCODER, ONE_PROMPT
+
+OWN_RATE = "own_refusal_rate"
+"""The component of a run's own rates, which are no differences; ``setting`` says whose."""
+
+RATE = "refusal_rate"
+GAP = "refusal_difference"
+RUNS = ("first run", "second run")
+
+SWAPPED = "runs swapped prompt by prompt, prompts of one concept or pair together, two-sided"
+EXCHANGED = "runs swapped image by image, two-sided"
+DEALT = "images dealt out anew between the runs, two-sided"
+
+
+@dataclass(frozen=True)
+class ComparedPrompt:
+    """What became of one prompt's pictures in two runs.
+
+    Attributes
+    ----------
+    concept, group, pair, side : as of :class:`clinometer.studies.refusals.scores.PromptRefusals`.
+    prompt : its text.
+    first, second : (pictures,) whether each that was answered is missing, refused or of one colour. Where the runs are
+        paired, the i-th of both start from one noise.
+    """
+
+    concept: str
+    group: str
+    pair: str
+    prompt: str
+    first: np.ndarray
+    second: np.ndarray
+    side: str = ""
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """The shares of its pictures that are missing, in the first and in the second run."""
+        return float(np.mean(self.first)), float(np.mean(self.second))
+
+    @property
+    def unit(self) -> tuple[str, str]:
+        """What is judged at once: a concept, a pair of matched prompts, or the prompt alone."""
+        if self.concept:
+            return "concept", self.concept
+        return ("pair", self.pair) if self.pair else ("prompt", self.prompt)
+
+
+def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paired: bool) -> list[Score]:
+    """Differences between two runs' refusal rates, second minus first; nothing where neither refused anything.
+
+    ::
+
+        Δ_u = r_u(second) − r_u(first)       r_u: mean over the unit's prompts of the share of pictures missing
+        Δ   = mean_u Δ_u                     in [−1, 1], positive: the second refuses more
+        ΔG  = G(second) − G(first)           in [−2, 2], G = mean_{units of a} r − mean_{units of b} r
+
+    ======================= ====================================================================================
+    component               what
+    ======================= ====================================================================================
+    ``refusal_rate``        Δ over all units (category ``all``), of each concept and of each group; with a verdict
+    ``refusal_difference``  ΔG, where the suite compares groups a and b; positive: the second's refusals tilt to a
+    ``own_refusal_rate``    the rates themselves; ``setting`` names the run
+    ======================= ====================================================================================
+
+    Of several prompts, p swaps the two runs unit by unit and asks how often |Δ| comes out as large;
+    ``stimulus_low, stimulus_high`` is Newcombe's interval for pairs, of units, and judges; ``low, high`` is over
+    pictures, the prompts held, from the prompts' own intervals. Over all, the verdict says where that leaves out 0 and
+    prompts do not decide: the one refuses more of these prompts, which may not hold of others like them.
+
+    Of one prompt, pictures change places: within pairs where they are ``paired`` (McNemar's exact test), else all of
+    them (Fisher's); the interval is Newcombe's. q is over the concepts and groups of which either run refused anything:
+    of the others p is 1 whatever the runs do, so that leaving them out keeps the level. A prompt that one run did not
+    answer at all, because all its pictures failed, counts in neither.
+
+    Parameters
+    ----------
+    prompts : one for each prompt that was asked.
+    a, b : the groups that the suite compares; empty where it compares none.
+    paired : whether pictures of a prompt are pairs.
+    """
+    whole = [each for each in prompts if len(each.first) and len(each.second)]
+    if not _refused(whole):
+        return []
+    held = sorted(whole, key=lambda each: (*_owner(each), each.prompt))
+    lost = len(prompts) - len(whole)
+    note = f"left out for want of an answer in one of the runs: {lost} of the prompts" if lost else ""
+    over_all = _rows(held, paired, category="all")
+    detail = [
+        _rows(members, paired, concept=concept, group=group)
+        for (concept, group), items in groupby(held, key=_owner)
+        for members in [list(items)]
+        if _refused(members)
+    ]
+    family = corrected([rows[0] for rows in detail], f"{METRIC}: refusals of {len(detail)} concepts and groups")
+    return [
+        _of_these(_judged(_alone(replace(over_all[0], reason=note)))),
+        *over_all[1:],
+        *_gap(held, a, b, paired),
+        *map(_judged, family),
+        *(own for rows in detail for own in rows[1:]),
+    ]
+
+
+def unknown_refusals(reason: str) -> list[Score]:
+    """The one row of runs whose refusals cannot be compared."""
+    return [not_measured(Score(metric=METRIC, component=RATE, category="all", encoder=NO_ENCODER, reason=reason))]
+
+
+def _owner(prompt: ComparedPrompt) -> tuple[str, str]:
+    return ("", prompt.group) if prompt.group else (prompt.concept, "")
+
+
+def _units(prompts: Iterable[ComparedPrompt]) -> list[list[ComparedPrompt]]:
+    """Prompts that are judged at once, together."""
+    found: dict[tuple[str, str], list[ComparedPrompt]] = {}
+    for each in prompts:
+        found.setdefault(each.unit, []).append(each)
+    return list(found.values())
+
+
+def _rows(prompts: Sequence[ComparedPrompt], paired: bool, **about: str) -> list[Score]:
+    """The difference, then the rate of each run."""
+    counts = _counts(prompts)
+    fields: dict[str, Any] = {"metric": METRIC, "encoder": NO_ENCODER, **about}
+    found = _of_one_prompt(prompts[0], paired) if len(prompts) == 1 else _of_units(_units(prompts), paired)
+    difference = Score(component=RATE, n_target=min(counts), **found, **fields)
+    return [
+        difference,
+        *(
+            Score(component=OWN_RATE, setting=name, value=own.value, low=own.low, high=own.high, n_target=n, **fields)
+            for name, own, n in zip(RUNS, _own_rates(prompts), counts, strict=True)
+        ),
+    ]
+
+
+def _of_one_prompt(prompt: ComparedPrompt, paired: bool) -> dict[str, Any]:
+    """The difference of a prompt's rates, its interval and test over pictures."""
+    found = share_difference(prompt.first, prompt.second, paired=paired)
+    test = share_exchange(prompt.first, prompt.second, paired=paired)
+    return {
+        "value": found.value, "low": found.low, "high": found.high,
+        "test": EXCHANGED if paired else DEALT, "p": test.p_value, "p_exact": True, "p_error": 0.0,
+        "n_splits": storable(test.n_exchanges), "p_method": "exact", "p_low": test.p_value, "p_high": test.p_value,
+    }  # fmt: skip
+
+
+def _of_units(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> dict[str, Any]:
+    """The mean difference over units, its intervals over pictures and over units, and its test over units."""
+    rates = _unit_rates(units)
+    test = sign_flip_test(rates[:, 1] - rates[:, 0])
+    return {**_intervals(_over_pictures(units, paired), _over_units(units)), "test": SWAPPED, **permuted(test)}
+
+
+def _intervals(pictures: ClusterEstimate, units: ClusterEstimate) -> dict[str, Any]:
+    return {
+        "value": units.value, "low": pictures.low, "high": pictures.high,
+        "stimulus_low": units.low, "stimulus_high": units.high,
+    }  # fmt: skip
+
+
+def _over_units(units: Sequence[Sequence[ComparedPrompt]]) -> ClusterEstimate:
+    rates = _unit_rates(units)
+    return share_difference(rates[:, 0], rates[:, 1], _answers(units), paired=True)
+
+
+def _over_pictures(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> ClusterEstimate:
+    """The same mean with the prompts held: its interval from those of the prompts."""
+    parts = [share_difference(each.first, each.second, paired=paired) for unit in units for each in unit]
+    return contrast(parts, [1 / len(unit) / len(units) for unit in units for _ in unit])
+
+
+def _own_rates(prompts: Sequence[ComparedPrompt]) -> list[ClusterEstimate]:
+    """Each run's rate, with Wilson's interval for one prompt and that of units' shares for several."""
+    if len(prompts) == 1:
+        shares = [wilson_interval(int(run.sum()), len(run)) for run in (prompts[0].first, prompts[0].second)]
+        return [ClusterEstimate(share.value, share.low, share.high, share.n) for share in shares]
+    units = _units(prompts)
+    return [cluster_share(rates, _answers(units)) for rates in _unit_rates(units).T]
+
+
+def _unit_rates(units: Sequence[Sequence[ComparedPrompt]]) -> np.ndarray:
+    """(units × 2), the mean over a unit's prompts in either run."""
+    return np.array([np.mean([each.rates for each in unit], axis=0) for unit in units])
+
+
+def _answers(units: Sequence[Sequence[ComparedPrompt]]) -> int:
+    """The fewest pictures that a unit's rate rests on."""
+    return min(min(_counts(unit)) for unit in units)
+
+
+def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> list[Score]:
+    """The difference of the differences between the groups, where both are asked for and either run refused some."""
+    sides = [[each for each in prompts if name and (each.side or each.group) == name] for name in (a, b)]
+    if not all(sides) or not any(_refused(side) for side in sides):
+        return []
+    held = [_units(side) for side in sides]
+    found = _intervals(
+        contrast([_over_pictures(units, paired) for units in held], (1, -1)),
+        contrast([_over_units(units) for units in held], (1, -1)),
+    )
+    row = Score(
+        metric=METRIC, component=GAP, category="all", group=a, encoder=NO_ENCODER, **found,
+        n_a=min(_counts(sides[0])), n_b=min(_counts(sides[1])),
+    )  # fmt: skip
+    if min(map(len, held)) < 2:
+        return [_judged(replace(row, reason=ONE_PROMPT))]
+    test = sign_flip_test(_contributions(sides))
+    row = _alone(replace(row, test=SWAPPED, **permuted(test)))
+    first, second = np.abs(np.subtract(*(_unit_rates(units).mean(axis=0) for units in held)))
+    whose, above, below = (SECOND, a, b) if second >= first else (FIRST, b, a)  # whose own difference is larger
+    return [replace(_judged(row, above, below), setting=f"{whose} run")]
+
+
+def _contributions(sides: Sequence[Sequence[ComparedPrompt]]) -> np.ndarray:
+    """What every unit adds to the difference of the differences; a pair has a prompt on either side."""
+    added: dict[tuple[str, str], float] = {}
+    for side, sign in zip(sides, (1, -1), strict=True):
+        units = _units(side)
+        for unit, (first, second) in zip(units, _unit_rates(units), strict=True):
+            key = unit[0].unit
+            added[key] = added.get(key, 0.0) + sign * (second - first) / len(units)
+    return np.array(list(added.values()))
+
+
+def _refused(prompts: Iterable[ComparedPrompt]) -> bool:
+    return any(each.first.any() or each.second.any() for each in prompts)
+
+
+def _counts(prompts: Sequence[ComparedPrompt]) -> list[int]:
+    """How many pictures either run answered."""
+    return [sum(len(each.first) for each in prompts), sum(len(each.second) for each in prompts)]
+
+
+def _alone(row: Score) -> Score:
+    return replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: {row.component.replace('_', ' ')}")
+
+
+def _judged(row: Score, above: str = SECOND, below: str = FIRST) -> Score:
+    """Judge a row: q and the interval must both say so, that over prompts where there are several."""
+    ends = stimulus_ends(row) if isfinite(row.stimulus_low) else image_ends(row)
+    return judged_as(row, judge_sides(row, ends, above, below))
+
+
+def _of_these(row: Score) -> Score:
+    """Where prompts do not decide, or are too few to, but pictures do, say so of these prompts."""
+    if (
+        row.verdict not in (Verdict.UNDECIDED, Verdict.TOO_FEW)
+        or not isfinite(row.stimulus_low)
+        or row.low <= 0 <= row.high
+    ):
+        return row
+    return judged_as(row, Judgement(Verdict.MORE_HERE, side=SECOND if row.value > 0 else FIRST))

@@ -1,0 +1,132 @@
+"""Which of two runs refuses more, of what and of whom, and what that means for the differences of leaning."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from clinometer.report import wording
+from clinometer.report.difference_table import DifferenceTable
+from clinometer.report.rows import Row, Scores
+from clinometer.report.verdict_words import decided, difference_words, not_measured, of_these_prompts
+from clinometer.runs.comparison import Comparison
+from clinometer.studies import study_of
+from clinometer.suites import Suite
+
+
+def refusals_in_words(comparison: Comparison, called: tuple[str, str]) -> list[str]:
+    """Sentences on refusals, the finding first; none where neither run refused anything."""
+    rows = _differences(comparison)
+    if not rows:
+        return []
+    overall = rows[0]
+    if not overall.defined:
+        return [f"Refusals of {called[1]} and {called[0]} cannot be compared: {overall.reason}."]
+    return [*_finding(overall, comparison, called), *_whom(rows[1:], comparison, called), _condition(rows, comparison)]
+
+
+def refusal_table(comparison: Comparison, called: tuple[str, str]) -> DifferenceTable | None:
+    """A row for all prompts, for the groups' difference, and for every concept and group that was refused anything."""
+    rows = [row for row in _differences(comparison) if row.defined]
+    if not rows:
+        return None
+    own = [{_about(row): row for row in _own(comparison, run)} for run in ("first run", "second run")]
+    tests = list(dict.fromkeys(row.test for row in rows if row.test))
+    return DifferenceTable(
+        title=f"Refusals of {called[1]} minus refusals of {called[0]}",
+        columns=("concept or group", *called, "difference", "95 %", "q", "verdict"),
+        rows=tuple(
+            (
+                _name(row, comparison),
+                *(wording.percent(held[_about(row)].value) if _about(row) in held else "" for held in own),
+                wording.signed(row.value),
+                wording.interval(*_ends(row)),
+                wording.probability(row.q, "q").removeprefix("q ").removeprefix("= "),
+                _judgement(row, comparison, called),
+            )
+            for row in rows
+        ),
+        counts=tuple(
+            f"{said}: {n}" for said, n in Counter(_worded(row, comparison, called) for row in rows[1:]).most_common()
+        ),
+        note=f"Shares of images refused or of one colour. Positive: {called[1]} refuses more. "
+        f"{wording.capitalised('; '.join(tests))}. Of several prompts the 95 % are over prompts, of one over its "
+        "images; q over the concepts and groups that either refused anything of.",
+    )
+
+
+def _judgement(row: Row, comparison: Comparison, called: tuple[str, str]) -> str:
+    said = _worded(row, comparison, called)
+    return f"{said} ({row.reason})" if not_measured(row) and row.reason else said
+
+
+def _worded(row: Row, comparison: Comparison, called: tuple[str, str]) -> str:
+    return difference_words(row, called, comparison.first.suite.label_of)
+
+
+def _differences(comparison: Comparison) -> list[Row]:
+    """The row over all prompts first."""
+    scores = Scores.from_frame(comparison.scores)
+    rates = scores.select("comparison", "refusal_rate", encoder="")
+    return [*rates[:1], *scores.select("comparison", "refusal_difference", encoder=""), *rates[1:]]
+
+
+def _own(comparison: Comparison, run: str) -> list[Row]:
+    return Scores.from_frame(comparison.scores).select("comparison", "own_refusal_rate", encoder="", setting=run)
+
+
+def _ends(row: Row) -> tuple[float, float]:
+    """The interval that is judged: over prompts where there are several."""
+    return (row.stimulus_low, row.stimulus_high) if row.has_stimulus_interval else (row.low, row.high)
+
+
+def _about(row: Row) -> tuple[str, str, str]:
+    return row.concept, row.group, row.component.removeprefix("own_")
+
+
+def _name(row: Row, comparison: Comparison) -> str:
+    suite = comparison.first.suite
+    if row.component == "refusal_difference":
+        return f"{suite.label_of(row.group)}, against {_other_group(suite)}"
+    return row.concept or (suite.label_of(row.group) if row.group else "all prompts")
+
+
+def _other_group(suite: Suite) -> str:
+    """What the suite's first group is compared with."""
+    return suite.label_of(study_of(suite).compared_groups(suite)[0].b)
+
+
+def _finding(row: Row, comparison: Comparison, called: tuple[str, str]) -> list[str]:
+    rates = [_own(comparison, run)[0].value for run in ("first run", "second run")]
+    said = _worded(row, comparison, called) if decided(row) else "undecided which refuses more"
+    shares = f"{wording.percent(rates[1])} of images are missing in {called[1]}, {wording.percent(rates[0])} in "
+    if of_these_prompts(row):
+        said += "; whether of others like them is undecided"
+    numbers = f"{wording.signed(row.value)} {wording.interval(*_ends(row))}".strip()
+    if row.has_stimulus_interval:
+        numbers += f" over prompts, {wording.interval(row.low, row.high)} over images"
+    p = wording.probability(row.p, "p")
+    left_out = [f"{wording.capitalised(row.reason)}."] if row.reason else []
+    return [f"Refusals: {said}.", f"{shares}{called[0]}: {numbers}{f', {p}' if p else ''}.", *left_out]
+
+
+def _whom(rows: Sequence[Row], comparison: Comparison, called: tuple[str, str]) -> list[str]:
+    """The concepts and groups that one run refuses more, and whether its refusals tilt to one group."""
+    held: dict[str, list[str]] = {}
+    for row in rows:
+        if decided(row):
+            said = _worded(row, comparison, called)
+            name = [] if row.component == "refusal_difference" else [_name(row, comparison)]
+            held.setdefault(said, []).extend(name)
+    return [f"{said} of: {wording.listed(names)}." if names else f"{said}." for said, names in held.items()]
+
+
+def _condition(rows: Sequence[Row], comparison: Comparison) -> str:
+    """What differences of leaning are about, where pictures are missing."""
+    drawn = "what both runs drew" if comparison.paired else "what each run drew"
+    if any(map(decided, rows)):
+        return (
+            f"So differences of leaning are conditional: they are about {drawn}, and where one refuses more they may "
+            "be of what its filter lets through."
+        )
+    return f"Differences of leaning are about {drawn}."

@@ -1,0 +1,102 @@
+"""What became of the pictures of a run, or of two, prompt by prompt, for the rates of refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from clinometer.metrics.records import Score
+from clinometer.runs.store import Run
+from clinometer.studies import study_of
+from clinometer.studies.refusals.compare import ComparedPrompt, compare_refusals, unknown_refusals
+from clinometer.studies.refusals.scores import PromptRefusals, refusal_scores
+from clinometer.studies.study import ComparedGroups
+
+WITHHELD = ("refused", "blank")
+"""Statuses that mean the model showed nothing: what it said no to, and the one colour that a filter leaves."""
+
+
+def run_refusals(run: Run) -> list[Score]:
+    """Rates of refusal, and their differences between the suite's groups; nothing where every picture came.
+
+    Where groups differ along several axes, there is a difference for each of them.
+    """
+    counts = _counts(run)
+    rows: list[Score] = []
+    for groups in study_of(run.suite).compared_groups(run.suite):
+        found = refusal_scores([_counted(row, groups) for row in counts], a=groups.a, b=groups.b)
+        rows += [row for row in found if not rows or row.component == "difference"]
+    return rows
+
+
+def _counts(run: Run) -> list[dict[str, Any]]:
+    """How often each prompt was withheld: ``sum`` of ``size``."""
+    answered = _answered(run)
+    held = answered.assign(withheld=answered.status.isin(WITHHELD)).groupby(
+        ["concept", "group", "prompt"], sort=False, dropna=False
+    )
+    table = held.withheld.agg(["sum", "size"]).reset_index()
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def _counted(row: Mapping[str, Any], groups: ComparedGroups) -> PromptRefusals:
+    side, pair = groups.place(row["group"], row["prompt"])
+    return PromptRefusals(
+        concept=row["concept"], group=row["group"], pair=pair, refused=int(row["sum"]), n=int(row["size"]), side=side
+    )
+
+
+def with_refusals(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores, and below them the rates of refusal where there are any."""
+    rows = [vars(score) for score in run_refusals(run)]
+    return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
+
+
+def compared_refusals(first: Run, second: Run, *, paired: bool) -> list[Score]:
+    """Differences of the rates of refusal, second minus first; nothing where every picture of both came.
+
+    ``paired``: pictures of one noise are pairs, and one that failed in either run counts in neither.
+    """
+    held = [_answers(run) for run in (first, second)]
+    if not any(missing for prompts in held for answers in prompts.values() for missing in answers.values()):
+        return []
+    imported = [run.record["origin"] != "generated" for run in (first, second)]
+    if any(imported):
+        which = "both runs were" if all(imported) else f"the {'first' if imported[0] else 'second'} run was"
+        return unknown_refusals(f"{which} imported: what was refused before is not known")
+    groups = study_of(first.suite).compared_groups(first.suite)[0]
+    prompts = []
+    for concept, group, prompt in dict.fromkeys([*held[0], *held[1]]):
+        answers = [run.get((concept, group, prompt), {}) for run in held]
+        if paired:
+            both = [start for start in answers[0] if start in answers[1]]
+            answers = [{start: run[start] for start in both} for run in answers]
+        first_missing, second_missing = (np.array(list(run.values()), bool) for run in answers)
+        side, pair = groups.place(group, prompt)
+        prompts.append(ComparedPrompt(concept, group, pair, prompt, first_missing, second_missing, side))
+    return compare_refusals(prompts, a=groups.a, b=groups.b, paired=paired)
+
+
+def _answers(run: Run) -> dict[tuple[str, str, str], dict[tuple[int, float, str], bool]]:
+    """Whether each picture that did not fail is missing: by prompt, and by what it starts from.
+
+    That is its noise and, of an edit, its strength; the file, where a run was imported.
+    """
+    samples = _answered(run)
+    status = dict(zip(samples.id, samples.status, strict=True))
+    found: dict[tuple[str, str, str], dict[tuple[int, float, str], bool]] = {}
+    for sample in run.plan:
+        if sample.id in status:
+            answers = found.setdefault((sample.concept, sample.group, sample.prompt), {})
+            answers[sample.seed, sample.strength, sample.file] = status[sample.id] in WITHHELD
+    return found
+
+
+def _answered(run: Run) -> pd.DataFrame:
+    """Samples that were asked for and did not fail: portraits that are given were never asked of the model."""
+    samples = run.samples[run.samples.status != "failed"]
+    given = {sample.id for sample in run.plan if sample.file} if run.record["origin"] == "generated" else set()
+    return samples[~samples.id.isin(given)]

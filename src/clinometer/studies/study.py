@@ -1,0 +1,97 @@
+"""The record of a study: all that the rest of the house asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from clinometer.metrics.records import Score
+from clinometer.metrics.stopping import StoppingRule
+from clinometer.models.protocols import Generator
+from clinometer.report.comparison import RunsCompared
+from clinometer.report.page import Page
+from clinometer.runs.plan import Sample
+from clinometer.runs.progress import Progress
+from clinometer.runs.store import Run
+from clinometer.suites import Suite
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What scoring a run leaves behind.
+
+    Attributes
+    ----------
+    scores : a row a ``clinometer.metrics.Score``.
+    curves : what the figures draw beyond the scores: a column ``curve`` names each one, the others are its own.
+    """
+
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class ComparedGroups:
+    """The two groups between which rates of refusal are compared.
+
+    Attributes
+    ----------
+    a, b : their names; empty where the suite compares none.
+    place : (a prompt's group, its text) → the side it counts for, empty for the group itself; and the name that it
+        shares with the prompts it is matched with, empty for none.
+    """
+
+    a: str = ""
+    b: str = ""
+    place: Callable[[str, str], tuple[str, str]] = lambda group, prompt: ("", "")
+
+
+def compares_none(suite: Suite) -> tuple[ComparedGroups, ...]:
+    """No two groups are compared."""
+    return (ComparedGroups(),)
+
+
+Compare = Callable[[tuple[Run, Run], Sequence[str], Collection[int] | None, int], list[Score]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """One shape of suite, from its questions to its page.
+
+    Attributes
+    ----------
+    key : the value of the key ``study`` in its suites.
+    suite : the shape of its suites.
+    score : (run, number of resamples) → scores. Reads the run, draws and embeds nothing.
+    compare : ((first run, second run), encoders that both have, seeds of the images that are pairs or None, number of
+        resamples) → differences, second minus first.
+    page : suite → how its runs are shown.
+    comparison : how its runs are shown beside each other.
+    stages : what happens between drawing and embedding, in order: (run, generator, progress). Each does what is
+        missing and leaves the rest alone.
+    encoders_needed : whether scoring needs an encoder's embeddings.
+    texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
+    extend_plan : (suite, samples of its questions, part size) → the whole plan, where more samples follow from those.
+    check : refuses a generator that the stages cannot use, before anything is drawn.
+    check_rounds : refuses a suite that cannot be drawn until decided, in a study that can.
+    open_concepts : (run, rule, encoders) → the concepts that need more images by these encoders, for a study that can
+        be drawn until decided.
+    compared_groups : suite → between which groups rates of refusal are compared, once for every pair of them.
+    """
+
+    key: str
+    suite: type[Suite]
+    score: Callable[[Run, int], Scored]
+    compare: Compare
+    page: Callable[[Suite], Page]
+    comparison: RunsCompared
+    stages: tuple[Callable[[Run, Generator, Progress], None], ...] = ()
+    encoders_needed: bool = True
+    texts_needed: bool = False
+    extend_plan: Callable[[Suite, Sequence[Sample], int], list[Sample]] | None = None
+    check: Callable[[Generator, Suite], None] | None = None
+    check_rounds: Callable[[Suite], None] | None = None
+    open_concepts: Callable[[Run, StoppingRule, Sequence[str]], Collection[str]] | None = None
+    compared_groups: Callable[[Suite], Sequence[ComparedGroups]] = compares_none

@@ -1,0 +1,253 @@
+"""Two models, or one at two settings, asked the same associations: by how much the second ties otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, not_measured, outward
+from clinometer.metrics.families import corrected, permuted
+from clinometer.metrics.records import Score
+from clinometer.metrics.t2iat.draws import containing, freedom_of, interval_of
+from clinometer.metrics.t2iat.swaps import magnitude_test
+from clinometer.metrics.verdict import stimulus_ends
+from clinometer.stats.bootstrap import magnitude_excess
+from clinometer.stats.permutation import PermutationTest
+from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.studies.t2iat.scores.compared_runs import (
+    Asked,
+    ComparedPair,
+    ComparedRun,
+    compared_pair,
+    counts_of,
+    draws_of,
+    effect_size_of,
+    levelled,
+    pair_swaps,
+    shared_stimuli,
+)
+from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest
+from clinometer.studies.t2iat.scores.stimulus_differences import magnitude_of_stimuli, stimulus_difference_rows
+
+SWAP_TEST = "runs swapped prompt by prompt, with all images of the prompt, two-sided"
+
+
+def compare_associations(
+    first: Sequence[AssociationEmbeddings],
+    second: Sequence[AssociationEmbeddings],
+    design: AssociationDesign,
+    *,
+    paired: bool,
+    n_resamples: int = 10_000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> list[Score]:
+    """Differences of T2IAT's numbers between two runs of one design, seen by the same encoders.
+
+    ::
+
+        ΔS   = S(second) − S(first)                                in [−8, 8]      ``differential_association``
+        Δd   = d(second) − d(first)                                                ``effect_size``
+        ΔAsc = Asc(second) − Asc(first), of each stimulus          in [−4, 4]      ``association``
+        Δ    = mean_t |S_t(second)| − mean_t |S_t(first)|                          ``magnitude``
+
+    Positive: the second run leans more to attribute a. ``magnitude`` is over the tests, or over the stimuli where the
+    design has no tests; its ends are moved outwards by what either run's magnitude may owe to tests near 0
+    (``magnitude_excess``).
+
+    Both runs are asked the same prompts, so ΔS and Δ are always paired by prompt: p swaps the runs prompt by prompt
+    (:mod:`clinometer.metrics.t2iat.swaps`; the null is that the runs' images of a prompt might as well have changed
+    places), and the stimulus interval resamples prompts of both at once, as wide as Student's t. ``paired``: the i-th
+    image of a prompt starts from the same noise in both runs; then the image interval resamples both by the same
+    weights, and the test of a stimulus is the t test of pairs; otherwise each run is resampled for itself and the test
+    is Welch's. A prompt that one run could not measure counts in neither. In ``magnitude`` each prompt has equally many
+    images in both runs, the first ones of the larger: the magnitude of few images is larger by chance.
+
+    Returns
+    -------
+    Rows of metric ``comparison``, q over the tests and over the stimuli, and on the mean over encoders verdicts: of
+    tests by the interval over prompts, of stimuli by that over images. Where the design has a margin, two one-sided
+    tests show that the runs lean alike.
+
+    Raises
+    ------
+    InvalidInputError
+        Encoders or, where paired, counts of images that differ between the runs.
+    """
+    runs = (first, second)
+    names = [[each.encoder for each in run] for run in runs]
+    if names[0] != names[1]:
+        raise InvalidInputError(f"encoders: found {names[0]} and {names[1]}, expected the same in both runs")
+    if paired and counts_of(first[0]) != counts_of(second[0]):
+        raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
+    asked = Asked(design, shared_stimuli(first[0], second[0], design), paired, n_resamples, seed, confidence)
+    mean = compared_pair("mean", first, second, asked)
+    rows = _rows(mean, asked)
+    if len(first) == 1:
+        single = [replace(row, encoder=first[0].encoder) for row in rows]
+    else:
+        pairs = [compared_pair(a.encoder, [a], [b], asked) for a, b in zip(first, second, strict=True)]
+        single = [row for pair in pairs for row in _rows(pair, asked)]
+    return [*_judged(rows, design), *single, _magnitude(mean, first, second, asked)]
+
+
+def _rows(pair: ComparedPair, asked: Asked) -> list[Score]:
+    tests = [_test_rows(pair, test, asked) for test in asked.design.tests]
+    statistics = corrected([rows[0] for rows in tests], f"{METRIC}: tests of the suite")
+    stimuli = stimulus_difference_rows(
+        pair.first.stimuli, pair.second.stimuli, asked.design, pair.encoder, paired=asked.paired,
+        confidence=asked.confidence,
+    )  # fmt: skip
+    return [*statistics, *(rows[1] for rows in tests), *stimuli]
+
+
+def _test_rows(pair: ComparedPair, test: DesignedTest, asked: Asked) -> tuple[Score, Score]:
+    """ΔS and Δd of one test."""
+    about = _about(pair, test, asked)
+    statistic = Score(component="differential_association", **about)
+    effect = Score(component="effect_size", **about)
+    if about["reason"].startswith(_NO_SETS):
+        return statistic, effect
+    swaps = pair_swaps(pair, test, asked)
+    found = sign_flip_test(swaps.contributions, rng=np.random.default_rng([asked.seed, 0]))
+    sets = [(run.held[test.x], run.held[test.y]) for run in (pair.first, pair.second)]
+    value = [x.association - y.association for x, y in sets]
+    d = [effect_size_of(x, y) for x, y in sets]
+    drawn = {kind: [draws_of(pair, test, kind, run) for run in (0, 1)] for kind in ("images", "prompts")}
+    freedom = {kind: _freedom(pair, (test.x, test.y), kind, asked) for kind in drawn}
+    differences = {
+        kind: (second.statistic - first.statistic, second.effect_size - first.effect_size)
+        for kind, (first, second) in drawn.items()
+    }
+    ends = [
+        {
+            name: interval_of(differences[kind][part], difference, freedom[kind], asked.confidence)
+            for name, kind in (("image", "images"), ("stimulus", "prompts"))
+        }
+        for part, difference in enumerate((value[1] - value[0], d[1] - d[0]))
+    ]
+    statistic = replace(statistic, value=value[1] - value[0], **_interval(ends[0]), **_permuted(found))
+    effect = replace(effect, value=d[1] - d[0], **_interval(ends[1]))
+    return _explained(statistic), _explained(effect)
+
+
+_NO_SETS = "no prompt"
+
+
+def _about(pair: ComparedPair, test: DesignedTest, asked: Asked) -> dict[str, Any]:
+    """What the rows of a test say besides their numbers."""
+    runs = [(run.held[test.x], run.held[test.y]) for run in (pair.first, pair.second)]
+    broken = next((each.reason for sets in runs for each in sets if each.reason), "")
+    empty = [name for name in (test.x, test.y) if not asked.shared[name]]
+    lost = sum(len(asked.design.concepts[name]) - len(asked.shared[name]) for name in (test.x, test.y))
+    left_out = f"left out for want of images in one of the runs: {lost} of the prompts" if lost else ""
+    no_sets = f"{_NO_SETS} of {empty[0]} has all its images in both runs" if empty else ""
+    no_sets = no_sets or (f"{_NO_SETS} can be used: {broken}" if broken else "")
+    return {
+        "metric": METRIC,
+        "concept": test.name,
+        "encoder": pair.encoder,
+        "n_target": min(sum(each.n_images for each in sets) for sets in runs),
+        "n_a": min(sum(map(sum, (each.sizes_a for each in sets))) for sets in runs),
+        "n_b": min(sum(map(sum, (each.sizes_b for each in sets))) for sets in runs),
+        "reason": no_sets or left_out,
+    }
+
+
+def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, asked: Asked) -> float:
+    """Degrees of freedom of a difference between the runs: of partners' differences, or of both runs' images."""
+    first, second = ([run.held[name] for name in concepts] for run in (pair.first, pair.second))
+    if kind == "prompts" or asked.paired:
+        return freedom_of(second, prompts=kind == "prompts", minus=first)
+    return freedom_of([*first, *second], prompts=False)
+
+
+def _interval(ends: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+    (low, high), (stimulus_low, stimulus_high) = ends["image"], containing(ends["stimulus"], ends["image"])
+    return {"low": low, "high": high, "stimulus_low": stimulus_low, "stimulus_high": stimulus_high}
+
+
+def _permuted(found: PermutationTest) -> dict[str, Any]:
+    return {"test": SWAP_TEST, **permuted(found)}
+
+
+def _explained(row: Score) -> Score:
+    """Add why an interval is missing."""
+    few = [
+        "effect size: all images of a run associate alike" if not isfinite(row.value) else "",
+        "" if isfinite(row.low) or not isfinite(row.value) else "interval over images: a prompt has one image only",
+        "" if isfinite(row.stimulus_low) or not isfinite(row.value) else "interval over prompts: a set has one only",
+    ]
+    return replace(row, reason="; ".join(part for part in (*few, row.reason) if part))
+
+
+def _judged(rows: Sequence[Score], design: AssociationDesign) -> list[Score]:
+    """Give tests and stimuli their verdicts."""
+    sides: dict[str, Any] = {"a": design.a, "b": design.b, "margin": design.margin}
+    tests = [row for row in rows if row.component == "differential_association"]
+    effects = [row for row in rows if row.component == "effect_size"]
+    stimuli = [row for row in rows if row.component == "association"]
+    return [
+        *judge_differences(tests, ends=stimulus_ends, **sides),
+        *effects,
+        *judge_differences(stimuli, **sides),
+    ]
+
+
+def _magnitude(
+    pair: ComparedPair, first: Sequence[AssociationEmbeddings], second: Sequence[AssociationEmbeddings], asked: Asked
+) -> Score:
+    """Which run leans more, over all tests, or over all stimuli where there are no tests."""
+    if counts_of(first[0]) != counts_of(second[0]):
+        pair = compared_pair("mean", *levelled(first, second), asked)
+    if not asked.design.tests:
+        rng = np.random.default_rng([asked.seed, 1])
+        row = magnitude_of_stimuli(
+            pair.first.stimuli, pair.second.stimuli, asked.design, rng, paired=asked.paired, test=SWAP_TEST,
+            confidence=asked.confidence,
+        )  # fmt: skip
+        return judge_magnitude(row, stimulus_ends)
+    tests = [test for test in asked.design.tests if all(name in pair.images for name in (test.x, test.y))]
+    about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(tests)}
+    if not tests:
+        return not_measured(Score(reason="no test is measured in both runs", **about))
+    signs = [[float(np.sign(_value(run, test))) for test in tests] for run in (pair.first, pair.second)]
+    values = [[abs(_value(run, test)) for test in tests] for run in (pair.first, pair.second)]
+    value = float(np.mean(values[1]) - np.mean(values[0]))
+    concepts = sorted({name for test in tests for name in (test.x, test.y)})
+    ends = {}
+    for name, kind in (("image", "images"), ("stimulus", "prompts")):
+        freedom = _freedom(pair, concepts, kind, asked)
+        inner = interval_of(_held(pair, tests, kind, signs), value, freedom, asked.confidence)
+        ends[name] = outward(*inner, [_excess(pair, tests, kind, run) for run in (0, 1)])
+    found = magnitude_test([pair_swaps(pair, test, asked) for test in tests], np.random.default_rng([asked.seed, 2]))
+    row = Score(value=value, family=f"{METRIC}: magnitude", **_interval(ends), **_permuted(found), **about)
+    return judge_magnitude(_explained(replace(row, q=row.p, p_holm=row.p)), stimulus_ends)
+
+
+def _value(run: ComparedRun, test: DesignedTest) -> float:
+    return run.held[test.x].association - run.held[test.y].association
+
+
+def _excess(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, run: int) -> float:
+    """By how much a run's mean magnitude may be too large, with tests near 0."""
+    held = (pair.first, pair.second)[run]
+    errors = [np.std(draws_of(pair, test, kind, run).statistic) for test in tests]
+    return float(magnitude_excess([_value(held, test) for test in tests], errors).mean())
+
+
+def _held(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, signs: Sequence[Sequence[float]]) -> np.ndarray:
+    """Replicates of the difference of mean magnitudes, the signs of the estimates held."""
+    means = [
+        np.mean(
+            [sign * draws_of(pair, test, kind, run).statistic for test, sign in zip(tests, of_run, strict=True)],
+            axis=0,
+        )
+        for run, of_run in enumerate(signs)
+    ]
+    return np.asarray(means[1] - means[0])

@@ -1,0 +1,210 @@
+"""Figures of an association study: effect sizes, distributions (the paper's figure 3), arrows (its figure 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from clinometer.report import wording
+from clinometer.report.figures.marks import MARKS, draw_intervals, draw_mark, drawable, label_rows, place, span
+from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
+from clinometer.report.rows import Row
+from clinometer.report.verdict_words import heap_of
+from clinometer.studies.t2iat.view import AssociationView
+
+_LEFT: Final = 168
+_ROW: Final = 30
+_TEST_ROW: Final = 56
+_EFFECTS: Final = (0.2, 0.5, 0.8)
+
+
+def effect_figure(view: AssociationView) -> Figure | None:
+    """Draw Cohen's d of every test with both intervals; the shades end where small, medium and large begin."""
+    tests = [test for test in view.suite.tests if test.name in view.effect_sizes]
+    rows = [view.effect_sizes[test.name] for test in tests]
+    if not any(row.defined for row in rows):
+        return None
+    with canvas(450, 78 + _TEST_ROW * len(tests)) as figure:
+        axes = place(figure, 12, 50, 14, 12)
+        tidy(axes)
+        limits = span(rows, include=(0.0, -1.0, 1.0))
+        axes.set_xlim(*limits)
+        for effect in _EFFECTS:
+            axes.axvspan(-effect, effect, color=Ink.SHADE, linewidth=0, alpha=0.55, zorder=0)
+        axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
+        tips = {}
+        for y, (test, row) in enumerate(zip(tests, rows, strict=True)):
+            mark = MARKS[heap_of(view.statistics.get(test.name))]
+            subject = f"{view.concept_label(test.x)} / {view.concept_label(test.y)}"
+            axes.text(limits[0], y - 0.3, drawable(subject, 58), va="center", fontsize=11.5)
+            if not row.defined:
+                continue
+            draw_intervals(axes, row, y, mark.colour)
+            draw_mark(axes, row.value, y, mark, gid=f"d{y}")
+            shown = wording.interval(row.stimulus_low, row.stimulus_high)
+            tips[f"d{y}"] = drawable(f"{subject}: d {wording.signed(row.value)} {shown}".strip(), 120)
+        axes.set_yticks([])
+        axes.set_ylim(len(tests) - 0.5, -0.75)
+        name_ends(axes, view)
+        return finish(
+            figure,
+            name="effects",
+            title="Effect sizes",
+            description=f"Cohen's d of each test. {'; '.join(tips.values())}.",
+            tips=tips,
+        )
+
+
+def distribution_figure(view: AssociationView, concept: str, limits: tuple[float, float]) -> Figure | None:
+    """Draw the distribution of Asc over each stimulus's images: density, box, whiskers, points beyond; by median."""
+    names = view.ordered(concept)
+    if not names:
+        return None
+    boxes = {part: view.stimulus_rows("association", part) for part in BOX}
+    with canvas(440, 60 + _ROW * len(names)) as figure:
+        axes = place(figure, _LEFT, 48, 14, 12)
+        tidy(axes)
+        axes.set_xlim(*limits)
+        draw_zero(axes, view)
+        tips = {}
+        for y, name in enumerate(names):
+            mark = MARKS[heap_of(view.associations.get(name))]
+            draw_density(axes, *stored_curve(view, "association_density", name), y, mark.colour)
+            draw_box(axes, [boxes[part][name].value for part in BOX], y, mark.colour, f"m{y}")
+            outliers = stored_curve(view, "association_outlier", name)[0]
+            axes.plot(outliers, [y] * len(outliers), linestyle="none", marker=".", markersize=3, color=mark.colour)
+            tips[f"m{y}"] = _box_words(view, name, boxes)
+        label_rows(axes, names)
+        name_ends(axes, view)
+        return finish(
+            figure,
+            name=f"distribution{list(view.suite.concepts).index(concept)}",
+            title=f"Associations: {view.concept_label(concept)}",
+            description="; ".join(tips.values()),
+            tips=tips,
+        )
+
+
+BOX: Final = ("lower_whisker", "lower_quartile", "median", "upper_quartile", "upper_whisker")
+
+
+def distribution_limits(view: AssociationView) -> tuple[float, float]:
+    """Limits that all distributions share."""
+    ends = [row for part in BOX for row in view.stimulus_rows("association", part).values()]
+    drawn = np.concatenate([stored_curve(view, f"association_{kind}")[0] for kind in ("density", "outlier")])
+    beyond = [Row(value=float(x)) for x in (drawn.min(), drawn.max())] if len(drawn) else []
+    return span([*(Row(value=row.value) for row in ends), *beyond])
+
+
+def stored_curve(view: AssociationView, curve: str, stimulus: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Points of a stored curve."""
+    held = view.report.curves
+    if held is None or not len(held):
+        return np.zeros(0), np.zeros(0)
+    rows = held[(held.curve == curve) & ((held.concept == stimulus) if stimulus is not None else True)]
+    return rows.x.to_numpy(float), rows.y.to_numpy(float)
+
+
+def draw_density(axes: Any, x: np.ndarray, density: np.ndarray, y: float, colour: str, *, scale: float = 1.0) -> None:
+    """A violin: its height says where images are many, within one stimulus only."""
+    if len(x):
+        height = 0.42 * scale * density / density.max()
+        axes.fill_between(x, y - height, y + height, color=colour, alpha=0.18, linewidth=0, zorder=1)
+
+
+def draw_box(axes: Any, five: Sequence[float], y: float, colour: str, gid: str, *, scale: float = 1.0) -> None:
+    """Whiskers, the middle half, and the median across them."""
+    low, first, median, third, high = five
+    axes.plot([low, high], [y, y], color=colour, linewidth=1.1, zorder=2)
+    axes.plot([first, third], [y, y], color=colour, linewidth=8 * scale, alpha=0.6, solid_capstyle="butt", zorder=3)
+    axes.plot(
+        [median, median],
+        [y - 0.27 * scale, y + 0.27 * scale],
+        color=Ink.TEXT,
+        linewidth=2,
+        solid_capstyle="butt",
+        zorder=4,
+        gid=gid,
+    )
+
+
+def _box_words(view: AssociationView, name: str, boxes: dict[str, dict[str, Row]]) -> str:
+    first, median, third = (wording.signed(boxes[part][name].value, view.digits) for part in BOX[1:4])
+    return drawable(f"{name}: median {median}, quartiles {first} to {third}", 120)
+
+
+def arrow_figure(view: AssociationView, concept: str, limits: tuple[float, float]) -> Figure | None:
+    """Draw an arrow from each prompt's text association to that of its images, with an interval at both ends."""
+    tails, heads = (view.stimulus_rows("amplification", part) for part in ("text", "image"))
+    held = [s.name for s in view.suite.concepts[concept].stimuli]
+    names = sorted((n for n in held if n in heads and heads[n].defined), key=lambda n: -heads[n].value)
+    if not names:
+        return None
+    with canvas(440, 60 + _ROW * len(names)) as figure:
+        axes = place(figure, _LEFT, 48, 14, 12)
+        tidy(axes)
+        axes.set_xlim(*limits)
+        draw_zero(axes, view)
+        tips = {}
+        for y, name in enumerate(names):
+            _draw_arrow(axes, tails.get(name), heads[name], y, f"h{y}")
+            tail = wording.signed(tails[name].value, view.digits) if name in tails else wording.MISSING
+            head = wording.signed(heads[name].value, view.digits)
+            tips[f"h{y}"] = drawable(f"{name}: text {tail}, images {head}", 120)
+        label_rows(axes, names)
+        name_ends(axes, view)
+        return finish(
+            figure,
+            name=f"arrows{list(view.suite.concepts).index(concept)}",
+            title=f"From text to images: {view.concept_label(concept)}",
+            description="; ".join(tips.values()),
+            tips=tips,
+        )
+
+
+def arrow_limits(view: AssociationView) -> tuple[float, float]:
+    """Limits that all arrows share; intervals over words may reach beyond and are cut."""
+    rows = [
+        *view.stimulus_rows("amplification", "text").values(),
+        *view.stimulus_rows("amplification", "image").values(),
+    ]
+    return span(rows, stimulus=False)
+
+
+def _draw_arrow(axes: Any, tail: Row | None, head: Row, y: float, gid: str) -> None:
+    colour = Ink.A if head.value > 0 else Ink.B
+    if head.has_interval:
+        axes.plot([head.low, head.high], [y, y], color=colour, linewidth=6, alpha=0.3, zorder=2)
+    if tail is not None and tail.defined:
+        if tail.has_stimulus_interval:
+            ends = [tail.stimulus_low, tail.stimulus_high]
+            axes.plot(ends, [y + 0.24] * 2, color=Ink.THIRD, linewidth=1.1, zorder=2)
+        axes.plot([tail.value], [y], linestyle="none", marker="o", markersize=5, color=Ink.THIRD, zorder=4)
+        axes.annotate(
+            "",
+            (head.value, y),
+            (tail.value, y),
+            arrowprops={"arrowstyle": "->", "color": Ink.TEXT, "linewidth": 1.4, "shrinkA": 3, "shrinkB": 0},
+            zorder=3,
+        )
+    axes.plot([head.value], [y], linestyle="none", marker="|", markersize=9, color=colour, zorder=4, gid=gid)
+
+
+def draw_zero(axes: Any, view: AssociationView) -> None:
+    """Zero, and the margin around it."""
+    axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
+    margin = view.suite.margin
+    if margin:
+        axes.axvspan(-margin, margin, color=Ink.SHADE, linewidth=0, zorder=0)
+
+
+def name_ends(axes: Any, view: AssociationView) -> None:
+    """Say below the axis which attribute each end is."""
+    axes.xaxis.set_major_formatter(lambda value, _: wording.signed(value, 3).rstrip("0").rstrip(".") if value else "0")
+    axes.locator_params(axis="x", nbins=6)
+    below = dict(transform=axes.transAxes, va="top", color=Ink.MUTED, fontsize=11.5)
+    drop = -27 / (axes.figure.get_size_inches()[1] * axes.figure.dpi * axes.get_position().height)
+    axes.text(0, drop, f"\u25c2 to {drawable(view.label_b, 20)}", ha="left", **below)
+    axes.text(1, drop, f"to {drawable(view.label_a, 20)} \u25b8", ha="right", **below)

@@ -1,0 +1,159 @@
+"""Two runs of an association study side by side: their sets, their resamples, what is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import nan
+
+import numpy as np
+
+from clinometer.metrics.t2iat.draws import Draws, SetDraws, difference_draws, set_draws
+from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation, prompt_set
+from clinometer.metrics.t2iat.swaps import PairSwaps, places_of, set_swaps
+from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest
+from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, average_stimulus, images_only, stimulus_cosines
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One run, as one encoder or the average of all sees it.
+
+    ``sets`` has one entry an encoder, over the prompts that both runs can measure; ``held`` their average.
+    """
+
+    sets: Mapping[str, Sequence[PromptSet]]
+    held: Mapping[str, PromptSet]
+    stimuli: Mapping[str, StimulusCosines]
+
+
+@dataclass(frozen=True)
+class ComparedPair:
+    """Both runs as one encoder, or the average of all, sees them, with resamples of each concept's association.
+
+    ``images`` and ``prompts`` hold, by concept of a test, the draws of the first and of the second run.
+    """
+
+    encoder: str
+    first: ComparedRun
+    second: ComparedRun
+    images: Mapping[str, tuple[SetDraws, SetDraws]]
+    prompts: Mapping[str, tuple[SetDraws, SetDraws]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is compared: the design, the stimuli of each concept that both runs can measure, and how."""
+
+    design: AssociationDesign
+    shared: Mapping[str, tuple[str, ...]]
+    paired: bool
+    n_resamples: int
+    seed: int
+    confidence: float
+
+
+def counts_of(run: AssociationEmbeddings) -> object:
+    """How many images there are of everything."""
+    return {key: len(images) for held in (run.neutral, run.attribute) for key, images in held.items()}
+
+
+def shared_stimuli(
+    first: AssociationEmbeddings, second: AssociationEmbeddings, design: AssociationDesign
+) -> dict[str, tuple[str, ...]]:
+    """The stimuli of each concept that have every kind of image in both runs."""
+
+    def whole(name: str) -> bool:
+        kinds = [(run.neutral[name], run.attribute[name, design.a], run.attribute[name, design.b])
+                 for run in (first, second)]  # fmt: skip
+        return all(len(images) for each in kinds for images in each)
+
+    return {concept: tuple(filter(whole, stimuli)) for concept, stimuli in design.concepts.items()}
+
+
+def compared_pair(
+    encoder: str, first: Sequence[AssociationEmbeddings], second: Sequence[AssociationEmbeddings], asked: Asked
+) -> ComparedPair:
+    """Both runs with their resamples, as the average of these encoders sees them."""
+    runs = _run(first, asked), _run(second, asked)
+    tested = {concept for test in asked.design.tests for concept in (test.x, test.y)}
+    images, prompts = (
+        {
+            concept: _set_draws(runs, concept, order, asked, prompts=prompts)
+            for order, concept in enumerate(asked.shared)
+            if concept in tested and not any(run.held[concept].reason for run in runs)
+        }
+        for prompts in (False, True)
+    )
+    return ComparedPair(encoder, *runs, images, prompts)
+
+
+def _run(encoders: Sequence[AssociationEmbeddings], asked: Asked) -> ComparedRun:
+    a, b = asked.design.a, asked.design.b
+    sets = {
+        concept: [
+            prompt_set(
+                [each.neutral[name] for name in stimuli],
+                *([each.attribute[name, group] for name in stimuli] for group in (a, b)),
+                name=concept,
+            )
+            for each in encoders
+        ]
+        for concept, stimuli in asked.shared.items()
+    }
+    stimuli = {
+        name: average_stimulus([images_only(stimulus_cosines(each, name, a, b)) for each in encoders])
+        for names in asked.design.concepts.values()
+        for name in names
+    }
+    return ComparedRun(sets, {concept: average_sets(held) for concept, held in sets.items()}, stimuli)
+
+
+def _set_draws(
+    runs: tuple[ComparedRun, ComparedRun], concept: str, order: int, asked: Asked, *, prompts: bool
+) -> tuple[SetDraws, SetDraws]:
+    """Draws of a concept's association in both runs: by the same weights where their items are partners."""
+    together = prompts or asked.paired
+    seeds = (asked.seed, asked.seed if together else asked.seed + 1)
+    drawn = [
+        set_draws(
+            run.held[concept], asked.n_resamples, np.random.default_rng([seed, order, int(prompts)]), prompts=prompts
+        )
+        for run, seed in zip(runs, seeds, strict=True)
+    ]
+    return drawn[0], drawn[1]
+
+
+def pair_swaps(pair: ComparedPair, test: DesignedTest, asked: Asked) -> PairSwaps:
+    """A test of both runs in the form that swaps need."""
+    x, y = (set_swaps(pair.first.sets[name], pair.second.sets[name]) for name in (test.x, test.y))
+    places = places_of(asked.shared)
+    return PairSwaps(x, y, places[test.x], places[test.y])
+
+
+def effect_size_of(x: PromptSet, y: PromptSet) -> float:
+    """Cohen's d of one run; NaN where there is no spread."""
+    spread = pooled_deviation(x, y)
+    return (x.association - y.association) / spread if spread > max(x.rounding, y.rounding) else nan
+
+
+def draws_of(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> Draws:
+    """Replicates of S and of d in one run."""
+    draws, held = getattr(pair, kind), (pair.first, pair.second)[run].held
+    return difference_draws((draws[test.x][run], draws[test.y][run]), (held[test.x], held[test.y]))
+
+
+def levelled(
+    first: Sequence[AssociationEmbeddings], second: Sequence[AssociationEmbeddings]
+) -> tuple[list[AssociationEmbeddings], list[AssociationEmbeddings]]:
+    """Both runs with equally many images of everything: the first ones of the larger."""
+
+    def cut(run: AssociationEmbeddings, other: AssociationEmbeddings) -> AssociationEmbeddings:
+        return replace(
+            run,
+            neutral={key: images[: len(other.neutral[key])] for key, images in run.neutral.items()},
+            attribute={key: images[: len(other.attribute[key])] for key, images in run.attribute.items()},
+        )
+
+    pairs = list(zip(first, second, strict=True))
+    return [cut(one, other) for one, other in pairs], [cut(other, one) for one, other in pairs]

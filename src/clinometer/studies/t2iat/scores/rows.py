@@ -1,0 +1,304 @@
+"""Every number of an association study, from each encoder's embeddings to rows of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from clinometer.metrics.families import corrected
+from clinometer.metrics.records import Score, storable
+from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
+from clinometer.metrics.t2iat.draws import centred, containing, freedom_of, interval_of, set_draws
+from clinometer.metrics.t2iat.sets import PromptSet, average_pairs, average_sets, pair_sets, prompt_set
+from clinometer.metrics.t2iat.welch import Estimate
+from clinometer.metrics.verdict import FEWEST_IMAGES, Ends, image_ends, judge_family, stimulus_ends
+from clinometer.studies.t2iat.scores.amplification import Arrow, amplification_rows, overall_rows
+from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest
+from clinometer.studies.t2iat.scores.stimuli import (
+    Density,
+    StimulusCosines,
+    average_stimulus,
+    density,
+    distribution_rows,
+    image_estimate,
+    images_only,
+    reading,
+    stimulus_cosines,
+    text_estimate,
+)
+from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
+
+PROMPT_TEST = "prompts permuted between X and Y with their images, two-sided"
+TEST_FAMILY = "differential associations of the suite"
+STIMULUS_FAMILY = "associations of the suite's stimuli"
+
+
+@dataclass(frozen=True)
+class AssociationStudy:
+    """Scores, and the distributions that the figures draw."""
+
+    scores: tuple[Score, ...]
+    densities: tuple[Density, ...]
+
+
+@dataclass(frozen=True)
+class _View:
+    """One encoder, or the average of all.
+
+    ``arrows`` are averaged over the encoders that read text: an arrow's two ends must be seen by the same ones.
+    """
+
+    encoder: str
+    sets: dict[str, list[PromptSet]]
+    stimuli: dict[str, StimulusCosines]
+    arrows: dict[str, StimulusCosines]
+
+
+def association_study(
+    embeddings: Sequence[AssociationEmbeddings], design: AssociationDesign, *, n_resamples: int, seed: int
+) -> AssociationStudy:
+    """Differential associations, associations of concepts and stimuli with their quartiles, amplification.
+
+    The first view is the average over encoders (``encoder="mean"``), the others the encoders one by one; all share
+    their resamples. q-values are within a view and a family.
+    """
+    views = _views(embeddings, design)
+    rows = _rows(views[0], design, n_resamples, seed)
+    if len(embeddings) == 1:  # the average of one encoder is that encoder
+        rows += [replace(row, encoder=embeddings[0].encoder) for row in rows]
+    else:
+        rows += [row for view in views[1:] for row in _rows(view, design, n_resamples, seed)]
+    densities = tuple(density(name, cosines.associations) for name, cosines in views[0].stimuli.items())
+    return AssociationStudy(tuple(rows), densities)
+
+
+def _rows(view: _View, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+    found = [
+        *_test_rows(view, design, n_resamples, seed),
+        *_concept_rows(view, design, n_resamples, seed),
+        *_stimulus_rows(view, design),
+        *_amplification(view, design, seed),
+    ]
+    return _judged(_corrected(found), design)
+
+
+def _views(embeddings: Sequence[AssociationEmbeddings], design: AssociationDesign) -> list[_View]:
+    names = [name for stimuli in design.concepts.values() for name in stimuli]
+    single = [_view(each, design, names) for each in embeddings]
+    seen = {name: [view.stimuli[name] for view in single] for name in names}
+    mean = _View(
+        "mean",
+        {concept: [view.sets[concept][0] for view in single] for concept in design.concepts},
+        {name: average_stimulus([images_only(each) for each in held]) for name, held in seen.items()},
+        {name: average_stimulus(reading(held)) for name, held in seen.items()},
+    )
+    return [mean, *single]
+
+
+def _view(embeddings: AssociationEmbeddings, design: AssociationDesign, names: Sequence[str]) -> _View:
+    stimuli = {name: stimulus_cosines(embeddings, name, design.a, design.b) for name in names}
+    sets = {concept: [_prompt_set(embeddings, design, concept)] for concept in design.concepts}
+    return _View(embeddings.encoder, sets, stimuli, stimuli)
+
+
+def _prompt_set(embeddings: AssociationEmbeddings, design: AssociationDesign, concept: str) -> PromptSet:
+    stimuli = design.concepts[concept]
+    parts = [
+        [embeddings.neutral[name] for name in stimuli],
+        *([embeddings.attribute[name, group] for name in stimuli] for group in (design.a, design.b)),
+    ]
+    return prompt_set(*parts, name=concept)
+
+
+def _test_rows(view: _View, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+    rows: list[Score] = []
+    for order, test in enumerate(design.tests):
+        pairs = [pair_sets(x, y) for x, y in zip(view.sets[test.x], view.sets[test.y], strict=True)]
+        rng = np.random.default_rng([seed, order])
+        rows += _rows_of(pair_association(average_pairs(pairs), resamples=n_resamples, rng=rng), test, view.encoder)
+    return rows
+
+
+def _rows_of(found: DifferentialAssociation, test: DesignedTest, encoder: str) -> list[Score]:
+    left_out = f"left out for want of images: {found.left_out} of the prompts" if found.left_out else ""
+    about: dict[str, Any] = {
+        "metric": "t2iat",
+        "concept": test.name,
+        "encoder": encoder,
+        "n_target": found.n_x + found.n_y,
+        "n_a": found.n_a,
+        "n_b": found.n_b,
+        "reason": "; ".join(part for part in (found.reason, left_out) if part),
+    }
+    statistic = Score(
+        component="differential_association",
+        value=found.statistic,
+        low=found.low,
+        high=found.high,
+        stimulus_low=found.stimulus_low,
+        stimulus_high=found.stimulus_high,
+        p=found.p_value,
+        test=PROMPT_TEST,
+        p_exact=found.exact,
+        p_error=found.p_error,
+        n_splits=storable(found.n_splits),
+        p_method=found.p_method,
+        p_low=found.p_low,
+        p_high=found.p_high,
+        family=TEST_FAMILY,
+        **about,
+    )
+    effect_size = Score(
+        component="effect_size",
+        value=found.effect_size,
+        low=found.effect_size_low,
+        high=found.effect_size_high,
+        stimulus_low=found.effect_size_stimulus_low,
+        stimulus_high=found.effect_size_stimulus_high,
+        **about,
+    )
+    return [statistic, effect_size]
+
+
+def _concept_rows(view: _View, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+    """Mean association of each concept with its own attribute images: the two parts of S."""
+    rows = []
+    for order, (concept, sets) in enumerate(view.sets.items()):
+        held = average_sets(sets)
+        about: dict[str, Any] = {
+            "metric": "association",
+            "component": "mean",
+            "category": concept,
+            "encoder": view.encoder,
+            "n_target": held.n_images,
+            "n_a": sum(held.sizes_a),
+            "n_b": sum(held.sizes_b),
+        }
+        if held.reason:
+            rows.append(Score(reason=held.reason, **about))
+            continue
+        images, prompts = (
+            _interval_of_set(held, n_resamples, np.random.default_rng([seed, order, kind]), prompts=bool(kind))
+            for kind in (0, 1)
+        )
+        over_both = containing(prompts, images)
+        rows.append(
+            Score(
+                value=held.association,
+                low=images[0],
+                high=images[1],
+                stimulus_low=over_both[0],
+                stimulus_high=over_both[1],
+                reason="" if isfinite(prompts[0]) else "stimulus interval: the concept has one prompt only",
+                **about,
+            )
+        )
+    return rows
+
+
+def _interval_of_set(
+    held: PromptSet, n_resamples: int, rng: np.random.Generator, *, prompts: bool
+) -> tuple[float, float]:
+    draws = centred(set_draws(held, n_resamples, rng, prompts=prompts).association, held.association)
+    return interval_of(draws, held.association, freedom_of([held], prompts=prompts))
+
+
+def _stimulus_rows(view: _View, design: AssociationDesign) -> list[Score]:
+    rows: list[Score] = []
+    estimates = {name: image_estimate(view.stimuli[name], design) for _, name in _named(design)}
+    tests = stimulus_tests(view.stimuli, estimates)
+    for category, name in _named(design):
+        found, test = estimates[name], tests[name]
+        rows.append(
+            Score(
+                metric="association",
+                component="mean",
+                value=found.value,
+                low=test.low,
+                high=test.high,
+                p=test.p,
+                p_error=0.0,
+                test=tests.test,
+                family=STIMULUS_FAMILY,
+                reason=found.reason,
+                **_about(view, category, name),
+            )
+        )
+        rows += distribution_rows(name, category, view.encoder, view.stimuli[name])
+    return rows
+
+
+def _amplification(view: _View, design: AssociationDesign, seed: int) -> list[Score]:
+    rows: list[Score] = []
+    arrows: dict[str, list[tuple[Estimate, Estimate]]] = {}
+    heads = {name: image_estimate(view.arrows[name], design) for _, name in _named(design)}
+    tails = {name: text_estimate(view.arrows[name], design) for _, name in _named(design)}
+    images = stimulus_tests(view.arrows, heads)
+    changes = stimulus_tests(view.arrows, heads, {name: tail.value for name, tail in tails.items()})
+    for category, name in _named(design):
+        arrows.setdefault(category, []).append((heads[name], tails[name]))
+        arrow = Arrow(heads[name], tails[name], images[name], changes[name], changes.test)
+        rows += amplification_rows(arrow, **_about(view, category, name))
+    everything = {"all": [arrow for each in arrows.values() for arrow in each]}
+    for order, (category, each) in enumerate(({**arrows, **everything} if len(arrows) > 1 else everything).items()):
+        rows += overall_rows(each, np.random.default_rng([seed, order]), category=category, encoder=view.encoder)
+    return rows
+
+
+def _named(design: AssociationDesign) -> list[tuple[str, str]]:
+    """(concept, stimulus) pairs in order."""
+    return [(concept, name) for concept, stimuli in design.concepts.items() for name in stimuli]
+
+
+def _about(view: _View, category: str, stimulus: str) -> dict[str, Any]:
+    """What a row about a stimulus says of it, with its numbers of images."""
+    cosines = view.stimuli[stimulus]
+    return {
+        "concept": stimulus,
+        "category": category,
+        "encoder": view.encoder,
+        "n_target": cosines.image_a.shape[0],
+        "n_a": cosines.image_a.shape[1],
+        "n_b": cosines.image_b.shape[1],
+    }
+
+
+def _corrected(rows: Sequence[Score]) -> list[Score]:
+    """Rows with their q-values, each within its family (and, for overall rows, its component)."""
+    families: dict[tuple[str, str, str], list[int]] = {}
+    for order, row in enumerate(rows):
+        if row.family:
+            families.setdefault((row.metric, row.component, row.family), []).append(order)
+    found = list(rows)
+    for members in families.values():
+        family = corrected([rows[order] for order in members], rows[members[0]].family)
+        for order, row in zip(members, family, strict=True):
+            found[order] = row
+    return found
+
+
+def _judged(rows: Sequence[Score], design: AssociationDesign) -> list[Score]:
+    """Rows with their verdicts: of tests by the interval over prompts, of stimuli by that over images."""
+    judge: dict[tuple[str, str], tuple[Ends, int]] = {
+        ("t2iat", "differential_association"): (stimulus_ends, 0),  # its unit is the prompt
+        ("association", "mean"): (image_ends, FEWEST_IMAGES),
+    }
+    found = list(rows)
+    families = {(row.metric, row.component, row.encoder, row.family) for row in rows if row.family}
+    for metric, component, encoder, family in sorted(families):
+        if (metric, component) not in judge:
+            continue
+        ends, fewest = judge[metric, component]
+        places = [
+            i for i, row in enumerate(rows)
+            if (row.metric, row.component, row.encoder, row.family) == (metric, component, encoder, family)
+        ]  # fmt: skip
+        sides: dict[str, Any] = {"a": design.a, "b": design.b, "margin": design.margin}
+        judged = judge_family([rows[i] for i in places], ends=ends, fewest=fewest, **sides)
+        for i, row in zip(places, judged, strict=True):
+            found[i] = row
+    return found

@@ -1,0 +1,173 @@
+"""Associations of single stimuli: of their images, image by image, and of their prompts' texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import nan
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from clinometer.metrics.records import Score
+from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean
+from clinometer.stats.association import unit_vectors
+from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings
+
+QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
+DENSITY_POINTS = 61
+
+
+@dataclass(frozen=True)
+class StimulusCosines:
+    """Cosines of one stimulus with its own attribute images, and of its text with its own attribute texts.
+
+    Attributes
+    ----------
+    image_a, image_b : (neutral images × images with the attribute).
+    text_a, text_b : (1 × words); no columns where the encoder reads no text.
+    """
+
+    image_a: np.ndarray
+    image_b: np.ndarray
+    text_a: np.ndarray
+    text_b: np.ndarray
+
+    @property
+    def associations(self) -> np.ndarray:
+        """Asc of every neutral image: (n,); empty where a kind of image is missing."""
+        if not (self.image_a.size and self.image_b.size):
+            return np.zeros(0)
+        found: np.ndarray = self.image_a.mean(axis=1) - self.image_b.mean(axis=1)
+        return found
+
+
+@dataclass(frozen=True)
+class Density:
+    """The distribution of one stimulus's associations, for a figure: a smooth density and the points beyond whiskers.
+
+    ``x``, ``y`` are empty where there are too few images, or all associate alike.
+    """
+
+    stimulus: str
+    x: np.ndarray
+    y: np.ndarray
+    outliers: np.ndarray
+
+
+def stimulus_cosines(embeddings: AssociationEmbeddings, stimulus: str, a: str, b: str) -> StimulusCosines:
+    """Cosines of one stimulus, as one encoder sees it."""
+    image = embeddings.neutral[stimulus]
+    with_a, with_b = (embeddings.attribute[stimulus, group] for group in (a, b))
+    text = embeddings.neutral_texts.get(stimulus)
+    if text is None:
+        nothing = np.zeros((1, 0))
+        return StimulusCosines(_cosines(image, with_a), _cosines(image, with_b), nothing, nothing)
+    texts = [_cosines(text[None], embeddings.attribute_texts[stimulus, group]) for group in (a, b)]
+    return StimulusCosines(_cosines(image, with_a), _cosines(image, with_b), *texts)
+
+
+def average_stimulus(cosines: Sequence[StimulusCosines]) -> StimulusCosines:
+    """Cosines averaged over encoders, all of which read text, or none."""
+    return StimulusCosines(
+        *(
+            np.mean([getattr(each, part) for each in cosines], axis=0)
+            for part in ("image_a", "image_b", "text_a", "text_b")
+        )
+    )
+
+
+def reading(cosines: Sequence[StimulusCosines]) -> list[StimulusCosines]:
+    """Those of the encoders that read text; all of them, without their texts, where none does."""
+    held = [each for each in cosines if each.text_a.size]
+    return held or [images_only(each) for each in cosines]
+
+
+def images_only(cosines: StimulusCosines) -> StimulusCosines:
+    """The same without texts."""
+    nothing = np.zeros((1, 0))
+    return replace(cosines, text_a=nothing, text_b=nothing)
+
+
+def _cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if not len(x) or not len(y):
+        return np.zeros((len(x), len(y)))
+    found: np.ndarray = unit_vectors(x) @ unit_vectors(y).T
+    return found
+
+
+def image_estimate(cosines: StimulusCosines, design: AssociationDesign) -> Estimate:
+    """Mean of Asc over a stimulus's neutral images; its error is over images, neutral and with attributes."""
+    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
+    return bilinear_mean(cosines.image_a, cosines.image_b, what)
+
+
+def text_estimate(cosines: StimulusCosines, design: AssociationDesign) -> Estimate:
+    """Asc of a stimulus's neutral prompt against its prompts with attributes, as texts; its error is over words.
+
+    The prompt itself is one text and held fixed.
+    """
+    if not (cosines.text_a.size and cosines.text_b.size):
+        return Estimate(reason="the encoder reads no text")
+    found = bilinear_mean(cosines.text_a, cosines.text_b, ("prompt", f"word for {design.a}", f"word for {design.b}"))
+    attributes = ((design.a, cosines.text_a), (design.b, cosines.text_b))
+    single = [f"one word for {group} only" for group, held in attributes if held.shape[1] == 1]
+    reason = f"interval: {' and '.join(single)}" if single else ""
+    return Estimate(found.value, found.variances[1:], found.freedoms[1:], reason)
+
+
+def distribution_rows(stimulus: str, category: str, encoder: str, cosines: StimulusCosines) -> list[Score]:
+    """Quartiles with exact order-statistic intervals, and Tukey's whiskers, of Asc over a stimulus's images.
+
+    The intervals take the attribute images for given: they are about neutral images only.
+    """
+    values = cosines.associations
+    about: dict[str, Any] = {
+        "metric": "association",
+        "concept": stimulus,
+        "category": category,
+        "encoder": encoder,
+        "n_target": len(values),
+        "n_a": cosines.image_a.shape[1],
+        "n_b": cosines.image_b.shape[1],
+    }
+    if not len(values):
+        reason = "no neutral images, or none with one of the attributes"
+        return [Score(component=name, reason=reason, **about) for name in QUARTILES]
+    rows = []
+    for name, share in QUARTILES.items():
+        low, high = _quantile_interval(values, share)
+        reason = "" if np.isfinite([low, high]).all() else f"interval: {len(values)} images are too few"
+        value = float(np.quantile(values, share))
+        rows.append(Score(component=name, value=value, low=low, high=high, reason=reason, **about))
+    low, high = whiskers(values)
+    for name, value in (("lower_whisker", low), ("upper_whisker", high)):
+        rows.append(Score(component=name, value=value, reason="descriptive: a whisker has no interval", **about))
+    return rows
+
+
+def _quantile_interval(values: np.ndarray, share: float) -> tuple[float, float]:
+    """Distribution-free 95 % interval of a quantile: two order statistics; NaN where there are too few."""
+    found = stats.quantile_test(values, p=share).confidence_interval(0.95)
+    low, high = float(found.low), float(found.high)
+    return (low, high) if np.isfinite([low, high]).all() else (nan, nan)
+
+
+def whiskers(values: np.ndarray) -> tuple[float, float]:
+    """Tukey's whiskers: the outermost values within 1.5 interquartile ranges of the quartiles."""
+    first, third = np.quantile(values, [0.25, 0.75])
+    reach = 1.5 * (third - first)
+    inside = values[(values >= first - reach) & (values <= third + reach)]
+    return float(inside.min()), float(inside.max())
+
+
+def density(stimulus: str, values: np.ndarray) -> Density:
+    """A Gaussian kernel density of the associations, Scott's bandwidth, over their range and a bandwidth beyond."""
+    if len(values) < 3 or not np.ptp(values) > 1e-12:
+        return Density(stimulus, np.zeros(0), np.zeros(0), np.zeros(0))
+    kernel = stats.gaussian_kde(values)
+    width = float(np.sqrt(kernel.covariance[0, 0]))
+    x = np.linspace(values.min() - width, values.max() + width, DENSITY_POINTS)
+    low, high = whiskers(values)
+    return Density(stimulus, x, kernel(x), np.sort(values[(values < low) | (values > high)]))

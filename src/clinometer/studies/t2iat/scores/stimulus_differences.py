@@ -1,0 +1,169 @@
+"""Associations of single stimuli in two runs: their differences, and which run's are larger over all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite, nan
+from typing import Any
+
+import numpy as np
+
+from clinometer.metrics.differences import METRIC, named_or_counted, outward
+from clinometer.metrics.families import corrected, permuted
+from clinometer.metrics.records import Score
+from clinometer.metrics.t2iat.draws import containing
+from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean, mean_part, paired_bilinear_difference
+from clinometer.stats.bootstrap import magnitude_excess
+from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.studies.t2iat.scores.design import AssociationDesign
+from clinometer.studies.t2iat.scores.stimuli import StimulusCosines
+
+PAIRED_TEST = "paired t of images of one noise, two-sided"
+UNPAIRED_TEST = "Welch t of the difference between the runs' images, two-sided"
+
+
+def stimulus_difference_rows(
+    first: Mapping[str, StimulusCosines],
+    second: Mapping[str, StimulusCosines],
+    design: AssociationDesign,
+    encoder: str,
+    *,
+    paired: bool,
+    confidence: float,
+) -> list[Score]:
+    """ΔAsc of every stimulus with its t interval over images, p and q over the suite's stimuli.
+
+    ::
+
+        ΔAsc = Asc(second) − Asc(first)                 positive: the second leans more to attribute a
+        se²  = var over neutral images + var over images with a + var over images with b     (of pairs, or of both runs)
+    """
+    rows = [
+        _row(first[name], second[name], design, paired, confidence, concept=name, category=concept, encoder=encoder)
+        for concept, stimuli in design.concepts.items()
+        for name in stimuli
+    ]
+    return corrected(rows, f"{METRIC}: associations of the suite's stimuli")
+
+
+def _row(
+    first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool, confidence: float,
+    **about: Any,
+) -> Score:  # fmt: skip
+    found = difference_estimate(first, second, design, paired=paired)
+    (low, high), p = _interval_and_p(found, confidence)
+    return Score(
+        metric=METRIC,
+        component="association",
+        value=found.value,
+        low=low,
+        high=high,
+        p=p,
+        p_error=0.0 if isfinite(p) else nan,
+        test=(PAIRED_TEST if paired else UNPAIRED_TEST) if isfinite(p) else "",
+        n_target=min(each.image_a.shape[0] for each in (first, second)),
+        n_a=min(each.image_a.shape[1] for each in (first, second)),
+        n_b=min(each.image_b.shape[1] for each in (first, second)),
+        reason=found.reason,
+        **about,
+    )
+
+
+def difference_estimate(
+    first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, *, paired: bool,
+    signs: tuple[float, float] = (1.0, 1.0),
+) -> Estimate:  # fmt: skip
+    """``signs[1]·Asc(second) − signs[0]·Asc(first)`` with its error over images; no value where a kind is missing."""
+    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
+    cosines = [(sign * run.image_a, sign * run.image_b) for run, sign in zip((first, second), signs, strict=True)]
+    if paired:
+        return paired_bilinear_difference(cosines[0], cosines[1], what)
+    return bilinear_mean(*cosines[1], what) + (-bilinear_mean(*cosines[0], what))
+
+
+def _interval_and_p(found: Estimate, confidence: float) -> tuple[tuple[float, float], float]:
+    """The t interval and p; of runs that are the same to the last bit, no width and p = 1."""
+    if found.value == 0 and found.standard_error == 0:
+        return (0.0, 0.0), 1.0
+    return found.interval(confidence), found.p_value()
+
+
+def magnitude_of_stimuli(
+    first: Mapping[str, StimulusCosines],
+    second: Mapping[str, StimulusCosines],
+    design: AssociationDesign,
+    rng: np.random.Generator,
+    *,
+    paired: bool,
+    test: str,
+    confidence: float,
+) -> Score:
+    """``mean |Asc(second)| − mean |Asc(first)|`` over the stimuli that both runs measure.
+
+    p flips the sign of each stimulus's difference: a stimulus whose runs change places. ``low, high`` are over images,
+    the signs of the estimates held; ``stimulus_low, stimulus_high`` are the t interval over stimuli. Both are moved
+    outwards by what either run's magnitude may owe to stimuli near 0 (``magnitude_excess``).
+    """
+    names = [name for stimuli in design.concepts.values() for name in stimuli]
+    held = [name for name in names if len(first[name].associations) and len(second[name].associations)]
+    about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(held)}
+    if not held:
+        return Score(reason="no stimulus is measured in both runs", **about)
+    held, left_out = _with_error(first, second, held, design)
+    about["n_target"] = len(held)
+    estimates = [_aligned(first[name], second[name], design, paired) for name in held]
+    values = np.array([each.value for each in estimates])
+    found = sign_flip_test(values, rng=rng)
+    low, high = _interval_and_p(_mean_of(estimates), confidence)[0]
+    variance, freedom = mean_part(values)
+    over_stimuli = Estimate(float(values.mean()), (variance,), (freedom,))
+    stimulus_low, stimulus_high = _interval_and_p(over_stimuli, confidence)[0]
+    excess = [_excess(run, held, design) for run in (first, second)]
+    low, high = outward(low, high, excess)
+    stimulus_low, stimulus_high = containing(outward(stimulus_low, stimulus_high, excess), (low, high))
+    p = float(found.p_value[0])
+    alone = "interval over stimuli: there is one only" if len(held) == 1 else ""
+    return Score(
+        value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
+        q=p, p_holm=p, test=test, family=f"{METRIC}: magnitude", **permuted(found),
+        reason="; ".join(filter(None, (alone, left_out))), **about,
+    )  # fmt: skip
+
+
+def _with_error(
+    first: Mapping[str, StimulusCosines], second: Mapping[str, StimulusCosines], names: list[str],
+    design: AssociationDesign,
+) -> tuple[list[str], str]:  # fmt: skip
+    """The stimuli whose images have a spread in both runs, and why others are left out; all, where none has one."""
+    spread = [[np.isfinite(each.standard_error) for each in _estimates(run, names, design)] for run in (first, second)]
+    held = [name for name, *known in zip(names, *spread, strict=True) if all(known)]
+    if not held:
+        return names, "no interval: every stimulus has one image of a kind in one of the runs"
+    out = [name for name in names if name not in held]
+    said = named_or_counted(out, "stimuli")
+    return held, f"left out, with one image of a kind in one of the runs: {said}" if out else ""
+
+
+def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: AssociationDesign) -> list[Estimate]:
+    what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
+    return [bilinear_mean(run[name].image_a, run[name].image_b, what) for name in names]
+
+
+def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: AssociationDesign) -> float:
+    """By how much a run's mean magnitude may be too large, with stimuli near 0."""
+    found = _estimates(run, names, design)
+    return float(magnitude_excess([each.value for each in found], [each.standard_error for each in found]).mean())
+
+
+def _aligned(first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool) -> Estimate:
+    """``|Asc(second)| − |Asc(first)|`` of one stimulus."""
+    signs = float(np.sign(first.associations.mean())), float(np.sign(second.associations.mean()))
+    return difference_estimate(first, second, design, paired=paired, signs=signs)
+
+
+def _mean_of(estimates: list[Estimate]) -> Estimate:
+    """The mean of independent estimates."""
+    n = len(estimates)
+    variances = tuple(v / n**2 for each in estimates for v in each.variances)
+    freedoms = tuple(f for each in estimates for f in each.freedoms)
+    return Estimate(sum(each.value for each in estimates) / n, variances, freedoms)

@@ -1,0 +1,86 @@
+"""Tests of single stimuli: their mean associations over images, whose variances help each other out.
+
+::
+
+    Asc_t = mean_x Asc(x) − offset_t          x: the neutral images of stimulus t
+
+Three sources of chance: the stimulus's neutral images, whose variance is moderated over the stimuli of the family
+(:mod:`clinometer.stats.moderation`), and its own images with A and with B, which all its neutral images share. p is
+dual to the interval: below 0.05 exactly where the 95 % interval leaves out 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+
+from clinometer.metrics.t2iat.welch import Estimate
+from clinometer.stats.bootstrap import welch_satterthwaite
+from clinometer.stats.moderation import MeanTests, mean_tests
+from clinometer.studies.t2iat.scores.stimuli import StimulusCosines
+
+TEST = "Student's t over images{}, two-sided"
+
+
+@dataclass(frozen=True)
+class StimulusTest:
+    """One stimulus: the 95 % interval of its number over images, and the p of 0; NaN where there is none."""
+
+    low: float = nan
+    high: float = nan
+    p: float = nan
+
+
+@dataclass(frozen=True)
+class StimulusTests:
+    """The stimuli of a family by name, and what their test takes for chance."""
+
+    by_name: Mapping[str, StimulusTest]
+    test: str
+
+    def __getitem__(self, name: str) -> StimulusTest:
+        return self.by_name.get(name, StimulusTest())
+
+
+def stimulus_tests(
+    stimuli: Mapping[str, StimulusCosines],
+    estimates: Mapping[str, Estimate],
+    offsets: Mapping[str, float] | None = None,
+) -> StimulusTests:
+    """Test the mean association of every stimulus, less its offset, against 0.
+
+    ``estimates`` : by name, the mean with its parts: neutral images, images with A, images with B. ``offsets`` : what
+    is held fixed, as the association of the text in a change; 0 without.
+    """
+    names = [name for name, found in estimates.items() if np.isfinite(found.value)]
+    if offsets is not None:
+        names = [name for name in names if np.isfinite(offsets[name])]
+    if not names:
+        return StimulusTests({}, TEST.format(""))
+    found = _mean_tests([stimuli[name] for name in names], [estimates[name] for name in names],
+                        [offsets[name] if offsets else 0.0 for name in names])  # fmt: skip
+    ends = found.interval()
+    moderated = found.trend is not None
+    return StimulusTests(
+        {
+            name: StimulusTest(float(low), float(high), float(p))
+            for name, low, high, p in zip(names, ends.low, ends.high, found.p_value, strict=True)
+        },
+        TEST.format(f", variance moderated over {len(names)} stimuli" if moderated else ""),
+    )
+
+
+def _mean_tests(
+    stimuli: Sequence[StimulusCosines], estimates: Sequence[Estimate], offsets: Sequence[float]
+) -> MeanTests:
+    """The attribute images' variance is what the estimates have beside that of the neutral ones."""
+    shared = [list(zip(each.variances[1:], each.freedoms[1:], strict=True)) for each in estimates]
+    return mean_tests(
+        [each.associations for each in stimuli],
+        -np.asarray(offsets, np.float64),
+        np.array([sum(variance for variance, _ in parts) for parts in shared]),
+        np.array([float(welch_satterthwaite(parts)) for parts in shared]),
+    )

@@ -1,0 +1,1 @@
+"""The sections of a T2IAT study's page."""

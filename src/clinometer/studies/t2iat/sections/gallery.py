@@ -1,0 +1,75 @@
+"""The pictures of an association study: each stimulus as it is, beside its own images with each attribute."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from clinometer.report import wording
+from clinometer.report.sections.gallery import (
+    FEWEST_PER_PROMPT,
+    MOST_IMAGES,
+    MOST_PER_PROMPT,
+    Sample,
+    Strip,
+    all_there,
+    counts_in_words,
+    losses,
+    sample_tile,
+)
+from clinometer.report.sections.refusals import refusal_words
+from clinometer.report.verdict_words import heap_of, said_of
+from clinometer.studies.t2iat.view import AssociationView
+
+
+def association_gallery(view: AssociationView) -> dict[str, Any]:
+    """Strips of every stimulus, concept by concept, and what was refused."""
+    samples = [{str(key): value for key, value in sample.items()} for sample in view.report.samples.to_dict("records")]
+    if not samples:
+        return {"reason": "The run holds no images."}
+    held: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        held[str(sample["concept"]), str(sample["group"] or "")].append(sample)
+    limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(held)))
+    concepts = [
+        {
+            "label": view.concept_label(name),
+            "stimuli": [_stimulus(view, name, stimulus.name, held, limit) for stimulus in concept.stimuli],
+        }
+        for name, concept in view.suite.concepts.items()
+    ]
+    return {
+        "reason": "",
+        "concepts": concepts,
+        "losses": losses(view, samples),
+        "refusal": refusal_words(view),
+        "there": all_there(len(samples)),
+    }
+
+
+def _stimulus(
+    view: AssociationView, concept: str, name: str, held: dict[tuple[str, str], list[Sample]], limit: int
+) -> dict[str, Any]:
+    row = view.associations.get(name)
+    stimulus = next(each for each in view.suite.concepts[concept].stimuli if each.name == name)
+    own = [held.get((name, group), []) for group in ("", *view.suite.pair)]
+    labels = (view.suite.concepts[concept].neutral_prompt(stimulus), *(view.label(group) for group in view.suite.pair))
+    return {
+        "name": name,
+        "lean": heap_of(row),
+        "verdict": said_of(row, view.label) if row else "not measured",
+        "value": wording.signed(row.value, view.digits) if row is not None and row.defined else "",
+        "strips": [_strip(view, label, samples, limit) for label, samples in zip(labels, own, strict=True)],
+        "counts": counts_in_words([sample for samples in own for sample in samples]),
+    }
+
+
+def _strip(view: AssociationView, label: str, samples: list[Sample], limit: int) -> Strip:
+    """One in so many images where there are more than the page takes, so that every word of an attribute is seen."""
+    step = max(1, -(-len(samples) // limit))
+    shown = samples[::step]
+    tiles = [
+        sample_tile(view, s, f"{s['prompt']}, image {order * step + 1} of {len(samples)}")
+        for order, s in enumerate(shown)
+    ]
+    return Strip(label, tiles, len(samples) - len(shown))

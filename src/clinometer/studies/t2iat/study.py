@@ -1,0 +1,78 @@
+"""The record of the T2IAT study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from clinometer.report.comparison import Quantity, RunsCompared, own_name
+from clinometer.report.rows import Row
+from clinometer.studies.study import ComparedGroups, Study
+from clinometer.studies.t2iat.page import ASSOCIATION as PAGE
+from clinometer.studies.t2iat.scoring import compare_association, score_association
+from clinometer.studies.t2iat.side_by_side import side_by_side
+from clinometer.studies.t2iat.view import AssociationView
+from clinometer.suites import AssociationSuite, Suite
+
+
+def test_name(suite: Suite, row: Row) -> str:
+    """A test by its two concepts."""
+    named = {test.name: test for test in _association(suite).tests}
+    test = named.get(row.concept)
+    if test is None:
+        return own_name(suite, row)
+    label = _association(suite).concept_label
+    return f"{label(test.x)}, against {label(test.y)}"
+
+
+TEST: Final = Quantity(
+    component="differential_association",
+    symbol="S",
+    unit="test",
+    column="ΔS",
+    to_decide="images, neutral ones, with as many more prompts",
+    counted="test",
+    positive="the first concept, against the other, more to {a} than in {first}",
+    over="prompts",
+    name=test_name,
+)
+PROMPT: Final = Quantity(
+    component="association",
+    symbol="Asc",
+    unit="prompt",
+    column="ΔAsc",
+    to_decide="images, neutral ones, with as many more of the attributes",
+    counted="prompt",
+    positive="more to {a} than {first}",
+)
+
+
+def quantities(suite: Suite) -> Sequence[Quantity]:
+    """Tests, where the suite has any, and prompts."""
+    return (TEST, PROMPT) if _association(suite).tests else (PROMPT,)
+
+
+def compared_groups(suite: Suite) -> Sequence[ComparedGroups]:
+    """The two attributes."""
+    axis = _association(suite).axis
+    return (ComparedGroups(axis.a, axis.b),)
+
+
+def _label_a(suite: Suite) -> str:
+    return suite.label_of(_association(suite).axis.a)
+
+
+def _association(suite: Suite) -> AssociationSuite:
+    assert isinstance(suite, AssociationSuite)
+    return suite
+
+
+T2IAT: Final = Study(
+    key="association",
+    suite=AssociationSuite,
+    score=score_association,
+    compare=compare_association,
+    page=lambda suite: PAGE,
+    comparison=RunsCompared(quantities, _label_a, AssociationView, side_by_side, magnitude_over_prompts=True),
+    compared_groups=compared_groups,
+)

@@ -1,0 +1,35 @@
+"""The shape of its suites: prompts by name, and how many images of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from clinometer.suites import Question, Sheet, Suite
+
+
+class BrightnessSuite(Suite):
+    study: Literal["brightness"] = "brightness"
+    prompts: dict[str, str]
+    images: int = 12
+
+    options: ClassVar[frozenset[str]] = frozenset({"images"})
+
+    def questions(self) -> Iterator[Question]:
+        for name, prompt in self.prompts.items():
+            yield Question(prompt, "target", concept=name, images=self.images)
+
+    def texts(self) -> list[str]:
+        return []
+
+    def label_of(self, group: str) -> str:
+        return group
+
+    def images_in_words(self) -> str:
+        return f"{self.images} images a prompt"
+
+    def sheets(self) -> tuple[Sheet, ...]:
+        return (Sheet("prompts", ("name", "prompt"), tuple(self.prompts.items())),)
+
+    def _changed(self, **options: Any) -> dict[str, Any]:
+        return self.model_dump() | options
