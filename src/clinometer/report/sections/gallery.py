@@ -41,22 +41,22 @@ class Strip:
     left_out: int = 0
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     return "" if is_empty(value) else str(value)
 
 
 def sample_tile(view: View, sample: Sample, alt: str) -> Tile:
     """One sample's picture, or what became of it."""
-    status, reason = _text(sample.get("status")), _text(sample.get("reason"))
+    status, reason = text_of(sample.get("status")), text_of(sample.get("reason"))
     if status != "ok":
         return Tile(alt, status or "unknown", reason)
-    picture = thumbnail(view.report.image(_text(sample.get("id"))))
+    picture = thumbnail(view.report.image(text_of(sample.get("id"))))
     return Tile(alt, "ok", picture=picture) if picture else Tile(alt, "unreadable", "the image file cannot be read")
 
 
 def counts_in_words(samples: Sequence[Sample]) -> str:
     """``"20 images, 2 refused"``."""
-    statuses = Counter(_text(sample.get("status")) for sample in samples)
+    statuses = Counter(text_of(sample.get("status")) for sample in samples)
     drawn = statuses.pop("ok", 0)
     return ", ".join([wording.count(drawn, "image"), *(f"{n} {status}" for status, n in statuses.items())])
 
@@ -70,14 +70,14 @@ def losses(view: View, samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """Concepts and groups that lost images: asked, drawn, refused, failed, blank, and the reasons."""
     held: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
-        role = _text(sample.get("role"))
-        held[role, _text(sample.get("concept" if role == "target" else "group"))].append(sample)
+        role = text_of(sample.get("role"))
+        held[role, text_of(sample.get("concept" if role == "target" else "group"))].append(sample)
     table = []
     for (role, owner), found in held.items():
-        statuses = Counter(_text(sample.get("status")) for sample in found)
+        statuses = Counter(text_of(sample.get("status")) for sample in found)
         if statuses["ok"] == len(found):
             continue
-        reasons = Counter(_text(sample.get("reason")) for sample in found if _text(sample.get("reason")))
+        reasons = Counter(text_of(sample.get("reason")) for sample in found if text_of(sample.get("reason")))
         table.append(
             {
                 "name": owner if role == "target" else f"images of {view.label(owner)}",

@@ -14,7 +14,7 @@ from clinometer.report.sections.gallery import (
     Sample,
     Strip,
     Tile,
-    _text,
+    text_of,
     all_there,
     counts_in_words,
     losses,
@@ -52,9 +52,9 @@ def _by_prompt(samples: Sequence[Sample]) -> dict[tuple[str, str, str], list[Sam
     """Sort samples by (role, concept or group, prompt), in plan order."""
     held: dict[tuple[str, str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
-        role = _text(sample.get("role"))
-        owner = _text(sample.get("concept" if role == "target" else "group"))
-        held[role, owner, _text(sample.get("prompt"))].append(sample)
+        role = text_of(sample.get("role"))
+        owner = text_of(sample.get("concept" if role == "target" else "group"))
+        held[role, owner, text_of(sample.get("prompt"))].append(sample)
     return dict(held)
 
 

@@ -1,0 +1,32 @@
+"""Run directories that an earlier version made open, score to the same bits, report and compare."""
+
+import shutil
+
+import pandas as pd
+import pytest
+
+import clinometer as cm
+from clinometer.pipeline.reporting import write_report
+from tests.docs.pages import ROOT
+
+RUNS = ROOT / "tests/fixtures/runs"
+STUDIES = ("leaning", "association", "editing", "classification")
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_an_earlier_run_scores_to_the_same_bits_and_reports(study, tmp_path):
+    shutil.copytree(RUNS / study, tmp_path / study)
+    stored = pd.read_parquet(RUNS / study / "scores.parquet")
+    found = cm.score_run(tmp_path / study)
+    pd.testing.assert_frame_equal(found.reset_index(drop=True), stored, check_exact=True)
+    assert write_report(cm.open_run(tmp_path / study)) == []
+    assert "Verdicts" in (tmp_path / study / "report.html").read_text()
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_an_earlier_run_compares_with_its_copy_as_alike(study, tmp_path):
+    shutil.copytree(RUNS / study, tmp_path / "other")
+    (comparison,) = cm.compare(RUNS / study, tmp_path / "other", out=tmp_path / "compared")
+    assert comparison.paired
+    assert (comparison.scores.value.dropna() == 0).all() or comparison.scores.component.eq("own_refusal_rate").any()
+    assert "both hold the same images" in (tmp_path / "compared/comparison.html").read_text()
