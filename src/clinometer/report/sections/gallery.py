@@ -42,6 +42,7 @@ class Strip:
 
 
 def text_of(value: Any) -> str:
+    """A cell as text; empty where there is nothing."""
     return "" if is_empty(value) else str(value)
 
 

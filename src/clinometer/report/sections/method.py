@@ -6,12 +6,27 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from clinometer.report import wording
+from clinometer.report.view import View
 
 _CARD_FIELDS: Final = ("name", "family", "revision", "weights_sha256", "fingerprint")
 _LONGEST: Final = 240
 """Characters of a setting or a note that are shown: a vocabulary has thousands. ``run.json`` has all."""
 
 _CARD_LABELS: Final = {"weights_sha256": "weights (SHA-256)"}
+
+
+def measured_how(view: View) -> dict[str, Any]:
+    """What the section says of every study: cards, settings, the suite, the tests."""
+    report = view.report
+    return {
+        "generator": card(report.model_card),
+        "encoders": [card(held) for held in report.encoder_cards.values()],
+        "settings": list(flat(report.settings).items()),
+        "suite": report.suite,
+        "planted": report.planted is not None,
+        "tests": sorted({row.test for row in view.scores if row.test}),
+        "one_encoder": len(view.encoders) < 2,
+    }
 
 
 def card(held: Mapping[str, Any]) -> dict[str, Any]:

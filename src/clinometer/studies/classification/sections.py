@@ -10,7 +10,7 @@ from clinometer.report.figures.svg import Ink
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, all_there, counts_in_words, losses, sample_tile
 from clinometer.report.sections.masthead import facts, nothing_judged
-from clinometer.report.sections.method import card, flat
+from clinometer.report.sections.method import measured_how
 from clinometer.report.verdict_words import heap_of, leans, needed, said_of
 from clinometer.report.view import View
 from clinometer.studies.classification.figures import (
@@ -276,16 +276,7 @@ def classification_gallery(view: ClassificationView) -> dict[str, Any]:
 
 def classification_method(view: ClassificationView) -> dict[str, Any]:
     """Words, limits, cards, settings."""
-    report = view.report
-    return {
-        "generator": card(report.model_card),
-        "settings": list(flat(report.settings).items()),
-        "suite": view.suite,
-        "prompts": view.suite.prompts,
-        "tests": sorted({row.test for row in view.scores if row.test}),
-        "planted": report.planted is not None,
-        "given": given_portraits(view),
-    }
+    return measured_how(view) | {"encoders": [], "prompts": view.suite.prompts, "given": given_portraits(view)}
 
 
 def given_portraits(view: View) -> str:

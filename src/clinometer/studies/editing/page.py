@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from clinometer.report import wording
 from clinometer.report.page import Page, Section, Summary, unmeasured
 from clinometer.report.rows import Row, Scores
+from clinometer.report.sections.method import measured_how
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
 from clinometer.report.verdict_words import counted, verdict_words
 from clinometer.studies.editing.sections.edits import (
     editing_masthead,
-    editing_method,
     editing_verdicts,
     flipped,
     skin,
@@ -69,7 +69,7 @@ EDITING: Final = Page(
         Section("strips", "Before and after", strips, "strips"),
         Section("table", "All numbers", table, "table"),
         Section("protocol", "Protocol", protocol, "protocol"),
-        Section("method", "Method and limits", editing_method, "method"),
+        Section("method", "Method and limits", measured_how, "method"),
     ),
     summary=editing_summary,
 )

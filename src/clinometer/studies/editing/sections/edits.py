@@ -10,7 +10,6 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.masthead import facts
-from clinometer.report.sections.method import card, flat
 from clinometer.report.thumbnails import Thumbnail, thumbnail
 from clinometer.report.verdict_words import heap_of, leans, needed, verdict_words
 from clinometer.studies.editing.figures.edits import flip_matrix, skin_arrows
@@ -274,16 +273,3 @@ def _tile(view: EditingView, sample: dict[Any, Any] | None, alt: str) -> dict[st
     status = str(sample["status"]) if sample is not None else "missing"
     picture = thumbnail(view.report.image(str(sample["id"]))) if sample is not None and status == "ok" else None
     return {"alt": alt, "status": status, "picture": picture}
-
-
-def editing_method(view: EditingView) -> dict[str, Any]:
-    """Words, limits, cards, settings."""
-    report = view.report
-    return {
-        "generator": card(report.model_card),
-        "encoders": [card(held) for held in report.encoder_cards.values()],
-        "settings": list(flat(report.settings).items()),
-        "suite": view.suite,
-        "tests": sorted({row.test for row in view.scores if row.test}),
-        "planted": report.planted is not None,
-    }

@@ -7,7 +7,7 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.report.sections.masthead import facts
-from clinometer.report.sections.method import card, flat
+from clinometer.report.sections.method import measured_how
 from clinometer.report.verdict_words import heap_of
 from clinometer.studies.leaning.cells_view import CellsView
 from clinometer.studies.leaning.cells_wording import (
@@ -18,6 +18,7 @@ from clinometer.studies.leaning.cells_wording import (
     interaction_words,
     verdict_words,
 )
+from clinometer.studies.leaning.sections.method import group_texts
 from clinometer.studies.leaning.view import Concept
 
 
@@ -184,18 +185,7 @@ def _planted_cell(view: CellsView, axis: str, name: str, planted: Any) -> dict[s
 
 def cells_method(view: CellsView) -> dict[str, Any]:
     """Cards, settings, words and limits."""
-    report = view.report
-    return {
-        "generator": card(report.model_card),
-        "encoders": [card(held) for held in report.encoder_cards.values()],
-        "settings": list(flat(report.settings).items()),
-        "suite": view.suite,
-        "groups": [
-            {"label": view.label(name), "prompts": [p.prompt for p in group.prompts], "words": list(group.words)}
-            for name, group in view.suite.groups.items()
-        ],
-        "planted": report.planted is not None,
-        "tests": sorted({row.test for row in view.scores if row.test}),
+    return measured_how(view) | {
+        "groups": group_texts(view, view.suite),
         "margin": wording.number(view.suite.margin) if view.suite.margin else "",
-        "one_encoder": len(view.encoders) < 2,
     }

@@ -14,11 +14,11 @@ from clinometer.report.sections.gallery import (
     Sample,
     Strip,
     Tile,
-    text_of,
     all_there,
     counts_in_words,
     losses,
     sample_tile,
+    text_of,
 )
 from clinometer.report.sections.refusals import refusal_words
 from clinometer.studies.leaning.view import LeaningView

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from clinometer.report.sections.method import card, flat
+from clinometer.report.sections.method import measured_how
+from clinometer.report.view import View
 from clinometer.studies.leaning.view import LeaningView
+from clinometer.suites import LeaningSuite
 
 
 def method(view: LeaningView) -> dict[str, Any]:
     """Cards, settings, words and limits."""
-    report = view.report
-    return {
-        "generator": card(report.model_card),
-        "encoders": [card(held) for held in report.encoder_cards.values()],
-        "settings": list(flat(report.settings).items()),
-        "suite": view.suite,
-        "groups": [
-            {
-                "label": view.label(name),
-                "prompts": [p.prompt for p in group.prompts],
-                "words": list(group.words),
-            }
-            for name, group in view.suite.groups.items()
-        ],
+    return measured_how(view) | {
+        "groups": group_texts(view, view.suite),
         "texts": "prompts" if view.suite.text_targets == "prompt" else "keywords",
         "label_a": view.label_a,
         "label_b": view.label_b,
         "label_third": view.label_third,
-        "planted": report.planted is not None,
-        "tests": sorted({row.test for row in view.scores if row.test}),
         "margin": view.suite.margin,
-        "one_encoder": len(view.encoders) < 2,
     }
+
+
+def group_texts(view: View, suite: LeaningSuite) -> list[dict[str, Any]]:
+    """The prompts and words of each group."""
+    return [
+        {"label": view.label(name), "prompts": [p.prompt for p in group.prompts], "words": list(group.words)}
+        for name, group in suite.groups.items()
+    ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.report.sections.method import card, flat
+from clinometer.report.sections.method import measured_how
 from clinometer.report.verdict_words import HEADINGS, HEAPS, NOTES, heap_of, held_back, needed, said_of
 from clinometer.studies.t2iat.figures import (
     arrow_figure,
@@ -208,12 +208,8 @@ def _overall(view: AssociationView) -> list[dict[str, str]]:
 
 def association_method(view: AssociationView) -> dict[str, Any]:
     """Cards, settings, words and limits."""
-    report, suite = view.report, view.suite
-    return {
-        "generator": card(report.model_card),
-        "encoders": [card(held) for held in report.encoder_cards.values()],
-        "settings": list(flat(report.settings).items()),
-        "suite": suite,
+    suite = view.suite
+    return measured_how(view) | {
         "words": [(view.label(group), list(suite.groups[group].words)) for group in suite.pair],
         "concepts": [
             (view.concept_label(name), held.template, held.attribute_template, [s.name for s in held.stimuli])
@@ -221,8 +217,5 @@ def association_method(view: AssociationView) -> dict[str, Any]:
         ],
         "label_a": view.label_a,
         "label_b": view.label_b,
-        "planted": report.planted is not None,
-        "tests": sorted({row.test for row in view.scores if row.test}),
         "families": sorted({row.family for row in view.scores if row.family}),
-        "one_encoder": len(view.encoders) < 2,
     }
