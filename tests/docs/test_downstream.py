@@ -8,8 +8,8 @@ import pytest
 from clinometer.metrics.skin import monk_self_test
 from clinometer.models.diffusers.denoiser import TOLERANCES
 from clinometer.studies.classification.scoring import SCHEMA
+from clinometer.studies.editing.design import EditingDesign, Faces, PortraitGroup
 from clinometer.studies.editing.faces import Alignment, average_faces
-from clinometer.studies.editing.scores import EditingDesign, Faces, PortraitGroup
 from clinometer.suites import ClassificationSuite
 from clinometer.suites.base import Suite
 from tests.docs.pages import blocks, page, table_rows

@@ -7,7 +7,7 @@ import pytest
 
 from clinometer.metrics.portrait_differences import DEALT, SWAPPED, PortraitPair, difference_row, magnitude_row
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
-from clinometer.studies.editing.scores import EditingDesign, GenderReadings, PortraitGroup
+from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
 
 WEIGHTS = {"women": 1.0, "men": -1.0}
 OPTIONS = {"n_permutations": 19_999}

@@ -13,8 +13,9 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats import permutation
-from clinometer.stats.permutation import count_splits, permute_labels, sample_memberships, split_test
+from clinometer.stats import splits
+from clinometer.stats.permutation import permute_labels, split_test
+from clinometer.stats.splits import count_splits, sample_memberships
 
 ALTERNATIVES = ("two-sided", "greater", "less")
 values_of = arrays(np.float64, (2, 7), elements=st.integers(-5, 5).map(float))  # integers: many ties
@@ -111,7 +112,7 @@ def test_meet_in_the_middle_counts_what_enumeration_lists():
 @pytest.mark.parametrize("n", [1, 2, 7, 12])
 def test_subset_sums_are_sorted_by_size(n):
     y = np.random.default_rng(n).integers(-4, 5, n).astype(float)  # ties, and sums without rounding
-    found = permutation._sums_by_size(y)
+    found = splits._sums_by_size(y)
     assert len(found) == n + 1
     for size, sums in enumerate(found):
         assert sums.tolist() == sorted(sum(chosen) for chosen in combinations(y, size))
@@ -203,7 +204,7 @@ def test_blocks_add_their_differences():
 def test_chunks_do_not_change_the_sample(monkeypatch):
     labels, strata = np.arange(12) < 6, np.arange(12) % 3
     whole = np.concatenate(list(sample_memberships(labels, strata, 50, np.random.default_rng(5))))
-    monkeypatch.setattr(permutation, "_CHUNK", 7)
+    monkeypatch.setattr(splits, "CHUNK", 7)
     parts = np.concatenate(list(sample_memberships(labels, strata, 50, np.random.default_rng(5))))
     np.testing.assert_array_equal(whole, parts)
     for h in range(3):

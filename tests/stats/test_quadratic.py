@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.permutation import Alternative
 from clinometer.stats.quadratic import quadratic_permutation_test, quadratic_statistic
+from clinometer.stats.splits import Alternative
 
 
 def gram_of(n: int, seed: int = 0, shift: float = 0.0, x: int | None = None) -> np.ndarray:

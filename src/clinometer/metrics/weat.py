@@ -27,7 +27,8 @@ from clinometer.stats.association import (
 )
 from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu_weights, welch_satterthwaite
 from clinometer.stats.fixed_values import Method, fixed_values_test
-from clinometer.stats.permutation import Alternative, PermutationMethod
+from clinometer.stats.permutation import PermutationMethod
+from clinometer.stats.splits import Alternative
 
 Spread: TypeAlias = Literal["union", "pooled"]
 

@@ -26,7 +26,7 @@ from clinometer.models.protocols import Encoder
 from clinometer.runs.failures import named
 from clinometer.runs.vectors import PROBED, require_same, shaped_vectors
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
-from clinometer.stats.permutation import Alternative
+from clinometer.stats.splits import Alternative
 from clinometer.studies.classification.files import image_files
 from clinometer.suites import Suite, WeatSuite, load_suite, suite_names
 from clinometer.suites.weat import Stimuli

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.permutation import Alternative, PermutationTest, membership_statistic, validated_labels
+from clinometer.stats.permutation import PermutationTest, membership_statistic, validated_labels
+from clinometer.stats.splits import Alternative
 
 CERTIFIED_LIMIT = 1_000
 """Items; C(1000, 500) = 2.7e299 is still a float64."""

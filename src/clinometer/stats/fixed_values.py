@@ -12,11 +12,11 @@ from clinometer.stats.certified import certified_split_test, is_certifiable
 from clinometer.stats.permutation import (
     EXACT_LIMIT,
     MEET_IN_THE_MIDDLE_LIMIT,
-    Alternative,
     PermutationTest,
     permute_labels,
     split_test,
 )
+from clinometer.stats.splits import Alternative
 
 Method: TypeAlias = Literal["auto", "exact", "sampled"]
 

@@ -32,14 +32,13 @@ from clinometer.stats.arguments import generator
 from clinometer.stats.certified import certified_split_test, is_certifiable
 from clinometer.stats.permutation import (
     MEET_IN_THE_MIDDLE_LIMIT,
-    Alternative,
     PermutationTest,
-    at_least_as_extreme,
     require_permutations,
     sampled_p_value,
     split_test,
 )
 from clinometer.stats.products import matmul
+from clinometer.stats.splits import Alternative, at_least_as_extreme
 
 EXACT_SPLITS = 1_000_000
 """Splits of sets of unequal size that are enumerated."""

@@ -19,8 +19,9 @@ from clinometer.metrics.t2iat.sets import SetPair, pair_sets, pooled_deviation, 
 from clinometer.stats.arguments import generator, require_count
 from clinometer.stats.association import Array, as_numpy
 from clinometer.stats.fixed_values import fixed_values_test
-from clinometer.stats.permutation import Alternative, PermutationMethod
+from clinometer.stats.permutation import PermutationMethod
 from clinometer.stats.quadratic import quadratic_permutation_test
+from clinometer.stats.splits import Alternative
 
 Unit = Literal["prompt", "image"]
 Magnitude = Literal["negligible", "small", "medium", "large", ""]

@@ -11,15 +11,8 @@ from clinometer.metrics.differences import METRIC, judge_differences
 from clinometer.metrics.families import corrected
 from clinometer.metrics.portrait_differences import PortraitPair, difference_row, magnitude_row
 from clinometer.metrics.records import Score
-from clinometer.studies.editing.scores import (
-    PIXELS,
-    EditingDesign,
-    GenderReadings,
-    PortraitGroup,
-    flips,
-    portrait_means,
-    read_gender,
-)
+from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
+from clinometer.studies.editing.scores import PIXELS, flips, portrait_means, read_gender
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from clinometer.models.images import encode_png
 from clinometer.models.protocols import FaceLandmarker
 from clinometer.runs.plan import Sample
 from clinometer.runs.store import Run
-from clinometer.studies.editing.scores import EditingDesign, Faces, average_face, setting_name
+from clinometer.studies.editing.design import EditingDesign, Faces, setting_name
+from clinometer.studies.editing.scores import average_face
 
 FACE_SIZE = 64
 """Pixels a side of the faces that are averaged."""

@@ -11,7 +11,8 @@ from scipy.stats import rankdata
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
-from clinometer.studies.editing.scores import METRIC, EditingDesign, GenderReadings, flips, read_gender, setting_name
+from clinometer.studies.editing.design import EditingDesign, GenderReadings, setting_name
+from clinometer.studies.editing.scores import METRIC, flips, read_gender
 
 COMPONENT: Final = "planted_order"
 FEWEST: Final = 3

@@ -20,14 +20,10 @@ from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
 from clinometer.studies.common import embedded, scores_table, suite_of
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
+from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
 from clinometer.studies.editing.faces import UNALIGNED, align, average_faces, read_faces
 from clinometer.studies.editing.planted_order import planted_order
-from clinometer.studies.editing.scores import (
-    EditingDesign,
-    GenderReadings,
-    PortraitGroup,
-    editing_study,
-)
+from clinometer.studies.editing.scores import editing_study
 from clinometer.studies.study import Scored
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
