@@ -35,6 +35,7 @@ from clinometer.metrics.study.inference import (
     paired_difference,
     unpaired_differences,
 )
+from clinometer.metrics.study.reader import reader_checks, withheld_between
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.views import View, views_of
 from clinometer.metrics.verdict import FEWEST_IMAGES
@@ -46,7 +47,8 @@ COMPONENTS = ("ii", "itp", "ita", "mcas")
 """TT rests on no image: it is the same in both."""
 
 NO_INTERVAL = "no interval: a prompt has one image"
-TEST = "{} t of the difference, bootstrapped standard error, two-sided"
+TEST = "{} t over images, two-sided"
+MAGNITUDE_TEST = "{} t of the difference, bootstrapped standard error, two-sided"
 
 
 _Run = tuple[Study, dict[str, View]]
@@ -87,7 +89,8 @@ def compare_leanings(
     Rows of metric ``comparison``: every component of every target, and ``magnitude`` over all targets, with q over the
     targets of a component, and on ``mcas`` of the mean over encoders and on ``magnitude`` a verdict. Where the design
     has a margin, two one-sided tests show that the runs lean alike: |Δ| < margin. What is undecided says how many
-    images would decide, all sets growing alike.
+    images would decide, all sets growing alike. A view that cannot read the attribute images of either run gives no
+    verdict: ``not measured``, with the reason.
 
     Raises
     ------
@@ -102,19 +105,20 @@ def compare_leanings(
         raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
     lost = _lost_prompts(layouts)
     first, second = ([_without(each, lost) for each in run] for run in (first, second))
+    checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
     settings = Settings(n_resamples, 1, seed, confidence)
-    measured = _measured(first, second, design, settings, paired)
+    measured = measured_runs(first, second, design, settings, paired)
     rows = []
     for encoder in measured[0][1]:
         for component in COMPONENTS:
-            family = _family(design, measured, encoder, component, paired=paired, confidence=confidence)
+            family = difference_rows(design, measured, encoder, component, paired=paired, confidence=confidence)
             rows += [_noted(row, lost, design, paired) for row in family]
     if _counts(layouts[0]) != _counts(layouts[1]):
-        measured = _measured(*_levelled(first, second), design, settings, paired)
+        measured = measured_runs(*_levelled(first, second), design, settings, paired)
     of_both = measured[0][1]["mean"].targets, measured[1][1]["mean"].targets
     magnitude = _magnitude(design, of_both, paired, confidence)
-    return [*rows, _noted(magnitude, lost, design, paired)]
+    return withheld_between([*rows, _noted(magnitude, lost, design, paired)], *checks)
 
 
 def _counts(layout: Layout) -> tuple[object, object]:
@@ -158,14 +162,14 @@ def _prompts_in_words(group: str, positions: Sequence[int], design: Design) -> s
     return named_or_counted([f"“{prompts[i]}”" for i in positions], "of the prompts")
 
 
-def _measured(
+def measured_runs(
     first: Sequence[EncoderEmbeddings],
     second: Sequence[EncoderEmbeddings],
     design: Design,
     settings: Settings,
     paired: bool,
 ) -> list[_Run]:
-    """Both runs with their replicates: by the same weights but for images that are no partners."""
+    """Both runs, each a study and its views by encoder; replicates by the same weights but for images without partners."""
     apart = settings if paired else replace(settings, image_seed=settings.seed + 1)
     studies = [_study(design, layout_of(run, design), own) for run, own in ((first, settings), (second, apart))]
     return [
@@ -201,10 +205,10 @@ def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
     return component_of(tensor, design.index(design.a), design.index(design.b), component)
 
 
-def _family(
+def difference_rows(
     design: Design, measured: Sequence[_Run], encoder: str, component: str, *, paired: bool, confidence: float
 ) -> list[Score]:
-    """One component of every target: differences, intervals, tests, q-values."""
+    """Differences of one component of every target, with intervals, tests, q-values and, of MCAS, verdicts."""
     (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
     weights = pair_weights(study, MODALITIES if component == "mcas" else (component,), *study.pair)
     found: ContrastTests | ContrastDifferences
@@ -278,7 +282,7 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
     row = Score(
         metric=METRIC, component="magnitude", category="all", value=float(value), low=low, high=high,
         stimulus_low=stimulus_low, stimulus_high=stimulus_high, p=p, q=p, p_holm=p,
-        test=_test(paired) if isfinite(p) else "", family=f"{METRIC}: magnitude",
+        test=_test(paired, MAGNITUDE_TEST) if isfinite(p) else "", family=f"{METRIC}: magnitude",
         n_target=int(known.sum()), reason=left_out if isfinite(p) else NO_INTERVAL,
     )  # fmt: skip
     return judge_magnitude(row)
@@ -310,8 +314,8 @@ def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom:
     return np.where(np.isfinite(value) & np.isfinite(error), 2 * student.sf(size, freedom), np.nan)
 
 
-def _test(paired: bool) -> str:
-    return TEST.format("paired" if paired else "unpaired")
+def _test(paired: bool, words: str = TEST) -> str:
+    return words.format("paired" if paired else "unpaired")
 
 
 def _reason(value: float, p: float, *, lost: bool, paired: bool) -> str:

@@ -20,8 +20,6 @@ from clinometer.stats.proportion import wilson_interval
 READER: Final = "reader"
 UNREAD: Final = "cannot read"
 """The flag of a view that gives no verdict."""
-ONE_SIDED: Final = "one-sided"
-"""The flag of one that reads, and takes most of one group for the other."""
 
 NO_STIMULUS: Final = "no stimulus interval: words and encoder are fixed"
 BY_IMAGES: Final = "read by the images of the other prompts: the encoder reads no text"
@@ -98,15 +96,9 @@ def _informedness(study: Study, check: ReaderCheck) -> Score:
         metric=READER, component="informedness", encoder=check.encoder, value=found.value, low=found.low,
         high=found.high, p=check.p_images, test=_test(check), family=_family(check), q=check.p_images,
         p_holm=check.p_images, null=0.0, n_target=check.reading.n_a + check.reading.n_b, n_a=check.reading.n_a,
-        n_b=check.reading.n_b, flag=_flag(check),
-        reason=check.reason or check.caution or found.reason or _basis(check),
+        n_b=check.reading.n_b, flag="" if check.reads else UNREAD,
+        reason=check.reason or found.reason or _basis(check),
     )  # fmt: skip
-
-
-def _flag(check: ReaderCheck) -> str:
-    if not check.reads:
-        return UNREAD
-    return ONE_SIDED if check.caution else ""
 
 
 def _basis(check: ReaderCheck) -> str:
