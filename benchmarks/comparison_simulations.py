@@ -75,7 +75,7 @@ def _each_prompt(run: EncoderEmbeddings, other: EncoderEmbeddings, make) -> Enco
 
 
 def verdict_rows(runs: Runs, way: str) -> list[Score]:
-    """The rows that carry the verdicts on single concepts, as ``compare_leanings`` makes them, and nothing else of it."""
+    """The rows that carry the verdicts on concepts, as ``compare_leanings`` makes them, and nothing else of it."""
     design, paired = design_of(len(runs[0].target_images)), WAYS[way] is not None
     measured = measured_runs([runs[0]], [runs[1]], design, Settings(1, 0, 0, 0.95), paired)
     return difference_rows(design, measured, "mean", "mcas", paired=paired, confidence=0.95)

@@ -230,7 +230,9 @@ def leaning(n: int, population: int, shares: tuple[float, ...], concepts: int, i
     told = " and ".join(f"{share:.0%}" for share in shares)
     setting = f"{chosen.name}, {concepts} concepts of {images} images, {told}"
     rates = [
-        rate_over_studies("verdict-away", f"interval covers, {share:.0%}", setting, 0.95, found.covers[:, each == share])
+        rate_over_studies(
+            "verdict-away", f"interval covers, {share:.0%}", setting, 0.95, found.covers[:, each == share]
+        )
         for share in dict.fromkeys(shares)
     ]
     wrong = found.leans & (found.side != np.sign(found.truth))
@@ -297,8 +299,14 @@ def until_decided(n: int, concepts: int, share: float | None = None, most: int =
         discoveries.append((leans & (each == 0.5)).sum() / max(leans.sum(), 1))
     setting = f"{concepts} concepts, {'all at parity' if share is None else f'half at {share:.0%}'}, to {most} images"
     if share is None:
-        return [rate_over_studies("verdict-level", "--until decided: any concept leans", setting, FAMILY_LEVEL, np.array(false))]
-    return [rate_over_studies("verdict-away", "--until decided: false discoveries", setting, 0.05, np.array(discoveries))]
+        return [
+            rate_over_studies(
+                "verdict-level", "--until decided: any concept leans", setting, FAMILY_LEVEL, np.array(false)
+            )
+        ]
+    return [
+        rate_over_studies("verdict-away", "--until decided: false discoveries", setting, 0.05, np.array(discoveries))
+    ]
 
 
 def _in_rounds(embeddings: EncoderEmbeddings, design: Design, most: int) -> list:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isfinite
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.study.comparison import compare_leanings
 from clinometer.metrics.study.cosines import target_cosines
 from clinometer.metrics.study.design import EncoderEmbeddings, layout_of
+from clinometer.metrics.verdict import ReasonCode
 from tests.metrics.studies import AGES, design, embeddings, one, study
 
 LEANINGS = (0.6, -0.6, 0.0, 0.3, -0.3, 0.0)

@@ -36,7 +36,8 @@ class _Kind:
     say who saw it; ``over`` what the judged interval is over, and ``counted`` what the mean magnitude is over, or
     from.
     ``to_decide`` says which images, or portraits, are counted until it is decided. ``positive`` says what a difference
-    above 0 means, of the ``{first}`` run and the suite's ``{a}``.
+    above 0 means, of the ``{first}`` run and the suite's ``{a}``. ``a`` is what it leans to where the suite has several
+    axes; ``family`` what q is over, where that is not the units alone.
     """
 
     component: str
@@ -48,12 +49,15 @@ class _Kind:
     positive: str
     over: str = "images"
     encoder: str = MEAN
+    a: str = ""
+    family: str = ""
 
+
+_TO_DECIDE: Final = "images, of the concept, with as many more of the groups"
 
 _KINDS: Final[dict[str, tuple[_Kind, ...]]] = {
     "leaning": (
-        _Kind("mcas", "MCAS", "concept", "ΔMCAS", "images, of the concept, with as many more of the groups", "concept",
-              "more to {a} than {first}"),
+        _Kind("mcas", "MCAS", "concept", "ΔMCAS", _TO_DECIDE, "concept", "more to {a} than {first}"),
     ),
     "association": (
         _Kind("differential_association", "S", "test", "ΔS", "images, neutral ones, with as many more prompts", "test",
@@ -77,6 +81,27 @@ _KINDS: Final[dict[str, tuple[_Kind, ...]]] = {
     ),
 }  # fmt: skip
 """By the suite's study; the first kind is the one whose mean magnitude says which leans more."""
+
+
+def _crossed_kinds(suite: LeaningSuite) -> tuple[_Kind, ...]:
+    """Every axis, and every cell against the mean of all."""
+    kinds = [
+        _Kind(f"axis:{axis}", f"MCAS by {suite.axis_label(axis)}", "concept", "ΔMCAS",
+              _TO_DECIDE, "concept", "more to {a} than {first}", a=_first_level(suite, axis),
+              family="" if len(held.levels) == 2 else "concepts and levels")
+        for axis, held in (suite.axes or {}).items()
+    ]  # fmt: skip
+    return *kinds, *(
+        _Kind(f"cell:{name}", f"nearness to {suite.label_of(name)}", "concept", "difference", _TO_DECIDE, "concept",
+              "nearer to {a} than in {first}, against the mean of all groups", a=suite.label_of(name),
+              family="concepts and groups")
+        for name in suite.groups
+    )  # fmt: skip
+
+
+def _first_level(suite: LeaningSuite, axis: str) -> str:
+    levels = list((suite.axes or {})[axis].levels.values())
+    return levels[0] if len(levels) == 2 else "the level named"
 
 
 def comparison_html(comparisons: Sequence[Comparison]) -> str:
@@ -115,7 +140,8 @@ def comparison_tables(
 ) -> list[DifferenceTable]:
     """The differences that are judged, such as MCAS of every concept, or S of every test and Asc of every prompt.
 
-    With ``short``, tests go by their names and not by their concepts, and edits by the classes of professions alone.
+    With ``short``, tests go by their names and not by their concepts, edits by the classes of professions alone, and
+    crossed axes by their levels, without the cells.
     """
     called = called or called_in([comparison])[0]
     scores = Scores.from_frame(comparison.scores)
@@ -123,7 +149,7 @@ def comparison_tables(
     for kind in _kinds(comparison):
         rows = scores.select("comparison", kind.component, encoder=kind.encoder)
         rows = [row for row in rows if not (short and row.setting and row.concept)]
-        if rows:
+        if rows and not (short and kind.component.startswith("cell:")):
             tables.append(_table(kind, rows, scores, comparison, called, short=short))
     return tables
 
@@ -140,6 +166,8 @@ def comparison_refusals(comparison: Comparison, called: tuple[str, str] | None =
 
 def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]:
     """A sentence, and the numbers that it rests on."""
+    if _crossed(comparison.first.suite):
+        return _verdict_by_axis(comparison, called), ""
     (row,) = Scores.from_frame(comparison.scores).select("comparison", "magnitude")
     first, second = called
     if _same_images(comparison):
@@ -169,8 +197,29 @@ def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]
     )
 
 
+def _verdict_by_axis(comparison: Comparison, called: tuple[str, str]) -> str:
+    """What is said of the concepts along each axis, counted: magnitudes of several axes make no one number."""
+    first, second = called
+    if _same_images(comparison):
+        return f"{second} beside {first}: nothing differs, for both hold the same images."
+    suite, scores = comparison.first.suite, Scores.from_frame(comparison.scores)
+    assert isinstance(suite, LeaningSuite)
+    parts = []
+    for axis in suite.axes or {}:
+        rows = scores.select("comparison", f"axis:{axis}", encoder=MEAN)
+        counts = Counter(_worded(row, comparison, called) for row in rows)
+        told = ", ".join(f"{said}: {n}" for said, n in counts.most_common())
+        parts.append(f"by {suite.axis_label(axis)}, {told}")
+    return f"{second} beside {first}, concepts counted {'; '.join(parts)}."
+
+
+def _crossed(suite: Suite) -> bool:
+    return isinstance(suite, LeaningSuite) and suite.axes is not None
+
+
 def _kinds(comparison: Comparison) -> tuple[_Kind, ...]:
-    return _KINDS[comparison.first.suite.study]
+    suite = comparison.first.suite
+    return _crossed_kinds(suite) if isinstance(suite, LeaningSuite) and suite.axes else _KINDS[suite.study]
 
 
 def _has_tests(comparison: Comparison) -> bool:
@@ -231,8 +280,8 @@ def _table(
 def _note(kind: _Kind, rows: Sequence[Row], suite: Suite, first: str) -> str:
     """What the sign means, what was tested, what the intervals are over, and what would decide."""
     test = next((row.test for row in rows if row.test), "no test")
-    note = f"Positive: {kind.positive.format(a=_label_a(suite), first=first)}. "
-    note += f"{wording.capitalised(test)}; 95 % over {kind.over}; q over the {kind.unit}s."
+    note = f"Positive: {kind.positive.format(a=kind.a or _label_a(suite), first=first)}. "
+    note += f"{wording.capitalised(test)}; 95 % over {kind.over}; q over the {kind.family or f'{kind.unit}s'}."
     if any(row.n_decide for row in rows):
         note += f" To decide: about so many {kind.to_decide}, if the estimate stands."
     told = _told(rows)
@@ -258,6 +307,8 @@ def _label_a(suite: Suite) -> str:
 def _namer(kind: _Kind, comparison: Comparison, *, short: bool) -> Callable[[Row], str]:
     """Tests go by their concepts, contrasts by their sides, edits by group, profession and strength, others by name."""
     suite = comparison.first.suite
+    if kind.family == "concepts and levels":
+        return lambda row: f"{row.concept}: {suite.label_of(row.group)}"
     if isinstance(suite, ClassificationSuite) and not short:
         return lambda row: contrast_in_words(suite, row.group)
     if not isinstance(suite, AssociationSuite) or kind.over != "prompts" or short:

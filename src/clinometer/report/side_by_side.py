@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from clinometer.report import wording
 from clinometer.report.association_view import AssociationView
+from clinometer.report.cells_models import crossed_models
+from clinometer.report.cells_view import CellsView
 from clinometer.report.classification_view import ClassificationView, contrast_in_words
 from clinometer.report.figures.side_by_side import (
     COLOURS,
@@ -29,6 +31,7 @@ from clinometer.report.sections.internal import summary
 from clinometer.report.sections.leaning import SHAPE_CHARACTERS, category_statistics
 from clinometer.report.view import EditingView, LeaningView, View
 from clinometer.runs import Run
+from clinometer.suites import LeaningSuite
 
 AnyView = TypeVar("AnyView", bound=View)
 
@@ -40,12 +43,15 @@ def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, 
     the first encoder that all of them have; there is nothing to show where no encoder has seen them all, in a study
     that needs one.
     """
-    study = next(iter(runs.values())).suite.study
+    suite = next(iter(runs.values())).suite
+    study = "cells" if isinstance(suite, LeaningSuite) and suite.axes else suite.study
     if not encoders and study != "classification":
         return {"study": "", "encoder": "", "marks": [], "models": list(runs)}
     alike = all(set(run.encoder_cards) == set(encoders) for run in runs.values())
     page = {"study": study, "encoder": "" if alike else encoders[0], "marks": _marks(list(runs)), "models": list(runs)}
     encoder = MEAN if alike else encoders[0]
+    if study == "cells":
+        return page | crossed_models({name: _view(CellsView, run, encoder) for name, run in runs.items()})
     if study == "leaning":
         return page | _leanings({name: _view(LeaningView, run, encoder) for name, run in runs.items()})
     if study == "association":

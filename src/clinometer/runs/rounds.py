@@ -43,7 +43,7 @@ class Rounds:
                 f"studies that do: {able}"
             )
         if isinstance(self.suite, LeaningSuite):
-            _ = self.suite.compared  # refuses axes: rounds follow one pair of groups
+            self.suite.pair_for("--until")
 
     @property
     def record(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.metrics.study.audit_rows import other_audit_rows
+from clinometer.metrics.study.axis_readers import axis_checks, axis_reader_rows, withheld_from_axes
 from clinometer.metrics.study.composite_rows import internal_bias_rows, mcas_rows
 from clinometer.metrics.study.context import Settings, Study
 from clinometer.metrics.study.design import Design, EncoderEmbeddings, TargetDesign, layout_of
@@ -15,7 +16,7 @@ from clinometer.metrics.study.intersection_rows import intersection_study
 from clinometer.metrics.study.own_rows import own_text_rows, prior_rows
 from clinometer.metrics.study.plane_rows import xmcas_group_rows, xmcas_rows
 from clinometer.metrics.study.profile_rows import profile_rows
-from clinometer.metrics.study.reader import ReaderCheck, reader_checks, withheld, withheld_from_axes
+from clinometer.metrics.study.reader import ReaderCheck, reader_checks, withheld
 from clinometer.metrics.study.reader_rows import corrected_rows, reader_rows
 from clinometer.metrics.study.relabelling import pools_of
 from clinometer.metrics.study.sensitivity_rows import sensitivity_rows
@@ -85,7 +86,7 @@ def mcas_study(
     no verdict: ``not measured``, with the reason.
 
     Where the groups are cells of axes, the rows are those of :func:`intersection_study` instead: there is no pair of
-    groups, so there is no MCAS of one.
+    groups, so there is no MCAS of one. Each axis is checked by itself, and a cell needs them all.
 
     Raises
     ------
@@ -100,7 +101,8 @@ def mcas_study(
     if seed < 0:
         raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
     if design.axes:
-        return withheld_from_axes(intersection_study(encoders, design, confidence=confidence), encoders)
+        rows = intersection_study(encoders, design, confidence=confidence)
+        return _with_axis_readers(rows, encoders, design, confidence)
     layout = layout_of(encoders, design)
     settings = Settings(n_resamples, n_permutations, seed, confidence)
     study = Study(design, layout, settings, pools_of(design, layout))
@@ -122,3 +124,11 @@ def _with_readers(rows: list[Score], study: Study, encoders: Sequence[EncoderEmb
     shares = [row for row in rows if row.metric == "share"]
     rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], shown)
     return [*withheld(rows, checks), *reader_rows(study, encoders, checks), *shown]
+
+
+def _with_axis_readers(
+    rows: list[Score], encoders: Sequence[EncoderEmbeddings], design: Design, confidence: float
+) -> list[Score]:
+    """The same of crossed axes, each axis checked by itself."""
+    checks = axis_checks(encoders, design, confidence=confidence)
+    return [*withheld_from_axes(rows, checks), *axis_reader_rows(encoders, design, checks, confidence)]

@@ -101,10 +101,10 @@ def compare_leanings(
     if names[0] != names[1]:
         raise InvalidInputError(f"encoders: found {names[0]} and {names[1]}, expected the same in both runs")
     layouts = [layout_of(run, design) for run in (first, second)]
-    if paired and _counts(layouts[0]) != _counts(layouts[1]):
+    if paired and image_counts(layouts[0]) != image_counts(layouts[1]):
         raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
-    lost = _lost_prompts(layouts)
-    first, second = ([_without(each, lost) for each in run] for run in (first, second))
+    lost = lost_prompts(layouts)
+    first, second = ([without_prompts(each, lost) for each in run] for run in (first, second))
     checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
     settings = Settings(n_resamples, 1, seed, confidence)
@@ -114,18 +114,19 @@ def compare_leanings(
         for component in COMPONENTS:
             family = difference_rows(design, measured, encoder, component, paired=paired, confidence=confidence)
             rows += [_noted(row, lost, design, paired) for row in family]
-    if _counts(layouts[0]) != _counts(layouts[1]):
+    if image_counts(layouts[0]) != image_counts(layouts[1]):
         measured = measured_runs(*_levelled(first, second), design, settings, paired)
     of_both = measured[0][1]["mean"].targets, measured[1][1]["mean"].targets
     magnitude = _magnitude(design, of_both, paired, confidence)
     return withheld_between([*rows, _noted(magnitude, lost, design, paired)], *checks)
 
 
-def _counts(layout: Layout) -> tuple[object, object]:
+def image_counts(layout: Layout) -> tuple[object, object]:
+    """How many images of every target and of every attribute prompt."""
     return layout.target_sizes, layout.prompt_sizes
 
 
-def _lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
+def lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
     """The attribute prompts that one of the runs has no image of, by group and position."""
     sizes = [dict(zip(layout.groups, layout.prompt_sizes, strict=True)) for layout in layouts]
     lost = {
@@ -135,7 +136,7 @@ def _lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
     return {group: prompts for group, prompts in lost.items() if prompts}
 
 
-def _without(run: EncoderEmbeddings, lost: Mapping[str, Sequence[int]]) -> EncoderEmbeddings:
+def without_prompts(run: EncoderEmbeddings, lost: Mapping[str, Sequence[int]]) -> EncoderEmbeddings:
     """A run without the images of these attribute prompts: the mean of a group is one of the same prompts in both."""
     images = {
         group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(held))
@@ -169,7 +170,7 @@ def measured_runs(
     settings: Settings,
     paired: bool,
 ) -> list[_Run]:
-    """Both runs, each a study and its views by encoder; replicates by the same weights but for images without partners."""
+    """Both runs, each a study and its views; replicates by the same weights but for images without partners."""
     apart = settings if paired else replace(settings, image_seed=settings.seed + 1)
     studies = [_study(design, layout_of(run, design), own) for run, own in ((first, settings), (second, apart))]
     return [
@@ -217,8 +218,8 @@ def difference_rows(
     else:
         found = unpaired_differences((study, other), (first, second), weights)
     inner, outer = found.images.interval(confidence), found.stimulus.interval(confidence)
-    value, p = found.images.value, _p_values(found.images)
-    inner, outer = (_of_no_width(each, found.images) for each in (inner, outer))
+    value, p = found.images.value, p_values(found.images)
+    inner, outer = (of_no_width(each, found.images) for each in (inner, outer))
     q, p_holm = benjamini_hochberg(p), holm(p)
     margin = np.full_like(p, nan) if design.margin is None else found.images.p_outside(design.margin)
     sizes = [min(each) for each in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
@@ -239,18 +240,19 @@ def difference_rows(
     return judge_differences(rows, a=design.a, b=design.b, margin=design.margin, fewest=FEWEST_IMAGES)
 
 
-def _of_no_width(interval: Interval, tests: MeanTests | DifferenceTests) -> Interval:
+def of_no_width(interval: Interval, tests: MeanTests | DifferenceTests) -> Interval:
     """The interval [0, 0] where the runs are one and the same, image by image."""
-    return Interval(*(np.where(_alike(tests), 0.0, end) for end in (interval.low, interval.high)))
+    return Interval(*(np.where(alike(tests), 0.0, end) for end in (interval.low, interval.high)))
 
 
-def _alike(tests: MeanTests | DifferenceTests) -> np.ndarray:
+def alike(tests: MeanTests | DifferenceTests) -> np.ndarray:
+    """Where the runs are one and the same, image by image: no difference, and none that varies."""
     return np.asarray((tests.value**2 <= NO_SPREAD) & (tests.standard_error**2 <= NO_SPREAD))
 
 
-def _p_values(tests: MeanTests | DifferenceTests) -> np.ndarray:
+def p_values(tests: MeanTests | DifferenceTests) -> np.ndarray:
     """P of no difference: 1 where the runs are one and the same, image by image."""
-    return np.where(_alike(tests), 1.0, tests.p_value)
+    return np.where(alike(tests), 1.0, tests.p_value)
 
 
 def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool, confidence: float) -> Score:

@@ -116,15 +116,6 @@ def _in_run(check: ReaderCheck | None, which: str) -> ReaderCheck | None:
     return replace(check, reason=f"in the {which} run, {check.reason}")
 
 
-def withheld_from_axes(rows: Sequence[Score], encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
-    """Rows of crossed axes without verdicts where an encoder does not fit the suite."""
-    said = next((each.unfit[""] for each in encoders if each.unfit.get("")), "")
-    judgement = Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.DOMAIN)
-    return [
-        judged_as(replace(row, reason=said), judgement, n_decide=0) if said and row.verdict else row for row in rows
-    ]
-
-
 def _check(encoder: EncoderEmbeddings, design: Design, confidence: float) -> ReaderCheck:
     found = (_by_words if encoder.reads_text else _by_images)(encoder, design, confidence)
     concepts = {target: reason for target, reason in encoder.unfit.items() if target}

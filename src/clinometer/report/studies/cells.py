@@ -10,6 +10,7 @@ from clinometer.report.cells_wording import axis_counts, interaction_counts, int
 from clinometer.report.inputs import ReportInput
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections.cells import cells_masthead, cells_method, cells_planted, cells_verdicts
+from clinometer.report.sections.cells_reader import cells_reader
 from clinometer.report.sections.gallery import gallery
 from clinometer.report.sections.table import table
 from clinometer.report.studies.common import Page, Section, Summary, unmeasured
@@ -70,6 +71,7 @@ CELLS: Final = Page(
     sections=(
         Section("masthead", "", cells_masthead, "masthead"),
         Section("verdicts", "Verdicts", cells_verdicts, "cells_verdicts"),
+        Section("reader", "Reading", cells_reader, "cells_reader"),
         Section("planted", "Planted truth", cells_planted, "cells_planted"),
         Section("gallery", "Pictures", gallery, "gallery"),
         Section("table", "All numbers", table, "table"),

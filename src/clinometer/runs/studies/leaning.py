@@ -22,6 +22,7 @@ from clinometer.metrics import (
     stands_of,
 )
 from clinometer.metrics.study.comparison import compare_leanings
+from clinometer.metrics.study.crossed_comparison import compare_intersections
 from clinometer.metrics.study.reader import reader_checks, withheld
 from clinometer.runs.fit import unfit
 from clinometer.runs.store import Run
@@ -63,14 +64,15 @@ def compare_leaning(
     runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
 ) -> list[Score]:
     """Differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
-    suite = suite_of(runs[0], LeaningSuite)
-    _ = suite.compared  # refuses axes: a difference is one of a pair of groups
+    suite, paired = suite_of(runs[0], LeaningSuite), keep is not None
     of_first, of_second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+    if suite.axes:
+        return compare_intersections(of_first, of_second, study_design(suite), paired=paired)
     return compare_leanings(
         of_first,
         of_second,
         study_design(suite),
-        paired=keep is not None,
+        paired=paired,
         n_resamples=resamples,
         seed=runs[0].record["seed"],
     )
