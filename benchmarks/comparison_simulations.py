@@ -112,8 +112,14 @@ def comparisons(
         rows = verdict_rows(two_runs(population, rng, shares, images, way), way)
         held.append([(row.p, row.low, row.high, _side(row)) for row in rows])
     p, low, high, side = np.moveaxis(np.array(held, float), -1, 0)
-    first, second = (population.truth(each) for each in shares)
-    return Comparisons(p, low, high, side, second - first)
+    return Comparisons(p, low, high, side, true_difference(population, *shares))
+
+
+def true_difference(population: Population, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """By how much MCAS differs under infinitely many images: exactly 0 where the shares are equal."""
+    if (first == second).all():
+        return np.zeros(len(first))
+    return population.truth(second) - population.truth(first)
 
 
 def _side(row: Score) -> int:
@@ -166,14 +172,10 @@ def overall(n: int, share: float, concepts: int, images: int, way: str) -> list[
 
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
-    equal = [(0, 0.5, 8), *((p, share, 28) for p, share in ((0, 0.5), (0, 0.85), (2, 0.5), (3, 0.5)))]
+    sizes = ((28, 8), (28, 20), (8, 8), (8, 100))
     return [
-        *((equal_runs, 400 if images < 100 else 150,
-           {"population": p, "share": share, "concepts": concepts, "images": images, "way": way})
-          for p, share, concepts in equal for way in WAYS for images in (8, 20, 100)),
-        *((unequal_runs, 200 if images < 100 else 100,
-           {"population": 0, "shares": shares, "images": images, "way": way})
-          for way in WAYS for images in (8, 20, 100) for shares in ((0.5, 0.75), (0.6, 0.95))),
-        *((overall, 200, {"share": share, "concepts": 28, "images": 20, "way": way})
-          for way in WAYS for share in (0.5, 0.85)),
+        *((equal_runs, 100, {"population": 0, "share": share, "concepts": concepts, "images": images, "way": way})
+          for share in (0.5, 0.85) for way in WAYS for concepts, images in sizes),
+        *((unequal_runs, 50, {"population": 0, "shares": (0.5, 0.75), "images": 20, "way": way}) for way in WAYS),
+        *((overall, 40, {"share": 0.5, "concepts": 28, "images": 20, "way": way}) for way in WAYS),
     ]  # fmt: skip
