@@ -4,9 +4,8 @@
 
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
-draws a twentieth of the studies; ``--only verdict`` (or intersection, reader, downstream) runs what stands in
-verdict_simulations.py alone; ``--write`` puts
-the tables and figures into docs/simulations.md.
+draws a twentieth of the studies; ``--only verdict`` (or comparison, intersection, reader, downstream) runs what stands
+in verdict_simulations.py alone; ``--write`` puts the tables and figures into docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -21,7 +20,13 @@ from math import sqrt
 import numpy as np
 from scipy import stats
 
-from benchmarks import downstream_simulations, intersection_simulations, reader_simulations, verdict_simulations
+from benchmarks import (
+    comparison_simulations,
+    downstream_simulations,
+    intersection_simulations,
+    reader_simulations,
+    verdict_simulations,
+)
 from benchmarks.rates import LEVELS, PAGE, Experiment, Found, rejections, table, with_tables
 from clinometer.metrics import association_scores, differential_association, stimulus_weat
 from clinometer.stats.agreement import kendall_tau_b, krippendorff_alpha
@@ -399,7 +404,9 @@ def experiments() -> list[Experiment]:
     return chosen
 
 
-MODULES = (verdict_simulations, intersection_simulations, reader_simulations, downstream_simulations)
+MODULES = (
+    verdict_simulations, comparison_simulations, intersection_simulations, reader_simulations, downstream_simulations,
+)  # fmt: skip
 """Where further experiments stand."""
 
 

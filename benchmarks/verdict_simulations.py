@@ -205,7 +205,7 @@ def studies(population: Population, shares: np.ndarray, images: int, n: int, *se
     return Studies(p, low, high, leans.astype(bool), side, population.truth(shares))
 
 
-def _rate(kind: str, what: str, setting: str, nominal: float, held: np.ndarray) -> Found:
+def rate_over_studies(kind: str, what: str, setting: str, nominal: float, held: np.ndarray) -> Found:
     """The rate of (studies × concepts), or of (studies,)."""
     own = held.reshape(len(held), -1).mean(axis=1)
     return Found(kind, what, setting, nominal, float(own.mean()), len(own), float(own.std(ddof=1)))
@@ -217,10 +217,10 @@ def at_parity(n: int, population: int, concepts: int, images: int) -> list[Found
     found = studies(chosen, np.full(concepts, 0.5), images, n, 31, population)
     setting = f"{chosen.name}, {concepts} concepts of {images} images"
     return [
-        _rate("verdict-level", "p ≤ 5 %", setting, 0.05, found.p <= 0.05),
-        _rate("verdict-level", "p ≤ 1 %", setting, 0.01, found.p <= 0.01),
-        _rate("verdict-level", "interval covers", setting, 0.95, found.covers),
-        _rate("verdict-level", "any concept leans", setting, FAMILY_LEVEL, found.leans.any(axis=1)),
+        rate_over_studies("verdict-level", "p ≤ 5 %", setting, 0.05, found.p <= 0.05),
+        rate_over_studies("verdict-level", "p ≤ 1 %", setting, 0.01, found.p <= 0.01),
+        rate_over_studies("verdict-level", "interval covers", setting, 0.95, found.covers),
+        rate_over_studies("verdict-level", "any concept leans", setting, FAMILY_LEVEL, found.leans.any(axis=1)),
     ]
 
 
@@ -231,15 +231,17 @@ def leaning(n: int, population: int, shares: tuple[float, ...], concepts: int, i
     told = " and ".join(f"{share:.0%}" for share in shares)
     setting = f"{chosen.name}, {concepts} concepts of {images} images, {told}"
     rates = [
-        _rate("verdict-away", f"interval covers, {share:.0%}", setting, 0.95, found.covers[:, each == share])
+        rate_over_studies(
+            "verdict-away", f"interval covers, {share:.0%}", setting, 0.95, found.covers[:, each == share]
+        )
         for share in dict.fromkeys(shares)
     ]
     wrong = found.leans & (found.side != np.sign(found.truth))
     false = wrong.sum(axis=1) / np.maximum(found.leans.sum(axis=1), 1)
     leaning = each != 0.5
-    rates.append(_rate("verdict-away", "false discoveries", setting, 0.05, false))
+    rates.append(rate_over_studies("verdict-away", "false discoveries", setting, 0.05, false))
     if leaning.any():
-        rates.append(_rate("verdict-power", "leanings found", setting, 0.0, found.leans[:, leaning]))
+        rates.append(rate_over_studies("verdict-power", "leanings found", setting, 0.0, found.leans[:, leaning]))
     return rates
 
 
@@ -261,7 +263,7 @@ def against_t(n: int, share: float, concepts: int = 28, images: int = 20) -> lis
     for name, held in (("moderated", np.array(ours)), ("t-test", np.array(theirs))):
         for k, said in enumerate(("p ≤ 5 %", "q ≤ 5 %")):
             found = held[:, ::2, k] <= LEVEL
-            rates.append(_rate("verdict-curve", f"{name}, {said}", setting, 0.05, found))
+            rates.append(rate_over_studies("verdict-curve", f"{name}, {said}", setting, 0.05, found))
     return rates
 
 
@@ -298,8 +300,14 @@ def until_decided(n: int, concepts: int, share: float | None = None, most: int =
         discoveries.append((leans & (each == 0.5)).sum() / max(leans.sum(), 1))
     setting = f"{concepts} concepts, {'all at parity' if share is None else f'half at {share:.0%}'}, to {most} images"
     if share is None:
-        return [_rate("verdict-level", "--until decided: any concept leans", setting, FAMILY_LEVEL, np.array(false))]
-    return [_rate("verdict-away", "--until decided: false discoveries", setting, 0.05, np.array(discoveries))]
+        return [
+            rate_over_studies(
+                "verdict-level", "--until decided: any concept leans", setting, FAMILY_LEVEL, np.array(false)
+            )
+        ]
+    return [
+        rate_over_studies("verdict-away", "--until decided: false discoveries", setting, 0.05, np.array(discoveries))
+    ]
 
 
 def _in_rounds(embeddings: EncoderEmbeddings, design: Design, most: int) -> list:

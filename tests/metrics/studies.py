@@ -45,10 +45,15 @@ def embeddings(
     noise: float = 0.5,
     **changes: Any,
 ) -> EncoderEmbeddings:
-    """Targets that lean along the direction from the second group to the first by ``leanings``."""
+    """Targets that lean along the direction from the second group to the first by ``leanings``.
+
+    Midway between these two groups lies nothing of that direction, so that neither is taken for the other.
+    """
     rng = np.random.default_rng(seed)
     base, towards = rng.normal(size=DIM), rng.normal(size=(len(groups), DIM)) * 0.5
     ages = rng.normal(size=(len(AGES), DIM)) * 0.5
+    between, apart = base + ages.mean(axis=0) + towards[:2].mean(axis=0), towards[0] - towards[1]
+    base = base - (between @ apart) / (apart @ apart) * apart
 
     def around(centre: np.ndarray, n: int) -> np.ndarray:
         return centre + noise * rng.normal(size=(n, DIM))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isfinite
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.verdict import ReasonCode
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.cosines import target_cosines
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, layout_of
@@ -276,3 +278,17 @@ def test_which_leans_more_without_any_target_is_not_measured():
     none = replace(first, target_images=tuple(images[:0] for images in first.target_images))
     row = compare(first, none, paired=False)[-1]
     assert (row.verdict, row.reason) == ("not measured", "no target is measured in both runs")
+
+
+def test_an_encoder_that_does_not_read_either_run_gives_no_verdict_on_the_difference():
+    good, poor = embeddings(), embeddings(seed=5)
+    noise = np.random.default_rng(9)
+    shuffled = {g: tuple(noise.normal(size=x.shape) for x in held) for g, held in poor.group_images.items()}
+    for runs, which in (((good, replace(poor, group_images=shuffled)), "second"),
+                        ((replace(poor, group_images=shuffled), good), "first")):  # fmt: skip
+        rows = compare(*runs, paired=False)
+        judged = [row for row in rows if row.verdict]
+        assert {(row.verdict, row.reason_code) for row in judged} == {("not measured", ReasonCode.READER)}
+        assert len(judged) == 7  # MCAS of six targets, and which leans more over all
+        assert all(row.reason.startswith(f"in the {which} run, encoder clip cannot read") for row in judged)
+        assert all(isfinite(row.value) and row.n_decide == 0 for row in judged)

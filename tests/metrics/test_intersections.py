@@ -157,7 +157,7 @@ def test_the_parts_of_the_design_have_the_reasons_they_lack():
     empty = replace(held, target_images=(held.target_images[0][:0], held.target_images[1][:1], *held.target_images[2:]))
     rows = rows_of(design, empty)
     assert rows["mean", "axis:gender", "man", "t0", ""].reason == "no image of the target"
-    assert rows["mean", "axis:gender", "man", "t1", ""].reason == "no interval from one image of the target"
+    assert rows["e0", "axis:gender", "man", "t1", ""].reason == "no interval from one image of the target"
     assert rows["mean", "axis:gender", "man", "t1", ""].verdict == "too few images"
     assert rows["mean", "cells", "", "t1", ""].p != rows["mean", "cells", "", "t1", ""].p
     lost = replace(

@@ -125,19 +125,37 @@ def test_an_encoder_to_which_everything_is_one_group_does_not_read():
     assert (check.reads, check.code) == (False, ReasonCode.READER)
 
 
-def test_one_that_takes_most_of_a_group_for_the_other_is_told_so():
-    encoder = able()
-    check = reader_checks([encoder], design())["clip"]
-    assert not check.caution
-    a, b = (np.concatenate(encoder.group_images[g]) for g in GROUPS[:2])
+def _misplaced(encoder, right):
+    """The encoder with all images moved along the words until so many of the second group's are read right."""
     towards = encoder.group_words["man"].mean(axis=0) - encoder.group_words["woman"].mean(axis=0)
-    step = -np.median(b @ towards) / (towards @ towards) * 1.0001
+    unit = {g: w / np.linalg.norm(w, axis=1, keepdims=True) for g, w in encoder.group_words.items()}
+    d = unit["man"].mean(axis=0) - unit["woman"].mean(axis=0)
+    along = np.sort(np.concatenate(encoder.group_images["woman"]) @ d)
+    step = -(along[right - 1] + along[right]) / 2 / (towards @ d)
     moved = {g: tuple(x + step * towards for x in encoder.group_images[g]) for g in GROUPS}
-    check = reader_checks([replace(encoder, group_images=moved)], design())["clip"]
-    assert check.reading.right_b <= 10
-    assert check.reads
-    assert check.caution.startswith("one-sided: ")
-    assert len(a) == 20
+    return replace(
+        encoder, group_images=moved, target_images=tuple(x + step * towards for x in encoder.target_images)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "reads"), [(10, False), (9, False), (11, True)])
+def test_one_that_takes_half_of_a_group_for_the_other_does_not_read(right, reads):
+    check = reader_checks([_misplaced(able(), right)], design())["clip"]
+    assert check.reading.right_b == right
+    assert check.reading.right_a == 20
+    assert check.informedness.low > 0
+    assert check.p_images <= 0.01
+    assert check.reads is reads
+    assert check.code == (ReasonCode.NONE if reads else ReasonCode.READER)
+    assert ("misses 'woman'" in check.reason) is not reads
+
+
+def test_what_misses_one_side_gives_no_verdict_and_says_so():
+    rows = study(_misplaced(able(), 9), of=design(margin=0.05))
+    verdicts = [one(rows, "mcas", "mcas", concept=f"target {t}") for t in range(6)]
+    assert {(row.verdict, row.reason_code) for row in verdicts} == {(Verdict.NOT_MEASURED, ReasonCode.READER)}
+    assert all("misses 'woman', which it mostly takes for 'man'" in row.reason for row in verdicts)
+    assert one(rows, "reader", "informedness").flag == "cannot read"
 
 
 def test_words_that_mean_nothing_do_not_read_images_that_differ():

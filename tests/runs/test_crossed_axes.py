@@ -5,7 +5,6 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import SuiteError
-from clinometer.studies.leaning.scoring import compare_leaning
 from clinometer.suites import suite_from_mapping
 from tests.toys import Eye, Painter
 
@@ -45,7 +44,7 @@ def test_the_axis_that_is_painted_is_found_and_its_parts_add_up(finished):
     assert value["concept 0.15"] < value["concept 0.5"] < value["concept 0.85"]
     parts = rows[rows.setting != ""].groupby("concept").value.sum()
     np.testing.assert_allclose(parts[value.index], value)
-    assert set(scores.metric) == {"intersections", "refusal"}
+    assert set(scores.metric) == {"intersections", "reader", "refusal"}
 
 
 def test_refusals_are_compared_along_each_axis(finished):
@@ -71,11 +70,35 @@ def test_a_record_with_axes_is_read_again_and_scored_alike(finished):
     assert finished.directory.read_bytes("scores.parquet") == before
 
 
-def test_what_takes_one_pair_refuses_axes(finished, tmp_path):
-    for ask in (
-        lambda: cm.audit(Painter(), crossed_suite(), out=tmp_path / "run", encoder=Eye(), until="decided"),
-        lambda: compare_leaning((finished, finished), ["eye"], None, 9),
-        lambda: cm.plan(crossed_suite()),
-    ):
-        with pytest.raises(SuiteError, match="its groups are cells of gender and tone"):
-            ask()
+def test_an_axis_that_the_encoder_does_not_read_has_no_verdict(finished):
+    """The eye reads colours, which are genders, and no tones."""
+    scores = finished.scores
+    judged = scores[(scores.metric == "intersections") & (scores.encoder == "mean") & (scores.verdict != "")]
+    assert set(judged[judged.component == "axis:tone"].verdict) == {"not measured"}
+    assert set(judged[judged.component.str.startswith("cell")].verdict) == {"not measured"}
+    page = finished.directory.read_bytes("report.html").decode()
+    assert "Does the encoder read right?" in page
+    assert "cannot read its own attribute images" in page
+
+
+def test_runs_are_compared_axis_by_axis(finished, tmp_path):
+    other = cm.audit(Painter(), crossed_suite(), out=tmp_path / "other", encoder=Eye())
+    (found,) = cm.compare(finished.directory.root, other.directory.root, out=tmp_path / "comparison")
+    rows = found.scores[(found.scores.metric == "comparison") & (found.scores.encoder == "mean")]
+    assert {"axis:gender", "axis:tone"} <= set(rows.component)
+    assert "magnitude" not in set(rows.component)
+    page = (tmp_path / "comparison" / "comparison.html").read_text()
+    assert "concepts counted by gender, " in page
+    assert "MCAS along the axis, positive to men" in page
+
+
+@pytest.mark.parametrize(
+    ("ask", "what"),
+    [
+        (lambda out: cm.audit(Painter(), crossed_suite(), out=out, encoder=Eye(), until="decided"), "--until"),
+        (lambda _: cm.plan(crossed_suite()), "plan"),
+    ],
+)
+def test_what_takes_one_pair_refuses_axes_by_name(ask, what, tmp_path):
+    with pytest.raises(SuiteError, match=f"its groups are cells of gender and tone, and {what} takes one pair"):
+        ask(tmp_path / "run")

@@ -86,7 +86,7 @@ BRIGHTNESS = Study(
     score=score,
     compare=compare,
     page=lambda suite: PAGE,
-    comparison=RunsCompared(
+    comparison=lambda suite: RunsCompared(
         lambda suite: (
             Quantity(METRIC, "brightness", "prompt", "difference", "images", "prompt", "brighter than {first}"),
         ),

@@ -38,7 +38,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
         environment(page.package)
         .get_template("comparison_page.html")
         .render(
-            template=study.comparison.template,
+            template=study.comparison(runs[0].suite).template,
             title=f"{wording.listed(called[1:])} beside {called[0]}",
             suite=runs[0].suite.title,
             comparisons=[_shown(*each) for each in zip(comparisons, called_in(comparisons), strict=True)],
@@ -66,7 +66,8 @@ def comparison_tables(
 ) -> list[DifferenceTable]:
     """The differences that are judged, such as MCAS of every concept, or S of every test and Asc of every prompt.
 
-    With ``short``, tests go by their names and not by their concepts, and edits by the classes of professions alone.
+    With ``short``, tests go by their names and not by their concepts, edits by the classes of professions alone, and
+    crossed axes by their levels, without the cells.
     """
     called = called or called_in([comparison])[0]
     scores = Scores.from_frame(comparison.scores)
@@ -74,7 +75,7 @@ def comparison_tables(
     for quantity in _quantities(comparison):
         rows = scores.select("comparison", quantity.component, encoder=quantity.encoder)
         rows = [row for row in rows if not (short and row.setting and row.concept)]
-        if rows:
+        if rows and not (short and not quantity.brief):
             tables.append(_table(quantity, rows, scores, comparison, called, short=short))
     return tables
 
@@ -91,14 +92,17 @@ def comparison_refusals(comparison: Comparison, called: tuple[str, str] | None =
 
 def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]:
     """A sentence, and the numbers that it rests on."""
-    (row,) = Scores.from_frame(comparison.scores).select("comparison", "magnitude")
     first, second = called
     if _same_images(comparison):
         return f"{second} beside {first}: nothing differs, for both hold the same images.", ""
+    shown = study_of(comparison.first.suite).comparison(comparison.first.suite)
+    if shown.verdict is not None:
+        return shown.verdict(comparison, called), ""
+    (row,) = Scores.from_frame(comparison.scores).select("comparison", "magnitude")
     if not row.defined:
         return f"{second} beside {first}: {row.reason}.", ""
     quantity = _quantities(comparison)[0]
-    ends = _judged_ends(row, over_prompts=study_of(comparison.first.suite).comparison.magnitude_over_prompts)
+    ends = _judged_ends(row, over_prompts=shown.magnitude_over_prompts)
     digits = wording.digits_for([row.value, *ends])
     if not_measured(row):
         said = f"which leans more cannot be judged: {reason_words(row)}"
@@ -122,7 +126,7 @@ def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]
 
 def _quantities(comparison: Comparison) -> Sequence[Quantity]:
     suite = comparison.first.suite
-    return study_of(suite).comparison.quantities(suite)
+    return study_of(suite).comparison(suite).quantities(suite)
 
 
 def _shown(comparison: Comparison, called: tuple[str, str]) -> dict[str, Any]:
@@ -186,8 +190,10 @@ def _table(
 def _note(quantity: Quantity, rows: Sequence[Row], suite: Suite, first: str) -> str:
     """What the sign means, what was tested, what the intervals are over, and what would decide."""
     test = next((row.test for row in rows if row.test), "no test")
-    note = f"Positive: {quantity.positive.format(a=study_of(suite).comparison.label_a(suite), first=first)}. "
-    note += f"{wording.capitalised(test)}; 95 % over {quantity.over}; q over the {quantity.unit}s."
+    note = f"Positive: {quantity.positive.format(a=quantity.a or study_of(suite).comparison(suite).label_a(suite), first=first)}. "
+    note += (
+        f"{wording.capitalised(test)}; 95 % over {quantity.over}; q over the {quantity.family or f'{quantity.unit}s'}."
+    )
     if any(row.n_decide for row in rows):
         note += f" To decide: about so many {quantity.to_decide}, if the estimate stands."
     told = _told(rows)

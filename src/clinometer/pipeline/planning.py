@@ -127,7 +127,7 @@ def plan_audit(
         raise InvalidInputError(f"price: expected 0 or more, found {price}")
     if not isinstance(suite, LeaningSuite):
         raise SuiteError(f"suite {suite.name}: planning is for suites of study leaning, found {suite.study}")
-    _ = suite.compared  # refuses axes: the plan is for one pair of groups
+    suite.pair_for("plan")
     margin = suite.margin if margin is None else margin
     settings = {
         "effect": nan if effect is None else effect,

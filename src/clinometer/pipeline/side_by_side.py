@@ -22,14 +22,15 @@ def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, 
     the first encoder that all of them have; there is nothing to show where no encoder has seen them all, in a study
     that needs one.
     """
-    study = study_of(next(iter(runs.values())).suite)
+    suite = next(iter(runs.values())).suite
+    study = study_of(suite)
+    shown_as = study.comparison(suite)
     if not encoders and study.encoders_needed:
         return {"study": "", "encoder": "", "marks": [], "models": list(runs), "contents": []}
     alike = all(set(run.encoder_cards) == set(encoders) for run in runs.values())
     encoder = MEAN if alike else encoders[0]
-    shape = study.comparison.view
     views = {
-        name: _of_one_encoder(shape, run, encoder) if study.comparison.averaged else shape.of(report_input(run))
+        name: _of_one_encoder(shown_as.view, run, encoder) if shown_as.averaged else shown_as.view.of(report_input(run))
         for name, run in runs.items()
     }
     shown = {
@@ -39,7 +40,7 @@ def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, 
         "models": list(runs),
         "contents": [],
     }
-    return shown | study.comparison.side_by_side(views, encoders[0] if encoders else "")
+    return shown | shown_as.side_by_side(views, encoders[0] if encoders else "")
 
 
 def _of_one_encoder(shape: type[View], run: Run, encoder: str) -> View:

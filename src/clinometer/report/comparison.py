@@ -8,6 +8,7 @@ from typing import Any
 
 from clinometer.report.rows import MEAN, Row
 from clinometer.report.view import View
+from clinometer.runs.comparison import Comparison
 from clinometer.suites import Suite
 
 
@@ -31,6 +32,9 @@ class Quantity:
     positive : what a difference above 0 means, of the ``{first}`` run and the suite's ``{a}``.
     over : what the judged interval is over.
     encoder : what rows say who saw it.
+    a : what it leans to, where the suite has no one pair of sides.
+    family : what q is over, where that is not the units alone.
+    brief : whether it is shown in a terminal too.
     name, short_name : (suite, row) → what a row is about, on the page and in a terminal.
     """
 
@@ -43,6 +47,9 @@ class Quantity:
     positive: str
     over: str = "images"
     encoder: str = MEAN
+    a: str = ""
+    family: str = ""
+    brief: bool = True
     name: Callable[[Suite, Row], str] = own_name
     short_name: Callable[[Suite, Row], str] = own_name
 
@@ -61,6 +68,7 @@ class RunsCompared:
     template : in the templates of the study's page.
     averaged : whether the views hold the average over encoders, or one encoder where the runs have different ones.
     magnitude_over_prompts : whether the mean magnitude is judged over prompts.
+    verdict : (comparison, what its two runs are called) → a sentence, where no mean magnitude says which leans more.
     """
 
     quantities: Callable[[Suite], Sequence[Quantity]]
@@ -70,6 +78,7 @@ class RunsCompared:
     template: str = "comparison"
     averaged: bool = True
     magnitude_over_prompts: bool = False
+    verdict: Callable[[Comparison, tuple[str, str]], str] | None = None
 
 
 def by_label(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

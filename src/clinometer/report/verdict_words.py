@@ -178,4 +178,6 @@ def difference_words(row: Row, called: tuple[str, str], label: Label = str) -> s
     if refuses:
         whose = runs[row.setting.removesuffix(" run")]  # whose own difference between the groups is larger
         return f"{whose}\N{RIGHT SINGLE QUOTATION MARK}s refusals tilt more to {label(row.side)}"
+    if row.side == OTHERS:
+        return f"{called[1]} leans less to {label(row.group)}"
     return f"{called[1]} leans more to {label(row.side)}"

@@ -68,7 +68,7 @@ class Study:
     compare : ((first run, second run), encoders that both have, seeds of the images that are pairs or None, number of
         resamples) → differences, second minus first.
     page : suite → how its runs are shown.
-    comparison : how its runs are shown beside each other.
+    comparison : suite → how its runs are shown beside each other.
     stages : what happens between drawing and embedding, in order: (run, generator, progress). Each does what is
         missing and leaves the rest alone.
     encoders_needed : whether scoring needs an encoder's embeddings.
@@ -86,7 +86,7 @@ class Study:
     score: Callable[[Run, int], Scored]
     compare: Compare
     page: Callable[[Suite], Page]
-    comparison: RunsCompared
+    comparison: Callable[[Suite], RunsCompared]
     stages: tuple[Callable[[Run, Generator, Progress], None], ...] = ()
     encoders_needed: bool = True
     texts_needed: bool = False

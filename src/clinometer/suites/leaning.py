@@ -180,10 +180,20 @@ class LeaningSuite(Suite):
         SuiteError
             The groups are cells of axes, and what was asked for needs one pair.
         """
+        return self.pair_for("this")
+
+    def pair_for(self, what: str) -> Axis:
+        """The same, where ``what`` needs it: the refusal names it.
+
+        Raises
+        ------
+        SuiteError
+            The groups are cells of axes.
+        """
         if self.axis is None:
             raise SuiteError(
-                f"suite {self.name}: its groups are cells of {' and '.join(self.axes or {})}, and this takes one pair "
-                "of groups; give a suite with axis.a and axis.b"
+                f"suite {self.name}: its groups are cells of {' and '.join(self.axes or {})}, and {what} takes one "
+                "pair of groups; give a suite with axis.a and axis.b"
             )
         return self.axis
 

@@ -42,19 +42,21 @@ CONTRAST: Final = Quantity(
     name=contrast_name,
 )
 
+COMPARED: Final = RunsCompared(
+    lambda suite: (CONTRAST,),
+    lambda suite: _classification(suite).a.label,
+    ClassificationView,
+    side_by_side,
+    averaged=False,
+)
+
 CLASSIFICATION: Final = Study(
     key="classification",
     suite=ClassificationSuite,
     score=score_classification,
     compare=compare_classification,
     page=lambda suite: PAGE,
-    comparison=RunsCompared(
-        lambda suite: (CONTRAST,),
-        lambda suite: _classification(suite).a.label,
-        ClassificationView,
-        side_by_side,
-        averaged=False,
-    ),
+    comparison=lambda suite: COMPARED,
     stages=(classify,),
     encoders_needed=False,
     check=require_denoiser,

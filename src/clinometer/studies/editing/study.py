@@ -78,15 +78,17 @@ def _editing(suite: Suite) -> EditingSuite:
     return suite
 
 
+COMPARED: Final = RunsCompared(
+    lambda suite: QUANTITIES, lambda suite: _editing(suite).genders.a, EditingView, side_by_side, averaged=False
+)
+
 EDITING: Final = Study(
     key="editing",
     suite=EditingSuite,
     score=score_editing,
     compare=compare_editing,
     page=lambda suite: PAGE,
-    comparison=RunsCompared(
-        lambda suite: QUANTITIES, lambda suite: _editing(suite).genders.a, EditingView, side_by_side, averaged=False
-    ),
+    comparison=lambda suite: COMPARED,
     stages=(edit,),
     texts_needed=True,
     extend_plan=plan_edits,

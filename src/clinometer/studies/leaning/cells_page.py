@@ -12,6 +12,7 @@ from clinometer.report.sections.table import table
 from clinometer.studies.leaning.cells_view import CellsView
 from clinometer.studies.leaning.cells_wording import axis_counts, interaction_counts, interaction_name, verdict_words
 from clinometer.studies.leaning.sections.cells import cells_masthead, cells_method, cells_planted, cells_verdicts
+from clinometer.studies.leaning.sections.cells_reader import cells_reader
 from clinometer.studies.leaning.sections.gallery import gallery
 from clinometer.suites import LeaningSuite
 
@@ -71,6 +72,7 @@ CELLS: Final = Page(
     sections=(
         Section("masthead", "", cells_masthead, "masthead"),
         Section("verdicts", "Verdicts", cells_verdicts, "cells_verdicts"),
+        Section("reader", "Reading", cells_reader, "cells_reader"),
         Section("planted", "Planted truth", cells_planted, "cells_planted"),
         Section("gallery", "Pictures", gallery, "gallery"),
         Section("table", "All numbers", table, "table"),

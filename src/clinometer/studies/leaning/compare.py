@@ -39,6 +39,7 @@ from clinometer.studies.leaning.scores.inference import (
     paired_difference,
     unpaired_differences,
 )
+from clinometer.studies.leaning.scores.reader import reader_checks, withheld_between
 from clinometer.studies.leaning.scores.relabelling import pools_of
 from clinometer.studies.leaning.scores.views import View, views_of
 
@@ -46,7 +47,8 @@ COMPONENTS = ("ii", "itp", "ita", "mcas")
 """TT rests on no image: it is the same in both."""
 
 NO_INTERVAL = "no interval: a prompt has one image"
-TEST = "{} t of the difference, bootstrapped standard error, two-sided"
+TEST = "{} t over images, two-sided"
+MAGNITUDE_TEST = "{} t of the difference, bootstrapped standard error, two-sided"
 
 
 _Run = tuple[Study, dict[str, View]]
@@ -87,7 +89,8 @@ def compare_leanings(
     Rows of metric ``comparison``: every component of every target, and ``magnitude`` over all targets, with q over the
     targets of a component, and on ``mcas`` of the mean over encoders and on ``magnitude`` a verdict. Where the design
     has a margin, two one-sided tests show that the runs lean alike: |Δ| < margin. What is undecided says how many
-    images would decide, all sets growing alike.
+    images would decide, all sets growing alike. A view that cannot read the attribute images of either run gives no
+    verdict: ``not measured``, with the reason.
 
     Raises
     ------
@@ -98,30 +101,32 @@ def compare_leanings(
     if names[0] != names[1]:
         raise InvalidInputError(f"encoders: found {names[0]} and {names[1]}, expected the same in both runs")
     layouts = [layout_of(run, design) for run in (first, second)]
-    if paired and _counts(layouts[0]) != _counts(layouts[1]):
+    if paired and image_counts(layouts[0]) != image_counts(layouts[1]):
         raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
-    lost = _lost_prompts(layouts)
-    first, second = ([_without(each, lost) for each in run] for run in (first, second))
+    lost = lost_prompts(layouts)
+    first, second = ([without_prompts(each, lost) for each in run] for run in (first, second))
+    checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
     settings = Settings(n_resamples, 1, seed, confidence)
-    measured = _measured(first, second, design, settings, paired)
+    measured = measured_runs(first, second, design, settings, paired)
     rows = []
     for encoder in measured[0][1]:
         for component in COMPONENTS:
-            family = _family(design, measured, encoder, component, paired=paired, confidence=confidence)
+            family = difference_rows(design, measured, encoder, component, paired=paired, confidence=confidence)
             rows += [_noted(row, lost, design, paired) for row in family]
-    if _counts(layouts[0]) != _counts(layouts[1]):
-        measured = _measured(*_levelled(first, second), design, settings, paired)
+    if image_counts(layouts[0]) != image_counts(layouts[1]):
+        measured = measured_runs(*_levelled(first, second), design, settings, paired)
     of_both = measured[0][1]["mean"].targets, measured[1][1]["mean"].targets
     magnitude = _magnitude(design, of_both, paired, confidence)
-    return [*rows, _noted(magnitude, lost, design, paired)]
+    return withheld_between([*rows, _noted(magnitude, lost, design, paired)], *checks)
 
 
-def _counts(layout: Layout) -> tuple[object, object]:
+def image_counts(layout: Layout) -> tuple[object, object]:
+    """How many images of every target and of every attribute prompt."""
     return layout.target_sizes, layout.prompt_sizes
 
 
-def _lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
+def lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
     """The attribute prompts that one of the runs has no image of, by group and position."""
     sizes = [dict(zip(layout.groups, layout.prompt_sizes, strict=True)) for layout in layouts]
     lost = {
@@ -131,7 +136,7 @@ def _lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
     return {group: prompts for group, prompts in lost.items() if prompts}
 
 
-def _without(run: EncoderEmbeddings, lost: Mapping[str, Sequence[int]]) -> EncoderEmbeddings:
+def without_prompts(run: EncoderEmbeddings, lost: Mapping[str, Sequence[int]]) -> EncoderEmbeddings:
     """A run without the images of these attribute prompts: the mean of a group is one of the same prompts in both."""
     images = {
         group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(held))
@@ -158,14 +163,14 @@ def _prompts_in_words(group: str, positions: Sequence[int], design: Design) -> s
     return named_or_counted([f"“{prompts[i]}”" for i in positions], "of the prompts")
 
 
-def _measured(
+def measured_runs(
     first: Sequence[EncoderEmbeddings],
     second: Sequence[EncoderEmbeddings],
     design: Design,
     settings: Settings,
     paired: bool,
 ) -> list[_Run]:
-    """Both runs with their replicates: by the same weights but for images that are no partners."""
+    """Both runs, each a study and its views; replicates by the same weights but for images without partners."""
     apart = settings if paired else replace(settings, image_seed=settings.seed + 1)
     studies = [_study(design, layout_of(run, design), own) for run, own in ((first, settings), (second, apart))]
     return [
@@ -201,10 +206,10 @@ def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
     return component_of(tensor, design.index(design.a), design.index(design.b), component)
 
 
-def _family(
+def difference_rows(
     design: Design, measured: Sequence[_Run], encoder: str, component: str, *, paired: bool, confidence: float
 ) -> list[Score]:
-    """One component of every target: differences, intervals, tests, q-values."""
+    """Differences of one component of every target, with intervals, tests, q-values and, of MCAS, verdicts."""
     (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
     weights = pair_weights(study, MODALITIES if component == "mcas" else (component,), *study.pair)
     found: ContrastTests | ContrastDifferences
@@ -213,8 +218,8 @@ def _family(
     else:
         found = unpaired_differences((study, other), (first, second), weights)
     inner, outer = found.images.interval(confidence), found.stimulus.interval(confidence)
-    value, p = found.images.value, _p_values(found.images)
-    inner, outer = (_of_no_width(each, found.images) for each in (inner, outer))
+    value, p = found.images.value, p_values(found.images)
+    inner, outer = (of_no_width(each, found.images) for each in (inner, outer))
     q, p_holm = benjamini_hochberg(p), holm(p)
     margin = np.full_like(p, nan) if design.margin is None else found.images.p_outside(design.margin)
     sizes = [min(each) for each in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
@@ -235,18 +240,19 @@ def _family(
     return judge_differences(rows, a=design.a, b=design.b, margin=design.margin, fewest=FEWEST_IMAGES)
 
 
-def _of_no_width(interval: Interval, tests: MeanTests | DifferenceTests) -> Interval:
+def of_no_width(interval: Interval, tests: MeanTests | DifferenceTests) -> Interval:
     """The interval [0, 0] where the runs are one and the same, image by image."""
-    return Interval(*(np.where(_alike(tests), 0.0, end) for end in (interval.low, interval.high)))
+    return Interval(*(np.where(alike(tests), 0.0, end) for end in (interval.low, interval.high)))
 
 
-def _alike(tests: MeanTests | DifferenceTests) -> np.ndarray:
+def alike(tests: MeanTests | DifferenceTests) -> np.ndarray:
+    """Where the runs are one and the same, image by image: no difference, and none that varies."""
     return np.asarray((tests.value**2 <= NO_SPREAD) & (tests.standard_error**2 <= NO_SPREAD))
 
 
-def _p_values(tests: MeanTests | DifferenceTests) -> np.ndarray:
+def p_values(tests: MeanTests | DifferenceTests) -> np.ndarray:
     """P of no difference: 1 where the runs are one and the same, image by image."""
-    return np.where(_alike(tests), 1.0, tests.p_value)
+    return np.where(alike(tests), 1.0, tests.p_value)
 
 
 def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool, confidence: float) -> Score:
@@ -278,7 +284,7 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
     row = Score(
         metric=METRIC, component="magnitude", category="all", value=float(value), low=low, high=high,
         stimulus_low=stimulus_low, stimulus_high=stimulus_high, p=p, q=p, p_holm=p,
-        test=_test(paired) if isfinite(p) else "", family=f"{METRIC}: magnitude",
+        test=_test(paired, MAGNITUDE_TEST) if isfinite(p) else "", family=f"{METRIC}: magnitude",
         n_target=int(known.sum()), reason=left_out if isfinite(p) else NO_INTERVAL,
     )  # fmt: skip
     return judge_magnitude(row)
@@ -310,8 +316,8 @@ def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom:
     return np.where(np.isfinite(value) & np.isfinite(error), 2 * student.sf(size, freedom), np.nan)
 
 
-def _test(paired: bool) -> str:
-    return TEST.format("paired" if paired else "unpaired")
+def _test(paired: bool, words: str = TEST) -> str:
+    return words.format("paired" if paired else "unpaired")
 
 
 def _reason(value: float, p: float, *, lost: bool, paired: bool) -> str:

@@ -26,6 +26,7 @@ from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.fit import unfit
 from clinometer.studies.leaning.own_text import own_embeddings
 from clinometer.studies.leaning.prior import prior_embeddings
+from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
 from clinometer.studies.leaning.stacks import stacked_images
 from clinometer.studies.study import Scored
@@ -63,14 +64,15 @@ def compare_leaning(
     runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int] | None, resamples: int
 ) -> list[Score]:
     """Differences between two runs, second minus first; with ``keep``, of pairs of images with these seeds."""
-    suite = suite_of(runs[0], LeaningSuite)
-    _ = suite.compared  # refuses axes: a difference is one of a pair of groups
+    suite, paired = suite_of(runs[0], LeaningSuite), keep is not None
     of_first, of_second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+    if suite.axes:
+        return compare_intersections(of_first, of_second, study_design(suite), paired=paired)
     return compare_leanings(
         of_first,
         of_second,
         study_design(suite),
-        paired=keep is not None,
+        paired=paired,
         n_resamples=resamples,
         seed=runs[0].record["seed"],
     )

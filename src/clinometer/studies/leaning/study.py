@@ -7,6 +7,7 @@ from typing import Final
 
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page
+from clinometer.studies.leaning.cells_compared import CROSSED, TO_DECIDE
 from clinometer.studies.leaning.cells_page import CELLS
 from clinometer.studies.leaning.own_text import embed_own_texts
 from clinometer.studies.leaning.page import LEANING as PAGE
@@ -53,7 +54,7 @@ def _on_axis(suite: LeaningSuite, axis: str, pairs: dict[str, str]) -> Callable[
 
 def require_a_pair(suite: Suite) -> None:
     """Refuse axes: rounds follow one pair of groups."""
-    _ = _leaning(suite).compared
+    _leaning(suite).pair_for("--until")
 
 
 def _label_a(suite: Suite) -> str:
@@ -70,10 +71,18 @@ MCAS: Final = Quantity(
     symbol="MCAS",
     unit="concept",
     column="ΔMCAS",
-    to_decide="images, of the concept, with as many more of the groups",
+    to_decide=TO_DECIDE,
     counted="concept",
     positive="more to {a} than {first}",
 )
+
+PAIR: Final = RunsCompared(lambda suite: (MCAS,), _label_a, LeaningView, side_by_side)
+
+
+def runs_compared(suite: Suite) -> RunsCompared:
+    """How runs of a suite are shown beside each other: of axes, each of them."""
+    return CROSSED if _leaning(suite).axes else PAIR
+
 
 LEANING: Final = Study(
     key="leaning",
@@ -81,7 +90,7 @@ LEANING: Final = Study(
     score=score_leaning,
     compare=compare_leaning,
     page=page_of,
-    comparison=RunsCompared(lambda suite: (MCAS,), _label_a, LeaningView, side_by_side),
+    comparison=runs_compared,
     stages=(embed_own_texts, draw_prior_embeddings),
     check_rounds=require_a_pair,
     open_concepts=open_concepts,

@@ -67,12 +67,14 @@ def _association(suite: Suite) -> AssociationSuite:
     return suite
 
 
+COMPARED: Final = RunsCompared(quantities, _label_a, AssociationView, side_by_side, magnitude_over_prompts=True)
+
 T2IAT: Final = Study(
     key="association",
     suite=AssociationSuite,
     score=score_association,
     compare=compare_association,
     page=lambda suite: PAGE,
-    comparison=RunsCompared(quantities, _label_a, AssociationView, side_by_side, magnitude_over_prompts=True),
+    comparison=lambda suite: COMPARED,
     compared_groups=compared_groups,
 )

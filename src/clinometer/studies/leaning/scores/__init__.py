@@ -8,6 +8,7 @@ from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.metrics.stopping import StoppingRule
 from clinometer.studies.leaning.scores.audit_rows import other_audit_rows
+from clinometer.studies.leaning.scores.axis_readers import axis_checks, axis_reader_rows, withheld_from_axes
 from clinometer.studies.leaning.scores.composite_rows import internal_bias_rows, mcas_rows
 from clinometer.studies.leaning.scores.context import Settings, Study
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign, layout_of
@@ -16,7 +17,7 @@ from clinometer.studies.leaning.scores.intersection_rows import intersection_stu
 from clinometer.studies.leaning.scores.own_rows import own_text_rows, prior_rows
 from clinometer.studies.leaning.scores.plane_rows import xmcas_group_rows, xmcas_rows
 from clinometer.studies.leaning.scores.profile_rows import profile_rows
-from clinometer.studies.leaning.scores.reader import ReaderCheck, reader_checks, withheld, withheld_from_axes
+from clinometer.studies.leaning.scores.reader import ReaderCheck, reader_checks, withheld
 from clinometer.studies.leaning.scores.reader_rows import corrected_rows, reader_rows
 from clinometer.studies.leaning.scores.relabelling import pools_of
 from clinometer.studies.leaning.scores.sensitivity_rows import sensitivity_rows
@@ -77,16 +78,21 @@ def mcas_study(
     ``xmcas``, ``xmcas_group`` similarity, angle, distance, mcas, offset; with a third group mean
     ========================== ============================================================= =================
 
-    ``low``, ``high``, p and q are over images (those of targets and of attributes), words fixed; the stimulus
-    interval is over the words and the encoders too. What is linear in the cosines has the intervals and tests of
-    :mod:`clinometer.studies.leaning.scores.inference`, everything else percentiles of bootstrap replicates. A
-    verdict rests on MCAS of the mean over encoders, and in the profile on every group and pair, from eight images
-    of a target on. What is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes
-    on. The same arguments, the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its
-    own attribute images gives no verdict: ``not measured``, with the reason. Where the groups are cells of axes,
-    the rows are those of :func:`intersection_study` instead: there is no pair of groups, so there is no MCAS of
-    one. Raises ------ InvalidInputError Embeddings that no cosine can take, or counts that do not match the design;
-    names encoder and target.
+    ``low``, ``high``, p and q are over images (those of targets and of attributes), words fixed; the stimulus interval
+    is over the words and the encoders too. What is linear in the cosines has the intervals and tests of
+    :mod:`clinometer.studies.leaning.scores.inference`, everything else percentiles of bootstrap replicates. A verdict
+    rests on MCAS of the mean over encoders, and in the profile on every group and pair, from eight images of a target
+    on. What is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on. The same
+    arguments, the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its own attribute
+    images gives no verdict: ``not measured``, with the reason.
+
+    Where the groups are cells of axes, the rows are those of :func:`intersection_study` instead: there is no pair of
+    groups, so there is no MCAS of one. Each axis is checked by itself, and a cell needs them all.
+
+    Raises
+    ------
+    InvalidInputError
+        Embeddings that no cosine can take, or counts that do not match the design; names encoder and target.
     """
     for name, number, least in (("n_resamples", n_resamples, 1), ("n_permutations", n_permutations, 0)):
         if number < least:
@@ -96,7 +102,8 @@ def mcas_study(
     if seed < 0:
         raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
     if design.axes:
-        return withheld_from_axes(intersection_study(encoders, design, confidence=confidence), encoders)
+        rows = intersection_study(encoders, design, confidence=confidence)
+        return _with_axis_readers(rows, encoders, design, confidence)
     layout = layout_of(encoders, design)
     settings = Settings(n_resamples, n_permutations, seed, confidence)
     study = Study(design, layout, settings, pools_of(design, layout))
@@ -118,3 +125,11 @@ def _with_readers(rows: list[Score], study: Study, encoders: Sequence[EncoderEmb
     shares = [row for row in rows if row.metric == "share"]
     rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], shown)
     return [*withheld(rows, checks), *reader_rows(study, encoders, checks), *shown]
+
+
+def _with_axis_readers(
+    rows: list[Score], encoders: Sequence[EncoderEmbeddings], design: Design, confidence: float
+) -> list[Score]:
+    """The same of crossed axes, each axis checked by itself."""
+    checks = axis_checks(encoders, design, confidence=confidence)
+    return [*withheld_from_axes(rows, checks), *axis_reader_rows(encoders, design, checks, confidence)]

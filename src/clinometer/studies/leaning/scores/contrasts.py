@@ -69,16 +69,30 @@ def contrast_inference(
     The targets are the family that moderates. NaN where a sum has no term (no image, no word) and, of interval and p,
     where a prompt or a target has a single image, or no image enters at all (TT).
     """
-    moments = view.moments(modalities)
-    value, squares = moments.means @ weights, np.square(weights)
-    n = np.ones(len(value))
-    attributes = (moments.attributes @ squares, n * moments.freedom_attributes)
-    stimuli = [(moments.words @ squares, n * moments.freedom_words), *_between_encoders(view, weights, modalities)]
+    moments, (attributes, stimuli) = view.moments(modalities), _parts(view, weights, modalities)
     if not moments.imaged:
+        value, n = moments.means @ weights, np.ones(len(moments.texts))
         no_image = not {"ii", "itp"} & set(modalities)
         return _inference(value, [(n * np.nan, n) if no_image else attributes], [attributes, *stimuli], confidence)
-    tests = mean_tests([x @ weights for x in moments.images], moments.texts @ weights, *attributes)
-    return _of_tests(tests, stimuli, confidence)
+    return _of_tests(moderated_tests(view, weights, modalities), stimuli, confidence)
+
+
+def moderated_tests(
+    view: CellView, weights: np.ndarray, modalities: Collection[str] = MODALITIES, *, two_kinds: bool = True
+) -> MeanTests:
+    """The contrast of every target over images, its variance moderated over the targets."""
+    moments, (attributes, _) = view.moments(modalities), _parts(view, weights, modalities)
+    samples = [x @ weights for x in moments.images]
+    return mean_tests(samples, moments.texts @ weights, *attributes, two_kinds=two_kinds)
+
+
+def _parts(view: CellView, weights: np.ndarray, modalities: Collection[str]) -> tuple[Part, list[Part]]:
+    """Variance from the attribute images, and what varies over stimuli: the words, and the encoders."""
+    moments, squares = view.moments(modalities), np.square(weights)
+    n = np.ones(len(moments.texts))
+    attributes = moments.attributes @ squares, n * moments.freedom_attributes
+    words = moments.words @ squares, n * moments.freedom_words
+    return attributes, [words, *_between_encoders(view, weights, modalities)]
 
 
 def _of_tests(tests: MeanTests, stimuli: Sequence[Part], confidence: float) -> Inference:

@@ -4,15 +4,15 @@ What the images were drawn for is known, so they can be asked. An encoder **read
 
 1. the 95 % interval of sensitivity + specificity − 1 lies above 0,
 2. the images of a are nearer to a's words than those of b are: p ≤ 0.01, the prompts being the units,
-3. the words are what tells them apart: with the words' labels permuted, p ≤ 0.01.
+3. the words are what tells them apart: with the words' labels permuted, p ≤ 0.01,
+4. it misses neither side: more than half of the images of a, and of b, are read right.
 
 1 refuses an encoder to which everything is one group, however certain it is. 2 refuses one whose images scatter by
-prompt and not by group, 3 one whose words mean nothing to it although its images differ. Each asks for what the others
-cannot see; where words are too few to be permuted, 3 is not asked. An encoder without a text tower is asked 1 and 2 of
-its images alone, each held against the images of the other prompts.
-
-One that reads, and yet takes at least half of one group for the other, is *one-sided*: it has its say, with that
-caution.
+prompt and not by group, 3 one whose words mean nothing to it although its images differ. 4 refuses one that tells the
+groups apart and has its zero in the wrong place: it takes most images of one group for the other, so what it reads of
+a concept at parity leans as well. Each asks for what the others cannot see; where words are too few to be permuted, 3
+is not asked. An encoder without a text tower is asked 1, 2 and 4 of its images alone, each held against the images of
+the other prompts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ class ReaderCheck:
     p_words : that the labels of the words mean nothing to it; asked last, and NaN where another answer is no already,
         or where words are too few to be permuted.
     unfit : reasons against single targets, by name.
-    caution : what to bear in mind although it reads; empty where there is nothing.
     """
 
     encoder: str
@@ -64,7 +63,6 @@ class ReaderCheck:
     p_images: float = nan
     p_words: float = nan
     unfit: Mapping[str, str] = field(default_factory=dict)
-    caution: str = ""
 
     def reason_for(self, target: str) -> str:
         """Why this view gives no verdict on a target; empty where it gives one."""
@@ -100,21 +98,29 @@ def _withheld(row: Score, check: ReaderCheck | None) -> Score:
     return judged_as(replace(row, reason=reason), judgement, n_decide=0)
 
 
-def withheld_from_axes(rows: Sequence[Score], encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
-    """Rows of crossed axes without verdicts where an encoder does not fit the suite."""
-    said = next((each.unfit[""] for each in encoders if each.unfit.get("")), "")
-    judgement = Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.DOMAIN)
-    return [
-        judged_as(replace(row, reason=said), judgement, n_decide=0) if said and row.verdict else row for row in rows
-    ]
+def withheld_between(
+    rows: Sequence[Score], first: Mapping[str, ReaderCheck], second: Mapping[str, ReaderCheck]
+) -> list[Score]:
+    """Differences of two runs without the verdicts that the view cannot carry in either: both runs' images are read.
+
+    What is said over all targets (no encoder named) rests on the average.
+    """
+    for which, checks in (("first", first), ("second", second)):
+        rows = [_withheld(row, _in_run(checks.get(row.encoder or MEAN), which)) for row in rows]
+    return list(rows)
+
+
+def _in_run(check: ReaderCheck | None, which: str) -> ReaderCheck | None:
+    if check is None or not check.reason:
+        return check
+    return replace(check, reason=f"in the {which} run, {check.reason}")
 
 
 def _check(encoder: EncoderEmbeddings, design: Design, confidence: float) -> ReaderCheck:
     found = (_by_words if encoder.reads_text else _by_images)(encoder, design, confidence)
     concepts = {target: reason for target, reason in encoder.unfit.items() if target}
     code, reason = _judged(found, encoder, design, confidence)
-    caution = "" if code else _one_sided(found, design)
-    return replace(found, reads=not code, code=code, reason=reason, unfit=concepts, caution=caution)
+    return replace(found, reads=not code, code=code, reason=reason, unfit=concepts)
 
 
 def _by_words(encoder: EncoderEmbeddings, design: Design, confidence: float) -> ReaderCheck:
@@ -183,7 +189,7 @@ def _judged(
             ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES,
             f"attribute images are too few ({counts}) to tell whether {who} reads them",
         )
-    doubt = _doubt(check)
+    doubt = _doubt(check) or _missed_side(check, design)
     if not doubt:
         return ReasonCode.NONE, ""
     return ReasonCode.READER, (
@@ -216,13 +222,11 @@ def _doubt(check: ReaderCheck) -> str:
     return ""
 
 
-def _one_sided(check: ReaderCheck, design: Design) -> str:
+def _missed_side(check: ReaderCheck, design: Design) -> str:
     """What to say of an encoder that takes one group for the other at least every other time."""
     reading = check.reading
     sides = ((design.a, design.b, reading.right_a, reading.n_a), (design.b, design.a, reading.right_b, reading.n_b))
     for own, other, right, n in sides:
         if right <= n / 2:
-            return (
-                f"one-sided: {n - right} of {n} images drawn for {own!r} read as {other!r}, and scores lean with them"
-            )
+            return f"it misses {own!r}, which it mostly takes for {other!r}, and scores lean with that"
     return ""

@@ -13,15 +13,13 @@ from clinometer.metrics.records import Score
 from clinometer.stats.misclassification import corrected_share
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.context import Study
-from clinometer.studies.leaning.scores.design import EncoderEmbeddings
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 from clinometer.studies.leaning.scores.pooled import by_view, unit_rows
 from clinometer.studies.leaning.scores.reader import ReaderCheck
 
 READER: Final = "reader"
 UNREAD: Final = "cannot read"
 """The flag of a view that gives no verdict."""
-ONE_SIDED: Final = "one-sided"
-"""The flag of one that reads, and takes most of one group for the other."""
 
 NO_STIMULUS: Final = "no stimulus interval: words and encoder are fixed"
 BY_IMAGES: Final = "read by the images of the other prompts: the encoder reads no text"
@@ -35,12 +33,9 @@ def reader_rows(study: Study, encoders: Sequence[EncoderEmbeddings], checks: Map
     there are enough), and the verdict of the check: ``flag`` and ``reason`` where the view reads too little.
     ``confusion``, with more than two groups: the share of each group's images nearest to the words of each.
     """
-    rows = []
-    for name, embeddings in by_view(encoders).items():
-        check = checks[name]
-        rows += [*_rates(study, check), _informedness(study, check)]
-        if len(study.design.groups) > 2:
-            rows += _confusion(study, name, embeddings)
+    rows = [row for check in checks.values() for row in (*_rates(study, check), _informedness(study, check))]
+    if len(study.design.groups) > 2:
+        rows += confusion_rows(study.design, encoders, study.settings.confidence)
     return rows
 
 
@@ -98,15 +93,9 @@ def _informedness(study: Study, check: ReaderCheck) -> Score:
         metric=READER, component="informedness", encoder=check.encoder, value=found.value, low=found.low,
         high=found.high, p=check.p_images, test=_test(check), family=_family(check), q=check.p_images,
         p_holm=check.p_images, null=0.0, n_target=check.reading.n_a + check.reading.n_b, n_a=check.reading.n_a,
-        n_b=check.reading.n_b, flag=_flag(check),
-        reason=check.reason or check.caution or found.reason or _basis(check),
+        n_b=check.reading.n_b, flag="" if check.reads else UNREAD,
+        reason=check.reason or found.reason or _basis(check),
     )  # fmt: skip
-
-
-def _flag(check: ReaderCheck) -> str:
-    if not check.reads:
-        return UNREAD
-    return ONE_SIDED if check.caution else ""
 
 
 def _basis(check: ReaderCheck) -> str:
@@ -124,27 +113,29 @@ def _family(check: ReaderCheck) -> str:
     return "reader: a test by itself" if isfinite(check.p_images) else ""
 
 
-def _confusion(study: Study, view: str, embeddings: EncoderEmbeddings) -> list[Score]:
+def confusion_rows(design: Design, encoders: Sequence[EncoderEmbeddings], confidence: float) -> list[Score]:
+    """Of every view, the share of each group's images that are nearest to the words of each group."""
     return [
-        _confused(study, view, drawn, read, counts)
-        for drawn, counts in _confusion_counts(study, embeddings).items()
-        for read in study.design.groups
+        _confused(design, view, drawn, read, counts, confidence)
+        for view, embeddings in by_view(encoders).items()
+        for drawn, counts in _confusion_counts(design, embeddings).items()
+        for read in design.groups
     ]
 
 
-def _confused(study: Study, view: str, drawn: str, read: str, counts: np.ndarray) -> Score:
+def _confused(design: Design, view: str, drawn: str, read: str, counts: np.ndarray, confidence: float) -> Score:
     n = int(counts.sum())
-    found = wilson_interval(int(counts[study.design.index(read)]), n, study.settings.confidence)
+    found = wilson_interval(int(counts[design.index(read)]), n, confidence)
     return Score(
         metric=READER, component="confusion", group=drawn, setting=f"read as {read}", encoder=view, value=found.value,
-        low=found.low, high=found.high, null=1 / len(study.design.groups), n_target=n,
+        low=found.low, high=found.high, null=1 / len(design.groups), n_target=n,
         reason=NO_STIMULUS if n else "no image of the group, or a group without words to read by",
     )  # fmt: skip
 
 
-def _confusion_counts(study: Study, embeddings: EncoderEmbeddings) -> dict[str, np.ndarray]:
+def _confusion_counts(design: Design, embeddings: EncoderEmbeddings) -> dict[str, np.ndarray]:
     """Attribute images of each group by the group whose words they are nearest to; zeros where that cannot be told."""
-    groups, words = study.design.groups, embeddings.group_words
+    groups, words = design.groups, embeddings.group_words
     nothing = {group: np.zeros(len(groups), int) for group in groups}
     if words is None or not all(len(words[group]) for group in groups):
         return nothing

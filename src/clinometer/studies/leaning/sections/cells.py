@@ -8,7 +8,7 @@ from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.report.sections.masthead import facts
 from clinometer.report.sections.method import measured_how
-from clinometer.report.verdict_words import heap_of
+from clinometer.report.verdict_words import heap_of, not_measured
 from clinometer.studies.leaning.cells_view import CellsView
 from clinometer.studies.leaning.cells_wording import (
     axis_finding,
@@ -76,6 +76,7 @@ def _heaps(view: CellsView, axis: str) -> list[dict[str, Any]]:
     words |= {
         "undecided": f"{label}: undecided",
         "balanced": f"{label}: balanced",
+        "few": f"{label}: too few images to tell",
         "unmeasured": f"{label}: not measured",
     }
     return [
@@ -106,7 +107,8 @@ def cells_verdicts(view: CellsView) -> dict[str, Any]:
 def _item(view: CellsView, concept: Concept) -> dict[str, Any]:
     name = concept.name
     joint = view.joint("cells", name)
-    missing = [row.reason for row in view.rows(f"axis:{next(iter(view.axes))}", name) if not row.has_interval]
+    axes = [row for axis in view.axes for row in view.rows(f"axis:{axis}", name)]
+    missing = [row.reason for row in axes if row.reason and (not row.has_interval or not_measured(row))]
     return {
         "subject": wording.capitalised(concept.prompt),
         "verdict": verdict_words(view, name),
@@ -114,7 +116,7 @@ def _item(view: CellsView, concept: Concept) -> dict[str, Any]:
         "interactions": [_interaction_item(view, component, name) for component in view.interactions],
         "matrix": [{"label": label, "cells": [_cell(view, row) for row in rows]} for label, rows in view.matrix(name)],
         "joint": wording.probability(joint.q, "q") if joint is not None else "",
-        "reason": next(iter(missing), ""),
+        "reason": "; ".join(dict.fromkeys(missing)),
     }
 
 

@@ -9,7 +9,7 @@ from clinometer.studies.leaning.figures import planted_figure
 from clinometer.studies.leaning.figures.planted import planted_probabilities
 from clinometer.studies.leaning.view import LeaningView
 
-DIFFERENT: Final = 0.1
+DIFFERENT: Final = 0.08
 """Share of images, read differently by the encoder and the judge, from which on a concept is named."""
 
 

@@ -25,7 +25,7 @@ def reader(view: LeaningView) -> dict[str, Any] | None:
     shown = names[1:] if len(names) == 2 else names  # with one encoder the average is that encoder
     return {
         "encoders": [_encoder(view, name) for name in shown],
-        "confusion": _confusion(view),
+        "confusion": confusion(view),
         "groups": [view.label(name) for name in view.suite.groups],
         "concepts": [_concept(view, name) for name in view.concepts],
         "unshown": wording.listed([name for name in view.concepts if _flag(view, name)]),
@@ -41,13 +41,14 @@ def _encoder(view: LeaningView, name: str) -> dict[str, Any]:
     judged = rows["informedness"]
     return {
         "name": "average over encoders" if name == "mean" else name,
-        "rates": [_rate(row) for row in rows.values()],
+        "rates": [rate(row) for row in rows.values()],
         "reads": judged is not None and judged.flag != UNREAD,
         "reason": judged.reason if judged is not None and judged.flag else "",
     }
 
 
-def _rate(row: Row | None) -> dict[str, str]:
+def rate(row: Row | None) -> dict[str, str]:
+    """A rate with its interval and the images that it is of."""
     if row is None or not row.defined:
         return {"value": wording.MISSING, "interval": "", "of": ""}
     counted = wording.count(row.n_target, "image")
@@ -58,7 +59,7 @@ def _rate(row: Row | None) -> dict[str, str]:
     }
 
 
-def _confusion(view: LeaningView) -> list[dict[str, Any]]:
+def confusion(view: LeaningView) -> list[dict[str, Any]]:
     """As what the images of each group are read, averaged over encoders; empty with two groups."""
     held = {(row.group, row.setting): row for row in view.scores.select("reader", "confusion")}
     if not held:

@@ -1,0 +1,193 @@
+"""Two runs of a suite whose groups are cells of axes: by how much the second leans otherwise, axis by axis.
+
+All that is compared is linear in the mean cosines, w·C with weights over the groups that sum to 0::
+
+    Δ_t = w·C_t(second) − w·C_t(first)
+
+Of pairs of images the cosines are subtracted image by image, so the differences are cosines of a study of their own and
+are tested as one, with a variance moderated over the targets. Otherwise both runs' variances are added. Interactions
+are products of two readings of an image and not linear; they are not compared. Words and encoders are the same in
+both runs and taken as fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, nan
+
+import numpy as np
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics.differences import METRIC, judge_differences
+from clinometer.metrics.families import corrected
+from clinometer.metrics.records import Score
+from clinometer.metrics.verdict import FEWEST_IMAGES, OTHERS
+from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests
+from clinometer.studies.leaning.compare import (
+    NO_INTERVAL,
+    TEST,
+    image_counts,
+    lost_prompts,
+    of_no_width,
+    p_values,
+    without_prompts,
+)
+from clinometer.studies.leaning.scores.axis_readers import axis_checks, withheld_from_axes
+from clinometer.studies.leaning.scores.contrasts import moderated_tests
+from clinometer.studies.leaning.scores.cosines import Cosines, average_cosines, target_cosines
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
+from clinometer.studies.leaning.scores.effects import Effect, effects_of
+from clinometer.studies.leaning.scores.moments import CellView
+from clinometer.studies.leaning.scores.pooled import MEAN
+
+NO_NUMBER = "one of the runs has no such number: no image of it, or of one of the cells, or no word"
+FIXED = "no stimulus interval: words and encoders are the same in both runs"
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Both runs as one encoder sees them, or the average; of partners one view, of their differences."""
+
+    encoder: str
+    sizes: tuple[int, ...]
+    views: tuple[CellView, ...]
+
+    @property
+    def paired(self) -> bool:
+        return len(self.views) == 1
+
+    def tests(self, weights: np.ndarray) -> MeanTests | DifferenceTests:
+        """The difference of a contrast of every target."""
+        found = [moderated_tests(view, weights, two_kinds=False) for view in self.views]
+        return found[0] if self.paired else difference_tests(found[0], found[1])
+
+
+def compare_intersections(
+    first: Sequence[EncoderEmbeddings],
+    second: Sequence[EncoderEmbeddings],
+    design: Design,
+    *,
+    paired: bool,
+    confidence: float = 0.95,
+) -> list[Score]:
+    """Differences along every axis and of every cell, by the same encoders, positive towards the row's ``group``.
+
+    Of metric ``comparison``, components ``axis:A`` and ``cell:C`` as in :func:`intersection_study`, with q over the
+    targets (of cells and levels over both) and, of the average over encoders, a verdict. ``paired``: the i-th image of
+    a prompt starts from the same noise in both runs. An attribute prompt that one run has no image of is left out of
+    both. An axis that the encoders cannot read in either run has no verdict; a cell needs all axes.
+
+    Raises
+    ------
+    InvalidInputError
+        Encoders or, where paired, counts of images that differ between the runs.
+    """
+    names = [[each.encoder for each in run] for run in (first, second)]
+    if names[0] != names[1]:
+        raise InvalidInputError(f"encoders: found {names[0]} and {names[1]}, expected the same in both runs")
+    layouts = [layout_of(run, design) for run in (first, second)]
+    if paired and image_counts(layouts[0]) != image_counts(layouts[1]):
+        raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
+    lost = lost_prompts(layouts)
+    first, second = ([without_prompts(each, lost) for each in run] for run in (first, second))
+    rows = [
+        _noted(row, lost)
+        for pair in _pairs(first, second, design, paired)
+        for effect in effects_of(design)
+        if effect.kind != "interaction"
+        for row in _family(design, effect, pair, confidence)
+    ]
+    for which, run in (("first", first), ("second", second)):
+        rows = withheld_from_axes(rows, axis_checks(run, design, confidence=confidence, told=f"in the {which} run, "))
+    return rows
+
+
+def _pairs(
+    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings], design: Design, paired: bool
+) -> Iterator[_Pair]:
+    """The average over the encoders that read text (over all, if none does) first, then each encoder."""
+    layouts = [layout_of(run, design) for run in (first, second)]
+    sizes = tuple(min(both) for both in zip(*(layout.target_sizes for layout in layouts), strict=True))
+    views = [_views(first, layouts[0]), _views(second, layouts[1])]
+    if paired:
+        views = [[_difference(one, other) for one, other in zip(*views, strict=True)]]
+    reads = [i for i, each in enumerate(second) if each.reads_text] or list(range(len(second)))
+    yield _Pair(MEAN, sizes, tuple(_mean([held[i] for i in reads]) for held in views))
+    for i, each in enumerate(second):
+        yield _Pair(each.encoder, sizes, tuple(held[i] for held in views))
+
+
+def _views(run: Sequence[EncoderEmbeddings], layout: Layout) -> list[CellView]:
+    return [CellView(each.encoder, each.reads_text, target_cosines(each, layout), layout) for each in run]
+
+
+def _difference(first: CellView, second: CellView) -> CellView:
+    """Second minus first, image by image: what is linear in cosines is linear in their differences."""
+    one, other = first.cosines, second.cosines
+    cosines = Cosines(
+        image_image=tuple(y - x for x, y in zip(one.image_image, other.image_image, strict=True)),
+        text_image=other.text_image - one.text_image,
+        image_word=tuple(y - x for x, y in zip(one.image_word, other.image_word, strict=True)),
+        text_word=other.text_word - one.text_word,
+    )
+    return CellView(second.encoder, second.reads_text, cosines, second.layout)
+
+
+def _mean(views: Sequence[CellView]) -> CellView:
+    cosines = average_cosines([each.cosines for each in views])
+    return CellView(MEAN, views[0].reads_text, cosines, views[0].layout)
+
+
+def _family(design: Design, effect: Effect, pair: _Pair, confidence: float) -> list[Score]:
+    """One effect of every target: differences, intervals, tests, q-values and, of the average, verdicts."""
+    margin = design.margin / 2 if design.margin is not None and effect.of_halves else design.margin
+    rows = [
+        row
+        for name, weights in zip(effect.names, effect.weights, strict=True)
+        for row in _rows(design, effect, name, pair, pair.tests(weights), margin, confidence)
+    ]
+    rows = corrected(rows, f"{METRIC}: {effect.component} over {len(design.targets)} targets")
+    if pair.encoder != MEAN:
+        return rows
+    others = dict(zip(effect.names, effect.others, strict=True))
+    sides = [others[row.group] or OTHERS for row in rows]
+    return judge_differences(rows, a=[row.group for row in rows], b=sides, margin=margin, fewest=FEWEST_IMAGES)
+
+
+def _rows(
+    design: Design,
+    effect: Effect,
+    name: str,
+    pair: _Pair,
+    tests: MeanTests | DifferenceTests,
+    margin: float | None,
+    confidence: float,
+) -> list[Score]:
+    """One contrast of every target."""
+    ends, p = of_no_width(tests.interval(confidence), tests), p_values(tests)
+    inside = np.full_like(p, nan) if margin is None else tests.p_outside(margin)
+    return [
+        Score(
+            metric=METRIC, component=f"cell:{name}" if effect.kind == "cell" else effect.component, group=name,
+            concept=target.name, category=target.category, encoder=pair.encoder, n_target=pair.sizes[t],
+            value=float(tests.value[t]), low=float(ends.low[t]), high=float(ends.high[t]), p=float(p[t]),
+            p_equivalence=float(inside[t]), reason=_reason(float(tests.value[t]), float(p[t])),
+            test=TEST.format("paired" if pair.paired else "unpaired") if isfinite(p[t]) else "",
+        )
+        for t, target in enumerate(design.targets)
+    ]  # fmt: skip
+
+
+def _reason(value: float, p: float) -> str:
+    if not isfinite(value):
+        return NO_NUMBER
+    return FIXED if isfinite(p) else NO_INTERVAL
+
+
+def _noted(row: Score, lost: Mapping[str, Sequence[int]]) -> Score:
+    """Say which cells' prompts were left out of both runs."""
+    if not lost:
+        return row
+    said = ", ".join(f"{len(prompts)} of {group}" for group, prompts in lost.items())
+    return replace(row, reason=f"{row.reason}; prompts left out of both for want of images in one of the runs: {said}")
