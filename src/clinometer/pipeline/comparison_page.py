@@ -190,10 +190,10 @@ def _table(
 def _note(quantity: Quantity, rows: Sequence[Row], suite: Suite, first: str) -> str:
     """What the sign means, what was tested, what the intervals are over, and what would decide."""
     test = next((row.test for row in rows if row.test), "no test")
-    note = f"Positive: {quantity.positive.format(a=quantity.a or study_of(suite).comparison(suite).label_a(suite), first=first)}. "
-    note += (
-        f"{wording.capitalised(test)}; 95 % over {quantity.over}; q over the {quantity.family or f'{quantity.unit}s'}."
-    )
+    label_a = quantity.a or study_of(suite).comparison(suite).label_a(suite)
+    family = quantity.family or f"{quantity.unit}s"
+    note = f"Positive: {quantity.positive.format(a=label_a, first=first)}. "
+    note += f"{wording.capitalised(test)}; 95 % over {quantity.over}; q over the {family}."
     if any(row.n_decide for row in rows):
         note += f" To decide: about so many {quantity.to_decide}, if the estimate stands."
     told = _told(rows)
