@@ -6,7 +6,7 @@ import clinometer as cm
 from clinometer.models.embeddings import LABEL_COLUMNS, READERS
 from clinometer.suites.schema import suite_from_text
 from tests.docs.pages import blocks, page, table_rows
-from tests.metrics.test_wefe import EFFECT_SIZE, EXACT_P, P_VALUE, STATISTIC
+from tests.metrics.wefe import EFFECT_SIZE, EXACT_P, P_VALUE, STATISTIC
 
 PAGE = page("docs/association-tests.md")
 

@@ -12,8 +12,8 @@ from clinometer.runs.studies.classification import SCHEMA
 from clinometer.runs.studies.faces import Alignment, average_faces
 from clinometer.suites import ClassificationSuite
 from clinometer.suites.base import Suite
+from tests.docs.keys import keys
 from tests.docs.pages import blocks, page, table_rows
-from tests.docs.test_suites import keys
 
 PAGE = page("docs/downstream.md")
 

@@ -14,7 +14,7 @@ from clinometer.metrics import AssociationDesign, AssociationEmbeddings, Designe
 from clinometer.metrics.differences import judge_differences
 from clinometer.metrics.t2iat.comparison import compare_associations
 from clinometer.stats.bootstrap import magnitude_excess
-from tests.metrics.test_t2iat_study import DESIGN, cosine, embeddings
+from tests.metrics.t2iat_designs import DESIGN, cosine, embeddings
 
 NAMES = ("r1", "r2", "r3", "g1", "g2", "g3")
 OCCUPATIONS = replace(DESIGN, tests=())

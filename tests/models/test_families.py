@@ -21,27 +21,9 @@ from clinometer.models.own_text import own_text_encoders
 from clinometer.models.protocols import EditRequest
 from tests.builders import tiny_stable_diffusion
 from tests.docs.pages import page, table_rows
+from tests.models.drawing import PROMPTS, REQUESTS, draw, furthest, opened
 from tests.models.families import ALL, tiny_kandinsky_decoder, tiny_kandinsky_prior
 from tests.toys import Eye, toy_suite
-
-PROMPTS = ["a cook", "an image of a very old firefighter", "a man"]
-REQUESTS = [GenerationRequest(str(index), prompt, 100 + index) for index, prompt in enumerate(PROMPTS)]
-
-
-def opened(families, name, **options):
-    sizes = {} if name == "unclip" else {"height": 32, "width": 32}
-    priors = {"prior_steps": 2} if name in ("unclip", "kandinsky-2.2") else {}
-    return load(str(families(name)), **({"steps": 2, "batch_size": 3} | sizes | priors | options))
-
-
-def draw(generator, requests=REQUESTS):
-    results = list(generator.generate(requests))
-    assert [(result.status, result.reason) for result in results] == [("ok", None)] * len(requests)
-    return [np.asarray(result.image, int) for result in results]
-
-
-def furthest(first, second):
-    return max(int(np.abs(a - b).max()) for a, b in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -16,9 +16,9 @@ from clinometer.report.comparison import comparison_html, comparison_tables
 from clinometer.report.refusals_compared import refusal_table
 from clinometer.report.side_by_side import side_by_side
 from tests.report.page import Page
-from tests.runs.test_editing import Reader, Recolourer
-from tests.runs.test_editing import toy_suite as toy_editing_suite
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
+from tests.toy_editing import Reader, Recolourer
+from tests.toy_editing import toy_suite as toy_editing_suite
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
 
 SMALL = {"target": 2, "attribute": 2, "concepts": 4}
@@ -339,7 +339,7 @@ def test_a_difference_that_is_undefined_says_why(associations):
 def test_in_a_browser_nothing_overflows_and_every_text_can_be_read(request, tmp_path, study):
     from playwright.sync_api import sync_playwright
 
-    from tests.report.test_browser import CHROMIUM, CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
+    from tests.report.browsing import CHROMIUM, CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 
     runs = request.getfixturevalue(study)
     if isinstance(runs, dict):

@@ -28,16 +28,13 @@ from clinometer.errors import (
 )
 from clinometer.models.protocols import GenerationResult
 from tests.old_runs import as_of_format_1
+from tests.runs.stopped import Stopping, table_bytes
 from tests.toys import Eye, Painter, paint, toy_suite
 
 
 def audit(out, **options):
     options = {"model": Painter(), "suite": toy_suite(), "encoder": Eye(), "out": out} | options
     return cm.audit(**options)
-
-
-def table_bytes(run):
-    return run.directory.read_bytes("scores.parquet"), run.directory.read_bytes("curves.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -137,20 +134,6 @@ def test_running_a_finished_audit_again_draws_nothing(finished):
 def test_scores_do_not_depend_on_how_the_run_is_cut(tmp_path, finished, batch_size):
     run = audit(tmp_path / "run", model=Painter(batch_size=batch_size))
     assert table_bytes(run) == table_bytes(finished)
-
-
-class Stopping(Painter):
-    """A painter that the user stops after some images."""
-
-    def __init__(self, after):
-        super().__init__()
-        self.after = after
-
-    def generate(self, requests):
-        for result in super().generate(requests):
-            if self.drawn > self.after:
-                raise KeyboardInterrupt
-            yield result
 
 
 @pytest.mark.parametrize("after", [0, 1, 13, 53])

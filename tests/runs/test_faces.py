@@ -12,7 +12,7 @@ from skimage.data import astronaut
 import clinometer as cm
 from clinometer.models.protocols import EditRequest, GenerationResult
 from clinometer.runs.studies import faces
-from tests.runs.test_editing import Reader, Recolourer, rows, toy_suite
+from tests.toy_editing import Reader, Recolourer, rows, toy_suite
 
 
 class Retoucher(Recolourer):

@@ -6,7 +6,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, SuiteError
-from tests.runs.test_audit import Stopping, table_bytes
+from tests.runs.stopped import Stopping, table_bytes
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
 
 MOST = 60
