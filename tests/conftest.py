@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -21,3 +22,13 @@ settings.load_profile("clinometer")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests first, so that in the end no process waits for another; each kind in its own order."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.fixture(scope="module")
+def few_resamples() -> Iterator[None]:
+    """A score is an interval of 199 resamples, not of 10,000, for modules that are not about intervals."""
+    from clinometer.runs import score
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(score.__kwdefaults__, "resamples", 199)
+        yield

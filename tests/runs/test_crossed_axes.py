@@ -9,6 +9,8 @@ from clinometer.runs.studies.leaning import compare_leaning
 from clinometer.suites import suite_from_mapping
 from tests.toys import Eye, Painter
 
+pytestmark = pytest.mark.pages
+
 
 def crossed_suite(images=6):
     """Gender is a colour that the painter paints and the eye reads; tone is a word that neither knows."""

@@ -14,7 +14,7 @@ import pytest
 import clinometer as cm
 from tests.runs.downstream_audits import SETTINGS, classification, editing
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.pages]
 
 
 SCRIPT = """

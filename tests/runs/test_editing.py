@@ -35,6 +35,7 @@ def test_edits_that_all_fail_are_no_run(tmp_path: Path) -> None:
     assert run.samples.status.eq("ok").all()
 
 
+@pytest.mark.pages
 def test_the_known_flips_are_measured(tmp_path: Path) -> None:
     run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     flips = rows(run, "flip_rate").set_index(["group", "category", "setting"]).value
@@ -51,6 +52,7 @@ def test_the_known_flips_are_measured(tmp_path: Path) -> None:
     assert columns == ["high-paid", "low-paid", "Portraits", *["strength 0.5", "strength 1"] * 2]
 
 
+@pytest.mark.pages
 def test_what_was_not_measured_is_not_called_no_difference(tmp_path: Path) -> None:
     run = cm.audit(Recolourer(fail="a woman"), toy_suite(), tmp_path / "run", encoder=Reader())
     assert rows(run, "flip_asymmetry").verdict.eq("not measured").all()
@@ -205,6 +207,7 @@ def test_a_model_that_cannot_edit_given_portraits_is_refused(tmp_path: Path) -> 
         cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
 
 
+@pytest.mark.pages
 def test_a_group_of_one_portrait_has_numbers_and_says_what_it_lacks(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(120, 200, (2, 16, 16, 3)).astype(np.uint8)
     for code, image in zip(("WF", "WM"), pixels, strict=True):
@@ -296,6 +299,7 @@ class Planted(Recolourer):
             yield GenerationResult(request.id, "ok", drawn if request.strength == 1.0 else request.image)
 
 
+@pytest.mark.pages
 def test_flips_of_a_planted_model_are_held_against_the_planted_order(tmp_path: Path) -> None:
     suite = toy_suite(professions={name: {"kind": "any", "prompt": name} for name in PLANTED}, images={"group": 12})
     run = cm.audit(Planted(), suite, tmp_path / "run", encoder=Reader())

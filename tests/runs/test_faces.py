@@ -14,6 +14,8 @@ from clinometer.models.protocols import EditRequest, GenerationResult
 from clinometer.runs.studies import faces
 from tests.toy_editing import Reader, Recolourer, rows, toy_suite
 
+pytestmark = pytest.mark.pages
+
 
 class Retoucher(Recolourer):
     """Darkens portraits edited into dishwashers and hides the faces of doctors at strength 1."""

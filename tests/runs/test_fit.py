@@ -71,6 +71,7 @@ class Narrow(Eye):
         self.card = replace(self.card, notes={"domain": {"about": "colours", "words": words}})
 
 
+@pytest.mark.pages
 def test_a_run_says_what_does_not_fit_and_gives_no_verdict(tmp_path):
     notes = Notes()
     words = "young old men women others he his she hers they"
