@@ -26,9 +26,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def few_resamples() -> Iterator[None]:
-    """A score is an interval of 199 resamples, not of 10,000, for modules that are not about intervals."""
+    """Intervals of 999 resamples in place of 10,000, for modules that audit and compare and ask of no interval."""
     from clinometer.runs import score
+    from clinometer.runs.comparison import compare_runs, first_against_rest
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(score.__kwdefaults__, "resamples", 199)
+        for function in (score, compare_runs, first_against_rest):
+            patch.setitem(function.__kwdefaults__, "resamples", 999)
         yield

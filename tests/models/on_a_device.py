@@ -14,11 +14,13 @@ from clinometer.models.diffusion_classifier import DiffusionClassifier
 from clinometer.models.own_text import own_text_encoders
 from clinometer.models.protocols import EditRequest
 from clinometer.models.transformers_clip import load as load_encoder
-from tests.models.drawing import PROMPTS, REQUESTS, draw, opened
+from tests.models import drawing
+from tests.models.drawing import PROMPTS, draw, opened
 from tests.models.families import save_family
 from tests.models.tiny_encoders import DUAL, PICTURES, TEXTS, dino
 
 FAMILIES = ("sd-1", "sdxl", "sd3", "flux", "sana", "qwen-image", "kandinsky-2.2", "unclip")
+REQUESTS = drawing.REQUESTS[:2]
 CLASSIFYING = ("sd-1", "flux", "sana")
 ENCODERS = {**DUAL, "dino": dino}
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8))
@@ -61,7 +63,7 @@ def differences(name, found, expected):
 def drawn(path, name, device):
     """What a family gives: images, edits, denoising errors, vectors of its own text encoders."""
     generator = opened(lambda _: path, name, batch_size=2, device=device, dtype="float32")
-    found = {"images": draw(generator)}
+    found = {"images": draw(generator, REQUESTS)}
     if name == "sd-1":
         found["edits"] = draw(generator.editor(), EDITS)
     if name in CLASSIFYING:

@@ -23,6 +23,8 @@ from tests.models.tiny_encoders import (
 )
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):

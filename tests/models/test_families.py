@@ -25,13 +25,15 @@ from tests.models.drawing import PROMPTS, REQUESTS, draw, furthest, opened
 from tests.models.families import ALL, tiny_kandinsky_decoder, tiny_kandinsky_prior
 from tests.toys import Eye, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_same_seed_is_the_same_image_whatever_the_batch(families, name):
-    generator = opened(families, name)
-    together = draw(generator)
+def test_the_same_seed_is_the_same_image_whatever_the_batch(families, shared, name):
+    together = draw(shared(name))
     assert together[0].shape == (32, 32, 3)
-    assert furthest(draw(opened(families, name)), together) == 0  # loaded again: bit for bit
+    generator = opened(families, name)
+    assert furthest(draw(generator), together) == 0  # loaded again: bit for bit
     generator.batch_size = 1
     assert furthest(draw(generator), together) <= 1  # rounding of one level of 255
     other = [GenerationRequest("x", PROMPTS[0], 7), GenerationRequest("y", PROMPTS[2], 100)]
@@ -41,9 +43,9 @@ def test_the_same_seed_is_the_same_image_whatever_the_batch(families, name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_an_image_is_what_the_pipeline_itself_draws(families, name):
+def test_an_image_is_what_the_pipeline_itself_draws(shared, name):
     """What the adapter adds (embeddings and noise made in advance) changes nothing that its user would see."""
-    generator = opened(families, name, batch_size=1)
+    generator = shared(name)
     pipeline = generator.pipeline
     negative = generator.card.settings["negative_prompt"]
     call = generator._call | ({} if negative is None else {"negative_prompt": negative})
@@ -54,10 +56,10 @@ def test_an_image_is_what_the_pipeline_itself_draws(families, name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_stopped_audit_goes_on_and_ends_the_same(families, name, tmp_path):
+def test_a_stopped_audit_goes_on_and_ends_the_same(families, shared, name, tmp_path, monkeypatch):
     suite = toy_suite(target=2, attribute=1, concepts=2)
-    whole = cm.audit(opened(families, name), suite, tmp_path / "whole", encoder=Eye())
-    stopped = opened(families, name)
+    stopped = shared(name)
+    whole = cm.audit(stopped, suite, tmp_path / "whole", encoder=Eye())
     generate, drawn = stopped.generate, []
 
     def stop(requests):
@@ -67,7 +69,7 @@ def test_a_stopped_audit_goes_on_and_ends_the_same(families, name, tmp_path):
                 raise KeyboardInterrupt
             yield result
 
-    stopped.generate = stop
+    monkeypatch.setattr(stopped, "generate", stop)
     with pytest.raises(KeyboardInterrupt):
         cm.audit(stopped, suite, tmp_path / "run", encoder=Eye())
     again = cm.audit(opened(families, name), suite, tmp_path / "run", encoder=Eye())
@@ -76,8 +78,8 @@ def test_a_stopped_audit_goes_on_and_ends_the_same(families, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_what_a_family_can_do_it_does(families, name):
-    generator = opened(families, name)
+def test_what_a_family_can_do_it_does(shared, name):
+    generator = shared(name)
     able = capabilities_of(generator)
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8))
     if able.edit:
@@ -93,11 +95,11 @@ def test_what_a_family_can_do_it_does(families, name):
         assert np.isfinite(classifier.errors([image]).errors).any()
 
 
-def test_the_table_of_families_is_what_they_can_do(families):
+def test_the_table_of_families_is_what_they_can_do(shared):
     told = {row[0].strip("`"): row[1:] for row in table_rows(page("docs/models.md"), "family")}
     assert list(told) == list(ALL)
     for name, row in told.items():
-        generator = load(str(families(name)))
+        generator = shared(name)
         able = capabilities_of(generator)
         encoders, own_text = (", ".join(f"`{each}`" for each in named) for named in (able.text_encoders, able.own_text))
         yes_or_no = ["yes" if each else "no" for each in (able.edit, able.classify, able.prior)]

@@ -13,9 +13,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.hub_server import HubServer, Repository
+from tests.toys import toy_suite
 
 COMMIT, OLD = "c0ffee" + "0" * 34, "0ddba11" + "0" * 33
 TOKEN = "hf_a_secret_that_no_file_may_hold"
@@ -137,10 +139,12 @@ def test_a_variant_that_the_hub_does_not_have_is_named(hub, tmp_path):
 
 @pytest.mark.slow
 def test_an_audit_by_hub_ids_keeps_the_commits_and_no_token(hub, tmp_path):
-    out = tmp_path / "run"
+    out, suite = tmp_path / "run", tmp_path / "toy.yaml"
+    few = toy_suite(target=1, attribute=1, concepts=2).model_dump(mode="json", exclude_none=True)
+    suite.write_text(yaml.safe_dump(few))
     done = run(
         hub, tmp_path / "home", "-m", "clinometer", "audit", "--model", "maker/gated@main", "--encoder", "maker/clip",
-        "--suite", "reference", "--images", "1", "--steps", "1", "--device", "cpu", "--out", str(out), HF_TOKEN=TOKEN,
+        "--suite", str(suite), "--steps", "1", "--device", "cpu", "--out", str(out), HF_TOKEN=TOKEN,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     record = json.loads((out / "run.json").read_text())

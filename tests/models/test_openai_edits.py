@@ -16,6 +16,8 @@ from tests.models.image_server import ImageServer, drawn, error, slowly
 from tests.toy_editing import Reader, toy_suite
 from tests.toys import paint
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 pytest.importorskip("openai")
 
 KEY = "sk-a-very-secret-key"

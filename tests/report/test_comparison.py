@@ -21,6 +21,8 @@ from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing_suite
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 SMALL = {"target": 2, "attribute": 2, "concepts": 4}
 FEW = {"neutral": 4, "attribute": 3, "stimuli": 3}
 

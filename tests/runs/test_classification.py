@@ -18,6 +18,8 @@ from clinometer.runs.studies.classification import elimination_of, group_errors
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toys import Painter
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):

@@ -26,6 +26,8 @@ from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing_suite
 from tests.toys import Eye, Painter, paint, toy_association_suite, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 SUITE = {"target": 4, "attribute": 3, "concepts": 4}
 
 

@@ -9,7 +9,7 @@ from clinometer.runs.studies.leaning import compare_leaning
 from clinometer.suites import suite_from_mapping
 from tests.toys import Eye, Painter
 
-pytestmark = pytest.mark.pages
+pytestmark = [pytest.mark.pages, pytest.mark.usefixtures("few_resamples")]
 
 
 def crossed_suite(images=6):

@@ -22,6 +22,8 @@ from tests.report.page import Page
 from tests.toy_editing import Reader, Recolourer, rows, toy_suite
 from tests.toys import Notes, Painter
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 def test_edits_that_all_fail_are_no_run(tmp_path: Path) -> None:
     class Broken(Recolourer):

@@ -14,7 +14,7 @@ from clinometer.models.protocols import EditRequest, GenerationResult
 from clinometer.runs.studies import faces
 from tests.toy_editing import Reader, Recolourer, rows, toy_suite
 
-pytestmark = pytest.mark.pages
+pytestmark = [pytest.mark.pages, pytest.mark.usefixtures("few_resamples")]
 
 
 class Retoucher(Recolourer):

@@ -16,6 +16,8 @@ from clinometer.runs.fit import knows_images, misfits, unfit, unknown_words
 from clinometer.suites import load_suite, suite_names
 from tests.toys import Eye, Notes, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 CARD = {"name": "reference", "notes": {"domain": reference.domain()}}
 MODEL = {"name": "reference", "weights_sha256": reference.card()["weights_sha256"]}
 

@@ -22,6 +22,8 @@ from clinometer.suites import Question
 from tests.runs.memory_suite import SUITE
 from tests.toys import Eye
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 def planned(sizes, part_size=4):
     questions = [Question(f"prompt {number}", "target", images=1) for number in range(len(sizes))]

@@ -18,6 +18,8 @@ from tests.models.image_server import ImageServer
 from tests.report.page import Page
 from tests.toys import Eye, Notes, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 PROTOCOL = {
     "paper": "A toy paper",
     "models": [{"label": "Painter", "names": ["painter"]}],

@@ -10,6 +10,8 @@ from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, S
 from tests.runs.stopped import Stopping, table_bytes
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 MOST = 60
 
 
