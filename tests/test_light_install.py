@@ -5,13 +5,9 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 import clinometer as cm
 from clinometer.models.registry import EXTRA_PACKAGES
 from tests.toys import Eye, Painter, toy_suite
-
-pytestmark = pytest.mark.usefixtures("few_resamples")
 
 ROOT = Path(__file__).parents[1]
 WITHOUT = f"""
@@ -20,6 +16,9 @@ import sys
 class Without:
     def __init__(self, finder):
         self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
 
     def find_spec(self, name, *where):
         return None if name.partition(".")[0] in {EXTRA_PACKAGES!r} else self.finder.find_spec(name, *where)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from clinometer.report import Curve, ReportInput
+from functools import cache
+
+from clinometer.report import Curve, ReportInput, render_html
 from clinometer.suites import suite_from_mapping
 from tests.report.synthetic import report_input
 
@@ -65,3 +67,9 @@ def hostile_input(text: str) -> ReportInput:
         samples=report.samples.assign(status="refused", reason=text),
         curve=Curve(reason=text, method=text),
     )
+
+
+@cache
+def hostile_html(text: str) -> str:
+    """The page of such a run, drawn once for all who look at it."""
+    return render_html(hostile_input(text))

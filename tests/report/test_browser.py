@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from clinometer.report import write_report
 from tests.report.browsing import CHROMIUM, CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
-from tests.report.hostile import HOSTILE, hostile_input
+from tests.report.hostile import HOSTILE, hostile_html
 from tests.report.synthetic import report_input
 from tests.report.synthetic_association import report_input as association_input
 
@@ -198,7 +198,9 @@ def test_paper_has_the_pictures_that_were_open_under_their_headings(open_page):
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
 def test_hostile_text_runs_nothing_and_breaks_no_layout(open_page, tmp_path, text, viewport):
-    page = open_page(path=write_report(hostile_input(text), tmp_path / "report.html"), viewport=viewport)
+    path = tmp_path / "report.html"
+    path.write_text(hostile_html(text), encoding="utf-8", errors="replace")
+    page = open_page(path=path, viewport=viewport)
     page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
     assert page.evaluate("document.scripts.length") == 1
     scroll, client = widths(page)

@@ -3,7 +3,7 @@
 import pytest
 
 from clinometer.report import render_html, run_repr_html, write_report
-from tests.report.hostile import HOSTILE, hostile_input
+from tests.report.hostile import HOSTILE, hostile_html, hostile_input
 from tests.report.page import Page
 from tests.report.synthetic import small_input
 
@@ -19,7 +19,7 @@ def plain() -> Page:
 
 
 def test_hostile_text_adds_no_element_and_no_attribute(hostile: str, plain: Page):
-    page = Page(render_html(hostile_input(hostile)))
+    page = Page(hostile_html(hostile))
     for tag in ("script", "style", "title", "iframe", "b"):
         assert len(page.find(tag)) <= len(plain.find(tag))
     assert not [e for e in page.find("img") if e.attributes.get("src") == "x"]
@@ -28,7 +28,7 @@ def test_hostile_text_adds_no_element_and_no_attribute(hostile: str, plain: Page
 
 
 def test_hostile_text_is_shown_as_it_is(hostile: str):
-    html = render_html(hostile_input(hostile))
+    html = hostile_html(hostile)
     shown = Page(html).by_id("method").text.replace("\ufffd", "\0")
     assert " ".join(hostile.split()) in shown
 
