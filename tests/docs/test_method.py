@@ -17,6 +17,8 @@ from clinometer.stats.proportion import parity_gap_null
 from tests.docs.pages import ROOT, blocks, numbers, page, table_rows
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 METHOD = page("docs/method.md")
 PROSE = " ".join(METHOD.split())
 

@@ -95,11 +95,11 @@ def test_what_a_family_can_do_it_does(shared, name):
         assert np.isfinite(classifier.errors([image]).errors).any()
 
 
-def test_the_table_of_families_is_what_they_can_do(shared):
+def test_the_table_of_families_is_what_they_can_do(families):
     told = {row[0].strip("`"): row[1:] for row in table_rows(page("docs/models.md"), "family")}
     assert list(told) == list(ALL)
     for name, row in told.items():
-        generator = shared(name)
+        generator = load(str(families(name)))
         able = capabilities_of(generator)
         encoders, own_text = (", ".join(f"`{each}`" for each in named) for named in (able.text_encoders, able.own_text))
         yes_or_no = ["yes" if each else "no" for each in (able.edit, able.classify, able.prior)]
