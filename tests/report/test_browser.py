@@ -1,26 +1,17 @@
 """The page as people meet it: in a real Chromium, in light, in the dark, on a phone, by keyboard."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from clinometer.report import write_report
-from tests.report.browsing import CHROMIUM, CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
+from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 from tests.report.hostile import HOSTILE, hostile_html
 from tests.report.synthetic import report_input
 from tests.report.synthetic_association import report_input as association_input
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
