@@ -1,1 +1,1 @@
-"""A package by name, so that no installed package's own `tests` is taken for it."""
+"""The tests. A package, because other packages install one of this name, which would hide a folder without this."""

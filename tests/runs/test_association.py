@@ -9,6 +9,8 @@ from clinometer.errors import ImportManifestError, RunMismatchError
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.toys import Eye, Painter, toy_association_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
