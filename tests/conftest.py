@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -21,3 +22,15 @@ settings.load_profile("clinometer")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests first, so that in the end no process waits for another; each kind in its own order."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.fixture(scope="module")
+def few_resamples() -> Iterator[None]:
+    """Intervals of 999 resamples in place of 10,000, for modules that audit and compare and ask of no interval."""
+    from clinometer.pipeline import score
+    from clinometer.pipeline.comparison import compare_runs, first_against_rest
+
+    with pytest.MonkeyPatch.context() as patch:
+        for function in (score, compare_runs, first_against_rest):
+            patch.setitem(function.__kwdefaults__, "resamples", 999)
+        yield

@@ -1,6 +1,7 @@
 """The walls between the rooms, and the names on the doors."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,20 @@ def test_no_module_takes_anothers_private_names():
         if isinstance(node, ast.ImportFrom) and node.module != "clinometer"
         for alias in node.names
         if alias.name.startswith("_")
+    ]
+    assert taken == []
+
+
+def test_no_test_imports_another():
+    """What tests share stands in a module of its own: an import would collect, and set up, what it does not need."""
+    root = Path(__file__).parent
+    taken = [
+        f"{path.relative_to(root)}: {name}"
+        for path in root.rglob("*.py")
+        for name in re.findall(
+            r"(?:from|import) +(tests(?:\.\w+)*\.test_\w+|\.+test_\w+)", path.read_text(encoding="utf-8")
+        )
+        + re.findall(r"from +tests(?:\.\w+)* +import +(?:\w+, +)*(test_\w+)", path.read_text(encoding="utf-8"))
     ]
     assert taken == []
 

@@ -8,9 +8,11 @@ import time
 
 import numpy as np
 import pytest
+import yaml
 
 import clinometer as cm
 from clinometer.models import reference
+from clinometer.suites import load_suite
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +75,11 @@ def test_the_report_sets_measured_beside_planted(audited):
 
 
 def test_a_reference_audit_that_is_killed_ends_the_same(tmp_path):
-    command = [sys.executable, "-m", "clinometer", "audit", "--images", "2", "--steps", "3", "--out"]
+    few = load_suite("reference").model_dump(mode="json", exclude_none=True)
+    few["name"], few["images"] = "few", {"target": 2, "attribute": 2}
+    suite = tmp_path / "few.yaml"
+    suite.write_text(yaml.safe_dump(few, allow_unicode=True), encoding="utf-8")
+    command = [sys.executable, "-m", "clinometer", "audit", "--suite", str(suite), "--steps", "3", "--out"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     killed = subprocess.Popen([*command, str(tmp_path / "killed")], env=environment, stderr=subprocess.DEVNULL)
     while not (tmp_path / "killed/samples/part-00000.parquet").exists():

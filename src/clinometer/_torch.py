@@ -31,7 +31,8 @@ try:
     import torch
 except ImportError as error:  # pragma: no cover - needs a machine without torch
     raise ModelError(
-        "PyTorch is not installed, and generators and encoders need it; install it with `pip install torch`"
+        "PyTorch is not installed, and generators and encoders need it; install it with "
+        "`pip install 'clinometer[models]'`"
     ) from error
 
 __all__ = ["dtype_name", "is_out_of_memory", "resolve_device", "resolve_dtype", "to_device", "torch"]

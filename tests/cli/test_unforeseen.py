@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,10 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer import api
-from clinometer.cli import main
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(scope="module")
@@ -27,26 +27,6 @@ def finished(tmp_path_factory):
 def run(tmp_path, finished):
     shutil.copytree(finished.url, tmp_path / "run")
     return tmp_path / "run"
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    """Give a command; its status and what it says on stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-
-    def give(*words):
-        monkeypatch.setattr(sys, "argv", ["clinometer", *map(str, words)])
-        status = 0
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code or 0
-        return status, capsys.readouterr().err
-
-    return give
 
 
 def test_an_error_of_its_own_is_two_lines_and_a_file(cli, run, monkeypatch):

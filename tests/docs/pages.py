@@ -21,6 +21,11 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
+def numbers(text: str) -> set[str]:
+    """Every number of a text as it is printed, with its minus and without its sentence."""
+    return {found.rstrip(",.") for found in re.findall(r"\N{MINUS SIGN}?\d[\d,.]*", text)}
+
+
 def table_rows(text: str, first_heading: str) -> list[list[str]]:
     """The cells of every table whose first column has that heading, without the head; ``\\|`` is a bar."""
     rows: list[list[str]] = []

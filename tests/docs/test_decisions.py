@@ -11,6 +11,8 @@ from clinometer.suites import load_suite
 from tests.docs.pages import ROOT
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 PAGES = sorted((ROOT / "docs/decisions").glob("*.md"))
 
 

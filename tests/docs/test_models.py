@@ -14,6 +14,8 @@ from clinometer.models.registry import load_generator, registered
 from tests.docs.pages import blocks, page, table_rows
 from tests.toys import Eye, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 PAGE = page("docs/models.md")
 
 

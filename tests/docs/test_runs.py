@@ -13,6 +13,8 @@ from clinometer.runs.store import SAMPLE_FIELDS
 from tests.docs.pages import blocks, page, table_rows
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 PAGE = page("docs/runs.md")
 
 

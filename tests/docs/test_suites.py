@@ -5,11 +5,11 @@ import re
 
 import pytest
 import yaml
-from pydantic import BaseModel
 
 from clinometer.errors import SuiteError
 from clinometer.suites import AssociationSuite, LeaningSuite, Protocol, load_suite, suite_from_mapping, suite_names
 from clinometer.suites.schema import suite_from_text
+from tests.docs.keys import keys
 from tests.docs.pages import blocks, page, table_rows
 
 PAGE = page("docs/suites.md")
@@ -22,23 +22,6 @@ def test_the_example_is_a_suite():
     assert (suite.axis.a, suite.axis.b) == ("light", "dark")
     assert len(suite.targets) == 8
     assert suite.margin == 0.02
-
-
-def keys(model: type[BaseModel], prefix: str = "") -> set[str]:
-    found = set()
-    for name, field in model.model_fields.items():
-        found.add(prefix + name)
-        kind = str(field.annotation)
-        dots = f"{name}.NAME." if "dict" in kind else f"{name}[]." if "tuple" in kind else f"{name}."
-        for inner in _models(field.annotation):
-            found |= keys(inner, prefix + dots)
-    return found
-
-
-def _models(annotation):
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in getattr(annotation, "__args__", ()) for model in _models(part)]
 
 
 def test_the_table_has_every_key_and_says_which_are_required():

@@ -15,7 +15,7 @@ from clinometer.metrics.differences import judge_differences
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.studies.t2iat import AssociationDesign, AssociationEmbeddings, DesignedTest, association_study
 from clinometer.studies.t2iat.compare import compare_associations
-from tests.metrics.test_t2iat_study import DESIGN, cosine, embeddings
+from tests.metrics.t2iat_designs import DESIGN, cosine, embeddings
 
 NAMES = ("r1", "r2", "r3", "g1", "g2", "g3")
 OCCUPATIONS = replace(DESIGN, tests=())

@@ -11,33 +11,9 @@ from clinometer.metrics.t2iat.sets import prompt_set
 from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean
 from clinometer.stats.bootstrap import percentile_interval
 from clinometer.stats.sign_flips import sign_flip_test
-from clinometer.studies.t2iat import AssociationDesign, AssociationEmbeddings, DesignedTest, association_study
+from clinometer.studies.t2iat import AssociationDesign, AssociationEmbeddings, association_study
 from clinometer.studies.t2iat.scores.amplification import overall_rows
-
-DIM = 5
-DESIGN = AssociationDesign(
-    concepts={"red": ("r1", "r2", "r3"), "green": ("g1", "g2", "g3")},
-    tests=(DesignedTest("red-green", "red", "green"),),
-    a="man",
-    b="woman",
-)
-
-
-def embeddings(seed=0, *, n=12, encoder="eye", lean=0.6, text_lean=0.2):
-    """Red stimuli lean to A by ``lean`` in their images and by ``text_lean`` in their texts, green ones to B."""
-    rng = np.random.default_rng(seed)
-    axis = np.eye(DIM)[0]
-    neutral, attribute, texts, words = {}, {}, {}, {}
-    for concept, stimuli in DESIGN.concepts.items():
-        sign = 1 if concept == "red" else -1
-        for name in stimuli:
-            base = np.ones(DIM) + 0.3 * rng.normal(size=DIM)
-            neutral[name] = base + sign * lean * axis + 0.2 * rng.normal(size=(n, DIM))
-            texts[name] = base + sign * text_lean * axis
-            for group, side in (("man", 1), ("woman", -1)):
-                attribute[name, group] = base + side * axis + 0.2 * rng.normal(size=(n, DIM))
-                words[name, group] = base + side * axis + 0.05 * rng.normal(size=(3, DIM))
-    return AssociationEmbeddings(encoder, neutral, attribute, texts, words)
+from tests.metrics.t2iat_designs import DESIGN, DIM, cosine, embeddings
 
 
 def study(held=None, design=DESIGN, **options):
@@ -53,10 +29,6 @@ def row(found, metric, component, encoder="mean", **equal):
         and all(getattr(score, name) == value for name, value in equal.items())
     )
     return one
-
-
-def cosine(x, y):
-    return (x / np.linalg.norm(x, axis=-1, keepdims=True)) @ (y / np.linalg.norm(y, axis=-1, keepdims=True)).T
 
 
 FOUND = study()

@@ -4,8 +4,12 @@ from functools import cache
 
 import pytest
 
+from tests.blank_pages import blank_pages, pages_where_marked
 from tests.builders import tiny_clip, tiny_stable_diffusion
+from tests.models.drawing import opened
 from tests.models.families import save_family
+
+__all__ = ["blank_pages", "pages_where_marked"]
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +20,12 @@ def stable_diffusion(tmp_path_factory):
 @pytest.fixture(scope="session")
 def clip(tmp_path_factory):
     return tiny_clip(tmp_path_factory.mktemp("models") / "tiny-clip")
+
+
+@pytest.fixture(scope="session")
+def shared(families):
+    """A family's pipeline, opened when it is first asked for, for who draws from it and leaves it as it is."""
+    return cache(lambda name: opened(families, name))
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from diffusers.image_processor import VaeImageProcessor
 
 from clinometer._torch import torch
 from clinometer.models import GenerationRequest
-from clinometer.models.diffusers.pipeline import load
 from clinometer.models.diffusers.pixels import Shown, in_bytes
 from tests.models.families import ALL
 
@@ -27,10 +26,8 @@ def pipeline():
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_family_draws_the_bytes_that_its_arrays_round_to(families, name, away, monkeypatch):
-    sizes = {} if name == "unclip" else {"height": 32, "width": 32}
-    priors = {"prior_steps": 2} if name in ("unclip", "kandinsky-2.2") else {}
-    generator = load(str(families(name)), steps=2, batch_size=2, **sizes, **priors)
+def test_every_family_draws_the_bytes_that_its_arrays_round_to(shared, name, away, monkeypatch):
+    generator = shared(name)
     requests = [GenerationRequest(str(seed), "a cook", seed) for seed in (1, 2)]
     kinds = []
     asked = Shown.is_finite

@@ -21,35 +21,19 @@ from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.models.protocols import EditRequest
 from tests.builders import tiny_stable_diffusion
 from tests.docs.pages import page, table_rows
+from tests.models.drawing import PROMPTS, REQUESTS, draw, furthest, opened
 from tests.models.families import ALL, tiny_kandinsky_decoder, tiny_kandinsky_prior
 from tests.toys import Eye, toy_suite
 
-PROMPTS = ["a cook", "an image of a very old firefighter", "a man"]
-REQUESTS = [GenerationRequest(str(index), prompt, 100 + index) for index, prompt in enumerate(PROMPTS)]
-
-
-def opened(families, name, **options):
-    sizes = {} if name == "unclip" else {"height": 32, "width": 32}
-    priors = {"prior_steps": 2} if name in ("unclip", "kandinsky-2.2") else {}
-    return load(str(families(name)), **({"steps": 2, "batch_size": 3} | sizes | priors | options))
-
-
-def draw(generator, requests=REQUESTS):
-    results = list(generator.generate(requests))
-    assert [(result.status, result.reason) for result in results] == [("ok", None)] * len(requests)
-    return [np.asarray(result.image, int) for result in results]
-
-
-def furthest(first, second):
-    return max(int(np.abs(a - b).max()) for a, b in zip(first, second, strict=True))
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_same_seed_is_the_same_image_whatever_the_batch(families, name):
-    generator = opened(families, name)
-    together = draw(generator)
+def test_the_same_seed_is_the_same_image_whatever_the_batch(families, shared, name):
+    together = draw(shared(name))
     assert together[0].shape == (32, 32, 3)
-    assert furthest(draw(opened(families, name)), together) == 0  # loaded again: bit for bit
+    generator = opened(families, name)
+    assert furthest(draw(generator), together) == 0  # loaded again: bit for bit
     generator.batch_size = 1
     assert furthest(draw(generator), together) <= 1  # rounding of one level of 255
     other = [GenerationRequest("x", PROMPTS[0], 7), GenerationRequest("y", PROMPTS[2], 100)]
@@ -59,9 +43,9 @@ def test_the_same_seed_is_the_same_image_whatever_the_batch(families, name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_an_image_is_what_the_pipeline_itself_draws(families, name):
+def test_an_image_is_what_the_pipeline_itself_draws(shared, name):
     """What the adapter adds (embeddings and noise made in advance) changes nothing that its user would see."""
-    generator = opened(families, name, batch_size=1)
+    generator = shared(name)
     pipeline = generator.pipeline
     negative = generator.card.settings["negative_prompt"]
     call = generator._call | ({} if negative is None else {"negative_prompt": negative})
@@ -72,10 +56,10 @@ def test_an_image_is_what_the_pipeline_itself_draws(families, name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_stopped_audit_goes_on_and_ends_the_same(families, name, tmp_path):
+def test_a_stopped_audit_goes_on_and_ends_the_same(families, shared, name, tmp_path, monkeypatch):
     suite = toy_suite(target=2, attribute=1, concepts=2)
-    whole = cm.audit(opened(families, name), suite, tmp_path / "whole", encoder=Eye())
-    stopped = opened(families, name)
+    stopped = shared(name)
+    whole = cm.audit(stopped, suite, tmp_path / "whole", encoder=Eye())
     generate, drawn = stopped.generate, []
 
     def stop(requests):
@@ -85,7 +69,7 @@ def test_a_stopped_audit_goes_on_and_ends_the_same(families, name, tmp_path):
                 raise KeyboardInterrupt
             yield result
 
-    stopped.generate = stop
+    monkeypatch.setattr(stopped, "generate", stop)
     with pytest.raises(KeyboardInterrupt):
         cm.audit(stopped, suite, tmp_path / "run", encoder=Eye())
     again = cm.audit(opened(families, name), suite, tmp_path / "run", encoder=Eye())
@@ -94,8 +78,8 @@ def test_a_stopped_audit_goes_on_and_ends_the_same(families, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_what_a_family_can_do_it_does(families, name):
-    generator = opened(families, name)
+def test_what_a_family_can_do_it_does(shared, name):
+    generator = shared(name)
     able = capabilities_of(generator)
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8))
     if able.edit:

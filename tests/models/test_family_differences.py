@@ -14,10 +14,10 @@ from clinometer.models.diffusers.loading import images_of
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.encoders.own_text import OwnTextEncoder, _vector
 from clinometer.models.protocols import Card
+from tests.models.drawing import REQUESTS, draw, furthest, opened
 from tests.models.families import tiny_kandinsky_prior
 from tests.models.further_families import tiny_deepfloyd
 from tests.models.pipelines import _t5, tiny_flux
-from tests.models.test_families import REQUESTS, draw, furthest, opened
 
 
 def changed(generator, call):

@@ -13,9 +13,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.hub_server import HubServer, Repository
+from tests.toys import toy_suite
 
 COMMIT, OLD = "c0ffee" + "0" * 34, "0ddba11" + "0" * 33
 TOKEN = "hf_a_secret_that_no_file_may_hold"
@@ -26,8 +28,10 @@ from clinometer.errors import ModelError
 from clinometer.models import load_encoder, load_generator
 for spec in sys.argv[1:]:
     kind, _, name = spec.partition("=")
+    name, _, variant = name.partition("?")
+    options = {"variant": variant} if variant else {}
     try:
-        model = (load_encoder if kind == "encoder" else load_generator)(name, device="cpu")
+        model = (load_encoder if kind == "encoder" else load_generator)(name, device="cpu", **options)
     except ModelError as error:
         print(json.dumps([spec, type(error).__name__, str(error)]))
     else:
@@ -74,7 +78,7 @@ def loaded(hub: HubServer, home: Path, *specs: str, **environment: str) -> dict[
 def outcomes(hub, tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     specs = ["maker/pipeline", "maker/older@v1.0", "maker/pipeline@v9", "maker/nothing", "maker/pickled", "maker/gated",
-             "maker/broken"]  # fmt: skip
+             "maker/broken", "maker/pipeline?fp16"]  # fmt: skip
     return loaded(hub, home, *(f"generator={spec}" for spec in specs), "encoder=maker/clip"), home
 
 
@@ -93,12 +97,10 @@ def test_what_is_not_there_is_not_found(outcomes):
         assert message.startswith(f"{spec}: the hub has no such model or revision, or it is private")
 
 
-def test_gated_weights_say_the_way_in_and_open_with_the_token(outcomes, hub, tmp_path):
+def test_gated_weights_say_the_way_in(outcomes):
     kind, message = outcomes[0]["generator=maker/gated"]
     assert (kind, message.split(":")[0]) == ("ModelError", "maker/gated")
     assert "accept the terms on its page, then `hf auth login`" in message
-    found = loaded(hub, tmp_path, "generator=maker/gated", HF_TOKEN=TOKEN)
-    assert found["generator=maker/gated"] == ("maker/gated", COMMIT)
 
 
 def test_pickles_are_refused_and_never_fetched(outcomes, hub):
@@ -112,35 +114,44 @@ def test_a_download_that_breaks_off_goes_on_where_it_was(outcomes, hub):
     assert outcomes[0]["generator=maker/broken"] == ("maker/broken", COMMIT)
 
 
-def test_what_was_downloaded_needs_no_hub(outcomes, hub, tmp_path):
+@pytest.fixture(scope="module")
+def offline(outcomes, hub):
+    """What is loaded without the hub, once some was downloaded; and how often the hub was asked nevertheless."""
     before = len(hub.asked)
-    found = loaded(hub, outcomes[1], "generator=maker/pipeline", "generator=maker/absent", HF_HUB_OFFLINE="1")
+    specs = ("generator=maker/pipeline", "generator=maker/absent", "encoder=RN50/openai")
+    return loaded(hub, outcomes[1], *specs, HF_HUB_OFFLINE="1"), len(hub.asked) - before
+
+
+def test_what_was_downloaded_needs_no_hub(offline):
+    found, asked = offline
     assert found["generator=maker/pipeline"] == ("maker/pipeline", COMMIT)
     kind, message = found["generator=maker/absent"]
     assert kind == "ModelError"
     assert "not in the local cache and cannot be downloaded" in message
-    assert len(hub.asked) == before
+    assert asked == 0
 
 
-def test_a_tower_of_open_clip_that_was_never_downloaded_is_missing_and_not_pickled(hub, tmp_path):
+def test_a_tower_of_open_clip_that_was_never_downloaded_is_missing_and_not_pickled(offline):
     """The address that was not reached ends in .safetensors, which was taken for a word about pickles."""
-    found = loaded(hub, tmp_path, "encoder=RN50/openai", HF_HUB_OFFLINE="1")
-    kind, message = found["encoder=RN50/openai"]
+    kind, message = offline[0]["encoder=RN50/openai"]
     assert kind == "ModelError"
     assert "it is not in the local cache and cannot be downloaded (offline was asked for)" in message
 
 
-def test_a_variant_that_the_hub_does_not_have_is_named(hub, tmp_path):
-    asked = "from clinometer.models import load_generator; load_generator('maker/pipeline', variant='fp16')"
-    assert "ModelError: variant: " in run(hub, tmp_path, "-c", asked).stderr.splitlines()[-1]
+def test_a_variant_that_the_hub_does_not_have_is_named(outcomes):
+    kind, message = outcomes[0]["generator=maker/pipeline?fp16"]
+    assert kind == "ModelError"
+    assert message.startswith("variant: ")
 
 
 @pytest.mark.slow
-def test_an_audit_by_hub_ids_keeps_the_commits_and_no_token(hub, tmp_path):
-    out = tmp_path / "run"
+def test_an_audit_by_hub_ids_opens_with_the_token_and_keeps_the_commits_alone(hub, tmp_path):
+    out, suite = tmp_path / "run", tmp_path / "toy.yaml"
+    few = toy_suite(target=1, attribute=1, concepts=2).model_dump(mode="json", exclude_none=True)
+    suite.write_text(yaml.safe_dump(few))
     done = run(
         hub, tmp_path / "home", "-m", "clinometer", "audit", "--model", "maker/gated@main", "--encoder", "maker/clip",
-        "--suite", "reference", "--images", "1", "--steps", "1", "--device", "cpu", "--out", str(out), HF_TOKEN=TOKEN,
+        "--suite", str(suite), "--steps", "1", "--device", "cpu", "--out", str(out), HF_TOKEN=TOKEN,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     record = json.loads((out / "run.json").read_text())

@@ -15,6 +15,8 @@ from clinometer.models.files import image_dataset
 from clinometer.models.files.image_dataset import ImageDataset
 from tests.toys import Eye, Notes, paint, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 SUITE = toy_suite(target=2, attribute=1, concepts=2)
 
 

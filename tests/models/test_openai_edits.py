@@ -13,8 +13,10 @@ from clinometer.errors import ModelError
 from clinometer.models.openai.images import load
 from clinometer.models.protocols import EditRequest
 from tests.models.image_server import ImageServer, drawn, error, slowly
-from tests.runs.test_editing import Reader, toy_suite
+from tests.toy_editing import Reader, toy_suite
 from tests.toys import paint
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 pytest.importorskip("openai")
 

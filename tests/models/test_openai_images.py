@@ -16,6 +16,8 @@ from clinometer.models.openai.images import Pace, load
 from tests.models.image_server import ImageServer, drawn, error, png, slowly
 from tests.toys import Eye, paint, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 pytest.importorskip("openai")
 
 KEY = "sk-a-very-secret-key"

@@ -13,8 +13,9 @@ from clinometer.models.diffusers.pipeline import load
 from clinometer.models.encoders.own_text import own_text_encoders
 from clinometer.runs import Silence
 from clinometer.runs.store import embeddings_name
-from tests.models.families import save_family
 from tests.toys import Eye, Painter, toy_suite
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 VECTORS = {
     "sd-1": ["end-of-text state"],
@@ -28,8 +29,8 @@ TEXTS = ["a nurse", "a very old carpenter", "man"]
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_every_family_embeds_texts_by_itself(tmp_path, name):
-    encoders = list(own_text_encoders(load(str(save_family(name, tmp_path)))))
+def test_every_family_embeds_texts_by_itself(families, name):
+    encoders = list(own_text_encoders(load(str(families(name)))))
     assert [each.card.settings["vector"] for each in encoders] == VECTORS[name]
     assert len({each.card.name for each in encoders}) == len(encoders)
     for encoder in encoders:
@@ -39,14 +40,15 @@ def test_every_family_embeds_texts_by_itself(tmp_path, name):
         assert (encoder.encode_texts(TEXTS[::-1])[::-1] == together).all()  # a text does not see its company
 
 
-def test_the_vector_is_what_the_pipeline_makes_of_the_prompt(tmp_path):
-    generator = load(str(save_family("sdxl", tmp_path)))
+def test_the_vector_is_what_the_pipeline_makes_of_the_prompt(families):
+    generator = load(str(families("sdxl")))
     _, _, pooled, _ = generator.pipeline.encode_prompt(TEXTS[0], do_classifier_free_guidance=False)
     second = list(own_text_encoders(generator))[1].encode_texts(TEXTS[:1])
     # padding follows the end of the text and is not seen by it: equal but for the order of sums
     torch.testing.assert_close(torch.from_numpy(second), pooled, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.pages
 def test_a_run_holds_tt_of_the_models_own_encoder(tmp_path, stable_diffusion):
     from clinometer.metrics import association_scores
 
@@ -140,6 +142,7 @@ def test_an_encoder_that_gives_no_vectors_is_left_out_and_said(tmp_path, stable_
     assert re.search(f"left out, and nothing else depends on them: encoder own:text_encoder: {why}", note)
 
 
+@pytest.mark.pages
 def test_a_model_that_shows_no_encoder_has_no_such_rows(tmp_path):
     run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Eye())
     assert not (run.scores.metric == "own_text").any()

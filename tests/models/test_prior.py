@@ -18,6 +18,8 @@ from clinometer.studies.leaning.scores.stopping import FIXED_ONLY
 from tests.models.families import save_family
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 WITH_PRIOR = ("kandinsky-2.2", "unclip")
 PROMPTS = ["a cook", "an image of a very old firefighter", "a man"]
 REQUESTS = [GenerationRequest(str(index), prompt, 100 + index) for index, prompt in enumerate(PROMPTS)]
@@ -87,6 +89,7 @@ def test_an_embedding_depends_on_prompt_and_seed_and_not_on_the_batch(families, 
     assert prior_of(opened(families, name, prior_steps=2)).card.settings["prior_steps"] == 2
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("name", WITH_PRIOR)
 def test_a_run_holds_ii_of_the_models_prior(families, name, tmp_path):
     model = opened(families, name)
@@ -160,6 +163,7 @@ def test_a_run_that_stops_early_has_the_estimate_alone(families, tmp_path):
     assert set(rows.reason) == {FIXED_ONLY}
 
 
+@pytest.mark.pages
 def test_it_moves_no_other_number(families, whole, tmp_path, monkeypatch):
     monkeypatch.setattr("clinometer.models.diffusers.prior.prior_of", lambda generator: None)
     without = cm.audit(opened(families, "unclip"), SUITE, tmp_path / "without", encoder=Eye())
@@ -227,6 +231,7 @@ def test_out_of_memory_draws_halves(families, monkeypatch):
     assert sizes == [3, 2, 1, 1, 1]
 
 
+@pytest.mark.pages
 def test_a_model_without_a_prior_has_no_such_rows(tmp_path, stable_diffusion):
     model = load(str(stable_diffusion), steps=1)
     assert prior_of(model) is None

@@ -8,6 +8,8 @@ from clinometer.errors import ModelError
 from clinometer.models.protocols import Card
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 PLAIN = {"steps": 3, "scale": 0.5, "sizes": [8, 8], "deep": {"on": True}}
 OF_NUMPY = {
     "steps": np.int64(3), "scale": np.float32(0.5), "sizes": np.array([8, 8]), "deep": {"on": np.bool_(True)},

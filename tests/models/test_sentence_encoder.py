@@ -16,6 +16,8 @@ from clinometer.models import load_encoder
 from tests.builders import without_weights
 from tests.toys import Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 TEXTS = ["a nurse", "she", "a nurse is here and there", "he"]
 
 

@@ -18,7 +18,7 @@ from clinometer.models.images import decode_image
 from clinometer.models.protocols import EditRequest
 from tests.toys import Eye, toy_suite
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples")]
 NEEDED = "museq is not installed; it is in the extra: pip install clinometer[dev]"
 pytest.importorskip("openai")
 uvicorn = pytest.importorskip("uvicorn", reason=NEEDED)

@@ -18,7 +18,7 @@ def run(code):
 def test_without_torch_there_is_a_message():
     found = run("import sys; sys.modules['torch'] = None; import clinometer._torch")
     assert "ModelError: PyTorch is not installed" in found.stderr
-    assert "pip install torch" in found.stderr
+    assert "pip install 'clinometer[models]'" in found.stderr
 
 
 def test_threads_sleep_when_idle_unless_told_otherwise():

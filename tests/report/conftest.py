@@ -1,9 +1,18 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
 
 from clinometer.pipeline.reporting import render_html
 from clinometer.report import ReportInput
+from tests.report.browsing import CHROMIUM
 from tests.report.page import Page
 from tests.report.synthetic import report_input
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +28,14 @@ def html(report: ReportInput) -> str:
 @pytest.fixture(scope="session")
 def page(html: str) -> Page:
     return Page(html)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium for a module, not for a session: while it runs, no other test of the process may run a loop."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()

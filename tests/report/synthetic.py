@@ -18,7 +18,7 @@ import pandas as pd
 from PIL import Image, ImageDraw
 
 from clinometer.report import Curve, ReportInput
-from clinometer.suites import Suite, load_suite
+from clinometer.suites import Suite, load_suite, suite_from_mapping
 
 ENCODERS = ("reference/clip", "ViT-B-32/openai")
 STATISTICS = ("mean", "min", "max", "standard_error")
@@ -51,9 +51,18 @@ def report_input(**changes: Any) -> ReportInput:
 
 
 def small_input(**changes: Any) -> ReportInput:
-    """Build the same report with a few of its images: quick to draw."""
-    whole = report_input(**changes)
+    """Build the same report with a few targets of each category and a few images: quick to draw."""
+    whole = report_input(**{"suite": small_suite()} | changes)
     return whole if "samples" in changes else replace(whole, samples=whole.samples[:40])
+
+
+@cache
+def small_suite() -> Suite:
+    """xMCAS with three targets a category, and a margin."""
+    held = load_suite("xmcas").model_dump(exclude_none=True)
+    for category in held["categories"].values():
+        category["targets"] = category["targets"][:3]
+    return suite_from_mapping(held | {"margin": 0.05}, source="test")
 
 
 def planted_truth(suite: Suite) -> dict[str, dict[str, float]]:

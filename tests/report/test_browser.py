@@ -1,67 +1,17 @@
 """The page as people meet it: in a real Chromium, in light, in the dark, on a phone, by keyboard."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from clinometer.pipeline.reporting import write_html
+from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
+from tests.report.hostile import HOSTILE, hostile_html
 from tests.report.synthetic import report_input
-from tests.report.test_association import report_input as association_input
-from tests.report.test_escaping import HOSTILE, hostile_input
+from tests.report.synthetic_association import report_input as association_input
 
 pytestmark = pytest.mark.slow
-
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
-PHONE = {"width": 360, "height": 740}
-DESK = {"width": 1280, "height": 900}
-PAPER = {"width": 688, "height": 1000}  # A4 less the margins of the style sheet, at 96 pixels an inch
-
-CONTRAST = """
-() => {
-  const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-  const luminance = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
-  const rgba = (text) => text.match(/[\\d.]+/g).map(Number);
-  const ground = (element) => {
-    for (; element; element = element.parentElement) {
-      const [r, g, b, a = 1] = rgba(getComputedStyle(element).backgroundColor);
-      if (a === 1) return [r, g, b];
-    }
-    return [255, 255, 255];
-  };
-  const found = [];
-  for (const element of document.querySelectorAll("body *")) {
-    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
-    if (!own || !element.checkVisibility() || element.closest("[aria-hidden=true]")) continue;
-    const style = getComputedStyle(element);
-    const ink = rgba(element.tagName === "text" ? style.fill : style.color);
-    const [low, high] = [luminance(ink), luminance(ground(element))].sort((x, y) => x - y);
-    const ratio = (high + 0.05) / (low + 0.05);
-    if (ratio < 4.5) found.push([element.tagName, element.textContent.trim().slice(0, 40), ratio.toFixed(2)]);
-  }
-  return found;
-}
-"""
-
-CUT = """
-() => [...document.querySelectorAll(".scroll")].filter((region) => region.checkVisibility()
-  && region.scrollWidth > region.clientWidth + 1).map((region) => region.getAttribute("aria-label"))
-"""
-CLOSED = """
-() => [...document.querySelectorAll("details:not(.concept)")].filter((details) =>
-  !details.lastElementChild.checkVisibility()).map((details) => details.textContent.trim().slice(0, 40))
-"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +189,9 @@ def test_paper_has_the_pictures_that_were_open_under_their_headings(open_page):
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
 def test_hostile_text_runs_nothing_and_breaks_no_layout(open_page, tmp_path, text, viewport):
-    page = open_page(path=write_html(hostile_input(text), tmp_path / "report.html"), viewport=viewport)
+    path = tmp_path / "report.html"
+    path.write_text(hostile_html(text), encoding="utf-8", errors="replace")
+    page = open_page(path=path, viewport=viewport)
     page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
     assert page.evaluate("document.scripts.length") == 1
     scroll, client = widths(page)

@@ -19,6 +19,8 @@ from clinometer.studies.classification.sections import amplification_words, find
 from tests.report.page import Page
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):

@@ -15,11 +15,14 @@ from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.report.called import names_of
 from clinometer.report.compared import compared
 from clinometer.studies.refusals.compared import refusal_table
+from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 from tests.report.page import Page
-from tests.runs.test_editing import Reader, Recolourer
-from tests.runs.test_editing import toy_suite as toy_editing_suite
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
+from tests.toy_editing import Reader, Recolourer
+from tests.toy_editing import toy_suite as toy_editing_suite
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 SMALL = {"target": 2, "attribute": 2, "concepts": 4}
 FEW = {"neutral": 4, "attribute": 3, "stimuli": 3}
@@ -336,35 +339,29 @@ def test_a_difference_that_is_undefined_says_why(associations):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("study", ["leaning", "associations", "edits", "classified"])
-def test_in_a_browser_nothing_overflows_and_every_text_can_be_read(request, tmp_path, study):
-    from playwright.sync_api import sync_playwright
-
-    from tests.report.test_browser import CHROMIUM, CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
-
+def test_in_a_browser_nothing_overflows_and_every_text_can_be_read(request, browser, tmp_path, study):
     runs = request.getfixturevalue(study)
     if isinstance(runs, dict):
         runs = [run for name, run in runs.items() if name != "other"]  # no encoder has seen that and the first
     cm.compare(*runs, out=tmp_path)
     complaints = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        for viewport in (PHONE, DESK):
-            for scheme in ("light", "dark"):
-                context = browser.new_context(viewport=viewport, color_scheme=scheme, offline=True)
-                page = context.new_page()
-                page.on("console", lambda message: complaints.append(message.text))
-                page.goto((tmp_path / "comparison.html").as_uri())
-                page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
-                widths = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-                assert widths[0] <= widths[1]
-                assert page.evaluate(CONTRAST) == []
-                context.close()
-        paper = browser.new_page(viewport=PAPER)
-        paper.goto((tmp_path / "comparison.html").as_uri())
-        paper.emulate_media(media="print")
-        assert paper.evaluate(CUT) == []
-        assert paper.evaluate(CLOSED) == []
-        browser.close()
+    for viewport in (PHONE, DESK):
+        for scheme in ("light", "dark"):
+            context = browser.new_context(viewport=viewport, color_scheme=scheme, offline=True)
+            page = context.new_page()
+            page.on("console", lambda message: complaints.append(message.text))
+            page.goto((tmp_path / "comparison.html").as_uri())
+            page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+            widths = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+            assert widths[0] <= widths[1]
+            assert page.evaluate(CONTRAST) == []
+            context.close()
+    paper = browser.new_page(viewport=PAPER)
+    paper.goto((tmp_path / "comparison.html").as_uri())
+    paper.emulate_media(media="print")
+    assert paper.evaluate(CUT) == []
+    assert paper.evaluate(CLOSED) == []
+    paper.close()
     assert complaints == []
 
 

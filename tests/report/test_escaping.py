@@ -4,70 +4,9 @@ import pytest
 
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.reporting import render_html, write_html
-from clinometer.report import Curve, ReportInput
-from clinometer.suites import suite_from_mapping
+from tests.report.hostile import HOSTILE, hostile_html, hostile_input
 from tests.report.page import Page
-from tests.report.synthetic import report_input, small_input
-
-HOSTILE = {
-    "script": "<script>alert(1)</script>",
-    "attribute": "\" onload='alert(1)' x=\"",
-    "closes": "</style></svg></title><img src=x onerror=alert(1)>",
-    "mathtext": r"$x$ \frac{a} $unclosed ^_{}",
-    "braces": "{{ 7 * 7 }} {% raw %}",
-    "entity": "&lt;b&gt; &amp; ]]> <!-- -->",
-    "right to left": "מהנדסת \u202e evil \u202c العربية",
-    "wide": "消防士 👩🏽‍🚒 ﷽ 🏳️‍🌈",
-    "long": "unbreakable" * 17,
-    "control": "bell \x07 null \x00 escape \x1b[31m",
-}
-
-
-def hostile_input(text: str) -> ReportInput:
-    """Build a run whose every free text is ``text``; its names hold no control character, as no name may."""
-    name = "".join(character for character in text if character >= " ")
-    suite = suite_from_mapping(
-        {
-            "name": name,
-            "title": text,
-            "description": text,
-            "source": text,
-            "groups": {
-                group: {
-                    "label": f"{name} {group}",
-                    "prompts": [{"prompt": f"{text} {group}"}],
-                    "words": [text],
-                }
-                for group in ("a", "b", "c")
-            },
-            "axis": {"a": "a", "b": "b", "third": "c"},
-            "categories": {
-                name: {
-                    "label": name,
-                    "targets": [
-                        {"name": f"{name} {order}", "prompt": f"{text} {order}", "stereotype": "a"}
-                        for order in range(3)
-                    ],
-                }
-            },
-            "images": {"target": 3, "attribute": 3},
-            "margin": 0.05,
-        },
-        source="test",
-    )
-    report = report_input(suite=suite)
-    encoders = report.scores.encoder.replace("ViT-B-32/openai", text)
-    scores = report.scores.assign(reason=text, test=text, encoder=encoders)
-    return report_input(
-        suite=suite,
-        title=text,
-        model_card={"name": text, text: text, "settings": {text: {text: text}}, "notes": {text: [text]}},
-        encoder_cards={text: {"name": text}},
-        settings={text: text, "seed": text, "created": text},
-        scores=scores,
-        samples=report.samples.assign(status="refused", reason=text),
-        curve=Curve(reason=text, method=text),
-    )
+from tests.report.synthetic import small_input
 
 
 @pytest.fixture(params=HOSTILE.values(), ids=HOSTILE)
@@ -81,7 +20,7 @@ def plain() -> Page:
 
 
 def test_hostile_text_adds_no_element_and_no_attribute(hostile: str, plain: Page):
-    page = Page(render_html(hostile_input(hostile)))
+    page = Page(hostile_html(hostile))
     for tag in ("script", "style", "title", "iframe", "b"):
         assert len(page.find(tag)) <= len(plain.find(tag))
     assert not [e for e in page.find("img") if e.attributes.get("src") == "x"]
@@ -90,7 +29,7 @@ def test_hostile_text_adds_no_element_and_no_attribute(hostile: str, plain: Page
 
 
 def test_hostile_text_is_shown_as_it_is(hostile: str):
-    html = render_html(hostile_input(hostile))
+    html = hostile_html(hostile)
     shown = Page(html).by_id("method").text.replace("\ufffd", "\0")
     assert " ".join(hostile.split()) in shown
 

@@ -9,6 +9,8 @@ from clinometer.errors import ImportManifestError, RunMismatchError
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.toys import Eye, Painter, toy_association_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
@@ -123,6 +125,7 @@ def test_a_concept_with_a_group_means_nothing_to_a_leaning_study(tmp_path):
 # --- the reference model -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.pages
 @pytest.mark.slow
 def test_the_reference_model_is_tied_as_it_was_planted(tmp_path):
     """A few images: the signs of the planted tests are certain, the p-values of so few prompts are not asked."""

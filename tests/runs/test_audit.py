@@ -28,7 +28,10 @@ from clinometer.errors import (
 )
 from clinometer.models.protocols import GenerationResult
 from tests.old_runs import as_of_format_1
+from tests.runs.stopped import Stopping, table_bytes
 from tests.toys import Eye, Painter, paint, toy_suite
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def audit(out, **options):
@@ -36,13 +39,15 @@ def audit(out, **options):
     return cm.audit(**options)
 
 
-def table_bytes(run):
-    return run.directory.read_bytes("scores.parquet"), run.directory.read_bytes("curves.parquet")
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     return audit(tmp_path_factory.mktemp("finished") / "run")
+
+
+@pytest.fixture
+def run(tmp_path, finished):
+    """The finished run, for who changes it."""
+    return cm.open_run(shutil.copytree(finished.url, tmp_path / "run"))
 
 
 def test_a_run_holds_everything_the_design_names(finished):
@@ -137,20 +142,6 @@ def test_running_a_finished_audit_again_draws_nothing(finished):
 def test_scores_do_not_depend_on_how_the_run_is_cut(tmp_path, finished, batch_size):
     run = audit(tmp_path / "run", model=Painter(batch_size=batch_size))
     assert table_bytes(run) == table_bytes(finished)
-
-
-class Stopping(Painter):
-    """A painter that the user stops after some images."""
-
-    def __init__(self, after):
-        super().__init__()
-        self.after = after
-
-    def generate(self, requests):
-        for result in super().generate(requests):
-            if self.drawn > self.after:
-                raise KeyboardInterrupt
-            yield result
 
 
 @pytest.mark.parametrize("after", [0, 1, 13, 53])
@@ -329,8 +320,7 @@ def test_no_encoder_takes_the_name_of_the_mean_over_encoders(tmp_path):
     assert painter.drawn == 0
 
 
-def test_another_encoder_under_the_same_name_is_refused(tmp_path):
-    run = audit(tmp_path / "run")
+def test_another_encoder_under_the_same_name_is_refused(run):
     with pytest.raises(RunMismatchError, match=r"another encoder named 'eye'.*size None → 9"):
         cm.score_run(run.url, encoder=other_eye())
 
@@ -353,8 +343,7 @@ def test_another_encoder_is_refused_before_anything_is_drawn(tmp_path):
     assert painter.drawn == 0
 
 
-def test_another_encoder_may_take_the_place_of_embeddings_that_are_deleted(tmp_path):
-    run = audit(tmp_path / "run")
+def test_another_encoder_may_take_the_place_of_embeddings_that_are_deleted(run):
     shutil.rmtree(run.directory.path("embeddings/eye"))
     cm.score_run(run.url, encoder=other_eye())
     assert cm.open_run(run.url).encoder_cards["eye"]["settings"] == {"size": 9}
@@ -379,8 +368,8 @@ def test_images_that_are_not_drawn_are_not_encoded(tmp_path):
     assert audit(tmp_path / "run").is_scored
 
 
-def test_an_encoder_is_added_to_a_finished_run(tmp_path):
-    run = audit(tmp_path / "run")
+@pytest.mark.pages
+def test_an_encoder_is_added_to_a_finished_run(run):
     before = run.scores
     painter_parts = {name: run.directory.read_bytes(name) for name in run.directory.names("samples", ".parquet")}
     scores = cm.score_run(run.url, encoder=Eye("second"))
@@ -393,6 +382,7 @@ def test_an_encoder_is_added_to_a_finished_run(tmp_path):
     np.testing.assert_array_equal(one, same)
 
 
+@pytest.mark.pages
 def test_refused_images_are_counted_and_left_out(tmp_path):
     run = audit(tmp_path / "run", model=Painter(refuse="lean 0.20"))
     counts = run.samples.status.value_counts()
@@ -405,6 +395,7 @@ def test_refused_images_are_counted_and_left_out(tmp_path):
     assert others.value.notna().all()
 
 
+@pytest.mark.pages
 def test_refusals_that_differ_between_groups_are_a_finding(tmp_path):
     run = audit(tmp_path / "run", model=Painter(refuse=" men"))
     rows = run.scores[run.scores.metric == "refusal"].set_index(["component", "concept", "group"])
@@ -465,6 +456,7 @@ class Bag(Eye):
         return super().encode_texts(texts) * np.array([[bool(text)] for text in texts])
 
 
+@pytest.mark.pages
 def test_an_encoder_may_make_nothing_of_the_blank_prompt(tmp_path, finished):
     run = audit(tmp_path / "run", encoder=Bag())
     assert not run.texts("eye")[""].any()
@@ -524,8 +516,7 @@ class Slow(Eye):
 
 
 @pytest.mark.parametrize("second", [Eye("second", poison="images"), Eye("second", poison="texts"), Slow("second")])
-def test_an_encoder_that_never_finished_keeps_no_run_from_being_scored(tmp_path, finished, second):
-    run = audit(tmp_path / "run")
+def test_an_encoder_that_never_finished_keeps_no_run_from_being_scored(run, finished, second):
     with pytest.raises((ModelError, KeyboardInterrupt)):
         cm.score_run(run.url, encoder=second)
     assert list(cm.open_run(run.url).encoder_cards) == ["eye"]
@@ -603,6 +594,7 @@ class Refusing(Painter):
             yield GenerationResult(request.id, "refused", None, "not <b>allowed</b>")
 
 
+@pytest.mark.pages
 def test_a_run_without_a_single_image_says_so_everywhere(tmp_path):
     run = audit(tmp_path / "run", model=Refusing(), suite=toy_suite(target=4, attribute=2))
     rows = run.scores[(run.scores.metric == "mcas") & (run.scores.component == "mcas")]
@@ -652,6 +644,7 @@ def test_failures_without_a_reason_are_failures(tmp_path):
         audit(tmp_path / "run", model=Silent(), suite=toy_suite(target=1, attribute=1))
 
 
+@pytest.mark.pages
 def test_one_image_that_did_not_fail_is_a_run(tmp_path):
     run = audit(tmp_path / "run", model=Dying(1), suite=toy_suite(target=1, attribute=1))
     assert (run.samples.status == "ok").sum() == 1
@@ -664,6 +657,7 @@ class Stubborn(Painter):
             yield GenerationResult(result.id, "failed", None, "too long") if stuck else result
 
 
+@pytest.mark.pages
 def test_a_prompt_that_fails_stops_no_run(tmp_path):
     run = audit(tmp_path / "run", model=Stubborn(), suite=toy_suite(attribute=40))
     assert (run.samples.status == "failed").sum() == 80
@@ -676,6 +670,7 @@ class Unlucky(Painter):
             yield GenerationResult(result.id, "failed", None, "bad luck") if unlucky else result
 
 
+@pytest.mark.pages
 def test_failed_images_are_drawn_anew_when_asked(tmp_path, finished):
     run = audit(tmp_path / "run", model=Unlucky())
     assert (run.samples.status == "failed").sum() == 5
@@ -753,8 +748,7 @@ def test_a_full_disk_keeps_the_parts_before(tmp_path, monkeypatch, finished):
     assert table_bytes(run) == table_bytes(finished)
 
 
-def test_a_damaged_part_is_named_and_can_be_redone(tmp_path, finished):
-    run = audit(tmp_path / "run")
+def test_a_damaged_part_is_named_and_can_be_redone(run, finished):
     path = Path(run.directory.path("embeddings/eye/part-00002.parquet"))
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(RunCorruptError, match="part-00002"):
@@ -840,8 +834,7 @@ def test_a_run_that_lost_images_is_not_scored_without_them(tmp_path, finished):
         _ = cm.open_run(tmp_path / "run").samples
 
 
-def test_a_run_of_another_version_is_refused(tmp_path):
-    run = audit(tmp_path / "run")
+def test_a_run_of_another_version_is_refused(run):
     path = Path(run.directory.path("run.json"))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
     with pytest.raises(RunCorruptError, match="format 99, expected 2 or 1"):

@@ -19,6 +19,8 @@ from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.memory import limited
 from tests.toys import Eye, Notes, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory):

@@ -18,6 +18,8 @@ from clinometer.studies.classification.scoring import elimination_of, group_erro
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toys import Painter
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):
@@ -134,6 +136,7 @@ class Stumbling(ClassifyingPainter):
             yield GenerationResult(result.id, "failed", None, "it stumbled") if number == 1 else result
 
 
+@pytest.mark.pages
 def test_images_that_could_not_be_made_are_counted_and_left_out(tmp_path):
     run = cm.audit(Stumbling(refuse="young women", batch_size=8), toy_classification(), tmp_path / "run")
     lost = rows(run, "association", group="young woman", setting="20 noise samples").iloc[0]
@@ -199,6 +202,7 @@ def given(audited, tmp_path_factory):
     return folder
 
 
+@pytest.mark.pages
 def test_given_portraits_are_classified_as_drawn_ones_are(audited, given, tmp_path):
     painter = ClassifyingPainter()
     run = cm.audit(painter, toy_classification(), tmp_path / "run", portraits=given)

@@ -21,10 +21,12 @@ from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.comparison_page import comparison_refusals, comparison_verdict, pairing_in_words
 from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.runs.comparison import shared_encoders
-from tests.runs.test_editing import Reader, Recolourer
-from tests.runs.test_editing import toy_suite as toy_editing_suite
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
+from tests.toy_editing import Reader, Recolourer
+from tests.toy_editing import toy_suite as toy_editing_suite
 from tests.toys import Eye, Painter, paint, toy_association_suite, toy_suite
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 SUITE = {"target": 4, "attribute": 3, "concepts": 4}
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.fuzz.corruption import Specimen, attempt
 
+pytestmark = pytest.mark.pages
+
 
 @pytest.fixture(scope="session")
 def specimen(tmp_path_factory):

@@ -8,6 +8,8 @@ from clinometer.errors import SuiteError
 from clinometer.suites import suite_from_mapping
 from tests.toys import Eye, Painter
 
+pytestmark = [pytest.mark.pages, pytest.mark.usefixtures("few_resamples")]
+
 
 def crossed_suite(images=6):
     """Gender is a colour that the painter paints and the eye reads; tone is a word that neither knows."""

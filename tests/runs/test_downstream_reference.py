@@ -8,34 +8,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import clinometer as cm
-from clinometer.suites import Suite, load_suite
+from tests.runs.downstream_audits import SETTINGS, classification, editing
 
-pytestmark = pytest.mark.slow
-
-
-def editing() -> Suite:
-    suite = load_suite("downstream/editing-reference").with_options(images=2)
-    return suite.model_copy(update={"strengths": (1.0,)})
+pytestmark = [pytest.mark.slow, pytest.mark.pages]
 
 
-def classification() -> Suite:
-    suite = load_suite("downstream/classification-reference").with_options(images=4)
-    return suite.model_copy(update={"noise_samples": (1, 6)})
-
-
-SETTINGS: dict[str, dict[str, Any]] = {
-    "editing": {"steps": 2, "batch_size": 8, "device": "cpu"},
-    "classification": {"batch_size": 8, "device": "cpu", "portraits": "reference"},
-}
 SCRIPT = """
 import sys
 import clinometer as cm
-from tests.runs import test_downstream_reference as here
+from tests.runs import downstream_audits as here
 cm.audit("reference", getattr(here, sys.argv[1])(), sys.argv[2], **here.SETTINGS[sys.argv[1]])
 """
 

@@ -13,93 +13,16 @@ import clinometer as cm
 from clinometer.errors import ModelError, RunCorruptError, SuiteError
 from clinometer.models import load_generator, reference
 from clinometer.models.images import sha256
-from clinometer.models.protocols import Card, EditRequest, GenerationRequest, GenerationResult
+from clinometer.models.protocols import Card, EditRequest, GenerationResult
 from clinometer.runs.store import SAMPLE_SCHEMA
 from clinometer.studies.editing.page import EDITING
-from clinometer.suites import EditingSuite, suite_from_mapping
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.models.families import save_family
 from tests.report.page import Page
+from tests.toy_editing import Reader, Recolourer, rows, toy_suite
 from tests.toys import Notes, Painter
 
-SUITE = {
-    "study": "editing",
-    "name": "toy-editing",
-    "title": "Toy editing",
-    "description": "Two groups, two professions, two strengths.",
-    "genders": {"a": "man", "b": "woman"},
-    "wordings": [{"a": "a photo of a man", "b": "a photo of a woman"}, {"a": "a man", "b": "a woman"}],
-    "groups": {
-        "women": {"gender": "woman", "prompt": "a woman", "codes": ["WF"]},
-        "men": {"gender": "man", "prompt": "a man", "codes": ["WM"]},
-    },
-    "professions": {
-        "doctor": {"kind": "high-paid", "prompt": "a doctor"},
-        "dishwasher": {"kind": "low-paid", "prompt": "a dishwasher"},
-    },
-    "strengths": [0.5, 1.0],
-    "images": {"group": 3},
-}
-
-
-def toy_suite(**changes: object) -> EditingSuite:
-    suite = suite_from_mapping({**SUITE, **changes}, source="toy")
-    assert isinstance(suite, EditingSuite)
-    return suite
-
-
-class Recolourer:
-    """Draws men red and women green; editing into a doctor at strength 1 makes anyone red."""
-
-    batch_size = 4
-
-    def __init__(self, stop_after: int = 10**9, fail: str = "") -> None:
-        self.card = Card("generator", "recolourer", "toy")
-        self.stop_after, self.fail, self.edited = stop_after, fail, 0
-
-    def generate(self, requests: list[GenerationRequest]):
-        for request in requests:
-            colour = (200, 40, 40) if "woman" not in request.prompt else (40, 200, 40)
-            if request.prompt == self.fail:
-                yield GenerationResult(request.id, "failed", None, "no paint")
-            else:
-                yield GenerationResult(request.id, "ok", self._paint(colour, request.seed))
-
-    def editor(self) -> Recolourer:
-        return self
-
-    def edit(self, requests: list[EditRequest]):
-        for request in requests:
-            self.edited += 1
-            if self.edited > self.stop_after:
-                raise KeyboardInterrupt
-            image = request.image
-            if request.prompt == "a doctor" and request.strength == 1.0:
-                image = self._paint((200, 40, 40), request.seed)
-            yield GenerationResult(request.id, "ok", image)
-
-    def _paint(self, colour: tuple[int, int, int], seed: int) -> Image.Image:
-        pixels = np.array(colour) + np.random.default_rng(seed).integers(-20, 20, (16, 16, 3))
-        return Image.fromarray(pixels.astype(np.uint8))
-
-
-class Reader:
-    """Reads red for men and green for women."""
-
-    card = Card("encoder", "reader", "toy")
-
-    def encode_images(self, images: list[Image.Image]) -> np.ndarray:
-        return np.array([np.asarray(image, np.float32).mean((0, 1)) for image in images])
-
-    def encode_texts(self, texts: list[str]) -> np.ndarray:
-        return np.array([[0, 1, 0] if "woman" in text else [1, 0, 0] for text in texts], np.float32)
-
-
-def rows(run: cm.Run, component: str, **equal: str):
-    found = run.scores[(run.scores.component == component) & (run.scores.concept == "")]
-    for name, value in equal.items():
-        found = found[found[name] == value]
-    return found
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def test_edits_that_all_fail_are_no_run(tmp_path: Path) -> None:
@@ -114,6 +37,7 @@ def test_edits_that_all_fail_are_no_run(tmp_path: Path) -> None:
     assert run.samples.status.eq("ok").all()
 
 
+@pytest.mark.pages
 def test_the_known_flips_are_measured(tmp_path: Path) -> None:
     run = cm.audit(Recolourer(), toy_suite(), tmp_path / "run", encoder=Reader())
     flips = rows(run, "flip_rate").set_index(["group", "category", "setting"]).value
@@ -130,6 +54,7 @@ def test_the_known_flips_are_measured(tmp_path: Path) -> None:
     assert columns == ["high-paid", "low-paid", "Portraits", *["strength 0.5", "strength 1"] * 2]
 
 
+@pytest.mark.pages
 def test_what_was_not_measured_is_not_called_no_difference(tmp_path: Path) -> None:
     run = cm.audit(Recolourer(fail="a woman"), toy_suite(), tmp_path / "run", encoder=Reader())
     assert rows(run, "flip_asymmetry").verdict.eq("not measured").all()
@@ -284,6 +209,7 @@ def test_a_model_that_cannot_edit_given_portraits_is_refused(tmp_path: Path) -> 
         cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Reader(), portraits=tmp_path)
 
 
+@pytest.mark.pages
 def test_a_group_of_one_portrait_has_numbers_and_says_what_it_lacks(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(120, 200, (2, 16, 16, 3)).astype(np.uint8)
     for code, image in zip(("WF", "WM"), pixels, strict=True):
@@ -375,6 +301,7 @@ class Planted(Recolourer):
             yield GenerationResult(request.id, "ok", drawn if request.strength == 1.0 else request.image)
 
 
+@pytest.mark.pages
 def test_flips_of_a_planted_model_are_held_against_the_planted_order(tmp_path: Path) -> None:
     suite = toy_suite(professions={name: {"kind": "any", "prompt": name} for name in PLANTED}, images={"group": 12})
     run = cm.audit(Planted(), suite, tmp_path / "run", encoder=Reader())

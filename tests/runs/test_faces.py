@@ -12,7 +12,9 @@ from skimage.data import astronaut
 import clinometer as cm
 from clinometer.models.protocols import EditRequest, GenerationResult
 from clinometer.studies.editing import faces
-from tests.runs.test_editing import Reader, Recolourer, rows, toy_suite
+from tests.toy_editing import Reader, Recolourer, rows, toy_suite
+
+pytestmark = [pytest.mark.pages, pytest.mark.usefixtures("few_resamples")]
 
 
 class Retoucher(Recolourer):

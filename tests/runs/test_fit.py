@@ -16,6 +16,8 @@ from clinometer.studies.leaning.fit import knows_images, misfits, unfit, unknown
 from clinometer.suites import load_suite, suite_names
 from tests.toys import Eye, Notes, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 CARD = {"name": "reference", "notes": {"domain": reference.domain()}}
 MODEL = {"name": "reference", "weights_sha256": reference.card()["weights_sha256"]}
 
@@ -71,6 +73,7 @@ class Narrow(Eye):
         self.card = replace(self.card, notes={"domain": {"about": "colours", "words": words}})
 
 
+@pytest.mark.pages
 def test_a_run_says_what_does_not_fit_and_gives_no_verdict(tmp_path):
     notes = Notes()
     words = "young old men women others he his she hers they"

@@ -19,9 +19,10 @@ from clinometer.runs.storage import Directory
 from clinometer.runs.store import SAMPLE_SCHEMA
 from clinometer.runs.workers import Weights
 from clinometer.suites import Question
-from tests.toys import Eye, toy_suite
+from tests.runs.memory_suite import SUITE
+from tests.toys import Eye
 
-SUITE = toy_suite(target=2, attribute=1, concepts=2)
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def planned(sizes, part_size=4):
@@ -116,7 +117,7 @@ def test_the_limit_can_be_raised_and_lowered(tmp_path):
 MEASURED = """
 import resource, sys
 import clinometer as cm
-from tests.runs.test_memory import SUITE
+from tests.runs.memory_suite import SUITE
 from tests.toys import Eye
 class Frugal(Eye):
     def encode_images(self, images):

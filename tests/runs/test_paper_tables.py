@@ -20,6 +20,8 @@ from clinometer.suites import load_suite, suite_from_mapping
 from tests.builders import tiny_stable_diffusion
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 GOLDEN = Path(__file__).parents[1] / "golden"
 SHIPPED = Path(cm.__file__).parent / "published"
 SD2 = "stabilityai/stable-diffusion-2"

@@ -16,6 +16,8 @@ from clinometer.runs.store import embeddings_name
 from clinometer.suites import suite_from_mapping
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 SUITE = toy_suite(target=2, attribute=2, concepts=2)
 
 

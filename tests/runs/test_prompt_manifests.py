@@ -18,6 +18,8 @@ from clinometer.runs.manifest import manifest_questions
 from clinometer.suites import Question, Suite, load_suite
 from tests.toys import Eye, paint, toy_association_suite, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 def made(folder: Path, suite: Suite, columns: Callable[[Question], dict[str, str]]) -> Path:
     """A folder of painted images for every question, and a manifest with these columns."""

@@ -18,6 +18,8 @@ from tests.models.image_server import ImageServer
 from tests.report.page import Page
 from tests.toys import Eye, Notes, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 PROTOCOL = {
     "paper": "A toy paper",
     "models": [{"label": "Painter", "names": ["painter"]}],
@@ -56,6 +58,7 @@ def test_the_papers_settings_are_taken(tmp_path, pipeline):
     assert run.record["suite"]["protocol"]["paper"] == "A toy paper"  # it travels with the resolved suite
 
 
+@pytest.mark.pages
 def test_what_is_typed_wins_and_is_named(tmp_path, pipeline):
     notes = Notes()
     run = cm.audit(
@@ -80,6 +83,7 @@ def test_what_is_typed_wins_and_is_named(tmp_path, pipeline):
     assert "Nothing is decided otherwise." in html
 
 
+@pytest.mark.pages
 def test_without_departures_the_page_says_so(tmp_path):
     bare = {key: PROTOCOL[key] for key in ("paper", "models", "encoders", "images")}
     asked = toy_suite(target=4, attribute=4, concepts=2, protocol=bare)
@@ -88,6 +92,7 @@ def test_without_departures_the_page_says_so(tmp_path):
     assert "without departures" in (tmp_path / "run" / "report.html").read_text()
 
 
+@pytest.mark.pages
 def test_a_run_without_a_protocol_says_nothing_of_it(tmp_path):
     run = cm.audit(Painter(), suite(), tmp_path / "run", encoder=Eye())
     assert run.record["protocol"] is None
@@ -134,6 +139,7 @@ def test_the_protocols_encoders_and_text_targets_are_taken(tmp_path):
     assert named(other)["text_targets"] == ("keyword", "prompt")
 
 
+@pytest.mark.pages
 def test_an_encoder_that_is_added_later_is_a_departure(tmp_path):
     run = cm.audit(Painter(), suite(), tmp_path / "run", encoder=Eye(), protocol="paper")
     assert "encoder" not in named(run)

@@ -5,9 +5,12 @@ import shutil
 import pytest
 
 import clinometer as cm
+from clinometer import report
 from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, SuiteError
-from tests.runs.test_audit import Stopping, table_bytes
+from tests.runs.stopped import Stopping, table_bytes
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 MOST = 60
 
@@ -125,7 +128,9 @@ def test_a_refused_image_counts_as_drawn(tmp_path):
     assert (run.samples.concept == "concept 0.80").sum() == 20
 
 
+@pytest.mark.pages
 def test_the_report_says_how_it_was_drawn(stopped):
+    report.write(stopped)
     page = stopped.directory.read_bytes("report.html").decode()
     assert "until decided" in page
     assert "drawn in rounds" in page

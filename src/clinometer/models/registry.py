@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
@@ -42,6 +42,8 @@ USAGES = {
     "sentence": "DIRECTORY or OWNER/NAME[@REVISION]; texts only",
     "embeddings": "a file of vectors (.txt, .vec, .csv, .tsv, .parquet, .npy, .npz); texts only",
 }
+EXTRA_PACKAGES = ("torch", "torchvision", "diffusers", "transformers", "accelerate", "safetensors", "open_clip")
+"""What the extra ``models`` brings, as it is imported."""
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w./-]+)?")
 
 
@@ -165,6 +167,11 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
     try:
         factory: Callable[..., object] = point.load()
     except (Exception, SystemExit) as error:  # importing a package runs it
+        if _is_of_the_extra(error):
+            raise ModelError(
+                f"model {point.name!r} needs the package {error.name}, which is not installed; install what models "
+                "need with `pip install 'clinometer[models]'`"
+            ) from error
         why = error if isinstance(error, ImportError | AttributeError) else describe(error)
         raise ModelError(f"plug-in {point.name!r} ({point.value}) cannot be imported: {why}") from error
     options = _preferred(factory, options.pop("prefer", {})) | options
@@ -177,6 +184,11 @@ def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
         raise
     except (Exception, SystemExit) as error:
         raise ModelError(f"model {point.name!r} ({point.value}) stopped with {describe(error)}") from error
+
+
+def _is_of_the_extra(error: BaseException) -> TypeGuard[ModuleNotFoundError]:
+    """Tell whether an import failed for want of a package that the extra ``models`` brings."""
+    return isinstance(error, ModuleNotFoundError) and error.name in EXTRA_PACKAGES
 
 
 def _preferred(factory: Callable[..., object], prefer: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,31 @@
+"""The command line within the test's own process: a process of its own would import torch for every command."""
+
+import sys
+import warnings
+
+import pytest
+
+from clinometer.cli import main
+from tests.blank_pages import blank_pages, pages_where_marked
+
+__all__ = ["blank_pages", "pages_where_marked"]
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    """Give a command; its status and what it says on stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    def give(*words):
+        monkeypatch.setattr(sys, "argv", ["clinometer", *map(str, words)])
+        status = 0
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code or 0
+        return status, capsys.readouterr().err
+
+    return give
