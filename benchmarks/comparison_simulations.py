@@ -175,7 +175,8 @@ def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     sizes = ((28, 8), (28, 20), (8, 8), (8, 100))
     return [
-        *((equal_runs, 100, {"population": 0, "share": share, "concepts": concepts, "images": images, "way": way})
+        *((equal_runs, 100 if way == "independent" else 50,
+           {"population": 0, "share": share, "concepts": concepts, "images": images, "way": way})
           for share in (0.5, 0.85) for way in WAYS for concepts, images in sizes),
         *((unequal_runs, 50, {"population": 0, "shares": (0.5, 0.75), "images": 20, "way": way}) for way in WAYS),
         *((overall, 40, {"share": 0.5, "concepts": 28, "images": 20, "way": way}) for way in WAYS),

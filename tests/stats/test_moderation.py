@@ -191,3 +191,12 @@ def test_moments_are_those_of_scipy():
     for order, own in ((2, found.second), (3, found.third), (4, found.fourth)):
         assert own[0] == pytest.approx(stats.moment(x, order))
     assert found.variance[0] == pytest.approx(x.var(ddof=1))
+
+
+def test_what_is_not_moderated_is_a_t_test_in_a_family_of_any_size():
+    samples = list(np.random.default_rng(3).normal(0.2, 1, (12, 9)) * np.arange(1, 13)[:, None])
+    found = mean_tests(samples, 0.0, 0.0, np.inf, two_kinds=False, moderated=False)
+    expected = [stats.ttest_1samp(sample, 0.0) for sample in samples]
+    assert found.p_value == pytest.approx([each.pvalue for each in expected])
+    assert found.interval().low == pytest.approx([each.confidence_interval().low for each in expected])
+    assert not np.allclose(mean_tests(samples, 0.0, 0.0, np.inf, two_kinds=False).p_value, found.p_value)

@@ -285,17 +285,19 @@ def mean_tests(
     other_freedom: ArrayLike,
     *,
     two_kinds: bool = True,
+    moderated: bool = True,
 ) -> MeanTests:
     """Tests of the means of a family of samples (n_t,), each plus an offset with a variance of its own.
 
     ``offset``, ``other``, ``other_freedom`` : (T,) or one for all. A sample of one item has no spread, and NaN comes of
-    it.
+    it. Not ``moderated``, each sample has its own variance alone, however many there are.
     """
     moments = moments_of(samples)
     offset, other, other_freedom = (
         np.broadcast_to(np.asarray(x, np.float64), moments.mean.shape) for x in (offset, other, other_freedom)
     )
-    return MeanTests(moments, offset, other, other_freedom, _trend_of(moments), two_kinds)
+    trend = _trend_of(moments) if moderated else None
+    return MeanTests(moments, offset, other, other_freedom, trend, two_kinds)
 
 
 def _trend_of(moments: Moments) -> Trend | None:

@@ -71,7 +71,7 @@ def compare_leanings(
 
         Δ_t = s_t(second) − s_t(first)                  in [−4, 4] for mcas, [−2, 2] for its parts
         Δ   = mean_t |mcas_t(second)| − mean_t |mcas_t(first)|                    ``magnitude``
-        p   = 2 P(T_ν ≥ |Δ_t| / se)        se over images, moderated over the targets: stats.moderation
+        p   = 2 P(T_ν ≥ |Δ_t| / se)        se over images: of partners their own, else moderated over the targets
 
     Positive: the second run leans more to group a. ``paired``: the i-th image of a prompt starts from the same noise in
     both runs, so both are resampled by the same weights and what they have in common cancels; then every prompt must
@@ -214,7 +214,7 @@ def difference_rows(
     weights = pair_weights(study, MODALITIES if component == "mcas" else (component,), *study.pair)
     found: ContrastTests | ContrastDifferences
     if paired:
-        found = contrast_tests(study, paired_difference(first, second), weights, two_kinds=False)
+        found = contrast_tests(study, paired_difference(first, second), weights, two_kinds=False, moderated=False)
     else:
         found = unpaired_differences((study, other), (first, second), weights)
     inner, outer = found.images.interval(confidence), found.stimulus.interval(confidence)

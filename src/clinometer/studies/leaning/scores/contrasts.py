@@ -74,16 +74,22 @@ def contrast_inference(
         value, n = moments.means @ weights, np.ones(len(moments.texts))
         no_image = not {"ii", "itp"} & set(modalities)
         return _inference(value, [(n * np.nan, n) if no_image else attributes], [attributes, *stimuli], confidence)
-    return _of_tests(moderated_tests(view, weights, modalities), stimuli, confidence)
+    return _of_tests(image_tests(view, weights, modalities), stimuli, confidence)
 
 
-def moderated_tests(
-    view: CellView, weights: np.ndarray, modalities: Collection[str] = MODALITIES, *, two_kinds: bool = True
+def image_tests(
+    view: CellView,
+    weights: np.ndarray,
+    modalities: Collection[str] = MODALITIES,
+    *,
+    two_kinds: bool = True,
+    moderated: bool = True,
 ) -> MeanTests:
-    """The contrast of every target over images, its variance moderated over the targets."""
+    """The contrast of every target over images; options as of :func:`clinometer.stats.moderation.mean_tests`."""
     moments, (attributes, _) = view.moments(modalities), _parts(view, weights, modalities)
     samples = [x @ weights for x in moments.images]
-    return mean_tests(samples, moments.texts @ weights, *attributes, two_kinds=two_kinds)
+    texts = moments.texts @ weights
+    return mean_tests(samples, texts, *attributes, two_kinds=two_kinds, moderated=moderated)
 
 
 def _parts(view: CellView, weights: np.ndarray, modalities: Collection[str]) -> tuple[Part, list[Part]]:

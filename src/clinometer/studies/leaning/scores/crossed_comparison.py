@@ -5,7 +5,7 @@ All that is compared is linear in the mean cosines, w·C with weights over the g
     Δ_t = w·C_t(second) − w·C_t(first)
 
 Of pairs of images the cosines are subtracted image by image, so the differences are cosines of a study of their own and
-are tested as one, with a variance moderated over the targets. Otherwise both runs' variances are added. Interactions
+are tested as one, each target by its own variance. Otherwise both runs' variances are added. Interactions
 are products of two readings of an image and not linear; they are not compared. Words and encoders are the same in
 both runs and taken as fixed.
 """
@@ -34,7 +34,7 @@ from clinometer.studies.leaning.compare import (
     without_prompts,
 )
 from clinometer.studies.leaning.scores.axis_readers import axis_checks, withheld_from_axes
-from clinometer.studies.leaning.scores.contrasts import moderated_tests
+from clinometer.studies.leaning.scores.contrasts import image_tests
 from clinometer.studies.leaning.scores.cosines import Cosines, average_cosines, target_cosines
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.studies.leaning.scores.effects import Effect, effects_of
@@ -59,7 +59,7 @@ class _Pair:
 
     def tests(self, weights: np.ndarray) -> MeanTests | DifferenceTests:
         """The difference of a contrast of every target."""
-        found = [moderated_tests(view, weights, two_kinds=False) for view in self.views]
+        found = [image_tests(view, weights, two_kinds=False, moderated=not self.paired) for view in self.views]
         return found[0] if self.paired else difference_tests(found[0], found[1])
 
 

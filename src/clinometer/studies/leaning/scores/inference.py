@@ -70,15 +70,17 @@ class ContrastTests:
         return f"Student's t over images{over}, two-sided"
 
 
-def contrast_tests(study: Study, view: View, weights: np.ndarray, *, two_kinds: bool = True) -> ContrastTests:
+def contrast_tests(
+    study: Study, view: View, weights: np.ndarray, *, two_kinds: bool = True, moderated: bool = True
+) -> ContrastTests:
     """Test ``Σ_mg w_mg C[t, m, g] = 0`` of every target; weights (4 × groups).
 
-    ``two_kinds`` : see :class:`clinometer.stats.moderation.MeanTests`.
+    ``two_kinds``, ``moderated`` : see :class:`clinometer.stats.moderation.MeanTests`.
     """
     samples = [_image_scores(cosines, weights) for cosines in view.image_cosines]
     constant = _sum(weights, view.targets.point, (ITP, TT))
     attributes = item_variance(study.layout, view.items, weights, (II, ITP))
-    images = mean_tests(samples, constant, *attributes, two_kinds=two_kinds)
+    images = mean_tests(samples, constant, *attributes, two_kinds=two_kinds, moderated=moderated)
     stimulus = images
     for variance, freedom in (item_variance(study.layout, view.items, weights, (ITA, TT)), _encoders(view, weights)):
         stimulus = stimulus.with_other(variance, freedom)
