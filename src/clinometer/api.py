@@ -334,7 +334,7 @@ def score_run(
         run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
         table = score(run, progress)
         refresh_protocol(run)
-        report.write(run)
+        report.refresh(run)
     return table
 
 
@@ -503,7 +503,7 @@ def _execute(
     directory = Directory(out)
     store.require_run_or_nothing(directory)
     with directory.locked():
-        report.write(execute(job, out, encoders, progress))
+        report.refresh(execute(job, out, encoders, progress))
     return Run(out)
 
 
