@@ -54,14 +54,9 @@ def _scores(study: Study, view: View, t: int, encoders: Sequence[EncoderEmbeddin
 
 def _counts(study: Study, view: View, t: int, groups: Sequence[int]) -> np.ndarray:
     """Images of a target by the group whose words they are nearest to; all 0 where a group has no word."""
-    words = view.cosines.image_word[t]
-    columns = [words[:, study.layout.word_slices[g]] for g in groups]
-    nothing = np.zeros(len(groups), int)
-    if not len(words) or any(each.shape[1] == 0 for each in columns):
-        return nothing
-    near = np.stack([each.mean(axis=1) for each in columns], axis=1)
-    if not np.isfinite(near).all():
-        return nothing
+    near = view.image_cosines[t][:, 1][:, list(groups)]
+    if not len(near) or not np.isfinite(near).all():
+        return np.zeros(len(groups), int)
     return np.bincount(len(groups) - 1 - near[:, ::-1].argmax(axis=1), minlength=len(groups))  # a tie: not the first
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from clinometer.metrics.study.blocks import mapped
 from clinometer.metrics.study.design import EncoderEmbeddings
 from clinometer.stats.association import unit_vectors
 
@@ -45,7 +46,7 @@ def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddi
     blanks = texts(blank)
     return EncoderEmbeddings(
         encoder=MEAN,
-        target_images=tuple(map(_joined, zip(*(each.target_images for each in pooled), strict=True))),
+        target_images=mapped(lambda *parts: _side_by_side(parts), *(each.target_images for each in pooled)),
         target_texts=texts(lambda each: each.target_texts),
         group_images={
             group: tuple(map(_joined, zip(*(each.group_images[group] for each in pooled), strict=True)))
