@@ -16,8 +16,10 @@ from clinometer.metrics.distribution import (
     mean_absolute_deviation,
 )
 from clinometer.metrics.records import Score
+from clinometer.metrics.study.blocks import sizes_of
 from clinometer.metrics.study.context import Study
 from clinometer.metrics.study.design import EncoderEmbeddings
+from clinometer.metrics.study.pooled import cosines_with
 from clinometer.metrics.study.views import View
 from clinometer.stats.association import unit_vectors
 
@@ -63,9 +65,9 @@ def _counts(study: Study, view: View, t: int, groups: Sequence[int]) -> np.ndarr
 def _matches(t: int, encoders: Sequence[EncoderEmbeddings]) -> tuple[np.ndarray, np.ndarray]:
     """Mean cosine, over encoders that read text, of each image with its target's text and with the blank prompt."""
     both = [
-        unit_vectors(e.target_images[t]) @ unit_vectors(np.stack([e.target_texts[t], e.blank_text])).T
+        cosines_with(e.target_images[t], unit_vectors(np.stack([e.target_texts[t], e.blank_text])))
         for e in encoders
-        if e.reads_text and e.target_texts is not None and e.blank_text is not None and len(e.target_images[t])
+        if e.reads_text and e.target_texts is not None and e.blank_text is not None and sizes_of(e.target_images)[t]
     ]
     if not both:
         return np.empty(0), np.empty(0)

@@ -25,12 +25,10 @@ from clinometer.metrics.study.cosines import (
 )
 from clinometer.metrics.study.design import EncoderEmbeddings, Layout
 from clinometer.metrics.study.estimates import Freedoms, Replicates
-from clinometer.metrics.study.pooled import unit_rows
+from clinometer.metrics.study.pooled import ROWS, unit_rows
 from clinometer.metrics.study.relabelling import ItemMeans
 from clinometer.stats.products import matmul
 
-ROWS = 4096
-"""Images whose cosines are computed at once."""
 WHOLE = 2**24
 """Weights of a target that are drawn at once, where there are no more: 1,677 images with 10,000 replicates."""
 PART = 2**22

@@ -11,6 +11,8 @@ from clinometer.metrics.study.design import EncoderEmbeddings
 from clinometer.stats.association import unit_vectors
 
 MEAN = "mean"
+ROWS = 4096
+"""Images whose unit vectors are held at once."""
 
 
 def by_view(encoders: Sequence[EncoderEmbeddings]) -> dict[str, EncoderEmbeddings]:
@@ -77,3 +79,9 @@ def _side_by_side(parts: Sequence[np.ndarray]) -> np.ndarray:
 def unit_rows(x: np.ndarray) -> np.ndarray:
     """Unit vectors, also of no rows at all."""
     return unit_vectors(x) if len(x) else np.asarray(x, np.float64)
+
+
+def cosines_with(images: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Cosines of images (n × dim) with unit vectors (k × dim): (n × k), without all unit vectors of the images."""
+    starts = range(0, max(len(images), 1), ROWS)
+    return np.concatenate([unit_rows(images[first : first + ROWS]) @ units.T for first in starts])
