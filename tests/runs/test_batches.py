@@ -10,7 +10,7 @@ from clinometer.errors import RunCorruptError, RunStorageError
 from clinometer.models.batching import BatchBounds
 from clinometer.models.diffusers_generator import DiffusersGenerator
 from clinometer.models.diffusers_pipeline import load
-from clinometer.models.images import decode_own_png, sha256
+from clinometer.models.images import decode_stored, sha256
 from clinometer.models.transformers_clip import load as load_clip
 from clinometer.runs import Silence, encode
 from clinometer.runs.batches import settle_batch_size
@@ -53,7 +53,7 @@ def audit(generator, out, **options):
 
 
 def pixels(run):
-    return {key: np.asarray(decode_own_png(data), int) for key, data in run.images(s.id for s in run.plan)}
+    return {key: np.asarray(decode_stored(data), int) for key, data in run.images(s.id for s in run.plan)}
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_a_run_is_embedded_as_its_images_are(whole, tmp_path):
     encode(run, encoder, Silence())
     vectors = run.embeddings(encoder.card.name)
     for samples in run.parts.values():
-        images = [decode_own_png(data) for _, data in run.images(each.id for each in samples)]
+        images = [decode_stored(data) for _, data in run.images(each.id for each in samples)]
         assert np.array_equal(encoder.encode_images(images), [vectors[each.id] for each in samples])
 
 

@@ -34,7 +34,7 @@ import pyarrow as pa
 from clinometer._csv import csv_text
 from clinometer._in_hand import in_hand
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
-from clinometer.models.images import decode_own_png, sha256
+from clinometer.models.images import decode_stored, sha256
 from clinometer.models.protocols import Card
 from clinometer.runs.ledger import Ledger
 from clinometer.runs.old_scores import with_verdicts_as_data
@@ -285,7 +285,7 @@ class Run:
         return {sample.id: sample.part for sample in self.plan}
 
     def images(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
-        """The PNG bytes of samples, part by part; None where there is no image."""
+        """The image files of samples, part by part; None where there is no image."""
         wanted: dict[int, set[str]] = {}
         for identifier in ids:
             wanted.setdefault(self._part_of[identifier], set()).add(identifier)
@@ -304,7 +304,7 @@ class Run:
         """
         try:
             with in_hand(f"image {identifier}"):
-                return decode_own_png(content)
+                return decode_stored(content)
         except Exception as error:  # decoders raise many unrelated kinds; none is the encoder's fault
             raise RunCorruptError(
                 f"{self.directory.path(samples_name(self._part_of[identifier]))}: image {identifier} is damaged "
