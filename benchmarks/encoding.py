@@ -27,7 +27,7 @@ from PIL import Image
 from clinometer._cores import available_cores
 from clinometer._torch import torch
 from clinometer.models import load_encoder
-from clinometer.models.images import decode_own_png, encode_png, sha256
+from clinometer.models.images import decode_stored, encode_png, sha256
 from clinometer.models.protocols import Card
 from clinometer.runs import Silence, create_run, encode, store
 from clinometer.runs.plan import build_plan
@@ -101,7 +101,7 @@ def prepared(run: store.Run, encoder) -> tuple[list[Callable[[], torch.Tensor]],
     """A call of the model for each batch, its input on the device; and the processor seconds of decoding them all."""
     contents = [[row["image"]["bytes"] for row in run.read_images(part)] for part in run.parts]
     began = time.thread_time()
-    batches = [encoder.prepare_images([decode_own_png(each) for each in part]) for part in contents]
+    batches = [encoder.prepare_images([decode_stored(each) for each in part]) for part in contents]
     taken = time.thread_time() - began
     return [call_of(encoder, batch) for batch in batches], taken
 

@@ -28,7 +28,7 @@ from clinometer.pipeline.execution import Job, execute, part_size_of
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.paper_tables import paper_table as tabulate
 from clinometer.pipeline.planning import Plan, plan_audit
-from clinometer.pipeline.reporting import write_report
+from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.rounds import rounds_of
 from clinometer.runs import Directory, Progress, Silence, encode, store
 from clinometer.runs.batches import settle_batch_size
@@ -337,7 +337,7 @@ def score_run(
         run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
         table = score(run, progress)
         refresh_protocol(run)
-        write_report(run)
+        refresh_report(run)
     return table
 
 
@@ -506,7 +506,7 @@ def _execute(
     directory = Directory(out)
     store.require_run_or_nothing(directory)
     with directory.locked():
-        write_report(execute(job, out, encoders, progress))
+        refresh_report(execute(job, out, encoders, progress))
     return Run(out)
 
 

@@ -18,7 +18,7 @@ from clinometer.models.images import (
     FORMATS,
     blank_reason,
     decode_image,
-    decode_own_png,
+    decode_stored,
     encode_png,
     image_sha256,
     sha256,
@@ -280,7 +280,7 @@ def test_one_pixel_that_differs_is_not_blank():
 @pytest.mark.parametrize("mode", ["P", "PA", "CMYK", "YCbCr", "HSV", "F", "RGB", "RGBA", "L", "1"])
 def test_an_image_of_any_mode_is_stored_as_it_looks(mode):
     image = picture().quantize(16).convert(mode) if mode == "PA" else picture().convert(mode)
-    stored = np.asarray(decode_own_png(encode_png(image)), int)
+    stored = np.asarray(decode_stored(encode_png(image)), int)
     assert np.abs(stored - np.asarray(image.convert("RGB"), int)).max() <= 1
 
 
@@ -288,4 +288,4 @@ def test_a_transparent_colour_is_stored_as_it_looks():
     image = Image.new("RGB", (2, 1), (10, 20, 30))
     image.putpixel((1, 0), (200, 0, 0))
     image.info["transparency"] = (10, 20, 30)
-    assert np.asarray(decode_own_png(encode_png(image))).tolist() == [[[255, 255, 255], [200, 0, 0]]]
+    assert np.asarray(decode_stored(encode_png(image))).tolist() == [[[255, 255, 255], [200, 0, 0]]]

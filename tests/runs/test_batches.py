@@ -11,7 +11,7 @@ from clinometer.models.batching import BatchBounds
 from clinometer.models.diffusers.generator import DiffusersGenerator
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.encoders.transformers_clip import load as load_clip
-from clinometer.models.images import decode_own_png, sha256
+from clinometer.models.images import decode_stored, sha256
 from clinometer.runs import Silence, encode
 from clinometer.runs.batches import settle_batch_size
 from clinometer.runs.drawing import requests_of
@@ -55,7 +55,7 @@ def audit(generator, out, **options):
 
 
 def pixels(run):
-    return {key: np.asarray(decode_own_png(data), int) for key, data in run.images(s.id for s in run.plan)}
+    return {key: np.asarray(decode_stored(data), int) for key, data in run.images(s.id for s in run.plan)}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_a_run_is_embedded_as_its_images_are(whole, tmp_path):
     encode(run, encoder, Silence())
     vectors = run.embeddings(encoder.card.name)
     for samples in run.parts.values():
-        images = [decode_own_png(data) for _, data in run.images(each.id for each in samples)]
+        images = [decode_stored(data) for _, data in run.images(each.id for each in samples)]
         assert np.array_equal(encoder.encode_images(images), [vectors[each.id] for each in samples])
 
 

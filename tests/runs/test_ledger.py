@@ -301,6 +301,7 @@ def test_a_flip_in_the_pixels_is_named_where_they_are_used(run):
     content[pixels[len(pixels) // 2]] ^= 1
     path.write_bytes(content)
     cm.score_run(run)  # reads no pixels
+    report.write(cm.open_run(run))
     assert "part-00001.parquet" in (run / "report.html").read_text()
     for use in (verify_run, lambda place: cm.score_run(place, encoder=Eye("second"))):
         with pytest.raises(Exception, match=r"part-00001.parquet"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
+from math import ceil
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -17,12 +19,12 @@ from rich.progress import (
     Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
 from rich.text import Text
 
 from clinometer._in_hand import MARK
+from clinometer.cli.rate import MovingRate
 from clinometer.cli.words import shown
 from clinometer.runs import Run
 from clinometer.runs.protocol import recorded_departures
@@ -39,10 +41,19 @@ class _Rate(ProgressColumn):
     """Items a second, or seconds an item where that reads better."""
 
     def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
+        speed = task.fields["rate"].per_second
         if not speed:
             return Text("")
         return Text(f"{speed:.1f}/s" if speed >= 1 else f"{1 / speed:.1f} s each", style="progress.data.speed")
+
+
+class _Left(ProgressColumn):
+    """The time that is left at this rate."""
+
+    def render(self, task: Task) -> Text:
+        left = task.fields["rate"].seconds_left(int(task.remaining or 0))
+        shown_left = "-:--:--" if left is None else str(timedelta(seconds=ceil(left)))
+        return Text(shown_left, style="progress.remaining")
 
 
 class LiveProgress:
@@ -58,11 +69,12 @@ class LiveProgress:
             _Rate(),
             TimeElapsedColumn(),
             TextColumn("left"),
-            TimeRemainingColumn(),
+            _Left(),
             console=self._console,
         )
         self._stage = ""
         self._task: Any = None
+        self._rate = MovingRate()
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -78,13 +90,15 @@ class LiveProgress:
     def start(self, stage: str, total: int, done: int) -> None:
         """Begin a stage."""
         self._stage = stage
-        self._task = self._bars.add_task(shown(stage), total=total, completed=done)
+        self._rate = MovingRate()
+        self._task = self._bars.add_task(shown(stage), total=total, completed=done, rate=self._rate)
         if not self._console.is_terminal:
             there = f", {done} already there" if done else ""
             self._console.print(f"{shown(stage)}: {total}{there}")
 
     def advance(self, items: int) -> None:
         """Note that some more items are done."""
+        self._rate.advance(items)
         self._bars.advance(self._task, items)
 
     def finish(self) -> None:

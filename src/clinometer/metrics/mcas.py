@@ -126,7 +126,8 @@ def components(tensor: np.ndarray, a: int, b: int) -> np.ndarray:
 
 def composite(tensor: np.ndarray, a: int, b: int) -> np.ndarray:
     """MCAS from mean cosines (… × target × modality × group): the sum of the four components."""
-    total: np.ndarray = components(tensor, a, b).sum(axis=-1)
+    ii, itp, ita, tt = np.moveaxis(components(tensor, a, b), -1, 0)
+    total: np.ndarray = ii + itp + ita + tt  # numpy sums an axis of four in this order, and four times slower
     return total
 
 
@@ -141,5 +142,6 @@ def group_similarity(tensor: np.ndarray) -> np.ndarray:
     ``MCAS(A, B) = 4 (c_A − c_B)``: both sides are the sum over the four modalities of C[m, A] − C[m, B],
     since c is that sum over 4 for either group.
     """
-    mean: np.ndarray = tensor.mean(axis=-2)
+    ii, itp, ita, tt = np.moveaxis(tensor, -2, 0)
+    mean: np.ndarray = (ii + itp + ita + tt) / 4  # numpy sums an axis of four in this order, and four times slower
     return mean

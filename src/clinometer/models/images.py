@@ -35,6 +35,9 @@ BATCH_BYTES = 2**28
 
 WAY_OUT = "an import's --max-pixels raises it"
 
+DECODING_BYTES = 2**28
+"""What threads that decode may hold together, `PLAIN_BYTES` a pixel; a larger image is decoded alone."""
+
 STRIP_PIXELS = 2**20
 """Pixels that are converted at once: an image is never held a second time in wider numbers."""
 
@@ -59,8 +62,8 @@ TURNED = range(2, 9)
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "DIB", "QOI")
 """The formats that are read; those whose decoders start other programs (EPS, WMF) are not among them."""
 
-_ONE_AT_A_TIME = threading.Lock()
-"""What is warned of is the whole process's: two threads that change it side by side leave it changed for good."""
+KEPT = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
+"""Formats whose files are stored as they are, and their endings: every browser shows them."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,14 @@ class DecodedImage:
     image : RGB, 8 bits a channel; None if failed.
     reason : why it is not "ok".
     conversions : what was changed to make it RGB, in words; empty for a plain RGB file.
+    format : of the file, as Pillow names it; empty if failed.
     """
 
     status: Literal["ok", "blank", "failed"]
     image: Image.Image | None
     reason: str | None = None
     conversions: tuple[str, ...] = ()
+    format: str = ""
 
 
 def decode_image(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> DecodedImage:
@@ -96,17 +101,34 @@ def decode_image(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> Decod
     """
     try:
         with _opened(source, max_pixels) as stream:
-            image, conversions = _decode(stream, max_pixels)
+            image, conversions, kind = _decode(stream, max_pixels)
     except Exception as error:  # decoders raise many unrelated kinds on damaged files
         return DecodedImage("failed", None, _why(error, max_pixels))
     reason = blank_reason(image)
-    return DecodedImage("blank" if reason else "ok", image, reason, tuple(conversions))
+    return DecodedImage("blank" if reason else "ok", image, reason, tuple(conversions), kind)
+
+
+def decode_file(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> tuple[DecodedImage, bytes | None]:
+    """Decode an image file, or its bytes; and its bytes themselves, where they can be stored as they are.
+
+    That is a file of a format that browsers show (`KEPT`) which was converted in no way and is no larger than its
+    pixels: what it holds besides is then little. None of any other.
+    """
+    found = decode_image(source, max_pixels=max_pixels)
+    if found.image is None or found.format not in KEPT or found.conversions:
+        return found, None
+    most = found.image.width * found.image.height * BYTES_A_PIXEL + BYTES_BESIDE
+    if isinstance(source, bytes):
+        return found, source if len(source) <= most else None
+    with source.open("rb") as stream:
+        content = stream.read(most + 1)
+    return found, content if len(content) <= most else None
 
 
 def decoded_bytes(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> int:
     """How many bytes an image takes in memory, by its file's head; 0 of one that `decode_image` does not decode."""
     try:
-        with _opened(source, max_pixels) as stream, _no_warnings():
+        with _opened(source, max_pixels) as stream, _no_warnings:
             image = Image.open(stream, formats=FORMATS)
             _require_pixels(image, max_pixels)
             return image.width * image.height * BYTES_A_PIXEL
@@ -136,10 +158,11 @@ def may_be_read(file: Path, max_pixels: int) -> bool:
     return file.stat().st_size <= BYTES_A_PIXEL * max_pixels + BYTES_BESIDE
 
 
-def decode_own_png(data: bytes) -> Image.Image:
-    """Decode a PNG that `encode_png` wrote into RGB, without the checks that a file from elsewhere needs."""
-    image: Image.Image = Image.open(io.BytesIO(data), formats=["PNG"])
-    image.load()
+def decode_stored(data: bytes) -> Image.Image:
+    """Decode what a run stores into RGB: what `encode_png` wrote, or a file that `decode_file` read and checked."""
+    with _no_warnings:
+        image: Image.Image = Image.open(io.BytesIO(data), formats=tuple(KEPT))
+        image.load()
     return image if image.mode == "RGB" else _to_rgb(image, [])
 
 
@@ -161,6 +184,13 @@ def encode_png(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, format="PNG", compress_level=1, icc_profile=None)  # which is all that a copy would leave out
     return buffer.getvalue()
+
+
+def ending_of(data: bytes) -> str:
+    """The ending of a stored image's file, by its first bytes: of a PNG, a JPEG or a WebP."""
+    if data[:4] == b"RIFF":
+        return KEPT["WEBP"]
+    return KEPT["JPEG"] if data[:2] == b"\xff\xd8" else KEPT["PNG"]
 
 
 def image_sha256(image: Image.Image) -> str:
@@ -212,12 +242,33 @@ def _opened(source: bytes | Path, max_pixels: int) -> Iterator[BinaryIO]:
         yield stream
 
 
-@contextmanager
-def _no_warnings() -> Iterator[None]:
-    # Our own limit is checked, and a damaged EXIF block or a palette oddity changes no pixel.
-    with _ONE_AT_A_TIME, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"PIL\.")
-        yield
+class _NoWarnings:
+    """Keeps Pillow from warning while any thread decodes: our own limit is checked, and oddities change no pixel.
+
+    What is warned of is the whole process's. So the first thread that comes in says so and the last one that leaves
+    takes it back; two that did so side by side would leave it changed for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._kept = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._kept = warnings.catch_warnings()
+                self._kept.__enter__()
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._kept.__exit__(None, None, None)
+
+
+_no_warnings = _NoWarnings()
 
 
 def _require_pixels(image: Image.Image, max_pixels: int) -> None:
@@ -229,12 +280,12 @@ def _require_pixels(image: Image.Image, max_pixels: int) -> None:
         )
 
 
-def _decode(stream: BinaryIO, max_pixels: int) -> tuple[Image.Image, list[str]]:
-    """Open, limit, take the first frame, turn upright and convert."""
-    with _no_warnings():
+def _decode(stream: BinaryIO, max_pixels: int) -> tuple[Image.Image, list[str], str]:
+    """Open, limit, take the first frame, turn upright and convert. Returns how, and the file's format."""
+    with _no_warnings:
         image: Image.Image = Image.open(stream, formats=FORMATS)
         _require_pixels(image, max_pixels)
-        conversions: list[str] = []
+        kind, conversions = str(image.format), list[str]()
         if getattr(image, "is_animated", False):  # to count the frames would read them all
             conversions.append("first frame of several")
             image.seek(0)
@@ -244,7 +295,7 @@ def _decode(stream: BinaryIO, max_pixels: int) -> tuple[Image.Image, list[str]]:
         ImageOps.exif_transpose(image, in_place=True)
         if "icc_profile" in image.info and image.mode not in {"RGB", "L"}:
             conversions.append("colour profile not applied")
-        return _to_rgb(image, conversions), conversions
+        return _to_rgb(image, conversions), conversions, kind
 
 
 def _to_rgb(image: Image.Image, conversions: list[str]) -> Image.Image:

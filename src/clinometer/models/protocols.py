@@ -97,13 +97,17 @@ class EditRequest(GenerationRequest):
 
 @dataclass(frozen=True)
 class GenerationResult:
-    """One image drawn, or the reason why there is none."""
+    """One image drawn, or the reason why there is none.
+
+    ``content`` is the image's own file, of an image that was finished before: it is stored as it is.
+    """
 
     id: str
     status: Status
     image: Image | None
     reason: str | None = None
     seconds: float = 0.0
+    content: bytes | None = None
 
 
 class Generator(Protocol):

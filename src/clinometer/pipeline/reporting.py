@@ -8,6 +8,7 @@ from clinometer.report.from_run import report_input
 from clinometer.report.html import render_page
 from clinometer.report.inputs import ReportInput
 from clinometer.runs import Run
+from clinometer.runs.fingerprint import REPORT, are_whole, fingerprint_of_report, is_current, record_made_of
 from clinometer.studies import study_of
 
 
@@ -33,6 +34,22 @@ def write_report(run: Run) -> list[str]:
     """
     report = report_input(run)
     page = render_html(report)
-    run.ledger.write_bytes("report.html", page.encode("utf-8", "replace"))
-    run.ledger.list_files(["report.html"])
+    run.ledger.write_bytes(REPORT, page.encode("utf-8", "replace"))
+    run.ledger.list_files([REPORT])
+    if not report.damage:
+        record_made_of(run, REPORT, fingerprint_of_report(run))
     return report.damage
+
+
+def refresh_report(run: Run) -> bool:
+    """Write ``report.html`` unless the one that is there was made of the same. Returns whether it was written.
+
+    Raises
+    ------
+    RunError
+        As :func:`write_report`.
+    """
+    if is_current(run, REPORT, fingerprint_of_report(run)) and are_whole(run, (REPORT,)):
+        return False
+    write_report(run)
+    return True

@@ -6,6 +6,7 @@ import pandas as pd
 
 from clinometer.errors import RunNotFoundError
 from clinometer.runs.encoding import require_drawn
+from clinometer.runs.fingerprint import SCORED, SCORES, are_whole, fingerprint_of_scores, is_current, record_made_of
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
 from clinometer.studies import study_of
@@ -17,6 +18,8 @@ RESAMPLES = 10_000
 def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> pd.DataFrame:
     """Compute every number from the embeddings on disk and write them. Draws and embeds nothing.
 
+    Scores that are there and were made of the same are kept.
+
     Raises
     ------
     RunNotFoundError
@@ -27,10 +30,15 @@ def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> pd.Dat
     if study.encoders_needed and not run.encoder_cards:
         name = next(iter(run.begun_encoder_cards), "reference")
         raise RunNotFoundError(f"{run.url}: no encoder has finished; give: clinometer score {run.url} --encoder {name}")
+    made_of = fingerprint_of_scores(run, resamples)
+    if is_current(run, SCORES, made_of) and are_whole(run, SCORED):
+        progress.note("scoring: nothing to do, what the scores are made of has not changed")
+        return run.scores
     progress.start("scoring", 1, 0)
     scored = study.score(run, resamples)
     scores = with_refusals(run, scored.scores)
     run.write_scores(scores, scored.curves)
+    record_made_of(run, SCORES, made_of)
     progress.advance(1)
     progress.finish()
     return scores

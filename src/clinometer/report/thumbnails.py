@@ -9,6 +9,8 @@ from typing import Final
 
 from PIL import Image, UnidentifiedImageError
 
+from clinometer.models.images import KEPT
+
 LARGEST_SIDE: Final = 96
 LARGEST: Final = 128_000_000
 """Pixels of an image that is shrunk, three times those of one that is imported; with transparency, as many."""
@@ -25,11 +27,11 @@ class Thumbnail:
 
 
 def thumbnail(data: bytes | None) -> Thumbnail | None:
-    """Shrink a PNG to at most 96 pixels a side; None when there is none, or it cannot be read or is too large."""
+    """Shrink a stored image to at most 96 pixels a side; None where there is none, or it is unreadable or too large."""
     if not data:
         return None
     try:
-        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+        with Image.open(io.BytesIO(data), formats=tuple(KEPT)) as image:
             if image.width * image.height > (LARGEST if image.mode == "RGB" else LARGEST // 3):
                 return None
             small = image if image.mode == "RGB" else _on_white(image)  # a copy of a large image is a large one

@@ -11,7 +11,7 @@ from PIL.Image import Image
 
 from clinometer._messages import quoted
 from clinometer.errors import ModelError
-from clinometer.models.images import BYTES_A_PIXEL, encode_png, sha256
+from clinometer.models.images import BYTES_A_PIXEL, encode_png, ending_of, sha256
 from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator, Status
 from clinometer.models.weights import in_one_line
 from clinometer.runs.budget import price_of
@@ -157,8 +157,10 @@ def _size(result: GenerationResult) -> int:
 
 
 def _compressed(result: GenerationResult) -> _Stored:
-    content = encode_png(result.image) if result.image is not None else None
-    return _Stored(replace(result, image=None), content)
+    content = result.content
+    if content is None and result.image is not None:
+        content = encode_png(result.image)
+    return _Stored(replace(result, image=None, content=None), content)
 
 
 def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]], paid: bool) -> None:
@@ -194,7 +196,7 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
         "strength": sample.strength,
         "status": result.status,
         "reason": reason,
-        "image": {"bytes": content, "path": f"{sample.id}.png"} if content else None,
+        "image": {"bytes": content, "path": f"{sample.id}.{ending_of(content)}"} if content else None,
         "sha256": sha256(content) if content else None,
         "seconds": result.seconds,
     }

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -21,6 +23,12 @@ from clinometer.suites import Question
 
 PART_BYTES: Final = 2**28
 """Bytes of finished images in a part, decoded: 64 of 1024 x 1024 pixels. A part is held in memory as a whole."""
+
+_ROWS: Final = 4096
+"""Rows of a plan that become Python objects at once."""
+
+_SHARED: Final = ("prompt", "concept", "role", "group", "category", "source")
+"""Columns of texts that many samples have in common."""
 
 PLAN_SCHEMA = pa.schema(
     {
@@ -39,7 +47,7 @@ PLAN_SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One planned image.
 
@@ -141,12 +149,20 @@ def _digest(*key: str | float) -> bytes:
 
 def plan_to_table(samples: Sequence[Sample]) -> pa.Table:
     """The plan as a table, one row a sample."""
-    return pa.Table.from_pylist([vars(sample) for sample in samples], schema=PLAN_SCHEMA)
+    columns = {name: [getattr(sample, name) for sample in samples] for name in PLAN_SCHEMA.names}
+    return pa.table(columns, schema=PLAN_SCHEMA)
 
 
 def table_to_plan(table: pa.Table) -> list[Sample]:
-    """The plan read back."""
-    return [Sample(**row) for row in table.to_pylist()]
+    """The plan read back. Samples share their texts: a million would else hold a prompt each."""
+    columns = [map(sys.intern, column) if name in _SHARED else column for name, column in _columns(table)]
+    return list(map(Sample, *columns))
+
+
+def _columns(table: pa.Table) -> Iterator[tuple[str, Iterator[Any]]]:
+    for name in PLAN_SCHEMA.names:
+        batches = (chunk.slice(at, _ROWS) for chunk in table[name].chunks for at in range(0, len(chunk), _ROWS))
+        yield name, chain.from_iterable(batch.to_pylist() for batch in batches)
 
 
 def parts_of(samples: Iterable[Sample]) -> dict[int, list[Sample]]:

@@ -22,7 +22,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ import pyarrow as pa
 from clinometer._csv import csv_text
 from clinometer._in_hand import in_hand
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
-from clinometer.models.images import decode_own_png, sha256
+from clinometer.models.images import decode_stored, sha256
 from clinometer.models.protocols import Card
 from clinometer.runs.ledger import Ledger
 from clinometer.runs.old_scores import with_verdicts_as_data
@@ -285,7 +285,7 @@ class Run:
         return {sample.id: sample.part for sample in self.plan}
 
     def images(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
-        """The PNG bytes of samples, part by part; None where there is no image."""
+        """The image files of samples, part by part; None where there is no image."""
         wanted: dict[int, set[str]] = {}
         for identifier in ids:
             wanted.setdefault(self._part_of[identifier], set()).add(identifier)
@@ -304,7 +304,7 @@ class Run:
         """
         try:
             with in_hand(f"image {identifier}"):
-                return decode_own_png(content)
+                return decode_stored(content)
         except Exception as error:  # decoders raise many unrelated kinds; none is the encoder's fault
             raise RunCorruptError(
                 f"{self.directory.path(samples_name(self._part_of[identifier]))}: image {identifier} is damaged "
@@ -413,22 +413,26 @@ class Run:
 
     def embeddings(self, encoder: str) -> dict[str, np.ndarray]:
         """Every image vector of an encoder, by sample id."""
-        vectors: dict[str, np.ndarray] = {}
+        return {key: vector for _, vectors in self.embedding_parts(encoder) for key, vector in vectors.items()}
+
+    def embedding_parts(self, encoder: str) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """The same part by part, of those that are embedded."""
         self.ledger.require_there(vectors_name(encoder, part) for part in self.parts)
         for part in self.parts:
             if self.has_embeddings(encoder, part):
-                vectors.update(self._vectors(vectors_name(encoder, part), "id"))
-        return vectors
+                yield part, self._vectors(vectors_name(encoder, part), "id")
 
-    def require_embedded(self, encoder: str, vectors: Collection[str]) -> None:
+    def require_embedded(self, encoder: str, vectors: Collection[str], parts: Iterable[int] | None = None) -> None:
         """Refuse embeddings of an encoder that lack an image: without it a score would be one of fewer, unseen.
+
+        ``parts`` : those that are looked at; all by default.
 
         Raises
         ------
         RunCorruptError
             The message names the file.
         """
-        for part in self.parts:
+        for part in self.parts if parts is None else parts:
             for row in self._part(part, ["id", "status"]).to_pylist():
                 if row["status"] == "ok" and row["id"] not in vectors:
                     name = self.directory.path(vectors_name(encoder, part))
@@ -557,7 +561,7 @@ class Run:
                 )
             said = "in another order"
             if held and asked and held.file == asked.file:
-                one, other = vars(held), vars(asked)
+                one, other = asdict(held), asdict(asked)
                 field = next(name for name in one if name != "part" and one[name] != other[name])
                 said = f"{asked.file} with the {field} {one[field] or '(none)'!r}, not {other[field] or '(none)'!r}"
             raise RunMismatchError(

@@ -96,7 +96,8 @@ def _mean_unit_vector(x: Array, name: str) -> Array:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             squares = np.vecdot(rows, rows)
         if _squares_are_safe(squares).all():
-            return (1 / np.sqrt(squares)) @ rows / len(rows)
+            # no BLAS: after so small a product OpenBLAS's helper thread spins on a core that the pass over rows needs
+            return np.einsum("n,nd->d", 1 / np.sqrt(squares), rows) / len(rows)
     units = unit_vectors(x, name=name)
     return array_namespace(units).mean(units, axis=0)
 

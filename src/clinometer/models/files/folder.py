@@ -22,12 +22,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from time import perf_counter
 from typing import Any, Literal, TypeVar, overload
 
+from clinometer._cores import available_cores
 from clinometer._messages import first_and_more, quoted, shortened
 from clinometer.errors import ImportManifestError
-from clinometer.models.images import MAX_PIXELS, decode_image, decoded_bytes, may_be_read
+from clinometer.models.images import (
+    BYTES_A_PIXEL,
+    DECODING_BYTES,
+    MAX_PIXELS,
+    PLAIN_BYTES,
+    decode_file,
+    decoded_bytes,
+    may_be_read,
+)
+from clinometer.models.in_order import in_order
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 from clinometer.models.weights import hash_files
 
@@ -39,6 +50,9 @@ MOST_ROWS = 1_000_000
 
 LONGEST = 4_000
 """Characters of a value."""
+
+MOST_THREADS = 16
+"""That decode files."""
 
 COLUMNS = ("file", "concept", "group", "role", "prompt")
 NAMES = ("manifest.csv", "manifest.jsonl", "metadata.csv", "metadata.jsonl")
@@ -143,6 +157,7 @@ class FolderSource:
     ) -> None:
         self.batch_size = 32
         self.conversions: Counter[str] = Counter()  # what was done to images that are not plain RGB, and to how many
+        self._counting = Lock()
         self._directory = Path(directory)
         self._max_pixels = max_pixels
         self._files = {row.file: row.file for row in rows}
@@ -167,16 +182,24 @@ class FolderSource:
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""
-        for request in requests:
-            started = perf_counter()
-            file = self._files.get(request.id)
-            if file is None:
-                yield GenerationResult(request.id, "failed", None, "the manifest lists no image for it")
-                continue
-            found = decode_image(self._directory / file, max_pixels=self._max_pixels)
+        yield from in_order(
+            self._read, requests, weight=self._weight, most=DECODING_BYTES, workers=min(MOST_THREADS, available_cores())
+        )
+
+    def _weight(self, request: GenerationRequest) -> int:
+        """What a file may take in memory while it is decoded."""
+        file = self._files.get(request.id)
+        return 0 if file is None else self.decoded_bytes(file) // BYTES_A_PIXEL * PLAIN_BYTES
+
+    def _read(self, request: GenerationRequest) -> GenerationResult:
+        started = perf_counter()
+        file = self._files.get(request.id)
+        if file is None:
+            return GenerationResult(request.id, "failed", None, "the manifest lists no image for it")
+        found, content = decode_file(self._directory / file, max_pixels=self._max_pixels)
+        with self._counting:
             self.conversions.update(found.conversions)
-            seconds = perf_counter() - started
-            yield GenerationResult(request.id, found.status, found.image, found.reason, seconds)
+        return GenerationResult(request.id, found.status, found.image, found.reason, perf_counter() - started, content)
 
 
 def has_manifest(folder: Path) -> bool:

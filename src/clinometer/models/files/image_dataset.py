@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from clinometer.errors import ImportManifestError
 from clinometer.models.files.folder import COLUMNS, ManifestRow, manifest_row
-from clinometer.models.images import MAX_PIXELS, decode_image, decoded_bytes
+from clinometer.models.images import MAX_PIXELS, decode_file, decoded_bytes
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 from clinometer.models.weights import hash_files
 
@@ -100,9 +100,10 @@ class ImageDataset:
                 reason = "the row holds no bytes; embed the images when you save the table"
                 yield GenerationResult(request.id, "failed", None, reason)
                 continue
-            found = decode_image(content, max_pixels=self._max_pixels)
+            found, kept = decode_file(content, max_pixels=self._max_pixels)
             self.conversions.update(found.conversions)
-            yield GenerationResult(request.id, found.status, found.image, found.reason, perf_counter() - started)
+            seconds = perf_counter() - started
+            yield GenerationResult(request.id, found.status, found.image, found.reason, seconds, kept)
 
     def decoded_bytes(self, row: str) -> int:
         """What an image takes in memory once it is decoded."""

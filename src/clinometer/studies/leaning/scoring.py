@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 
 from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.runs.store import Run
-from clinometer.studies.common import embedded, scores_table, suite_of
+from clinometer.studies.common import require_finished, scores_table, suite_of
 from clinometer.studies.leaning import (
     Design,
     EncoderEmbeddings,
@@ -28,7 +29,7 @@ from clinometer.studies.leaning.own_text import own_embeddings
 from clinometer.studies.leaning.prior import prior_embeddings
 from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
-from clinometer.studies.leaning.stacks import stacked_images
+from clinometer.studies.leaning.stacks import read_images
 from clinometer.studies.study import Scored
 from clinometer.suites import Group, LeaningSuite
 from clinometer.suites.leaning import BLANK_PROMPT
@@ -106,21 +107,27 @@ def encoder_embeddings(
     run: Run, suite: LeaningSuite, encoder: str, keep: Collection[int] | None = None
 ) -> EncoderEmbeddings:
     """One encoder's vectors as the metrics see them; with ``keep``, those of images with these seeds alone."""
-    vectors, texts = embedded(run, encoder)
-    if keep is not None:
-        vectors = {sample.id: vectors[sample.id] for sample in run.plan if sample.id in vectors and sample.seed in keep}
-    first = next(iter((vectors or texts).values()), np.zeros(1, np.float32))
-    target_images, group_images = stacked_images(run.plan, suite, vectors, width=first.shape[0])
+    require_finished(run, encoder)
+    texts = run.texts(encoder)
+    targets, groups = read_images(run, suite, encoder, keep)
+    width = targets.width or len(next(iter(chain(chain.from_iterable(groups.values()), texts.values())), np.zeros(1)))
     return EncoderEmbeddings(
         encoder=encoder,
-        target_images=target_images,
+        target_images=targets.blocks((target.name for target in suite.targets), width),
         target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]) if texts else None,
-        group_images=group_images,
+        group_images={
+            name: tuple(_stacked(groups.get((name, p.prompt), ()), width) for p in group.prompts)
+            for name, group in suite.groups.items()
+        },
         group_words=_by_group(suite, texts, lambda group: group.words),
         group_texts=_by_group(suite, texts, lambda group: [p.prompt for p in group.prompts]),
         blank_text=_unless_zero(texts.get(BLANK_PROMPT)),
         unfit=unfit(run.encoder_cards[encoder], run.model_card, suite) if encoder in run.encoder_cards else {},
     )
+
+
+def _stacked(vectors: Sequence[np.ndarray], width: int) -> np.ndarray:
+    return np.stack(vectors) if len(vectors) else np.zeros((0, width), np.float32)
 
 
 def _unless_zero(vector: np.ndarray | None) -> np.ndarray | None:

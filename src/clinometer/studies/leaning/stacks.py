@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
 from clinometer.runs.plan import Sample
+from clinometer.runs.store import Run
+from clinometer.runs.vector_file import VectorFile
 from clinometer.suites import LeaningSuite
 
 
@@ -29,6 +31,32 @@ def stacked_images(
         name: tuple(stack(by_prompt.get((name, p.prompt), [])) for p in group.prompts)
         for name, group in suite.groups.items()
     }
+    return targets, groups
+
+
+def read_images(
+    run: Run, suite: LeaningSuite, encoder: str, keep: Collection[int] | None
+) -> tuple[VectorFile, dict[tuple[str, str], list[np.ndarray]]]:
+    """The vectors of a run's images, read once: those of targets in a file, by name; of each group and prompt in lists.
+
+    In the plan's order; with ``keep``, those of images with these seeds alone.
+
+    Raises
+    ------
+    RunCorruptError
+        A file is damaged, or lacks an image.
+    """
+    targets, groups = VectorFile(), dict[tuple[str, str], list[np.ndarray]]()
+    names = {target.name for target in suite.targets}
+    for part, vectors in run.embedding_parts(encoder):
+        run.require_embedded(encoder, vectors, [part])
+        samples = [s for s in run.parts[part] if s.id in vectors and (keep is None or s.seed in keep)]
+        for sample in samples:
+            if sample.group:
+                groups.setdefault((sample.group, sample.prompt), []).append(vectors[sample.id].copy())
+        of_targets = [sample for sample in samples if sample.concept in names]
+        if of_targets:
+            targets.add([s.concept for s in of_targets], np.stack([vectors[s.id] for s in of_targets]))
     return targets, groups
 
 

@@ -17,8 +17,10 @@ from clinometer.metrics.distribution import (
 )
 from clinometer.metrics.records import Score
 from clinometer.stats.association import unit_vectors
+from clinometer.stats.blocks import sizes_of
 from clinometer.studies.leaning.scores.context import Study
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
+from clinometer.studies.leaning.scores.pooled import cosines_with
 from clinometer.studies.leaning.scores.views import View
 
 NO_STIMULUS = "no stimulus interval: words and encoder are fixed"
@@ -54,23 +56,18 @@ def _scores(study: Study, view: View, t: int, encoders: Sequence[EncoderEmbeddin
 
 def _counts(study: Study, view: View, t: int, groups: Sequence[int]) -> np.ndarray:
     """Images of a target by the group whose words they are nearest to; all 0 where a group has no word."""
-    words = view.cosines.image_word[t]
-    columns = [words[:, study.layout.word_slices[g]] for g in groups]
-    nothing = np.zeros(len(groups), int)
-    if not len(words) or any(each.shape[1] == 0 for each in columns):
-        return nothing
-    near = np.stack([each.mean(axis=1) for each in columns], axis=1)
-    if not np.isfinite(near).all():
-        return nothing
+    near = view.image_cosines[t][:, 1][:, list(groups)]
+    if not len(near) or not np.isfinite(near).all():
+        return np.zeros(len(groups), int)
     return np.bincount(len(groups) - 1 - near[:, ::-1].argmax(axis=1), minlength=len(groups))  # a tie: not the first
 
 
 def _matches(t: int, encoders: Sequence[EncoderEmbeddings]) -> tuple[np.ndarray, np.ndarray]:
     """Mean cosine, over encoders that read text, of each image with its target's text and with the blank prompt."""
     both = [
-        unit_vectors(e.target_images[t]) @ unit_vectors(np.stack([e.target_texts[t], e.blank_text])).T
+        cosines_with(e.target_images[t], unit_vectors(np.stack([e.target_texts[t], e.blank_text])))
         for e in encoders
-        if e.reads_text and e.target_texts is not None and e.blank_text is not None and len(e.target_images[t])
+        if e.reads_text and e.target_texts is not None and e.blank_text is not None and sizes_of(e.target_images)[t]
     ]
     if not both:
         return np.empty(0), np.empty(0)

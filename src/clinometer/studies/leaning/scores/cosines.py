@@ -50,15 +50,15 @@ class Weights:
 
 def target_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
     """Cosines of the study's targets, as one encoder sees them."""
-    images, words = _attributes(embeddings, layout)
+    images, words = attribute_vectors(embeddings, layout)
     targets = [_unit(x) for x in embeddings.target_images]
     n = len(targets)
     texts = _unit(embeddings.target_texts) if embeddings.target_texts is not None else None
     return Cosines(
-        image_image=tuple(_cosine(x, images) for x in targets),
-        text_image=_text_cosine(texts, images, n),
-        image_word=tuple(_word_cosine(x, words, sum(layout.word_counts)) for x in targets),
-        text_word=_text_word_cosine(texts, words, n, sum(layout.word_counts)),
+        image_image=tuple(cosine(x, images) for x in targets),
+        text_image=text_cosine(texts, images, n),
+        image_word=tuple(word_cosine(x, words, sum(layout.word_counts)) for x in targets),
+        text_word=text_word_cosine(texts, words, n, sum(layout.word_counts)),
     )
 
 
@@ -75,19 +75,19 @@ def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
 
     A prompt of one image has nothing to compare: NaN.
     """
-    images, words = _attributes(embeddings, layout)
+    images, words = attribute_vectors(embeddings, layout)
     n, n_words = len(layout.prompt_slices), sum(layout.word_counts)
     texts = None
     if embeddings.group_texts is not None:
         texts = _unit(np.concatenate([embeddings.group_texts[group] for group in layout.groups]))
-    gram = _cosine(images, images)
+    gram = cosine(images, images)
     for own in layout.prompt_slices:
         _replace_self_cosines(gram[own, own])
     return Cosines(
         image_image=tuple(gram[rows] for rows in layout.prompt_slices),
-        text_image=_text_cosine(texts, images, n),
-        image_word=tuple(_word_cosine(images[rows], words, n_words) for rows in layout.prompt_slices),
-        text_word=_text_word_cosine(texts, words, n, n_words),
+        text_image=text_cosine(texts, images, n),
+        image_word=tuple(word_cosine(images[rows], words, n_words) for rows in layout.prompt_slices),
+        text_word=text_word_cosine(texts, words, n, n_words),
     )
 
 
@@ -135,8 +135,8 @@ def mean_cosines(cosines: Cosines, layout: Layout, weights: Weights) -> np.ndarr
         if len(gram) == 0:
             continue
         to_images = matmul(w, gram.astype(kind))
-        _sum_by_group(to_images, weights.images, image_slices, tensor[:, t, 0])
-        _sum_by_group(matmul(w, words.astype(kind)), weights.words, word_slices, tensor[:, t, 2])
+        sum_by_group(to_images, weights.images, image_slices, tensor[:, t, 0])
+        sum_by_group(matmul(w, words.astype(kind)), weights.words, word_slices, tensor[:, t, 2])
     for m, texts, v, slices in (
         (1, cosines.text_image, weights.images, image_slices),
         (3, cosines.text_word, weights.words, word_slices),
@@ -147,15 +147,8 @@ def mean_cosines(cosines: Cosines, layout: Layout, weights: Weights) -> np.ndarr
     return tensor
 
 
-def image_group_cosines(cosines: Cosines, layout: Layout) -> tuple[np.ndarray, ...]:
-    """Mean cosines of every image of each target to the images and to the words of every group: (n_t × 2 × groups)."""
-    return tuple(
-        np.stack([_group_means(images, layout.image_slices), _group_means(words, layout.word_slices)], axis=1)
-        for images, words in zip(cosines.image_image, cosines.image_word, strict=True)
-    )
-
-
-def _group_means(rows: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
+def group_means(rows: np.ndarray, slices: Sequence[slice]) -> np.ndarray:
+    """Mean over each group's columns: (rows × groups), NaN where a group has none."""
     means = [rows[:, s].mean(axis=1) if s.stop > s.start else np.full(len(rows), np.nan) for s in slices]
     return np.stack(means, axis=1)
 
@@ -175,7 +168,8 @@ def _column_means(blocks: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack([x.mean(axis=0) if len(x) else np.full(x.shape[1], np.nan) for x in blocks])
 
 
-def _sum_by_group(left: np.ndarray, right: np.ndarray, slices: Sequence[slice], out: np.ndarray) -> None:
+def sum_by_group(left: np.ndarray, right: np.ndarray, slices: Sequence[slice], out: np.ndarray) -> None:
+    """Row by row, the sum of products over each group's columns, into ``out`` (rows × groups)."""
     for g, columns in enumerate(slices):
         if columns.stop > columns.start:
             out[:, g] = np.vecdot(left[:, columns], right[:, columns])
@@ -192,7 +186,8 @@ def _uniform(counts: Sequence[int]) -> np.ndarray:
     return np.concatenate([np.full(n, 1 / max(n, 1)) for n in counts])[None, :]
 
 
-def _attributes(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndarray, np.ndarray | None]:
+def attribute_vectors(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndarray, np.ndarray | None]:
+    """Unit vectors of all attribute images and of all words, (items × dim); None where it reads no text."""
     images = np.concatenate([_unit(x) for group in layout.groups for x in embeddings.group_images[group]])
     if embeddings.group_words is None:
         return images, None
@@ -203,17 +198,21 @@ def _unit(x: np.ndarray) -> np.ndarray:
     return unit_vectors(x) if len(x) else np.asarray(x, np.float64)
 
 
-def _cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Cosines of unit vectors, also of no rows at all."""
     return x @ y.T if len(x) else np.empty((0, len(y)))
 
 
-def _text_cosine(texts: np.ndarray | None, items: np.ndarray, n: int) -> np.ndarray:
+def text_cosine(texts: np.ndarray | None, items: np.ndarray, n: int) -> np.ndarray:
+    """Cosines of the targets' texts with some items: (n × items), NaN where there are no texts."""
     return np.full((n, len(items)), np.nan) if texts is None else texts @ items.T
 
 
-def _word_cosine(items: np.ndarray, words: np.ndarray | None, n_words: int) -> np.ndarray:
-    return np.full((len(items), n_words), np.nan) if words is None else _cosine(items, words)
+def word_cosine(items: np.ndarray, words: np.ndarray | None, n_words: int) -> np.ndarray:
+    """Cosines of some items with the words: (items × n_words), NaN where there are no words."""
+    return np.full((len(items), n_words), np.nan) if words is None else cosine(items, words)
 
 
-def _text_word_cosine(texts: np.ndarray | None, words: np.ndarray | None, n: int, n_words: int) -> np.ndarray:
+def text_word_cosine(texts: np.ndarray | None, words: np.ndarray | None, n: int, n_words: int) -> np.ndarray:
+    """Cosines of the targets' texts with the words: (n × n_words), NaN where either is missing."""
     return np.full((n, n_words), np.nan) if texts is None or words is None else texts @ words.T

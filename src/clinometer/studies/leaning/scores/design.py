@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, pairwise
 
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.blocks import sizes_of
 from clinometer.studies.leaning.scores.product import wrong_product
 
 
@@ -82,7 +83,8 @@ class EncoderEmbeddings:
     Attributes
     ----------
     encoder : its name.
-    target_images : per target (n_t × dim); n_t may be 0.
+    target_images : per target (n_t × dim); n_t may be 0. Those of :class:`~clinometer.stats.blocks.Blocks` are
+        read when they are needed, one target at a time.
     target_texts : (T × dim), the text of each target; None if the encoder reads no text.
     group_images : per group, per attribute prompt (m × dim); m may be 0.
     group_words : per group (w × dim).
@@ -94,7 +96,7 @@ class EncoderEmbeddings:
     """
 
     encoder: str
-    target_images: tuple[np.ndarray, ...]
+    target_images: Sequence[np.ndarray]
     target_texts: np.ndarray | None
     group_images: Mapping[str, tuple[np.ndarray, ...]]
     group_words: Mapping[str, np.ndarray] | None = None
@@ -197,28 +199,25 @@ def _checked_layout(embeddings: EncoderEmbeddings, design: Design) -> Layout:
     return Layout(
         groups=design.groups,
         targets=tuple(target.name for target in design.targets),
-        target_sizes=tuple(map(len, embeddings.target_images)),
+        target_sizes=sizes_of(embeddings.target_images),
         prompt_sizes=tuple(tuple(map(len, embeddings.group_images[group])) for group in design.groups),
         word_counts=tuple(0 if words is None else len(words[group]) for group in design.groups),
     )
 
 
-def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> list[tuple[str, np.ndarray]]:
-    arrays = [
-        (f"target {target.name!r}", images)
-        for target, images in zip(design.targets, embeddings.target_images, strict=True)
-    ]
+def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> Iterator[tuple[str, np.ndarray]]:
+    for target, images in zip(design.targets, embeddings.target_images, strict=True):
+        yield f"target {target.name!r}", images
     if embeddings.target_texts is not None:
-        arrays.append(("target texts", embeddings.target_texts))
+        yield "target texts", embeddings.target_texts
     if embeddings.blank_text is not None:
-        arrays.append(("blank text", embeddings.blank_text[None]))
+        yield "blank text", embeddings.blank_text[None]
     for group in design.groups:
-        arrays += [(f"group {group!r}, prompt {i + 1}", x) for i, x in enumerate(embeddings.group_images[group])]
+        yield from ((f"group {group!r}, prompt {i + 1}", x) for i, x in enumerate(embeddings.group_images[group]))
         if embeddings.group_words is not None:
-            arrays.append((f"words of group {group!r}", embeddings.group_words[group]))
+            yield f"words of group {group!r}", embeddings.group_words[group]
         if embeddings.group_texts is not None:
-            arrays.append((f"prompts of group {group!r}", embeddings.group_texts[group]))
-    return arrays
+            yield f"prompts of group {group!r}", embeddings.group_texts[group]
 
 
 def _check_array(where: str, array: np.ndarray) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan, sqrt
 from typing import Final
@@ -12,14 +12,18 @@ from scipy.stats import mannwhitneyu, t
 
 from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
+from clinometer.stats.blocks import sizes_of
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.context import Study
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
-from clinometer.studies.leaning.scores.pooled import by_view, unit_rows
+from clinometer.studies.leaning.scores.pooled import by_view, cosines_with, unit_rows
 
 FIDELITY: Final = "fidelity"
 NOT_SHOWN: Final = "not shown"
 """The flag of a target whose images do not show it better than chance, and of its shares."""
+
+HELD: Final = 2**24
+"""Cosines of images with texts that are held at once, 128 MB: of more the images are read several times."""
 
 LEVEL: Final = 0.05
 TEST: Final = "own images against those of the other targets, by the cosine with this prompt (Mann-Whitney), one-sided"
@@ -48,7 +52,9 @@ def fidelity_rows(study: Study, encoders: Sequence[EncoderEmbeddings]) -> list[S
     q corrects over the targets; where it is above 0.05 the target is flagged ``not shown``. ``blank prompt``: see
     ``miss_rate`` of the other audits.
     """
-    return [row for name, each in by_view(encoders).items() for row in _rows(study, name, each)]
+    views = by_view(encoders)
+    matches = {id(each): _matches(each) for each in views.values()}  # the average of one encoder is that one
+    return [row for name, each in views.items() for row in _rows(study, name, matches[id(each)])]
 
 
 def mark_unshown(rows: Sequence[Score], fidelity: Sequence[Score]) -> list[Score]:
@@ -62,8 +68,7 @@ def mark_unshown(rows: Sequence[Score], fidelity: Sequence[Score]) -> list[Score
     ]
 
 
-def _rows(study: Study, view: str, encoder: EncoderEmbeddings) -> list[Score]:
-    matches = _matches(encoder)
+def _rows(study: Study, view: str, matches: Sequence[_Match]) -> list[Score]:
     family = [_first(study, view, k, match) for k, match in enumerate(matches)]
     family = corrected(family, f"{FIDELITY} over {len(family)} targets")
     first = [replace(row, flag=NOT_SHOWN) if row.q > LEVEL else row for row in family]
@@ -79,22 +84,52 @@ def _matches(encoder: EncoderEmbeddings) -> list[_Match]:
     texts, own = np.unique(unit_rows(encoder.target_texts), axis=0, return_inverse=True)
     if len(texts) < 2:
         return [_Match(np.empty(0), len(texts), nan, "one text: there is no other to compare with")] * n
-    cosines = [unit_rows(x) @ texts.T for x in encoder.target_images]
-    return [_match(cosines, own.ravel(), target) for target in range(n)]
+    return list(_ranked(encoder, texts, own.ravel()))
 
 
-def _match(cosines: Sequence[np.ndarray], own: np.ndarray, target: int) -> _Match:
-    mine, column = cosines[target], own[target]
-    if not len(mine):
-        return _Match(np.empty(0), 0, nan, "no image of the target")
-    above = (mine > mine[:, [column]]).sum(axis=1)
-    ties = (mine == mine[:, [column]]).sum(axis=1) - 1
-    others = [x for k, x in enumerate(cosines) if own[k] != column and len(x)]
-    p = nan
-    if others:
-        own_gain, other_gain = (x[:, column] - x.mean(axis=1) for x in (mine, np.concatenate(others)))
-        p = float(mannwhitneyu(own_gain, other_gain, alternative="greater").pvalue)
-    return _Match(1 + above + ties / 2, mine.shape[1], p)
+def _ranked(encoder: EncoderEmbeddings, texts: np.ndarray, own: np.ndarray) -> Iterator[_Match]:
+    """The match of each target; of all images' gains those with so many texts are held as memory is meant for."""
+    sizes = sizes_of(encoder.target_images)
+    ranks, means = zip(*(_read(x, texts, own[k]) for k, x in enumerate(encoder.target_images)), strict=True)
+    owners = np.repeat(own, sizes)
+    at_once = max(HELD // max(len(owners), 1), 1)
+    for first in range(0, len(own), at_once):
+        columns = own[first : first + at_once]
+        gains = _gains(encoder, texts, columns, means)
+        for k, column in enumerate(columns, start=first):
+            yield _Match(
+                ranks[k],
+                len(texts) if sizes[k] else 0,
+                _p_value(gains[:, k - first], owners == column, k, sizes),
+                "" if sizes[k] else "no image of the target",
+            )
+
+
+def _read(images: np.ndarray, texts: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of each image the rank of a text among all, ties halved, and its mean cosine with them."""
+    cosines = cosines_with(images, texts)
+    mine = cosines[:, [column]]
+    ranks = 1 + (cosines > mine).sum(axis=1) + ((cosines == mine).sum(axis=1) - 1) / 2
+    return ranks, cosines.mean(axis=1)
+
+
+def _gains(
+    encoder: EncoderEmbeddings, texts: np.ndarray, columns: np.ndarray, means: Sequence[np.ndarray]
+) -> np.ndarray:
+    """All images' cosines with some texts, less their mean over all: (images × columns)."""
+    gains = np.empty((sum(map(len, means)), len(columns)))
+    start = 0
+    for images, mean in zip(encoder.target_images, means, strict=True):
+        gains[start : start + len(mean)] = cosines_with(images, texts)[:, columns] - mean[:, None]
+        start += len(mean)
+    return gains
+
+
+def _p_value(gains: np.ndarray, same: np.ndarray, target: int, sizes: Sequence[int]) -> float:
+    """Mann and Whitney's p of a target's own images against those of targets with another text."""
+    start = sum(sizes[:target])
+    mine, others = gains[start : start + sizes[target]], gains[~same]
+    return float(mannwhitneyu(mine, others, alternative="greater").pvalue) if len(mine) and len(others) else nan
 
 
 def _first(study: Study, view: str, target: int, match: _Match) -> Score:

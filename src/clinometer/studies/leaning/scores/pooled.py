@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from clinometer.stats.association import unit_vectors
+from clinometer.stats.blocks import mapped
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
 
 MEAN = "mean"
+ROWS = 4096
+"""Images whose unit vectors are held at once."""
 
 
 def by_view(encoders: Sequence[EncoderEmbeddings]) -> dict[str, EncoderEmbeddings]:
@@ -45,7 +48,7 @@ def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddi
     blanks = texts(blank)
     return EncoderEmbeddings(
         encoder=MEAN,
-        target_images=tuple(map(_joined, zip(*(each.target_images for each in pooled), strict=True))),
+        target_images=mapped(lambda *parts: _side_by_side(parts), *(each.target_images for each in pooled)),
         target_texts=texts(lambda each: each.target_texts),
         group_images={
             group: tuple(map(_joined, zip(*(each.group_images[group] for each in pooled), strict=True)))
@@ -76,3 +79,9 @@ def _side_by_side(parts: Sequence[np.ndarray]) -> np.ndarray:
 def unit_rows(x: np.ndarray) -> np.ndarray:
     """Unit vectors, also of no rows at all."""
     return unit_vectors(x) if len(x) else np.asarray(x, np.float64)
+
+
+def cosines_with(images: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Cosines of images (n × dim) with unit vectors (k × dim): (n × k), without all unit vectors of the images."""
+    starts = range(0, max(len(images), 1), ROWS)
+    return np.concatenate([unit_rows(images[first : first + ROWS]) @ units.T for first in starts])

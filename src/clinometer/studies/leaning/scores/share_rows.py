@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isfinite
 
 import numpy as np
 
@@ -48,9 +47,8 @@ def _columns(found: Sequence[object], *names: str) -> Estimate:
 
 def _count(study: Study, view: View, t: int) -> tuple[int, int]:
     """How many images have a positive association with a's words against b's, and of how many."""
-    words = view.cosines.image_word[t]
-    a, b = (study.layout.word_slices[g] for g in study.pair)
-    if words[:, a].shape[1] == 0 or words[:, b].shape[1] == 0 or not isfinite(float(words.sum())):
+    a, b = study.pair
+    near = view.image_cosines[t][:, 1]
+    if not (study.layout.word_counts[a] and study.layout.word_counts[b] and np.isfinite(near[:, [a, b]]).all()):
         return 0, 0
-    association = words[:, a].mean(axis=1) - words[:, b].mean(axis=1)
-    return int((association > 0).sum()), len(association)
+    return int((near[:, a] - near[:, b] > 0).sum()), len(near)

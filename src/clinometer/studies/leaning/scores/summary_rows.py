@@ -18,7 +18,7 @@ from clinometer.studies.leaning.scores.composite_rows import (
     unstable_targets,
 )
 from clinometer.studies.leaning.scores.context import Study
-from clinometer.studies.leaning.scores.estimates import Estimate, estimate, estimate_norm
+from clinometer.studies.leaning.scores.estimates import Estimate, Formula, Replicates, estimate, estimate_norm
 from clinometer.studies.leaning.scores.rows import bare, summary_row
 from clinometer.studies.leaning.scores.views import View
 
@@ -36,9 +36,10 @@ Reduction = Callable[[np.ndarray], np.ndarray]
 def category_rows(study: Study, view: View) -> list[Score]:
     """Mean and standard deviation of MCAS over each category and over all, also by stereotype group."""
     rows: list[Score] = []
+    leanings = _leanings(study, view)
     for category, group, members in _selections(study):
-        targets = _measured(composite(view.targets.point, study.a, study.b), members)
-        rows += _mean_and_std(study, view, targets, None, metric="category", category=category, group=group)
+        targets = _measured(leanings.drawn.point, members)
+        rows += _mean_and_std(study, view, leanings, targets, None, metric="category", category=category, group=group)
     return rows
 
 
@@ -49,7 +50,8 @@ def sign_rows(study: Study, view: View) -> list[Score]:
     against its null, the mean of the targets of that sign by chance alone.
     """
     rows: list[Score] = []
-    values = composite(view.targets.point, study.a, study.b)
+    leanings = _leanings(study, view)
+    values = leanings.drawn.point
     for category, group, members in _selections(study):
         if group:
             continue
@@ -57,23 +59,23 @@ def sign_rows(study: Study, view: View) -> list[Score]:
             measured = _measured(values, members)
             targets = [t for t in measured if sign * values[t] > 0]
             fields = {"metric": "category_by_sign", "category": category, "group": name}
-            rows += _mean_and_std(study, view, targets, (sign, measured), **fields)
+            rows += _mean_and_std(study, view, leanings, targets, (sign, measured), **fields)
     return rows
 
 
 def internal_bias_summary_rows(study: Study, view: View) -> list[Score]:
     """Min, max, mean, standard error of δ and α, by stereotype group and over all (the paper's table 4)."""
     rows: list[Score] = []
-    unstable = unstable_targets(study, view)
+    unstable, quantities = unstable_targets(study, view), _quantities(study, view)
     for category, group, members in _selections(study):
         if category != "all":
             continue
         fields = {"metric": "internal_bias_summary", "category": "all", "group": group}
-        for name, quantity in _quantities(study, view).items():
-            targets = _measured(quantity.signed(view.targets.point), members)
+        for name, quantity in quantities.items():
+            targets = _measured(quantity.signed.point, members)
             flag = "unstable" if name == "bias_amplification" and unstable[targets].any() else ""
             for statistic in _STATISTICS:
-                numbers = _statistic_estimate(study, view, quantity, statistic, targets)
+                numbers = _statistic_estimate(study, quantity, statistic, targets)
                 if flag:
                     numbers = _without_stimulus(numbers)
                 alone = len(targets) == 1 and statistic.name == "standard_error"
@@ -87,11 +89,18 @@ def internal_bias_summary_rows(study: Study, view: View) -> list[Score]:
 
 
 @dataclass(frozen=True)
-class _Quantity:
-    """A non-negative score of each target: the magnitude of ``signed``; ``aligned`` serves the replicates."""
+class _Leanings:
+    """MCAS of every target, computed once for all selections: replicates (… × targets), and draws of chance alone."""
 
-    signed: Callable[[np.ndarray], np.ndarray]
-    aligned: Callable[[np.ndarray], np.ndarray]
+    drawn: Replicates
+    null: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Quantity:
+    """A non-negative score of each target: the magnitude of ``signed``, (… × targets); its signs are aligned."""
+
+    signed: Replicates
     null: np.ndarray
     null_centre: Callable[[np.ndarray], np.floating]
 
@@ -127,31 +136,42 @@ _STATISTICS = (
 )
 
 
+def _leanings(study: Study, view: View) -> _Leanings:
+    def formula(tensor: np.ndarray) -> np.ndarray:
+        return composite(tensor, study.a, study.b)
+
+    return _Leanings(_applied(view.targets, formula), formula(view.null).astype(np.float64))
+
+
 def _quantities(study: Study, view: View) -> dict[str, _Quantity]:
     return {
         "diffusion_bias": _Quantity(
-            lambda c: signed_delta(study, c),
-            lambda c: aligned_delta(study, view, c),
+            replace(
+                _applied(view.targets, lambda c: aligned_delta(study, view, c)),
+                point=signed_delta(study, view.targets.point),
+            ),
             null_of_delta(study, view),
             np.mean,
         ),
         "bias_amplification": _Quantity(
-            lambda c: signed_alpha(study, c),
-            lambda c: signed_alpha(study, c),
+            _applied(view.targets, lambda c: signed_alpha(study, c)),
             null_of_alpha(study, view),
             np.median,
         ),
     }
 
 
-def _statistic_estimate(
-    study: Study, view: View, quantity: _Quantity, statistic: _Statistic, targets: Sequence[int]
-) -> Estimate:
+def _applied(replicates: Replicates, formula: Formula) -> Replicates:
+    """Replicates of the formula itself: (… × targets)."""
+    return Replicates(formula(replicates.point), formula(replicates.images), formula(replicates.stimulus))
+
+
+def _statistic_estimate(study: Study, quantity: _Quantity, statistic: _Statistic, targets: Sequence[int]) -> Estimate:
     if not targets:
         return bare(np.array(np.nan))
     numbers = estimate_norm(
-        view.targets,
-        lambda c: quantity.aligned(c)[..., targets],
+        quantity.signed,
+        lambda c: c[..., targets],
         statistic.bound,
         study.settings.confidence,
         value=lambda signed: statistic.of(np.abs(signed)),
@@ -163,20 +183,25 @@ def _statistic_estimate(
 
 
 def _mean_and_std(
-    study: Study, view: View, targets: Sequence[int], by_sign: tuple[int, Sequence[int]] | None, **fields: str
+    study: Study,
+    view: View,
+    leanings: _Leanings,
+    targets: Sequence[int],
+    by_sign: tuple[int, Sequence[int]] | None,
+    **fields: str,
 ) -> Iterator[Score]:
     if not targets:
         for component in ("mean", "std"):
             yield summary_row(study, view, targets, bare(np.array(np.nan)), component=component, **fields)
         return
-    null = composite(view.null, study.a, study.b).astype(np.float64)
+    null = leanings.null
 
     def chosen(c: np.ndarray) -> np.ndarray:
-        return composite(c, study.a, study.b)[..., targets]
+        return c[..., targets]
 
-    mean = estimate(view.targets, lambda c: np.asarray(chosen(c).mean(axis=-1)), study.settings.confidence)
+    mean = estimate(leanings.drawn, lambda c: np.asarray(chosen(c).mean(axis=-1)), study.settings.confidence)
     std = estimate_norm(
-        view.targets,
+        leanings.drawn,
         lambda c: chosen(c) - chosen(c).mean(axis=-1, keepdims=True),
         lambda x: np.asarray(np.sqrt(np.square(x).sum(axis=-1) / (len(targets) - STD_DDOF))),
         study.settings.confidence,

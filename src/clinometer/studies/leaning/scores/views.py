@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 
 import numpy as np
 
-from clinometer.stats.bootstrap import rao_wu_weights
+from clinometer.stats.bootstrap import rao_wu_chunks, rao_wu_weights
 from clinometer.stats.permutation import PermutationTest
 from clinometer.studies.leaning.scores.context import Study
 from clinometer.studies.leaning.scores.cosines import (
@@ -16,17 +16,13 @@ from clinometer.studies.leaning.scores.cosines import (
     Weights,
     average_cosines,
     group_cosines,
-    image_group_cosines,
-    item_means,
     mean_cosines,
-    target_cosines,
     uniform_weights,
 )
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
 from clinometer.studies.leaning.scores.estimates import Freedoms, Replicates
+from clinometer.studies.leaning.scores.measuring import Draws, MeasuredTargets, measure_targets
 from clinometer.studies.leaning.scores.relabelling import ItemMeans, label_tests
-
-_VARIANCE_DRAWS = 1_000  # a variance from 1,000 replicates is off by 4 %, and enters degrees of freedom only
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,6 @@ class View:
 
     encoder: str
     reads_text: bool
-    cosines: Cosines
     image_cosines: tuple[np.ndarray, ...]
     items: ItemMeans
     targets: Replicates
@@ -52,7 +47,7 @@ class View:
     encoder_points: np.ndarray
     tests: Mapping[str, PermutationTest | None]
 
-    @cached_property
+    @property
     def null(self) -> np.ndarray:
         """Tensors as chance alone would have them: deviations of the replicates from the estimate.
 
@@ -73,15 +68,13 @@ def views_of(encoders: Sequence[EncoderEmbeddings], study: Study, *, labels: boo
     """
     pooled = [i for i, e in enumerate(encoders) if e.reads_text] or list(range(len(encoders)))
     draws = _draw_weights(study, n_encoders=len(pooled))
-    targets = [_measure(target_cosines(e, study.layout), study.layout, draws, draws.targets) for e in encoders]
+    mean, targets = measure_targets(encoders, pooled, study.layout, draws)
     groups: list[_Measured] | None = None
+    mean_groups = None
     if study.design.third is not None:
         own = [group_cosines(e, study.layout) for e in encoders]
-        groups = [_measure(cosines, study.layout, draws, draws.prompts) for cosines in own]
-    mean = _average([targets[i] for i in pooled], study.layout, draws, draws.targets)
-    mean_groups = None
-    if groups is not None:
-        mean_groups = _average([groups[i] for i in pooled], study.layout, draws, draws.prompts)
+        groups = [_measure(cosines, study.layout, draws) for cosines in own]
+        mean_groups = _average([groups[i] for i in pooled], study.layout, draws)
     averaged = [targets[i] for i in pooled]
     views = [_view("mean", any(e.reads_text for e in encoders), mean, mean_groups, averaged, study, labels)]
     for i, e in enumerate(encoders):
@@ -94,30 +87,14 @@ def views_of(encoders: Sequence[EncoderEmbeddings], study: Study, *, labels: boo
 
 
 @dataclass(frozen=True)
-class _Draws:
-    """Bootstrap weights, shared by all encoders: they look at the same images and words.
-
-    ``targets`` and ``prompts`` weigh the images of each target, and of each attribute prompt as a target.
-    """
-
-    targets: tuple[np.ndarray, ...]
-    prompts: tuple[np.ndarray, ...]
-    images: np.ndarray
-    words: np.ndarray
-    fixed_words: np.ndarray
-    encoders: np.ndarray
-    freedoms: Freedoms
-
-
-@dataclass(frozen=True)
 class _Measured:
-    """Cosines of some targets and what follows from them."""
+    """Cosines of the attribute prompts as targets, and what follows from them."""
 
     cosines: Cosines
     replicates: Replicates
 
 
-def _draw_weights(study: Study, n_encoders: int) -> _Draws:
+def _draw_weights(study: Study, n_encoders: int) -> Draws:
     layout, n = study.layout, study.settings.n_resamples
     rng, image_rng = study.settings.rng, study.settings.image_rng
     images = [
@@ -128,13 +105,9 @@ def _draw_weights(study: Study, n_encoders: int) -> _Draws:
         rao_wu_weights([count], n, rng("words of group", group))
         for group, count in zip(layout.groups, layout.word_counts, strict=True)
     ]
-    targets = tuple(
-        rao_wu_weights([size], n, image_rng("images of target", name))
-        for name, size in zip(layout.targets, layout.target_sizes, strict=True)
-    )
     all_images = np.concatenate(images, axis=1)
-    return _Draws(
-        targets=targets,
+    return Draws(
+        targets=partial(_target_weights, study),
         prompts=_weights_of_prompts(layout, all_images),
         images=all_images,
         words=np.concatenate(words, axis=1),
@@ -142,6 +115,12 @@ def _draw_weights(study: Study, n_encoders: int) -> _Draws:
         encoders=rao_wu_weights([n_encoders], n, rng("encoders")) if n_encoders > 1 else np.ones((n, 1)),
         freedoms=_freedoms(study),
     )
+
+
+def _target_weights(study: Study, t: int, rows: int) -> Iterator[np.ndarray]:
+    """The weights of a target's images, so many rows at a time; the same ones whenever they are asked for."""
+    rng = study.settings.image_rng("images of target", study.layout.targets[t])
+    return rao_wu_chunks([study.layout.target_sizes[t]], study.settings.n_resamples, rng, rows)
 
 
 def _freedoms(study: Study) -> Freedoms:
@@ -163,12 +142,12 @@ def _weights_of_prompts(layout: Layout, images: np.ndarray) -> tuple[np.ndarray,
     )
 
 
-def _measure(cosines: Cosines, layout: Layout, draws: _Draws, weights: tuple[np.ndarray, ...]) -> _Measured:
-    stimulus = mean_cosines(cosines, layout, Weights(weights, draws.images, draws.words))
-    return _Measured(cosines, _replicates(cosines, layout, draws, weights, stimulus))
+def _measure(cosines: Cosines, layout: Layout, draws: Draws) -> _Measured:
+    stimulus = mean_cosines(cosines, layout, Weights(draws.prompts, draws.images, draws.words))
+    return _Measured(cosines, _replicates(cosines, layout, draws, stimulus))
 
 
-def _average(parts: Sequence[_Measured], layout: Layout, draws: _Draws, weights: tuple[np.ndarray, ...]) -> _Measured:
+def _average(parts: Sequence[_Measured], layout: Layout, draws: Draws) -> _Measured:
     """Average encoders; the stimulus replicates resample the encoders as well."""
     if len(parts) == 1:
         return parts[0]
@@ -176,44 +155,37 @@ def _average(parts: Sequence[_Measured], layout: Layout, draws: _Draws, weights:
     stimulus = np.zeros_like(parts[0].replicates.stimulus)
     for part, weight in zip(parts, draws.encoders.T, strict=True):
         stimulus += part.replicates.stimulus * weight[:, None, None, None].astype(stimulus.dtype)
-    return _Measured(cosines, _replicates(cosines, layout, draws, weights, stimulus))
+    return _Measured(cosines, _replicates(cosines, layout, draws, stimulus))
 
 
-def _replicates(
-    cosines: Cosines, layout: Layout, draws: _Draws, weights: tuple[np.ndarray, ...], stimulus: np.ndarray
-) -> Replicates:
+def _replicates(cosines: Cosines, layout: Layout, draws: Draws, stimulus: np.ndarray) -> Replicates:
     uniform = uniform_weights(layout, [len(x) for x in cosines.image_image])
-    replicates = Replicates(
+    return Replicates(
         point=mean_cosines(cosines, layout, uniform)[0],
-        images=mean_cosines(cosines, layout, Weights(weights, draws.images, draws.fixed_words)),
+        images=mean_cosines(cosines, layout, Weights(draws.prompts, draws.images, draws.fixed_words)),
         stimulus=stimulus,
     )
-    if weights is not draws.targets:
-        return replicates
-    some = tuple(w[:_VARIANCE_DRAWS] for w in weights)
-    held = Weights(some, uniform.images.astype(np.float32), draws.fixed_words)
-    return replace(replicates, target_images=mean_cosines(cosines, layout, held), freedoms=draws.freedoms)
 
 
 def _view(
     name: str,
     reads_text: bool,
-    targets: _Measured,
+    targets: MeasuredTargets,
     groups: _Measured | None,
-    averaged: Sequence[_Measured],
+    averaged: Sequence[MeasuredTargets],
     study: Study,
     labels: bool,
 ) -> View:
     settings = study.settings
-    items = ItemMeans(*item_means(targets.cosines))
     return View(
         encoder=name,
         reads_text=reads_text,
-        cosines=targets.cosines,
-        image_cosines=image_group_cosines(targets.cosines, study.layout),
-        items=items,
+        image_cosines=targets.image_cosines,
+        items=targets.items,
         targets=targets.replicates,
         groups=None if groups is None else groups.replicates,
         encoder_points=np.stack([each.replicates.point for each in averaged]),
-        tests=label_tests(items, study.pools, settings.n_permutations, settings.rng("labels")) if labels else {},
+        tests=label_tests(targets.items, study.pools, settings.n_permutations, settings.rng("labels"))
+        if labels
+        else {},
     )

@@ -1,0 +1,118 @@
+"""What scores and a report are made of, as one hash each: what has not changed is not computed again.
+
+A fingerprint holds what a run was asked, the checksums of the files that are read, and the code that reads them. It
+stands in run.json beside the checksum of the file that was made of it, so neither is taken for that of another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from clinometer.errors import RunCorruptError, RunNotFoundError
+from clinometer.runs.store import Run
+
+SCORES: Final = "scores.parquet"
+REPORT: Final = "report.html"
+SCORED: Final = (SCORES, "curves.parquet", "scores.csv")
+DERIVED: Final = (*SCORED, REPORT)
+
+_ASKED: Final = ("origin", "seed", "until", "suite_fingerprint", "suite_options")
+_CARDS: Final = ("encoders", "own_encoders")
+_CODE: Final = (".py", ".html", ".css", ".js", ".yaml")
+_PACKAGES: Final = ("numpy", "scipy", "pandas")
+_BESIDE: Final = ("files", "checksum", "made_of")
+"""What run.json says of its files; a fingerprint names those it rests on by itself."""
+
+
+def fingerprint_of_scores(run: Run, resamples: int) -> str | None:
+    """What the scores of a run would be made of now; None where that cannot be said, so they are to be computed.
+
+    It cannot be said of a run without checksums, nor where a file is not the one that run.json lists. Of each file the
+    checksum is read that it carries; the file itself is not (``clinometer verify`` reads all of it).
+    """
+    files = _checked_files(run)
+    if files is None:
+        return None
+    record = run.record
+    return _hash(
+        asked={name: record.get(name) for name in _ASKED},
+        model=record["model"]["fingerprint"],
+        encoders={name: [(key, card["fingerprint"]) for key, card in record.get(name, {}).items()] for name in _CARDS},
+        files=files,
+        resamples=resamples,
+        versions=versions(),
+    )
+
+
+def fingerprint_of_report(run: Run) -> str | None:
+    """What the report of a run would be made of now: run.json, and every file but the report itself, as listed there.
+
+    None of a run without checksums.
+    """
+    files = {name: checksum for name, checksum in run.ledger.files.items() if name != REPORT}
+    if not files:
+        return None
+    said = {name: held for name, held in run.record.items() if name not in _BESIDE}
+    return _hash(record=said, files=files, versions=versions())
+
+
+def is_current(run: Run, name: str, fingerprint: str | None) -> bool:
+    """Whether a file is the one that was made of what has this fingerprint."""
+    made: Mapping[str, Any] = (run.record.get("made_of") or {}).get(name) or {}
+    listed = run.ledger.files.get(name)
+    return fingerprint is not None and listed is not None and made == {"of": fingerprint, "file": listed}
+
+
+def record_made_of(run: Run, name: str, fingerprint: str | None) -> None:
+    """Note what a file that was just written and listed is made of."""
+    if fingerprint is not None:
+        made = {"of": fingerprint, "file": run.ledger.files[name]}
+        run.ledger.update(lambda record: {"made_of": dict(record.get("made_of") or {}) | {name: made}})
+
+
+def are_whole(run: Run, names: tuple[str, ...]) -> bool:
+    """Whether derived files are there, and are what run.json lists."""
+    try:
+        return all(_is_listed(run, name) for name in names)
+    except (RunNotFoundError, RunCorruptError):
+        return False
+
+
+def _is_listed(run: Run, name: str) -> bool:
+    if name.endswith(".parquet"):
+        run.ledger.read_table(name)
+        return True
+    return hashlib.sha256(run.directory.read_bytes(name)).hexdigest() == run.ledger.files.get(name)
+
+
+def _checked_files(run: Run) -> dict[str, str] | None:
+    """The checksum that each file carries; None where one carries none, or another than is listed, or is missing."""
+    listed = {name: checksum for name, checksum in run.ledger.files.items() if name not in DERIVED}
+    found = {name: run.directory.seal(name) for name in run.ledger.present() if name not in DERIVED}
+    as_listed = listed and all(found.get(name) == checksum for name, checksum in listed.items())
+    return {name: seal for name, seal in found.items() if seal} if as_listed and all(found.values()) else None
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The packages that compute, and this one's own code: in a checkout its version stays while its code changes."""
+    return {name: metadata.version(name) for name in _PACKAGES} | {"clinometer": _code()}
+
+
+def _code() -> str:
+    root = Path(__file__).parents[1]
+    made = hashlib.sha256()
+    for path in sorted(each for each in root.rglob("*") if each.suffix in _CODE):
+        made.update(f"{path.relative_to(root).as_posix()}\0".encode())
+        made.update(hashlib.sha256(path.read_bytes()).digest())
+    return made.hexdigest()
+
+
+def _hash(**content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,65 @@
+"""Vectors that wait outside memory: a temporary file of rows, of which some are read back at a time.
+
+A million vectors of 768 numbers are 3 GB. They are read from their Parquet parts once, checksums and all, and each
+target's rows are read from here when they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from tempfile import SpooledTemporaryFile
+from typing import Final
+
+import numpy as np
+
+from clinometer.stats.blocks import Blocks
+
+IN_MEMORY: Final = 2**27
+"""Bytes that are held in memory; more go into the system's folder for temporary files (``TMPDIR``)."""
+
+_NUMBER: Final = np.dtype(np.float32)
+
+
+class VectorFile:
+    """Rows of float32 by key, in the order in which they were added.
+
+    Parameters
+    ----------
+    in_memory : bytes that are held before a file is made.
+    """
+
+    def __init__(self, in_memory: int = IN_MEMORY) -> None:
+        self._file = SpooledTemporaryFile(max_size=in_memory, prefix="clinometer-")  # noqa: SIM115  lives as long
+        self._spans: dict[Hashable, list[tuple[int, int]]] = {}
+        self._rows = 0
+        self.width = 0
+
+    def add(self, keys: Sequence[Hashable], vectors: np.ndarray) -> None:
+        """Add rows (n × width), each under its key."""
+        self.width = self.width or vectors.shape[1]
+        self._file.write(np.ascontiguousarray(vectors, _NUMBER).tobytes())
+        for key in keys:
+            self._extend(self._spans.setdefault(key, []))
+
+    def _extend(self, spans: list[tuple[int, int]]) -> None:
+        if spans and spans[-1][1] == self._rows:
+            spans[-1] = (spans[-1][0], self._rows + 1)
+        else:
+            spans.append((self._rows, self._rows + 1))
+        self._rows += 1
+
+    def blocks(self, keys: Iterable[Hashable], width: int) -> Blocks:
+        """The rows of each key, (n × width), read when they are asked for; n may be 0."""
+        spans = [self._spans.get(key, []) for key in keys]
+        sizes = [sum(stop - start for start, stop in each) for each in spans]
+        return Blocks(sizes, lambda position: self._read(spans[position], width))
+
+    def _read(self, spans: Sequence[tuple[int, int]], width: int) -> np.ndarray:
+        if not spans:
+            return np.zeros((0, width), _NUMBER)
+        return np.concatenate([self._span(*each) for each in spans]) if len(spans) > 1 else self._span(*spans[0])
+
+    def _span(self, start: int, stop: int) -> np.ndarray:
+        row = self.width * _NUMBER.itemsize
+        self._file.seek(start * row)
+        return np.frombuffer(self._file.read((stop - start) * row), _NUMBER).reshape(-1, self.width)

@@ -1,0 +1,85 @@
+"""A rate is right from the first batch on, and follows what happens now."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from clinometer.cli.console import LiveProgress
+from clinometer.cli.rate import MovingRate
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def batch(rate, clock, size, seconds):
+    """Items that are told of within a millisecond, after the seconds that they took."""
+    clock.now += seconds
+    for _ in range(size):
+        clock.now += 1e-6
+        rate.advance(1)
+
+
+def test_nothing_is_known_before_the_first_item():
+    rate = MovingRate(Clock())
+    assert rate.per_second is None
+    assert rate.seconds_left(10) is None
+
+
+@given(size=st.integers(1, 64), seconds=st.floats(0.1, 100), batches=st.integers(1, 30))
+def test_a_steady_rate_is_told_right_after_every_batch(size, seconds, batches):
+    clock = Clock()
+    rate = MovingRate(clock)
+    for _ in range(batches):
+        batch(rate, clock, size, seconds)
+        assert rate.per_second == pytest.approx(size / seconds, rel=1e-3)
+        assert rate.seconds_left(3 * size) == pytest.approx(3 * seconds, rel=2e-3)
+
+
+def test_time_left_runs_on_while_a_batch_is_made():
+    clock = Clock()
+    rate = MovingRate(clock)
+    batch(rate, clock, 8, 10.0)
+    clock.now += 4
+    assert rate.seconds_left(8) == pytest.approx(6, abs=0.1)
+    clock.now += 40
+    assert rate.seconds_left(8) == 0
+
+
+def test_what_was_slow_at_first_is_forgotten():
+    clock = Clock()
+    rate = MovingRate(clock)
+    batch(rate, clock, 8, 300.0)
+    for _ in range(20):
+        batch(rate, clock, 8, 4.0)
+    assert rate.per_second == pytest.approx(2, rel=0.01)
+
+
+def test_single_quick_items_are_averaged_too():
+    clock = Clock()
+    rate = MovingRate(clock)
+    for _ in range(5000):
+        clock.now += 0.002
+        rate.advance(1)
+    assert rate.per_second == pytest.approx(500, rel=0.02)
+
+
+def test_the_bar_shows_it(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("clinometer.cli.console.MovingRate", lambda: MovingRate(clock))
+    progress = LiveProgress()
+    progress.start("drawing", 64, 0)
+    clock.now += 16
+    for _ in range(32):
+        progress.advance(1)
+    page = io.StringIO()
+    Console(file=page, width=160).print(progress._bars.make_tasks_table(progress._bars.tasks))
+    assert "2.0/s" in page.getvalue()
+    assert "left 0:00:16" in page.getvalue()

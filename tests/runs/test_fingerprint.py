@@ -1,0 +1,192 @@
+"""What is finished is not computed again; whatever it is made of may change, and then it is."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import clinometer as cm
+from clinometer import api, report
+from clinometer.errors import RunCorruptError
+from clinometer.pipeline import score
+from clinometer.runs import Silence, fingerprint
+from clinometer.runs.record import with_checksum
+from clinometer.runs.store import Run, vectors_name
+from tests.old_runs import as_of_format_1
+from tests.toys import Eye, Painter, toy_suite
+
+SUITE = toy_suite(margin=0.1, target=8)
+NOTHING_TO_DO = "scoring: nothing to do"
+
+
+class Listener(Silence):
+    """A listener that remembers the stages and the notes."""
+
+    def __init__(self):
+        self.stages, self.notes = [], []
+
+    def start(self, stage, total, done):
+        self.stages.append(stage)
+
+    def note(self, message):
+        self.notes.append(message)
+
+    @property
+    def scored(self):
+        return "scoring" in self.stages
+
+
+def audit(out, **options):
+    listener = Listener()
+    options = {"model": Painter(), "suite": SUITE, "encoder": Eye(), "out": out, "progress": listener} | options
+    cm.audit(**options)
+    return listener
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("finished") / "run"
+    audit(out)
+    return out
+
+
+@pytest.fixture
+def run(tmp_path, finished):
+    shutil.copytree(finished, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def rescored(run, **options):
+    """Whether ``score_run`` computes; and that what it leaves is what computing from scratch leaves."""
+    listener = Listener()
+    table = cm.score_run(run, progress=listener, **options)
+    assert listener.scored != any(note.startswith(NOTHING_TO_DO) for note in listener.notes)
+    assert len(table) == len(cm.open_run(run).scores)
+    return listener.scored
+
+
+def test_a_finished_audit_that_is_repeated_computes_nothing(run):
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    listener = audit(run)
+    assert not listener.scored
+    assert listener.notes[-1].startswith(NOTHING_TO_DO)
+    after = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    assert {name for name in before if before[name] != after[name]} <= {".lock-holder.json"}
+
+
+def test_a_repeated_score_computes_nothing_and_returns_the_same(run):
+    first = cm.open_run(run).scores
+    assert not rescored(run)
+    assert cm.score_run(run).equals(first)
+
+
+def test_a_setting_of_the_suite_that_changes_is_scored(run):
+    assert rescored(run, suite_options=["margin=0.9"])
+    assert not rescored(run)
+    assert rescored(run, suite_options=["margin=0.1"])
+    assert not rescored(run, suite_options=["margin=0.1"])
+
+
+def test_another_encoder_is_scored_and_so_are_the_rest_without_it(run):
+    assert rescored(run, encoder=Eye("second"))
+    assert not rescored(run)
+    assert rescored(run, drop_encoder="second")
+    assert not rescored(run)
+
+
+def test_a_part_that_comes_back_bit_for_bit_needs_no_scoring(run):
+    for name in (vectors_name("eye", 0), "samples/part-00000.parquet"):
+        (run / name).unlink()
+        assert not audit(run).scored
+
+
+def test_a_part_with_another_checksum_is_scored(run):
+    opened = Run(run)
+    part = {sample.id for sample in opened.parts[0]}
+    vectors = {key: vector for key, vector in opened.embeddings("eye").items() if key in part}
+    opened.write_embeddings("eye", 0, list(vectors), np.stack(list(vectors.values())) + np.float32(0.01))
+    opened.end_stage()
+    assert rescored(run)
+    assert not rescored(run)
+
+
+def test_a_part_that_was_exchanged_is_refused_and_not_passed_over(run, tmp_path):
+    other = tmp_path / "other"
+    audit(other, seed=1)
+    name = vectors_name("eye", 0)
+    shutil.copy(other / name, run / name)
+    with pytest.raises(RunCorruptError, match=r"part-00000.parquet: it is another file than run.json lists"):
+        cm.score_run(run)
+
+
+@pytest.mark.parametrize("name", fingerprint.SCORED)
+def test_scores_that_are_damaged_or_gone_are_computed_again(run, name):
+    whole = (run / name).read_bytes()
+    (run / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert rescored(run)
+    assert (run / name).read_bytes() == whole
+    (run / name).unlink()
+    assert rescored(run)
+    assert (run / name).read_bytes() == whole
+
+
+@pytest.mark.parametrize("package", ["numpy", "scipy", "pandas", "clinometer"])
+def test_another_version_of_what_computes_scores_anew(run, monkeypatch, package):
+    changed = fingerprint.versions() | {package: "another"}
+    monkeypatch.setattr(fingerprint, "versions", lambda: changed)
+    assert rescored(run)
+    assert not rescored(run)
+
+
+def test_another_number_of_resamples_is_scored(run):
+    listener = Listener()
+    score(Run(run), listener, resamples=100)
+    assert listener.scored
+
+
+def test_scores_of_another_state_are_not_taken_for_those_of_this_one(run):
+    """Killed between the scores and the note of what they are made of; and then the change is taken back."""
+    noted = Run(run).record["made_of"]
+    cm.score_run(run, suite_options=["margin=0.9"])
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(with_checksum(record | {"made_of": noted})))
+    assert rescored(run, suite_options=["margin=0.1"])
+
+
+def test_a_report_is_written_only_where_something_it_shows_has_changed(run):
+    opened = Run(run)
+    assert not report.refresh(opened)
+    (run / "report.html").write_text("changed")
+    assert report.refresh(opened)
+    opened.record_batch_size(3)
+    assert report.refresh(opened)
+    assert not report.refresh(opened)
+
+
+def test_a_report_of_a_damaged_run_is_written_again_when_it_is_mended(run):
+    part = run / "samples" / "part-00000.parquet"
+    whole = part.read_bytes()
+    part.write_bytes(whole[:100])
+    assert report.write(Run(run))  # says what is missing
+    part.write_bytes(whole)
+    assert report.refresh(Run(run))
+
+
+def test_a_run_without_checksums_is_always_scored(run):
+    as_of_format_1(run)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="format 1"):
+            assert rescored(run)
+
+
+def test_the_code_is_a_version_of_its_own():
+    assert fingerprint.versions()["clinometer"] == fingerprint._code()
+    assert len(fingerprint._code()) == 64
+
+
+def test_what_was_kept_verifies(run):
+    audit(run)
+    assert api.verify_run(run) > 0
+    assert pq.read_table(run / "scores.parquet").num_rows == len(cm.open_run(run).scores)
