@@ -1,0 +1,1 @@
+"""What happens to a run in which order, and on which processes."""
