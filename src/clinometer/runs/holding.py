@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from clinometer._in_hand import PLACE, in_hand
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
-from clinometer.runs.leases import Lease, is_gone, is_of_this_machine
+from clinometer.runs.leases import LIFETIME, Lease, is_gone, is_of_this_machine
 
 if TYPE_CHECKING:
     from clinometer.runs.storage import Directory
@@ -29,7 +29,8 @@ def held(directory: Directory) -> Iterator[None]:
     """Hold a directory, as :meth:`clinometer.runs.storage.Directory.locked` says."""
     with _locked(directory) if directory.is_local else nullcontext():
         # Who had the lock of this machine has it no more, so its lease is over, too.
-        lease = Lease(directory, "driver", is_dead=is_of_this_machine if directory.is_local else is_gone)
+        is_dead = is_of_this_machine if directory.is_local else is_gone
+        lease = Lease(directory, "driver", lifetime=LIFETIME, is_dead=is_dead)
         lease.acquire()
         _LEASES[directory.place] = lease
         try:

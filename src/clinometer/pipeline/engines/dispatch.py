@@ -89,7 +89,10 @@ class _Table:
         if self._false_starts[id(slot)] < MOST_DEATHS:
             self._starting[slot.start()] = slot
         elif not (self._starting or self._working or self._idle):
-            raise EngineError(f"engine: no worker lives long enough to be given work: {read}")
+            raise EngineError(
+                f"engine: no worker lives long enough to be given work: {read}; a script asks for workers under "
+                '`if __name__ == "__main__":`'
+            )
 
     def _met_end(self, future: Future[Any]) -> Done | Death:
         slot, unit = self._working.pop(future)
