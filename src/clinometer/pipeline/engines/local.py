@@ -123,7 +123,9 @@ class _ProcessSlot:
         code = self._process.exitcode
         if code == -signal.SIGKILL:
             return "killed by signal 9, as by a system whose memory is full"
-        return f"killed by signal {-code}" if code is not None and code < 0 else f"it ended with status {code}"
+        if code is None:
+            return "it is gone, and the system does not say why"
+        return f"killed by signal {-code}" if code < 0 else f"it ended with status {code}"
 
     def _forget(self) -> None:
         if self._pool is not None:
