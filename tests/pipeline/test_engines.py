@@ -215,6 +215,22 @@ def test_a_model_that_only_fails_is_stopped_over_all_workers(tmp_path, finished)
     assert tables(audit(tmp_path / "run", workers=2)) == tables(finished)
 
 
+def test_a_part_of_failures_that_nobody_counted_yet_is_not_kept(tmp_path, finished):
+    """One worker has written a part of failures when the model is stopped over the parts of another."""
+
+    class Late(Backwards):
+        def map(self, work, units):
+            make = work.open()
+            make(units[-1])
+            for unit in units:
+                yield Done(unit, make(unit))
+
+    with pytest.raises(ModelError, match="images in a row failed"):
+        audit(tmp_path / "run", model=Sick(""), engine=Late("", None))
+    assert not list((tmp_path / "run").glob("samples/part-*"))
+    assert tables(audit(tmp_path / "run")) == tables(finished)
+
+
 def test_a_run_of_failures_alone_is_refused(tmp_path):
     suite = toy_suite(target=1, attribute=1, concepts=2)
     with pytest.raises(ModelError, match="all 8 images failed, the first because: the weights overflow"):
@@ -361,6 +377,7 @@ def test_a_plug_in_brings_an_engine(tmp_path, finished, monkeypatch):
         "clinometer.pipeline.engines.opening.entry_points", lambda group: [point] * (group == "clinometer.engines")
     )
     monkeypatch.setattr(point.__class__, "load", lambda self: Backwards)
+    Backwards.made.clear()
     run = audit(tmp_path / "run", engine="backwards=over there")
     assert tables(run) == tables(finished)
     assert Backwards.made[0] == (len(run.parts) - 1,)
@@ -370,7 +387,7 @@ def test_a_plug_in_brings_an_engine(tmp_path, finished, monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "workers", "message"),
     [
-        ("rai", None, r"engine: found 'rai', expected one of local, ray\. Did you mean ray\?"),
+        ("rai", None, r"engine: found 'rai', expected one of local, ray\. did you mean ray\?"),
         ("local=here", None, r"'local' is this machine and takes no address, found 'here'"),
         ("local", 0, r"workers: expected 1 or more, found 0"),
     ],

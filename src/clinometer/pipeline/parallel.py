@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator as Iteration
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from clinometer.errors import EngineError
+from clinometer.errors import EngineError, ModelError
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.engines import MOST_DEATHS, Death, Engine, Unit
 from clinometer.pipeline.recipes import Recipe
@@ -105,10 +105,11 @@ class Parallel:
             redraw=run.to_redraw,
             draws=True,
         )
-        with failures.forgotten():
+        with failures.forgotten(), _unmet_forgotten(run, undrawn) as unmet:
             outcomes = self._made(parts, work, [(part,) for part in undrawn], progress, title)
             with closing(outcomes):  # ends the workers before what failed is forgotten
                 for outcome in outcomes:
+                    unmet -= {run.sample(result.id).part for result in outcome.results}
                     self._meet(outcome, run, generator, failures)
                     converted.update(outcome.conversions)
             run.note_redrawn(undrawn)
@@ -192,6 +193,20 @@ class Parallel:
         except BaseException:  # the user stops it, too
             self.engine.close()
             raise
+
+
+@contextmanager
+def _unmet_forgotten(run: Run, parts: Iterable[int]) -> Iterator[set[int]]:
+    """Where a model is stopped, keep no part of failures alone that a worker wrote and nobody has counted yet.
+
+    The set holds the parts that are not met yet; its user takes out those that are.
+    """
+    unmet = set(parts)
+    try:
+        yield unmet
+    except ModelError:
+        run.forget_failed_parts(unmet)
+        raise
 
 
 class Silently:

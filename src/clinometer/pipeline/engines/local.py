@@ -44,6 +44,8 @@ class LocalEngine:
     def close(self) -> None:
         """End all workers."""
         for slot in self._slots:
+            slot.kill()
+        for slot in self._slots:
             slot.end()
 
 
@@ -132,9 +134,14 @@ class _ProcessSlot:
             self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool = self._process = None
 
-    def end(self) -> None:
+    def kill(self) -> None:
         if self._process is not None and self._process.is_alive():
             self._process.kill()
+
+    def end(self) -> None:
+        """Have no process any more, not even one that still writes a file."""
+        if self._process is not None:
+            self._process.join(5)
         self._forget()
 
 
