@@ -6,6 +6,8 @@ import operator
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,13 +26,16 @@ from clinometer.pipeline.association_tests import Settings, association_tests
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import write_comparison
 from clinometer.pipeline.encoders import require_images, require_names, require_texts
-from clinometer.pipeline.execution import Job, execute, part_size_of
+from clinometer.pipeline.engines import Engine, open_engine
+from clinometer.pipeline.execution import Executor, Job, Serial, execute, part_size_of
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.paper_tables import paper_table as tabulate
+from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.planning import Plan, plan_audit
+from clinometer.pipeline.recipes import Given, Recipe, WithPortraits, recipe_of
 from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.rounds import rounds_of
-from clinometer.runs import Directory, Progress, Silence, encode, store
+from clinometer.runs import Directory, Progress, Silence, store
 from clinometer.runs.batches import settle_batch_size
 from clinometer.runs.comparison import Comparison
 from clinometer.runs.manifest import groups_by_prompt, manifest_questions
@@ -103,6 +108,8 @@ def audit(
     expression: str = "N",
     retry_failed: bool = False,
     until: Literal["decided"] | float | None = None,
+    engine: str | Engine = "local",
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Audit a text-to-image model and return the finished run.
@@ -137,11 +144,14 @@ def audit(
         suite's margin, or once its 95 % confidence sequence reaches no further than this number on either side. Valid
         although the images are looked at all along; ``images`` is then the most a target gets, by default ten times
         the suite's number.
+    engine, workers : who draws and embeds: ``"local"``, ``"ray"``, ``"ray=ADDRESS"``, a plug-in's name or an engine
+        itself, and how many processes. By default this process does, or one for each of several GPUs. Scores do not
+        depend on it; see docs/scale.md.
     progress : a listener for the long stages.
 
     Raises
     ------
-    SuiteError, ModelError, RunError, InvalidInputError
+    SuiteError, ModelError, RunError, EngineError, InvalidInputError
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
     progress = progress or Silence()
@@ -153,7 +163,10 @@ def audit(
         rounds = rounds_of(asked, until, images)
         asked = rounds.suite
     prefer = {} if prescribed is None else prescribed.sampling
-    generator = _generator(model, steps, guidance_scale, batch_size, device, dtype, model_options, prefer=prefer)
+    options = {"steps": steps, "guidance_scale": guidance_scale, "batch_size": batch_size, "dtype": dtype}
+    options |= model_options or {}
+    generator = _generator(model, options, device, prefer=prefer)
+    recipe = recipe_of("generator", model, options | {"device": device, "prefer": prefer})
     out = out or _default_out(generator, asked)
     settle_batch_size(out, generator, asked, progress)
     part_size = part_size_of(generator)
@@ -164,7 +177,7 @@ def audit(
     if portraits is not None:
         whole = prescribed is not None and prescribed.portraits == "all" and images is None
         asked, questions, source = _portraits(asked, portraits, expression, seed, whole=whole)
-        generator = PortraitSource(source, generator)
+        generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
     plan = build_plan(questions, seed=seed, model_fingerprint=generator.card.fingerprint, part_size=part_size)
     if source is not None:
         source.assign({sample.id: sample.file for sample in plan})
@@ -179,7 +192,7 @@ def audit(
     )  # fmt: skip
     if encoder is None:
         encoder = (prescribed.encoders if prescribed is not None else ()) or "reference"
-    return _execute(job, out, encoder, device, progress)
+    return _execute(job, out, encoder, device, progress, _Workers(engine, workers, recipe))
 
 
 def import_images(
@@ -193,6 +206,8 @@ def import_images(
     encoder: str | Encoder | Sequence[str | Encoder] = "reference",
     seed: int = 0,
     device: str = "auto",
+    engine: str | Engine = "local",
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Audit finished images in place of a model: a folder with a manifest (CSV or JSON lines), or a table.
@@ -200,7 +215,8 @@ def import_images(
     A table is a Parquet file with an Image column, or a directory of such files or of one that ``datasets`` saved; its
     other columns are those of a manifest. The manifest gives for each file its concept (a target of the suite) or its
     group, and the prompt it was made with. ``seed`` serves the resampling only. Images of more than ``max_pixels`` are
-    not read and count as failed: a small file can unfold to fill the memory.
+    not read and count as failed: a small file can unfold to fill the memory. ``engine`` and ``workers`` are as of
+    :func:`audit`.
 
     Raises
     ------
@@ -229,7 +245,8 @@ def import_images(
     )
     source.assign({sample.id: sample.file for sample in plan})
     job = Job(asked, source, plan, seed, origin="imported")
-    return _execute(job, out or _default_out(source, asked), encoder, device, progress)
+    out = out or _default_out(source, asked)
+    return _execute(job, out, encoder, device, progress, _Workers(engine, workers, Given(source)))
 
 
 def association_test(
@@ -308,6 +325,8 @@ def score_run(
     drop_encoder: str | Sequence[str] = (),
     suite_options: Sequence[str] = (),
     device: str = "auto",
+    engine: str | Engine = "local",
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Score a run anew without drawing anything.
@@ -319,10 +338,11 @@ def score_run(
         again brings it back at once; ``run.json`` keeps its card under ``dropped_encoders``.
     suite_options : settings of the suite that scoring alone reads, such as ``["margin=0.2"]``. They hold from now on;
         ``run.json`` keeps the old values beside them, and the report shows both.
+    engine, workers : who embeds, as of :func:`audit`.
 
     Raises
     ------
-    RunError, ModelError, SuiteError
+    RunError, ModelError, SuiteError, EngineError
         A file is missing or is not what was written; an encoder that cannot be used; a setting that is none; no encoder
         of a name that is to be dropped, or no other than those.
     """
@@ -332,8 +352,9 @@ def score_run(
         run.change_suite(suite_options)
         encoders = _encoders(encoder, device)
         require_texts(encoders, run.suite, until=run.record.get("until") is not None)
-        for each in encoders:
-            encode(run, each, progress)
+        with _Workers(engine, workers, None).opened(_recipes(encoder, encoders, device), device) as executor:
+            for each in encoders:
+                executor.encode(run, each, progress)
         run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
         table = score(run, progress)
         refresh_protocol(run)
@@ -475,7 +496,7 @@ def classify_images(
 
     seed = _plain_seed(seed)
     files = image_files(images)
-    generator = _generator(model, None, None, batch_size, device, dtype)
+    generator = _generator(model, {"batch_size": batch_size, "dtype": dtype}, device)
     classifier = DiffusionClassifier(
         denoiser_of(generator),
         labels,
@@ -492,12 +513,32 @@ def check_skin() -> tuple[Swatch, ...]:
     return monk_self_test()
 
 
+@dataclass(frozen=True)
+class _Workers:
+    """Who does the work: an engine as it was asked for, and how its workers come by the generator."""
+
+    engine: str | Engine
+    workers: int | None
+    generator: Recipe | None
+
+    @contextmanager
+    def opened(self, encoders: Mapping[str, Recipe], device: str) -> Iterator[Executor]:
+        """Open the engine, and close it again unless it was given open."""
+        engine = open_engine(self.engine, self.workers, device) if isinstance(self.engine, str) else self.engine
+        try:
+            yield Serial() if engine is None else Parallel(engine, self.generator, encoders)
+        finally:
+            if engine is not None and engine is not self.engine:
+                engine.close()
+
+
 def _execute(
     job: Job,
     out: str | os.PathLike[str],
     encoder: str | Encoder | Sequence[str | Encoder],
     device: str,
     progress: Progress,
+    workers: _Workers,
 ) -> Run:
     encoders = _encoders_of(job.suite, encoder, device, until=job.rounds is not None)
     for each in encoders:
@@ -505,8 +546,8 @@ def _execute(
             progress.note(said)
     directory = Directory(out)
     store.require_run_or_nothing(directory)
-    with directory.locked():
-        refresh_report(execute(job, out, encoders, progress))
+    with directory.locked(), workers.opened(_recipes(encoder, encoders, device), device) as executor:
+        refresh_report(execute(job, out, encoders, progress, executor))
     return Run(out)
 
 
@@ -572,18 +613,8 @@ def _default_out(generator: Generator, suite: Suite) -> Path:
 
 
 def _generator(
-    model: str | Generator,
-    steps: int | None,
-    guidance_scale: float | None,
-    batch_size: int | None,
-    device: str,
-    dtype: str,
-    further: Mapping[str, Any] | None = None,
-    *,
-    prefer: Mapping[str, Any] | None = None,
+    model: str | Generator, options: Mapping[str, Any], device: str, *, prefer: Mapping[str, Any] | None = None
 ) -> Generator:
-    options = {"steps": steps, "guidance_scale": guidance_scale, "batch_size": batch_size, "dtype": dtype}
-    options |= further or {}
     if not isinstance(model, str | os.PathLike):
         given = [name for name, value in options.items() if value not in (None, "auto")]
         if given:
@@ -608,14 +639,26 @@ def _encoders_of(
     return encoders
 
 
-def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> list[Encoder]:
+def _named(encoder: str | Encoder | Sequence[str | Encoder]) -> Sequence[str | Encoder]:
+    """Encoders as they were given, one by one."""
     alone = isinstance(encoder, str | os.PathLike) or hasattr(encoder, "card")
-    named = with_presets([encoder] if alone else encoder)  # type: ignore[arg-type]
+    return with_presets([encoder] if alone else encoder)  # type: ignore[arg-type]
+
+
+def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> list[Encoder]:
     encoders: list[Encoder] = [
-        load_encoder(os.fspath(each), device=device) if isinstance(each, str | os.PathLike) else each  # type: ignore[misc]
-        for each in named
+        load_encoder(os.fspath(each), device=device) if isinstance(each, str | os.PathLike) else each
+        for each in _named(encoder)
     ]
     for each in encoders:
         require_images(each)
     require_names(encoders)
     return encoders
+
+
+def _recipes(
+    given: str | Encoder | Sequence[str | Encoder], encoders: Sequence[Encoder], device: str
+) -> dict[str, Recipe]:
+    """How workers come by each encoder, by its name; none of a study that needs none."""
+    named = zip(encoders, _named(given), strict=True) if encoders else ()
+    return {encoder.card.name: recipe_of("encoder", each, {"device": device}) for encoder, each in named}

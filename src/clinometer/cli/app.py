@@ -16,6 +16,7 @@ from clinometer.cli.options import (
     DeviceMapOption,
     EditGuidanceOption,
     EditStepsOption,
+    EngineOption,
     HeightOption,
     LoraOption,
     LoraScaleOption,
@@ -34,6 +35,7 @@ from clinometer.cli.options import (
     VaeTilingOption,
     VariantOption,
     WidthOption,
+    WorkersOption,
     as_typed,
     given,
     refuse_without,
@@ -133,6 +135,8 @@ def audit(
             "0.1; --images is then the most it gets. [default: draw all images]"
         ),
     ] = None,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
     height: HeightOption = None,
     width: WidthOption = None,
     negative_prompt: NegativePromptOption = None,
@@ -209,6 +213,8 @@ def audit(
             expression=expression,
             retry_failed=retry_failed,
             until=until,  # type: ignore[arg-type]
+            engine=engine,
+            workers=workers,
             progress=progress,
         )
     print_summary(run)
@@ -230,6 +236,8 @@ def score(
         ),
     ] = None,
     device: DeviceOption = "auto",
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
 ) -> None:
     """Score a run anew, with more encoders if given, or fewer. Draws nothing."""
     from clinometer import api
@@ -242,6 +250,8 @@ def score(
             drop_encoder=drop_encoder or (),
             suite_options=suite_option or (),
             device=device,
+            engine=engine,
+            workers=workers,
             progress=progress,
         )
     print_summary(api.open_run(run))
@@ -321,6 +331,8 @@ def import_(
     encoder: EncoderOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
     device: DeviceOption = "auto",
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
 ) -> None:
     """Audit finished images instead of a model."""
     from clinometer import api
@@ -337,6 +349,8 @@ def import_(
             encoder=encoder or "reference",
             seed=seed,
             device=device,
+            engine=engine,
+            workers=workers,
             progress=progress,
         )
     print_summary(run)

@@ -11,6 +11,7 @@ import typer
 from clinometer.errors import InvalidInputError
 
 PANEL = "Options of diffusers models"
+WORK = "Where the work is done"
 SERVERS = "Options of models behind OpenAI's images API"
 
 
@@ -55,6 +56,18 @@ TrustedHostOption = Annotated[
 ]
 QualityOption = Annotated[str | None, _paid(help="As the server names it.")]
 ConcurrencyOption = Annotated[int | None, _paid(min=1, help="Requests at once. [default: 4]")]
+EngineOption = Annotated[
+    str,
+    typer.Option(help="Where the work is done: local, ray, ray=ADDRESS, or a plug-in's name.", rich_help_panel=WORK),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        rich_help_panel=WORK,
+        help="Processes that draw and embed. [default: this one; where there are several GPUs, one for each]",
+    ),
+]
 PaceOption = Annotated[float | None, _paid(help="The pace. [default: the server's]")]
 
 

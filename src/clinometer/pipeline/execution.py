@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.rounds import Rounds
@@ -21,6 +22,41 @@ from clinometer.studies import study_of
 from clinometer.suites import Suite
 
 SMALLEST_PART = 8
+
+Stage = Callable[[Run, Generator, Progress], None]
+"""What a study does beside drawing."""
+
+
+class Executor(Protocol):
+    """Makes the missing parts of a stage; which process makes which is its own affair."""
+
+    def generate(self, run: Run, generator: Generator, progress: Progress) -> None:
+        """Draw what is drawn from a prompt alone; as :func:`clinometer.runs.drawing.generate`."""
+        ...
+
+    def stage(self, stage: Stage, run: Run, generator: Generator, progress: Progress) -> None:
+        """Do what a study does beside drawing; as calling ``stage``."""
+        ...
+
+    def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
+        """Embed what an encoder has not seen; as :func:`clinometer.runs.encoding.encode`."""
+        ...
+
+
+class Serial:
+    """Makes them all in this process, one after the other."""
+
+    def generate(self, run: Run, generator: Generator, progress: Progress) -> None:
+        """See :class:`Executor`."""
+        generate(run, generator, progress)
+
+    def stage(self, stage: Stage, run: Run, generator: Generator, progress: Progress) -> None:
+        """See :class:`Executor`."""
+        stage(run, generator, progress)
+
+    def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
+        """See :class:`Executor`."""
+        encode(run, encoder, progress)
 
 
 @dataclass(frozen=True)
@@ -52,9 +88,15 @@ def part_size_of(generator: Generator) -> int:
     return max(generator.batch_size, SMALLEST_PART)
 
 
-def execute(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], progress: Progress) -> Run:
+def execute(
+    job: Job,
+    out: str | os.PathLike[str],
+    encoders: Sequence[Encoder],
+    progress: Progress,
+    executor: Executor | None = None,
+) -> Run:
     """Draw, embed and score what is missing in a run directory that the caller has locked."""
-    run = _created(job, out)
+    run, executor = _created(job, out), executor or Serial()
     for encoder in encoders:
         run.require_encoder(encoder.card)
     if job.protocol is not None:
@@ -68,13 +110,13 @@ def execute(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder], 
     further = 0 if job.rounds is None else job.suite.image_count - len(run.plan)
     require_budget(run, job.generator, job.budget, further=further)
     while True:
-        generate(run, job.generator, progress)
+        executor.generate(run, job.generator, progress)
         run.end_stage()
         for stage in study_of(job.suite).stages:
-            stage(run, job.generator, progress)
+            executor.stage(stage, run, job.generator, progress)
             run.end_stage()
         for encoder in encoders:
-            encode(run, encoder, progress)
+            executor.encode(run, encoder, progress)
         if job.rounds is None or not _extended(job, job.rounds, run, encoders, progress):
             break
     score(run, progress)

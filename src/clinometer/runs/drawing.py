@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
@@ -41,7 +41,12 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
         title = "drawing" if run.record["origin"] == "generated" else "reading"
         draw_parts(run, None, draw, progress, title, paid=price_of(generator) > 0)
         failures.require_one([sample for sample in run.plan if not sample.source])
-    converted = getattr(generator, "conversions", {})  # of a source of files
+    if run.is_whole:
+        tell_conversions(getattr(generator, "conversions", {}), progress)
+
+
+def tell_conversions(converted: Mapping[str, int], progress: Progress) -> None:
+    """Say what was done to images that were read from files, and to how many."""
     if converted:
         told = "; ".join(f"{what} ({images})" for what, images in sorted(converted.items()))
         progress.note(f"converted as they were read, and how many images: {told}")

@@ -45,7 +45,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
     progress.start(f"encoding with {name}", len(run.plan), done)
     with (
-        _forgotten(run, name),
+        forgotten(run, name),
         ThreadPoolExecutor(WORKERS) as decoders,
         ThreadPoolExecutor(1) as reader,
         one_behind() as write,
@@ -92,11 +92,16 @@ def require_drawn(run: Run, then: str = "") -> None:
 
 
 @contextmanager
-def _forgotten(run: Run, encoder: str) -> Iterator[None]:
-    """Keep nothing of an encoder that gives no vectors: with one that cannot finish, a run would have no scores."""
+def forgotten(run: Run, encoder: str) -> Iterator[None]:
+    """Keep nothing of an encoder that gives no vectors: with one that cannot finish, a run would have no scores.
+
+    Of a run that shows some of its parts, who has it whole does so.
+    """
     try:
         yield
     except NoVectorsError as error:
+        if not run.is_whole:
+            raise
         run.forget_encoder(encoder)
         raise NoVectorsError(f"{error}; mend it, or name another encoder: what is drawn is kept") from error
 

@@ -79,7 +79,7 @@ class Failures:
         ModelError
             All images failed.
         """
-        if self._first_reason is None or self._any_lived:
+        if self._first_reason is None or self._any_lived or not self._run.is_whole:
             return
         held = self._run.samples
         if (held.status[held.id.isin([sample.id for sample in samples])] != "failed").any():

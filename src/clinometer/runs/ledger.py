@@ -17,6 +17,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from clinometer.errors import RunCorruptError, RunLockedError, UncheckedRunWarning
+from clinometer.runs.leases import Lease, is_gone
 from clinometer.runs.record import is_checked, require_whole, with_checksum
 from clinometer.runs.storage import REDO, REDO_MISSING, Directory
 
@@ -65,9 +66,10 @@ class Ledger:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Between reading run.json and writing it no other process does; a remote directory knows no locks."""
+        """Between reading run.json and writing it no other process does; where there are no locks, by a lease."""
         if not self.directory.is_local:
-            yield
+            with self._leased():
+                yield
             return
         lock = FileLock(self.directory.path(".record.lock"), timeout=_WAIT)
         try:
@@ -81,6 +83,15 @@ class Ledger:
             yield
         finally:
             lock.release()
+
+    @contextmanager
+    def _leased(self) -> Iterator[None]:
+        lease = Lease(self.directory, "record", lifetime=_WAIT / 2, is_dead=is_gone)
+        lease.acquire(_WAIT)
+        try:
+            yield
+        finally:
+            lease.release()
 
     # --- files -------------------------------------------------------------------------------------------------
 

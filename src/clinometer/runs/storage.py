@@ -6,21 +6,19 @@ import errno
 import json
 import os
 import re
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from filelock import FileLock, Timeout
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from clinometer._in_hand import PLACE, in_hand
-from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
+from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
+from clinometer.runs.holding import held, require_held
 from clinometer.runs.seals import read_sealed, seal_of, sealed, unsealed
 
 local_path = LocalFileSystem._strip_protocol
@@ -29,7 +27,7 @@ local_path = LocalFileSystem._strip_protocol
 Check = Callable[[str | None], None]
 """Told the checksum that a file bears and has, or None, before a byte of it is interpreted."""
 
-LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
+LEFTOVER = re.compile(r"\..+\.(\d+|[0-9a-f]{32})\.tmp")
 """What a killed process was writing."""
 
 REDO_MISSING = "Give the command that began the run again: only what is missing is done anew"
@@ -123,16 +121,10 @@ class Directory:
         RunStorageError
             The disk is full, or it may not be written there. What was there before is untouched.
         """
-        folder, base = self.path(name).rsplit("/", 1)
-        # hidden: what reads a folder of parts must not take it for one
-        temporary = f"{folder}/.{base}.{os.getpid()}.tmp"
+        require_held(self, name)
+        folder, temporary = self._temporary(name)
         try:
-            self.fs.makedirs(folder, exist_ok=True)
-            with self.fs.open(temporary, "wb") as file:
-                file.write(content)
-                if self.is_local:
-                    file.flush()
-                    os.fsync(file.fileno())
+            self._write_whole(temporary, content)
             if self.is_local:
                 os.replace(temporary, self.path(name))
                 _settle(folder)
@@ -141,10 +133,64 @@ class Directory:
         except OSError as error:
             with suppress(OSError):
                 self.fs.rm(temporary)
-            raise RunStorageError(
-                f"{self.path(name)}: cannot be written: {error.strerror or error}. What is finished is kept; "
-                "make room or fix the permission and give the same command again"
-            ) from error
+            raise self._unwritable(name, error) from error
+
+    def create_bytes(self, name: str, content: bytes | memoryview) -> bool:
+        """Write a file whole, unless there is one: False then, and that one stays. Of several writers the first wins.
+
+        Raises
+        ------
+        RunStorageError
+            As of :meth:`write_bytes`.
+        """
+        require_held(self, name)
+        try:
+            if self.is_local:
+                self._create_local(name, content)
+            else:
+                self.fs.pipe_file(self.path(name), bytes(content), mode="create")
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise self._unwritable(name, error) from error
+        return True
+
+    def _create_local(self, name: str, content: bytes | memoryview) -> None:
+        """Write under a temporary name, and link it: a link is made only where there is no file yet."""
+        folder, temporary = self._temporary(name)
+        try:
+            self._write_whole(temporary, content)
+            try:
+                os.link(temporary, self.path(name))
+            except OSError as error:
+                if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                    raise
+                if self._is_there(self.path(name)):  # a filesystem without links: what is between here and
+                    raise FileExistsError(self.path(name)) from error
+                os.replace(temporary, self.path(name))  # here is all that two writers can fall into
+            _settle(folder)
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+
+    def _temporary(self, name: str) -> tuple[str, str]:
+        """The folder of a file, and a name in it that no other writer has, on this machine or another."""
+        folder, base = self.path(name).rsplit("/", 1)
+        return folder, f"{folder}/.{base}.{uuid4().hex}.tmp"  # hidden: what reads a folder of parts takes it for none
+
+    def _write_whole(self, path: str, content: bytes | memoryview) -> None:
+        self.fs.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+        with self.fs.open(path, "wb") as file:
+            file.write(content)
+            if self.is_local:
+                file.flush()
+                os.fsync(file.fileno())
+
+    def _unwritable(self, name: str, error: OSError) -> RunStorageError:
+        return RunStorageError(
+            f"{self.path(name)}: cannot be written: {error.strerror or error}. What is finished is kept; "
+            "make room or fix the permission and give the same command again"
+        )
 
     def remove_leftovers(self) -> None:
         """Remove what killed processes were writing; for the one that holds the directory, a local one."""
@@ -172,6 +218,11 @@ class Directory:
                 f"{self.path(name)}: cannot be removed: {error.strerror or error}; fix the permission and give "
                 "the same command again"
             ) from error
+
+    def remove_empty(self, folder: str) -> None:
+        """Remove a folder that holds nothing; one that does stays."""
+        with suppress(OSError):
+            self.fs.rmdir(self.path(folder))
 
     def read_bytes(self, name: str) -> bytes:
         """Read a file.
@@ -212,6 +263,11 @@ class Directory:
         content, checksum = sealed(table, name)
         self.write_bytes(name, content)
         return checksum
+
+    def create_table(self, name: str, table: pa.Table) -> str | None:
+        """Write a table, sealed, unless there is one. Returns its checksum, or None where there is one."""
+        content, checksum = sealed(table, name)
+        return checksum if self.create_bytes(name, content) else None
 
     def read_table(
         self, name: str, columns: list[str] | None = None, *, way_out: str = REDO, check: Check | None = None
@@ -278,8 +334,8 @@ class Directory:
     def locked(self) -> Iterator[None]:
         """Hold the directory for one process.
 
-        The lock is the operating system's, so it goes with the process however that ends. A remote directory has
-        none: there the plan's parts keep two writers from harm, as both would write the same bytes.
+        On this machine the lock is the operating system's, so it goes with the process however that ends. Other
+        machines, and directories that know no locks, are kept out by a lease; see :mod:`clinometer.runs.leases`.
 
         Raises
         ------
@@ -288,40 +344,8 @@ class Directory:
         RunStorageError
             It cannot be made, or not be written.
         """
-        if not self.is_local:
+        with held(self):
             yield
-            return
-        lock = FileLock(self.path(".lock"), timeout=0)
-        try:
-            os.makedirs(self.root, exist_ok=True)
-            lock.acquire()
-        except Timeout as error:
-            raise RunLockedError(
-                f"{self.url}: another process is working on this run ({self._lock_holder()}); wait for it, or give "
-                "another --out"
-            ) from error
-        except OSError as error:  # a file is in the way, no permission, no such disk
-            raise RunStorageError(f"{self.url}: cannot be written: {error.strerror}; give another --out") from error
-        try:  # what is raised from here on is not the lock's
-            self._sign_lock()
-            with in_hand(self.root, mark=PLACE):
-                yield
-        finally:
-            lock.release()
-
-    def _sign_lock(self) -> None:
-        holder = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "since": datetime.now(UTC).isoformat("T", "seconds"),
-        }
-        self.write_json(".lock-holder.json", holder)
-
-    def _lock_holder(self) -> str:
-        with suppress(RunNotFoundError, RunCorruptError):
-            holder = self.read_json(".lock-holder.json")
-            return f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}"
-        return "process unknown"
 
 
 def _table(source: Any, columns: list[str] | None) -> pa.Table:

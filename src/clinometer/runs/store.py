@@ -81,6 +81,11 @@ class Run:
             )
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it shows all its parts."""
+        return True
+
+    @property
     def url(self) -> str:
         """Where the run is."""
         return self.directory.url
@@ -132,12 +137,16 @@ class Run:
         plan = [*self.plan, *samples]
         self.ledger.write_table("plan.parquet", plan_to_table(plan))
         self.__dict__["plan"] = plan
-        for derived in ("parts", "_part_of"):
+        for derived in ("_all_parts", "_part_of"):
             self.__dict__.pop(derived, None)
 
-    @cached_property
+    @property
     def parts(self) -> dict[int, list[Sample]]:
         """The samples of each part."""
+        return self._all_parts
+
+    @cached_property
+    def _all_parts(self) -> dict[int, list[Sample]]:
         return parts_of(self.plan)
 
     # --- samples -----------------------------------------------------------------------------------------------
@@ -162,7 +171,7 @@ class Run:
         else:
             kept = self._kept(part, list(SAMPLE_FIELDS))
         by_id = {row["id"]: row for row in (*kept, *rows)}
-        self._forget_made_of(part)
+        self.forget_made_of(part)
         self._write_rows(samples_name(part), [by_id[sample.id] for sample in self.parts[part]])
         self._to_redraw.pop(part, None)
         if kept:
@@ -181,7 +190,7 @@ class Run:
         """Some columns, ``id`` among them, of a part that is there."""
         name = samples_name(part)
         table = self.ledger.read_table(name, columns)
-        if table["id"].to_pylist() != [sample.id for sample in self.parts[part]]:
+        if table["id"].to_pylist() != [sample.id for sample in self._all_parts[part]]:
             raise RunCorruptError(
                 f"{self.directory.path(name)}: its images are not those of the plan's part {part}. {REDO}"
             )
@@ -216,7 +225,7 @@ class Run:
     def _write_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         self.ledger.write_table(name, pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
 
-    def _forget_made_of(self, part: int) -> None:
+    def forget_made_of(self, part: int) -> None:
         """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
         made = [vectors_name(encoder, part) for encoder in self._all_encoder_cards()]
         made.append(classifications_name(part))
@@ -234,6 +243,21 @@ class Run:
         """A part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
         return self._with_images(samples_name(part), self._part(part, ["id", "status", "image", "sha256"]))
 
+    @property
+    def to_redraw(self) -> dict[int, set[str]]:
+        """The samples that are to be drawn anew, by part."""
+        return {part: set(ids) for part, ids in self._to_redraw.items()}
+
+    def redraw(self, wanted: Mapping[int, Collection[str]]) -> None:
+        """Have samples drawn anew, beside the others of their part."""
+        for part, ids in wanted.items():
+            self._to_redraw.setdefault(part, set()).update(ids)
+
+    def note_redrawn(self, parts: Iterable[int]) -> None:
+        """Take note that others have drawn anew what was to be of some parts."""
+        for part in parts:
+            self._to_redraw.pop(part, None)
+
     def redraw_failures(self) -> int:
         """Have failed images drawn anew, beside the others of their part. Returns their number.
 
@@ -250,7 +274,7 @@ class Run:
             if self.directory.exists(samples_name(part)):
                 statuses = self._part(part, ["id", "status"])["status"].to_pylist()
                 if set(statuses) == {"failed"}:
-                    self._forget_made_of(part)
+                    self.forget_made_of(part)
                     self.ledger.remove(samples_name(part))
 
     @property
@@ -283,6 +307,10 @@ class Run:
     @cached_property
     def _part_of(self) -> dict[str, int]:
         return {sample.id: sample.part for sample in self.plan}
+
+    def sample(self, identifier: str) -> Sample:
+        """The planned sample of an id."""
+        return next(each for each in self._all_parts[self._part_of[identifier]] if each.id == identifier)
 
     def images(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
         """The image files of samples, part by part; None where there is no image."""

@@ -1,0 +1,171 @@
+"""Processes on this machine: one for each visible GPU, or as many as are asked for."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from clinometer.errors import EngineError
+from clinometer.pipeline.engines.dispatch import WorkerDiedError, dispatch
+from clinometer.pipeline.engines.protocol import Death, Done, Unit, Work
+
+
+class LocalEngine:
+    """Processes of this machine.
+
+    Parameters
+    ----------
+    workers : how many.
+    gpus : names of the GPUs that each sees one of, in turn; empty where they see what this process does.
+    """
+
+    def __init__(self, workers: int, gpus: Sequence[str] = ()) -> None:
+        self.workers = workers
+        settings = [{"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)]} if gpus else {} for slot in range(workers)]
+        self._slots = [_ProcessSlot(environment) for environment in settings]
+
+    def map(self, work: Work, units: Sequence[Unit]) -> Iterator[Done | Death]:
+        """See :class:`clinometer.pipeline.engines.Engine`."""
+        chosen = self._slots[: max(1, len(units))]
+        pickled, key = pickled_work(work), uuid4().hex
+        for slot in chosen:
+            slot.take_up(key, pickled)
+        yield from dispatch(chosen, units)
+
+    def close(self) -> None:
+        """End all workers."""
+        for slot in self._slots:
+            slot.kill()
+        for slot in self._slots:
+            slot.end()
+
+
+def pickled_work(work: Work) -> bytes:
+    """Work as it is sent to another process.
+
+    Raises
+    ------
+    EngineError
+        Something of it cannot be sent, such as a model that was given as an object.
+    """
+    try:
+        return pickle.dumps(work)
+    except Exception as error:  # objects raise what they like when they are pickled
+        raise EngineError(
+            f"engine: the work cannot be sent to another process ({type(error).__name__}: {error}); give models by "
+            "their names, or leave engine and workers out"
+        ) from error
+
+
+class _ProcessSlot:
+    """One process at a time, in a pool of its own: it dies alone."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = dict(environment)
+        self._pool: ProcessPoolExecutor | None = None
+        self._process: Any = None
+        self._key = self._opened = ""
+        self._work = b""
+
+    def take_up(self, key: str, work: bytes) -> None:
+        """Have units be of this work from now on."""
+        self._key, self._work = key, work
+
+    def start(self) -> Future[Any]:
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")  # a copy of a process that runs torch's threads may hang
+            self._pool = ProcessPoolExecutor(1, context, initializer=_begin, initargs=(self._environment,))
+            self._opened = ""
+        try:
+            started = self._pool.submit(os.getpid)
+        except BrokenProcessPool:  # it died with nothing to do
+            self._forget()
+            return self.start()
+        started.add_done_callback(self._note_process)
+        return started
+
+    def _note_process(self, started: Future[int]) -> None:
+        """Keep the process, for its exit code; its pool does not tell it."""
+        if started.exception() is None:
+            children = multiprocessing.active_children()
+            self._process = next((child for child in children if child.pid == started.result()), self._process)
+
+    def submit(self, unit: Unit) -> Future[Any]:
+        assert self._pool is not None  # start
+        work = None if self._opened == self._key else self._work
+        self._opened = self._key
+        try:
+            return self._pool.submit(make, self._key, work, unit)
+        except BrokenProcessPool as error:
+            failed: Future[Any] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def read_error(self, error: BaseException) -> BaseException:
+        if not isinstance(error, BrokenProcessPool):
+            return error
+        reason = self._cause_of_death()
+        self._forget()
+        return WorkerDiedError(reason)
+
+    def _cause_of_death(self) -> str:
+        if self._process is None:
+            return "it ended before it was up"
+        with suppress(AssertionError, ValueError):
+            self._process.join(5)
+        code = self._process.exitcode
+        if code == -signal.SIGKILL:
+            return "killed by signal 9, as by a system whose memory is full"
+        if code is None:
+            return "it is gone, and the system does not say why"
+        return f"killed by signal {-code}" if code < 0 else f"it ended with status {code}"
+
+    def _forget(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool = self._process = None
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.is_alive():
+            self._process.kill()
+
+    def end(self) -> None:
+        """Have no process any more, not even one that still writes a file."""
+        if self._process is not None:
+            self._process.join(5)
+        self._forget()
+
+
+def _begin(environment: Mapping[str, str]) -> None:
+    """Make a process a worker, before it imports anything that asks for GPUs."""
+    os.environ.update(environment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends its workers
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+
+
+def _end_with_driver() -> None:
+    """A driver that is killed cannot end its workers."""
+    driver = multiprocessing.parent_process()
+    if driver is not None:
+        driver.join()
+        os._exit(1)
+
+
+_OPENED: dict[str, Callable[[Unit], Any]] = {}
+
+
+def make(key: str, work: bytes | None, unit: Unit) -> Any:
+    """Make a unit, in a worker: of the work that comes with it, or else of the one that came before."""
+    if work is not None:
+        _OPENED.clear()
+        _OPENED[key] = pickle.loads(work).open()
+    return _OPENED[key](unit)

@@ -1,0 +1,86 @@
+"""From ``--engine`` and ``--workers`` to an engine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from clinometer._messages import did_you_mean
+from clinometer.errors import ClinometerError, EngineError
+from clinometer.pipeline.engines.local import LocalEngine
+from clinometer.pipeline.engines.protocol import Engine
+
+GROUP: Final = "clinometer.engines"
+
+
+def open_engine(spec: str, workers: int | None, device: str = "auto") -> Engine | None:
+    """Open the engine that ``spec`` names; None where this process alone is to do the work.
+
+    Parameters
+    ----------
+    spec : ``local``, ``ray``, ``ray=ADDRESS``, or ``plug-in[=ADDRESS]``.
+    workers : how many; None leaves it to the engine.
+    device : where models are; of ``local``, one process is opened for each of several GPUs where it is not named.
+
+    Raises
+    ------
+    EngineError
+        No engine of that name, or it cannot be opened.
+    """
+    if workers is not None and workers < 1:
+        raise EngineError(f"workers: expected 1 or more, found {workers}")
+    name, _, address = spec.partition("=")
+    if name == "local":
+        return _local(address, workers, device)
+    factory = _open_ray if name == "ray" else _plug_in(name)
+    try:
+        engine: Engine = factory(address, workers)
+    except ClinometerError:
+        raise
+    except Exception as error:  # a plug-in raises what it likes
+        raise EngineError(f"engine {spec!r}: it cannot be opened: {type(error).__name__}: {error}") from error
+    return engine
+
+
+def _local(address: str, workers: int | None, device: str) -> LocalEngine | None:
+    if address:
+        raise EngineError(f"engine: 'local' is this machine and takes no address, found {address!r}; leave it out")
+    gpus = visible_gpus() if device in ("auto", "cuda") else []
+    if workers is None and len(gpus) < 2:
+        return None
+    return LocalEngine(workers or len(gpus), gpus)
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that this process sees, as ``CUDA_VISIBLE_DEVICES`` names them; none where no model asked for torch."""
+    if "torch" not in sys.modules:
+        return []
+    from clinometer._torch import torch
+
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    count = torch.cuda.device_count()
+    return [name.strip() for name in named][:count] if named != [""] else [str(gpu) for gpu in range(count)]
+
+
+def _open_ray(address: str, workers: int | None) -> Engine:
+    try:
+        from clinometer.pipeline.engines.ray import RayEngine
+    except ImportError as error:
+        raise EngineError("engine 'ray': Ray is not installed; give: pip install 'clinometer[ray]'") from error
+    return RayEngine(address, workers)
+
+
+def _plug_in(name: str) -> Callable[[str, int | None], Any]:
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in found:
+        known = sorted({"local", "ray", *found})
+        hint = did_you_mean(name, known)
+        raise EngineError(f"engine: found {name!r}, expected one of {', '.join(known)}.{f' {hint}' if hint else ''}")
+    try:
+        factory: Callable[[str, int | None], Any] = found[name].load()
+    except Exception as error:  # importing a package runs it
+        raise EngineError(f"engine {name!r} ({found[name].value}) cannot be imported: {error}") from error
+    return factory

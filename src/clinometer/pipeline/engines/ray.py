@@ -1,0 +1,131 @@
+"""Ray: actors on the machines of a cluster, or on this one. Ray 2.60 or later.
+
+An actor holds the models and makes one unit at a time. Ray is not asked to try again: which unit an actor died of is
+counted here, as of every engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Final
+from uuid import uuid4
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # an audit reports to nobody but its user
+
+import ray
+from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError, WorkerCrashedError
+
+from clinometer.errors import EngineError
+from clinometer.pipeline.engines.dispatch import WorkerDiedError, dispatch
+from clinometer.pipeline.engines.local import make, pickled_work
+from clinometer.pipeline.engines.protocol import Death, Done, Unit, Work
+
+STORE_BYTES: Final = 128 * 2**20
+"""Ray's store of objects on a machine of its own making: images never pass through it, so it need not be large."""
+
+DEATHS: Final = (RayActorError, WorkerCrashedError, OutOfMemoryError)
+
+
+class RayEngine:
+    """Actors of a Ray cluster.
+
+    Parameters
+    ----------
+    address : of a cluster, such as ``auto`` or ``ray://host:10001``; empty starts one on this machine.
+    workers : how many actors; None takes one for each GPU of the cluster, or for each CPU where it has none.
+    """
+
+    def __init__(self, address: str = "", workers: int | None = None) -> None:
+        self._is_ours = not ray.is_initialized()
+        if self._is_ours:
+            _connect(address)
+        resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 0))
+        self.workers = workers or gpus or max(1, cpus)
+        share = {"num_cpus": 1, "num_gpus": min(1.0, gpus / self.workers)}
+        self._slots = [_ActorSlot(share) for _ in range(self.workers)]
+
+    def map(self, work: Work, units: Sequence[Unit]) -> Iterator[Done | Death]:
+        """See :class:`clinometer.pipeline.engines.Engine`."""
+        chosen = self._slots[: max(1, len(units))]
+        held, key = ray.put(pickled_work(work)), uuid4().hex
+        for slot in chosen:
+            slot.take_up(key, held)
+        yield from dispatch(chosen, units)
+
+    def close(self) -> None:
+        """End all actors, and Ray where it was started for them."""
+        for slot in self._slots:
+            slot.end()
+        if self._is_ours:
+            ray.shutdown()
+
+
+def _connect(address: str) -> None:
+    """Join a cluster, or start one here."""
+    own: dict[str, Any] = {} if address else {"object_store_memory": STORE_BYTES, "include_dashboard": False}
+    try:
+        ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+    except Exception as error:  # of many kinds, from sockets to processes
+        where = f"no cluster answers at {address!r}" if address else "it cannot be started here"
+        raise EngineError(f"engine 'ray': {where} ({type(error).__name__}: {error})") from error
+
+
+@ray.remote
+class _Worker:
+    """A process of the cluster that makes units."""
+
+    def up(self) -> None:
+        """Say that it is there."""
+
+    def make(self, key: str, work: bytes | None, unit: Unit) -> Any:
+        """Make a unit; see :func:`clinometer.pipeline.engines.local.make`."""
+        return make(key, work, unit)
+
+
+class _ActorSlot:
+    """One actor at a time."""
+
+    def __init__(self, share: dict[str, float]) -> None:
+        self._share = share
+        self._actor: Any = None
+        self._key = self._opened = ""
+        self._work: Any = None
+
+    def take_up(self, key: str, work: Any) -> None:
+        """Have units be of this work from now on."""
+        self._key, self._work = key, work
+
+    def start(self) -> Future[Any]:
+        if self._actor is None:
+            self._actor = _Worker.options(max_restarts=0, **self._share).remote()  # type: ignore[attr-defined]
+            self._opened = ""
+        return _future(self._actor.up.remote())
+
+    def submit(self, unit: Unit) -> Future[Any]:
+        work = None if self._opened == self._key else self._work
+        self._opened = self._key
+        return _future(self._actor.make.remote(self._key, work, unit))
+
+    def read_error(self, error: BaseException) -> BaseException:
+        if isinstance(error, RayTaskError):
+            return error.cause if isinstance(error.cause, Exception) else error
+        if isinstance(error, DEATHS):
+            self.end()
+            return WorkerDiedError(" ".join(str(error).split())[:300])
+        return EngineError(f"engine 'ray': {type(error).__name__}: {error}") if isinstance(error, RayError) else error
+
+    def end(self) -> None:
+        if self._actor is not None:
+            with suppress(Exception):  # it may be gone, and so may the cluster
+                ray.kill(self._actor)
+        self._actor = None
+
+
+def _future(reference: Any) -> Future[Any]:
+    future: Future[Any] = reference.future()
+    return future

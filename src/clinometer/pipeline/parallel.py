@@ -1,0 +1,252 @@
+"""The stages of a run on an engine's workers: the driver says which parts are missing, and keeps the record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator as Iteration
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from clinometer.errors import EngineError, ModelError
+from clinometer.models.protocols import Encoder, Generator
+from clinometer.pipeline.engines import MOST_DEATHS, Death, Engine, Unit
+from clinometer.pipeline.execution import Serial, Stage
+from clinometer.pipeline.recipes import Recipe
+from clinometer.pipeline.stage_work import Outcome, StageFunction, StageWork, threads_of_a_worker
+from clinometer.runs.budget import price_of
+from clinometer.runs.drawing import generate, tell_conversions
+from clinometer.runs.encoding import encode, forgotten, require_drawn
+from clinometer.runs.failures import Failures
+from clinometer.runs.plan import Sample
+from clinometer.runs.progress import Progress
+from clinometer.runs.store import Run, classifications_name
+from clinometer.studies.classification.scoring import classify
+from clinometer.studies.editing.scoring import edit
+from clinometer.studies.leaning.prior import draw_prior_embeddings
+
+TEXTS: Final[Unit] = ()
+"""The unit of no part: the texts, which an encoder embeds before any image."""
+LARGEST_UNIT: Final = 16
+"""Parts that an encoder is given at once: it decodes the next while it embeds one."""
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Makes the parts of a run on workers.
+
+    Attributes
+    ----------
+    engine : where the workers are.
+    generator : how they come by the generator; None where nothing is drawn.
+    encoders : how they come by each encoder, by its name.
+    """
+
+    engine: Engine
+    generator: Recipe | None
+    encoders: Mapping[str, Recipe]
+
+    def generate(self, run: Run, generator: Generator, progress: Progress) -> None:
+        """See :class:`clinometer.pipeline.execution.Executor`."""
+        parts = {part: samples for part, samples in run.parts.items() if not samples[0].source}
+        title = "drawing" if run.record["origin"] == "generated" else "reading"
+        self._draw(generate, run, generator, parts, progress, title)
+
+    def stage(self, stage: Stage, run: Run, generator: Generator, progress: Progress) -> None:
+        """See :class:`clinometer.pipeline.execution.Executor`. A stage without parts is this process's own."""
+        if stage is edit:
+            parts = {part: samples for part, samples in run.parts.items() if samples[0].source}
+            self._draw(edit, run, generator, parts, progress, "editing")
+        elif stage is classify:
+            missing = [part for part in run.parts if not run.directory.exists(classifications_name(part))]
+            self._add(classify, run, generator, missing, progress, "classifying")
+        elif stage is draw_prior_embeddings:
+            self._draw_prior_embeddings(run, generator, progress)
+        else:
+            Serial().stage(stage, run, generator, progress)
+
+    def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
+        """See :class:`clinometer.pipeline.execution.Executor`."""
+        name = encoder.card.name
+        missing = [part for part in run.parts if not run.has_embeddings(name, part)]
+        require_drawn(run, f"clinometer score {run.url} --encoder {name}")
+        run.begin_encoder(encoder.card)
+        size = min(LARGEST_UNIT, max(1, len(missing) // (4 * self.engine.workers)))
+        units = [tuple(missing[start : start + size]) for start in range(0, len(missing), size)]
+        work = self._work(encode, run, self.encoders[name], encoder)
+        with forgotten(run, name):
+            if not run.has_texts(name):
+                self._make(run, work, [TEXTS], Silently(progress), "texts")
+            self._make(run, work, units, progress, f"encoding with {name}")
+        run.finish_encoder(encoder.card)
+        run.end_stage()
+
+    def _draw(
+        self,
+        stage: StageFunction,
+        run: Run,
+        generator: Generator,
+        parts: Mapping[int, Sequence[Sample]],
+        progress: Progress,
+        title: str,
+    ) -> None:
+        """Draw missing parts. What fails is counted here, over all workers, as it would be of one."""
+        if price_of(generator) > 0 or self.generator is None:
+            stage(run, generator, progress)  # a server draws, and has its own requests at once
+            return
+        undrawn = [part for part in parts if run.undrawn(part)]
+        for part in undrawn:
+            run.forget_made_of(part)
+        failures, converted = Failures(run), Counter[str]()
+        work = replace(
+            self._work(stage, run, self.generator, generator),
+            batch_size=generator.batch_size,
+            redraw=run.to_redraw,
+            draws=True,
+        )
+        with failures.forgotten(), _unmet_forgotten(run, undrawn) as unmet:
+            outcomes = self._made(parts, work, [(part,) for part in undrawn], progress, title)
+            with closing(outcomes):  # ends the workers before what failed is forgotten
+                for outcome in outcomes:
+                    unmet -= {run.sample(result.id).part for result in outcome.results}
+                    self._meet(outcome, run, generator, failures)
+                    converted.update(outcome.conversions)
+            run.note_redrawn(undrawn)
+            failures.require_one([sample for samples in parts.values() for sample in samples])
+        tell_conversions(converted, progress)
+
+    @staticmethod
+    def _meet(outcome: Outcome, run: Run, generator: Generator, failures: Failures) -> None:
+        """Take over what a worker found out."""
+        if outcome.batch_size is not None and outcome.batch_size < generator.batch_size:
+            generator.batch_size = outcome.batch_size
+            run.record_batch_size(outcome.batch_size)
+        samples = [run.sample(result.id) for result in outcome.results]
+        for _ in failures.watch(samples, outcome.results):
+            pass
+
+    def _draw_prior_embeddings(self, run: Run, generator: Generator, progress: Progress) -> None:
+        from clinometer.models.diffusers.prior import prior_of
+
+        prior = prior_of(generator)
+        if prior is not None:
+            run.add_own_encoder(prior.card)
+            missing = [part for part in run.parts if not run.has_embeddings(prior.card.name, part)]
+            self._add(draw_prior_embeddings, run, generator, missing, progress, "the prior's embeddings")
+
+    def _add(
+        self,
+        stage: StageFunction,
+        run: Run,
+        generator: Generator,
+        missing: Sequence[int],
+        progress: Progress,
+        title: str,
+    ) -> None:
+        """Add what a stage makes of parts that are drawn."""
+        if self.generator is None:
+            stage(run, generator, progress)
+            return
+        work = replace(self._work(stage, run, self.generator, generator), batch_size=generator.batch_size)
+        self._make(run, work, [(part,) for part in missing], progress, title)
+
+    @staticmethod
+    def _work(stage: StageFunction, run: Run, recipe: Recipe, model: Any) -> StageWork:
+        return StageWork(run.directory.place, stage, recipe, model.card, threads_of_a_worker())
+
+    def _make(self, run: Run, work: StageWork, units: Sequence[Unit], progress: Progress, title: str) -> None:
+        for _ in self._made(run.parts, work, units, progress, title):
+            pass
+
+    def _made(
+        self,
+        parts: Mapping[int, Sequence[Sample]],
+        work: StageWork,
+        units: Sequence[Unit],
+        progress: Progress,
+        title: str,
+    ) -> Iteration[Outcome, None, None]:
+        """Have units of a stage's parts made, and tell of each when it is; once all are, refuse that some are not."""
+        sizes = {part: len(samples) for part, samples in parts.items()}
+        missing = sum(sizes[part] for unit in units for part in unit)
+        lost: list[Death] = []
+        progress.start(title, sum(sizes.values()), sum(sizes.values()) - missing)
+        with self._ended_on_error():
+            for event in self.engine.map(work, units) if units else ():
+                if isinstance(event, Death):
+                    lost += [event] if event.given_up else []
+                    progress.note(_told(event))
+                    continue
+                for note in event.result.notes:
+                    progress.note(note)
+                progress.advance(sum(sizes[part] for part in event.unit))
+                yield event.result
+        progress.finish()
+        _require_none_lost(lost, sizes)
+
+    @contextmanager
+    def _ended_on_error(self) -> Iterator[None]:
+        """End the workers with the stage: what one still wrote would be there after it was forgotten."""
+        try:
+            yield
+        except BaseException:  # the user stops it, too
+            self.engine.close()
+            raise
+
+
+@contextmanager
+def _unmet_forgotten(run: Run, parts: Iterable[int]) -> Iterator[set[int]]:
+    """Where a model is stopped, keep no part of failures alone that a worker wrote and nobody has counted yet.
+
+    The set holds the parts that are not met yet; its user takes out those that are.
+    """
+    unmet = set(parts)
+    try:
+        yield unmet
+    except ModelError:
+        run.forget_failed_parts(unmet)
+        raise
+
+
+class Silently:
+    """A listener that passes on what should be read, and nothing else."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.note = progress.note
+
+    def start(self, stage: str, total: int, done: int) -> None:
+        """Say nothing."""
+
+    def advance(self, items: int) -> None:
+        """Say nothing."""
+
+    def finish(self) -> None:
+        """Say nothing."""
+
+
+def _told(death: Death) -> str:
+    what = f"part {', '.join(map(str, death.unit))}" if death.unit else "the texts"
+    then = "it is given up for now" if death.given_up else "another takes it"
+    return f"a worker died over {what} ({death.reason}); {then}"
+
+
+def _require_none_lost(lost: Sequence[Death], sizes: Mapping[int, int]) -> None:
+    """Refuse to go on without parts that were given up; the others are made.
+
+    Raises
+    ------
+    EngineError
+        The message names them.
+    """
+    if lost:
+        told = ", ".join(_named(death, sizes) for death in lost)
+        raise EngineError(
+            f"engine: {MOST_DEATHS} workers died over each of {told}; the last because: {lost[-1].reason}. All others "
+            "are finished; give the same command again, with fewer --workers or a smaller --batch-size if memory ran "
+            "out"
+        )
+
+
+def _named(death: Death, sizes: Mapping[int, int]) -> str:
+    return ", ".join(f"part {part} ({sizes[part]} images)" for part in death.unit) or "the texts"

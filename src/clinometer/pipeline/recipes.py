@@ -1,0 +1,99 @@
+"""How a worker comes by a model: loaded again by its name, or sent as it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+from uuid import uuid4
+
+from clinometer.errors import ModelError
+from clinometer.models import load_encoder, load_generator
+from clinometer.models.files.folder import FolderSource
+from clinometer.models.files.portraits import PortraitSource
+from clinometer.models.protocols import Card
+
+
+class Recipe(Protocol):
+    """Makes a model in another process."""
+
+    @property
+    def key(self) -> str:
+        """One for all copies of a recipe."""
+        ...
+
+    def build(self) -> Any:
+        """Load the model."""
+        ...
+
+
+def _new_key() -> str:
+    return uuid4().hex
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model that is loaded by its name, with the options that the driver's had."""
+
+    kind: Literal["generator", "encoder"]
+    spec: str
+    options: Mapping[str, Any]
+    key: str = field(default_factory=_new_key)
+
+    def build(self) -> Any:
+        """Load it."""
+        load = load_generator if self.kind == "generator" else load_encoder
+        return load(self.spec, **self.options)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A model that is sent as it is: an object of Python's, or a source of files."""
+
+    model: Any
+    key: str = field(default_factory=_new_key)
+
+    def build(self) -> Any:
+        """Give it."""
+        return self.model
+
+
+@dataclass(frozen=True)
+class WithPortraits:
+    """Portraits from a folder, and a model that works on them."""
+
+    source: FolderSource
+    model: Recipe
+    key: str = field(default_factory=_new_key)
+
+    def build(self) -> Any:
+        """Load the model, and put the portraits before it."""
+        return PortraitSource(self.source, self.model.build())
+
+
+def recipe_of(kind: Literal["generator", "encoder"], given: Any, options: Mapping[str, Any]) -> Recipe:
+    """How workers come by a model, as a caller gave it: by its name, or as an object."""
+    return Loaded(kind, os.fspath(given), options) if isinstance(given, str | os.PathLike) else Given(given)
+
+
+_BUILT: dict[str, Any] = {}
+
+
+def built(recipe: Recipe, card: Card) -> Any:
+    """The model of a recipe, built once in a process.
+
+    Raises
+    ------
+    ModelError
+        It is not the driver's: other weights or settings on another machine.
+    """
+    if recipe.key not in _BUILT:
+        model = recipe.build()
+        if model.card.fingerprint != card.fingerprint:
+            raise ModelError(
+                f"{card.name}: a worker found another model of that name (fingerprint {model.card.fingerprint}, "
+                f"expected {card.fingerprint}); see that all machines have the same weights, settings and devices"
+            )
+        _BUILT[recipe.key] = model
+    return _BUILT[recipe.key]

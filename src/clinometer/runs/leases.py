@@ -1,0 +1,227 @@
+"""Leases: who works on a run, on any filesystem and from any machine.
+
+::
+
+    RUN/.leases/driver-000001.json    who holds it: a claim, created only if nobody has created it, never changed
+    RUN/.leases/TOKEN.beat            the holder's last sign, written anew every third of `LIFETIME`
+
+Unlike a lock, a lease ends by itself: a holder that gives no sign for `LIFETIME` has lost it, and the next claim has
+the next number. A holder that comes back, of a machine that slept, finds the higher number and stops before it writes.
+This takes one thing of a filesystem: to create a file only if there is none. Local ones link it, object stores have a
+conditional PUT. All of it goes when the work ends; nothing that a run says depends on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from clinometer.errors import RunCorruptError, RunError, RunLockedError, RunNotFoundError
+
+if TYPE_CHECKING:
+    from clinometer.runs.storage import Directory
+
+FOLDER: Final = ".leases"
+LIFETIME: Final = 60.0
+"""Seconds without a sign after which a holder has lost its lease."""
+SIGNS: Final = 3
+"""Signs in a lifetime: one may come late, or be lost."""
+
+
+def boot_id() -> str:
+    """What tells this machine, since it was started, from all others; empty where the system does not say."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lease. ``machine`` tells machines apart whose hosts have one name."""
+
+    pid: int = field(default_factory=os.getpid)
+    host: str = field(default_factory=socket.gethostname)
+    machine: str = field(default_factory=boot_id)
+    token: str = field(default_factory=lambda: uuid4().hex)
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+def is_of_this_machine(holder: Holder) -> bool:
+    """Whether a holder works, or worked, on this machine since it was started."""
+    return bool(holder.machine) and holder.machine == boot_id()
+
+
+def is_gone(holder: Holder) -> bool:
+    """Whether a holder is known to have ended: a process of this machine, and of this container, that is no more."""
+    if sys.platform == "win32" or not is_of_this_machine(holder) or holder.host != socket.gethostname():
+        return False
+    try:
+        os.kill(holder.pid, 0)  # asks, and does nothing to it
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+class Lease:
+    """The right to work on something in a directory, for as long as its holder gives signs.
+
+    Parameters
+    ----------
+    name : what is leased; one holder at a time.
+    lifetime : seconds without a sign after which others may take it.
+    is_dead : says of a holder that it is known to be gone, so that nobody waits for its lease to end.
+    """
+
+    def __init__(
+        self,
+        place: Directory,
+        name: str,
+        *,
+        lifetime: float = LIFETIME,
+        is_dead: Callable[[Holder], bool] = lambda holder: False,
+    ) -> None:
+        self._place, self._name, self._lifetime, self._is_dead = place, name, lifetime, is_dead
+        self._holder = Holder()
+        self._generation = 0
+        self._lost: str = ""
+        self._released = Event()
+        self._signs: Thread | None = None
+
+    def acquire(self, wait: float = 0.0) -> None:
+        """Take the lease, or wait so many seconds for it.
+
+        Raises
+        ------
+        RunLockedError
+            Another process holds it; the message says which.
+        """
+        deadline = time.monotonic() + wait
+        while not self._claimed():
+            if time.monotonic() >= deadline:
+                self._place.remove(_beat(self._holder))
+                raise RunLockedError(
+                    f"{self._place.url}: another process is working on this run ({self._last_holder()}); wait for it, "
+                    "or give another --out"
+                )
+            time.sleep(min(0.2, self._lifetime / 10))
+        self._signs = Thread(target=self._give_signs, name=f"lease {self._name}", daemon=True)
+        self._signs.start()
+
+    def _claimed(self) -> bool:
+        """Make the next claim, unless the last one's holder lives or another process is faster."""
+        last = self._generations()[-1:]
+        if last and not self._is_over(last[0]):
+            return False
+        generation = (last or [0])[0] + 1
+        self._give_sign()
+        if not self._place.create_bytes(self._claim(generation), json.dumps(asdict(self._holder)).encode()):
+            return False
+        self._generation = generation
+        return True
+
+    def _generations(self) -> list[int]:
+        names = self._place.names(FOLDER, ".json")
+        return [int(name[-11:-5]) for name in names if name.startswith(f"{FOLDER}/{self._name}-")]
+
+    def _is_over(self, generation: int) -> bool:
+        """Whether a claim's holder is gone: known to be, or silent while it was watched.
+
+        Clocks of machines differ, so a last sign that looks old, or lies ahead, is only taken for a reason to watch.
+        """
+        holder = self._read_holder(generation)
+        if holder is None or self._is_dead(holder):
+            return True
+        before = self._last_sign(holder)
+        if abs(time.time() - before) < self._lifetime:
+            return False
+        time.sleep(2 * self._lifetime / SIGNS)
+        return self._last_sign(holder) == before
+
+    def _read_holder(self, generation: int) -> Holder | None:
+        """Who made a claim; None where it is gone or is none."""
+        with suppress(RunNotFoundError, RunCorruptError, TypeError):
+            return Holder(**self._place.read_json(self._claim(generation)))
+        return None
+
+    def _last_sign(self, holder: Holder) -> float:
+        """When a holder last gave a sign, in seconds since 1970 by its own clock; 0 where it gave none."""
+        with suppress(RunNotFoundError, RunCorruptError, KeyError, TypeError, ValueError):
+            return float(self._place.read_json(_beat(holder))["time"])
+        return 0.0
+
+    def _last_holder(self) -> str:
+        last = self._generations()[-1:]
+        return str((self._read_holder(last[0]) if last else None) or "process unknown")
+
+    def _give_signs(self) -> None:
+        """Give signs until the lease is released or lost. A disk that does not answer once is asked again."""
+        while not self._released.wait(self._lifetime / SIGNS):
+            with suppress(RunError):
+                self._find_out_whether_lost()
+                if self._lost:
+                    return
+                self._give_sign()
+
+    def _give_sign(self) -> None:
+        self._place.write_json(_beat(self._holder), {"time": time.time()})
+
+    def _find_out_whether_lost(self) -> None:
+        later = [number for number in self._generations() if number > self._generation]
+        own = self._read_holder(self._generation)
+        if later or own != self._holder:
+            self._lost = self._last_holder()
+
+    def require_held(self) -> None:
+        """Refuse to write once another process has taken over.
+
+        Raises
+        ------
+        RunLockedError
+            It has; the message says which.
+        """
+        if self._lost:
+            raise RunLockedError(
+                f"{self._place.url}: this process gave no sign for {self._lifetime:g} s, and another has taken over "
+                f"({self._lost}); it goes on there, and what was finished here is kept"
+            )
+
+    def release(self) -> None:
+        """Give the lease back, and leave nothing of it. One that was lost is its taker's to remove."""
+        self._released.set()
+        if self._signs is not None:
+            self._signs.join()
+        with suppress(RunError):
+            self._find_out_whether_lost()
+            if not self._lost:
+                for generation in self._generations():
+                    self._forget(generation)
+            self._place.remove(_beat(self._holder))
+            self._place.remove_empty(FOLDER)
+
+    def _forget(self, generation: int) -> None:
+        """Remove a claim; its own goes last, as the numbers ascend."""
+        holder = self._read_holder(generation)
+        if holder is not None:
+            self._place.remove(_beat(holder))
+        self._place.remove(self._claim(generation))
+
+    def _claim(self, generation: int) -> str:
+        return f"{FOLDER}/{self._name}-{generation:06d}.json"
+
+
+def _beat(holder: Holder) -> str:
+    return f"{FOLDER}/{holder.token}.beat"

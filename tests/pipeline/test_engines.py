@@ -1,0 +1,417 @@
+"""Several workers, and one process: the same tables, bit for bit, whoever dies on the way."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import clinometer as cm
+from clinometer.errors import EngineError, ModelError
+from clinometer.models.protocols import GenerationResult
+from clinometer.pipeline.engines import Done, open_engine
+from clinometer.pipeline.engines.local import LocalEngine
+from clinometer.runs.vectors import NoVectorsError
+from tests.toys import Eye, Notes, Painter, toy_suite
+
+
+def audit(out, **options):
+    return cm.audit(**{"model": Painter(), "suite": toy_suite(), "encoder": Eye(), "out": out} | options)
+
+
+def tables(run):
+    """What a run holds, but for the seconds that its images took."""
+    samples = run.samples.drop(columns="seconds")
+    vectors = run.embeddings("eye")
+    return (
+        run.directory.read_bytes("scores.parquet"),
+        run.directory.read_bytes("curves.parquet"),
+        samples.to_csv(),
+        list(run.images(samples.id)),
+        {key: vector.tobytes() for key, vector in vectors.items()},
+        {name: sorted(os.listdir(Path(run.directory.root) / name)) for name in ("samples", "embeddings/eye")},
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return audit(tmp_path_factory.mktemp("finished") / "run")
+
+
+class Hasty(Painter):
+    """Takes long for the first part that it draws in a process, so that parts end in another order."""
+
+    def generate(self, requests):
+        time.sleep(0.3 if self.drawn == 0 and os.getpid() % 2 else 0)
+        return super().generate(requests)
+
+
+@pytest.mark.parametrize("workers", [1, 2, pytest.param(7, marks=pytest.mark.slow)])
+def test_the_tables_do_not_depend_on_the_number_of_workers(tmp_path, finished, workers):
+    run = audit(tmp_path / "run", model=Hasty(), workers=workers)
+    assert tables(run) == tables(finished)
+    assert run.record["files"] == {  # each part is listed, with a seal of its own
+        name: run.directory.seal(name) or run.record["files"][name] for name in finished.record["files"]
+    }
+    assert not list(Path(run.directory.root).glob(".leases*"))
+
+
+def test_a_finished_run_starts_no_worker(tmp_path, finished, monkeypatch):
+    monkeypatch.setattr("clinometer.pipeline.engines.local.ProcessPoolExecutor", None)
+    audit(finished.url, workers=2)
+
+
+class Deadly(Painter):
+    """Kills the process that draws a prompt, so many times."""
+
+    def __init__(self, prompt, times, place):
+        super().__init__()
+        self.prompt, self.times, self.place = prompt, times, place
+
+    def generate(self, requests):
+        for request in requests:
+            if request.prompt == self.prompt and len(list(self.place.iterdir())) < self.times:
+                (self.place / f"{time.monotonic_ns()}").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield from super().generate([request])
+
+
+def test_a_killed_worker_is_replaced(tmp_path, finished):
+    (tmp_path / "deaths").mkdir()
+    notes = Notes()
+    run = audit(tmp_path / "run", model=Deadly("lean 0.20", 2, tmp_path / "deaths"), workers=2, progress=notes)
+    assert tables(run) == tables(finished)
+    assert [message for message in notes.messages if "died" in message] == [
+        "a worker died over part 0 (killed by signal 9, as by a system whose memory is full); another takes it"
+    ] * 2
+
+
+def test_a_part_that_kills_three_workers_is_reported_and_the_others_go_on(tmp_path, finished):
+    (tmp_path / "deaths").mkdir()
+    with pytest.raises(EngineError, match=r"3 workers died over each of part 0 \(8 images\); .* signal 9.*others"):
+        audit(tmp_path / "run", model=Deadly("lean 0.20", 99, tmp_path / "deaths"), workers=2)
+    assert len(list((tmp_path / "deaths").iterdir())) == 3
+    stopped = cm.open_run(tmp_path / "run")
+    assert [part for part in stopped.parts if not stopped.has_samples(part)] == [0]
+    assert tables(audit(tmp_path / "run", workers=2)) == tables(finished)
+
+
+class DeadlyEye(Eye):
+    """Kills the process that embeds a text, or an image, for the first time."""
+
+    def __init__(self, place):
+        super().__init__()
+        self.place = place
+
+    def die_once(self, name):
+        if not (self.place / name).exists():
+            (self.place / name).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def encode_images(self, images):
+        self.die_once("image")
+        return super().encode_images(images)
+
+    def encode_texts(self, texts):
+        self.die_once("text")
+        return super().encode_texts(texts)
+
+
+def test_an_encoder_that_kills_its_worker_goes_on_in_another(tmp_path, finished):
+    (tmp_path / "deaths").mkdir()
+    run = audit(tmp_path / "run", encoder=DeadlyEye(tmp_path / "deaths"), workers=2)
+    assert tables(run) == tables(finished)
+
+
+SCRIPT = """
+import sys
+import clinometer as cm
+from tests.toys import Eye, Painter, toy_suite
+if __name__ == "__main__":
+    cm.audit(Painter(delay=0.05), toy_suite(), sys.argv[1], encoder=Eye(), workers=2)
+"""
+
+
+def children(pid):
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+@pytest.mark.slow
+def test_a_script_that_forgot_its_guard_is_told(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
+    root = Path(__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
+    ended = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "run")],
+        cwd=root,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode != 0
+    assert 'asks for workers under `if __name__ == "__main__":`' in ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="lists processes in /proc")
+def test_a_killed_driver_takes_its_workers_along_and_the_run_goes_on(tmp_path, finished):
+    out, script = tmp_path / "run", tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    root = Path(__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
+    process = subprocess.Popen([sys.executable, str(script), str(out)], cwd=root, env=environment)
+    while not list(out.glob("samples/part-*.parquet")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    workers = children(process.pid)
+    assert len(workers) >= 2
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert not (out / "scores.parquet").exists()
+    assert list(out.glob(".leases/driver-*"))  # it died with it
+    run = audit(out, workers=1)
+    assert tables(run) == tables(finished)
+    assert not list(out.glob(".leases*"))
+    assert not list(out.rglob("*.tmp"))
+
+
+class Sick(Painter):
+    """Fails every image of prompts that hold a word."""
+
+    def __init__(self, word):
+        super().__init__()
+        self.word = word
+
+    def generate(self, requests):
+        for request in requests:
+            if self.word in request.prompt:
+                yield GenerationResult(request.id, "failed", None, "the weights overflow")
+            else:
+                yield from super().generate([request])
+
+
+def test_a_model_that_only_fails_is_stopped_over_all_workers(tmp_path, finished):
+    with pytest.raises(ModelError, match=r"images in a row failed, of .* prompts: the weights overflow"):
+        audit(tmp_path / "run", model=Sick(""), workers=2)
+    assert tables(audit(tmp_path / "run", workers=2)) == tables(finished)
+
+
+def test_a_part_of_failures_that_nobody_counted_yet_is_not_kept(tmp_path, finished):
+    """One worker has written a part of failures when the model is stopped over the parts of another."""
+
+    class Late(Backwards):
+        def map(self, work, units):
+            make = work.open()
+            make(units[-1])
+            for unit in units:
+                yield Done(unit, make(unit))
+
+    with pytest.raises(ModelError, match="images in a row failed"):
+        audit(tmp_path / "run", model=Sick(""), engine=Late("", None))
+    assert not list((tmp_path / "run").glob("samples/part-*"))
+    assert tables(audit(tmp_path / "run")) == tables(finished)
+
+
+def test_a_run_of_failures_alone_is_refused(tmp_path):
+    suite = toy_suite(target=1, attribute=1, concepts=2)
+    with pytest.raises(ModelError, match="all 8 images failed, the first because: the weights overflow"):
+        audit(tmp_path / "run", model=Sick(""), suite=suite, workers=2)
+
+
+def test_failed_images_are_drawn_anew_by_workers_too(tmp_path, finished):
+    sick = audit(tmp_path / "run", model=Sick("lean 0.40"), workers=2)
+    assert (sick.samples.status == "failed").sum() == 6
+    notes = Notes()
+    run = audit(tmp_path / "run", workers=2, retry_failed=True, progress=notes)
+    assert "6 failed images are drawn anew" in notes.messages
+    assert tables(run) == tables(finished)
+
+
+def test_rounds_end_the_same(tmp_path):
+    options = {"suite": toy_suite(target=6, margin=0.3), "images": 15, "until": "decided"}
+    one, two = (audit(tmp_path / str(n), **options, **({"workers": n} if n else {})) for n in (0, 2))
+    assert len(two.record["files"]) == len(one.record["files"])
+    assert tables(one) == tables(two)
+
+
+class Broken(Painter):
+    def generate(self, requests):
+        raise RuntimeError("no such layer")
+
+
+def test_what_a_model_raises_in_a_worker_is_told_in_its_line(tmp_path):
+    with pytest.raises(
+        ModelError, match=r"^generator painter: it stopped with RuntimeError: no such layer.*"
+    ) as raised:
+        audit(tmp_path / "run", model=Broken(), workers=2)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_encoder_that_gives_no_vectors_is_named_once_and_forgotten(tmp_path, finished):
+    with pytest.raises(NoVectorsError) as raised:
+        audit(tmp_path / "run", encoder=Eye(poison="images"), workers=2)
+    assert str(raised.value).count("what is drawn is kept") == 1
+    assert tables(audit(tmp_path / "run", workers=2)) == tables(finished)
+
+
+def test_a_model_that_cannot_be_sent_is_told(tmp_path):
+    model = Painter()
+    model.secret = lambda: None
+    with pytest.raises(EngineError, match=r"cannot be sent to another process .*give models by their names"):
+        audit(tmp_path / "run", model=model, workers=2)
+
+
+class Priced(Painter):
+    price_per_image = 0.01
+
+
+def test_a_model_with_a_price_is_asked_by_one_process(tmp_path, finished):
+    model = Priced()
+    run = audit(tmp_path / "run", model=model, budget=10, workers=2)
+    assert model.drawn == len(run.plan)
+    assert tables(run) == tables(finished)
+
+
+def test_images_are_imported_by_workers(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    from PIL import Image
+
+    lines = ["file,concept,group,prompt"]
+    for concept in ("concept 0.20", "concept 0.80"):
+        for number in range(40):
+            name = f"{concept[-4:]}-{number}.png"
+            Image.fromarray(rng.integers(0, 255, (8, 8, 4), np.uint8), "RGBA").save(folder / name)
+            lines.append(f"{name},{concept},,lean {concept[-4:]}")
+    for group in ("man", "woman", "other"):
+        for number in range(5):
+            name = f"{group}-{number}.png"
+            Image.fromarray(rng.integers(0, 255, (8, 8, 3), np.uint8)).save(folder / name)
+            prompt = {"man": "young men", "woman": "young women", "other": "young others"}[group]
+            lines.append(f"{name},,{group},{prompt}")
+    (folder / "manifest.csv").write_text("\n".join(lines))
+    suite, said, runs = toy_suite(concepts=4), [], []
+    for workers in (None, 2):
+        notes = Notes()
+        out = tmp_path / f"run-{workers}"
+        runs.append(cm.import_images(folder, out, suite=suite, encoder=Eye(), workers=workers, progress=notes))
+        said.append(notes.messages)
+    assert tables(runs[0]) == tables(runs[1])
+    assert said[0] == said[1]
+    assert any("converted as they were read" in message for message in said[0])
+
+
+def test_an_encoder_is_added_by_workers(tmp_path, finished):
+    run = audit(tmp_path / "run")
+    cm.score_run(run.url, encoder=Eye("other eye"), workers=2)
+    here = audit(tmp_path / "here", encoder=[Eye(), Eye("other eye")])
+    assert cm.open_run(run.url).scores.equals(here.scores)
+
+
+class Counting(Eye):
+    """Notes how many threads torch has in a worker."""
+
+    def __init__(self, place):
+        super().__init__()
+        self.place = place
+
+    def encode_texts(self, texts):
+        from clinometer._torch import torch
+
+        self.place.write_text(str(torch.get_num_threads()))
+        return super().encode_texts(texts)
+
+
+@pytest.mark.parametrize(("said", "threads"), [(None, "1"), ("2", "2")])
+def test_a_worker_computes_with_one_thread_unless_told_otherwise(tmp_path, monkeypatch, said, threads):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if said is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+    suite = toy_suite(target=1, attribute=1, concepts=2)
+    audit(tmp_path / "run", suite=suite, encoder=Counting(tmp_path / "threads"), workers=1)
+    assert (tmp_path / "threads").read_text() == threads
+
+
+class Backwards:
+    """An engine of a plug-in: one worker, here, from the last part to the first."""
+
+    workers = 1
+    made: ClassVar[list[object]] = []
+
+    def __init__(self, address, workers):
+        self.address = address
+
+    def map(self, work, units):
+        make = work.open()
+        for unit in reversed(units):
+            self.made.append(unit)
+            yield Done(unit, make(unit))
+
+    def close(self):
+        self.made.append(self.address)
+
+
+def test_a_plug_in_brings_an_engine(tmp_path, finished, monkeypatch):
+    point = EntryPoint("backwards", f"{__name__}:Backwards", "clinometer.engines")
+    monkeypatch.setattr(
+        "clinometer.pipeline.engines.opening.entry_points", lambda group: [point] * (group == "clinometer.engines")
+    )
+    monkeypatch.setattr(point.__class__, "load", lambda self: Backwards)
+    Backwards.made.clear()
+    run = audit(tmp_path / "run", engine="backwards=over there")
+    assert tables(run) == tables(finished)
+    assert Backwards.made[0] == (len(run.parts) - 1,)
+    assert Backwards.made[-1] == "over there"
+
+
+@pytest.mark.parametrize(
+    ("spec", "workers", "message"),
+    [
+        ("rai", None, r"engine: found 'rai', expected one of local, ray\. did you mean ray\?"),
+        ("local=here", None, r"'local' is this machine and takes no address, found 'here'"),
+        ("local", 0, r"workers: expected 1 or more, found 0"),
+    ],
+)
+def test_an_engine_that_is_none_is_named(spec, workers, message):
+    with pytest.raises(EngineError, match=message):
+        open_engine(spec, workers)
+
+
+def test_one_process_is_opened_for_each_of_several_gpus(monkeypatch):
+    monkeypatch.setattr("clinometer.pipeline.engines.opening.visible_gpus", lambda: ["4", "7"])
+    engine = open_engine("local", None)
+    assert isinstance(engine, LocalEngine)
+    assert engine.workers == 2
+    assert next(iter(engine.map(Seen(), [(0,)]))).result in ("4", "7")
+    engine.close()
+    assert open_engine("local", None, "cpu") is None
+    assert open_engine("local", None, "cuda:1") is None
+    monkeypatch.setattr("clinometer.pipeline.engines.opening.visible_gpus", lambda: ["0"])
+    assert open_engine("local", None) is None
+
+
+class Seen:
+    """Tells which GPUs a worker sees."""
+
+    def open(self):
+        return lambda unit: os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -1,0 +1,116 @@
+"""The same tables from Ray, whether an actor, a machine or the whole cluster dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from clinometer.errors import EngineError
+from clinometer.pipeline.engines import open_engine
+from tests.pipeline.test_engines import Broken, Deadly, audit, children, tables
+from tests.toys import Notes, Painter
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.slow
+
+STORE = 80 * 2**20
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return audit(tmp_path_factory.mktemp("finished") / "run")
+
+
+@pytest.fixture
+def cluster():
+    """Two machines of one CPU each, as far as Ray can tell."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": STORE})
+    cluster.add_node(num_cpus=1, object_store_memory=STORE)
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def test_actors_make_the_same_tables_and_a_dead_one_is_replaced(tmp_path, finished):
+    (tmp_path / "deaths").mkdir()
+    notes = Notes()
+    run = audit(
+        tmp_path / "run",
+        model=Deadly("lean 0.20", 1, tmp_path / "deaths"),
+        engine="ray",
+        workers=2,
+        progress=notes,
+    )
+    assert tables(run) == tables(finished)
+    assert len([message for message in notes.messages if "a worker died over part 0" in message]) == 1
+    assert not ray.is_initialized()
+
+
+def test_what_a_model_raises_in_an_actor_is_told_in_its_line(tmp_path):
+    with pytest.raises(Exception, match=r"^generator painter: it stopped with RuntimeError: no such layer") as raised:
+        audit(tmp_path / "run", model=Broken(), engine="ray", workers=1)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_machine_that_dies_leaves_its_parts_to_the_other(tmp_path, finished, cluster):
+    out, notes = tmp_path / "run", Notes()
+    machine = cluster.list_all_nodes()[1]
+    raylet = machine.all_processes["raylet"][0].process
+
+    def kill():
+        while len(list(out.glob("samples/part-*.parquet"))) < 2:
+            time.sleep(0.02)
+        os.kill(raylet.pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    run = audit(out, model=Painter(delay=0.15), engine="ray", workers=2, progress=notes)
+    killer.join()
+    assert any("a worker died over part" in message for message in notes.messages)
+    assert tables(run) == tables(finished)
+
+
+SCRIPT = """
+import sys
+import clinometer as cm
+from tests.toys import Eye, Painter, toy_suite
+if __name__ == "__main__":
+    cm.audit(Painter(delay=0.1), toy_suite(), sys.argv[1], encoder=Eye(), engine="ray", workers=2)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists processes in /proc")
+@pytest.mark.parametrize("process", ["gcs_server", "raylet"])
+def test_a_cluster_that_dies_ends_the_driver_and_the_run_goes_on(tmp_path, finished, process):
+    out, script = tmp_path / "run", tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    root = Path(__file__).parents[2]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]),
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # else a minute
+    }
+    driver = subprocess.Popen([sys.executable, str(script), str(out)], cwd=root, env=environment)
+    while not list(out.glob("samples/part-*.parquet")):
+        assert driver.poll() is None
+        time.sleep(0.02)
+    killed = [pid for pid in children(driver.pid) if process in Path(f"/proc/{pid}/comm").read_text()]
+    assert killed
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    assert driver.wait(120) != 0
+    assert not (out / "scores.parquet").exists()
+    assert tables(audit(out)) == tables(finished)
+    assert not list(out.glob(".leases*"))
+
+
+def test_a_cluster_that_is_not_there_is_told():
+    with pytest.raises(EngineError, match=r"engine 'ray': no cluster answers at 'ray://127\.0\.0\.1:1' "):
+        open_engine("ray=ray://127.0.0.1:1", 1)

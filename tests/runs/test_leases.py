@@ -1,0 +1,216 @@
+"""Who works on a run: one at a time, on any filesystem; a dead one for a minute at most."""
+
+import os
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+import clinometer as cm
+from clinometer.errors import RunLockedError
+from clinometer.runs import leases
+from clinometer.runs.leases import Holder, Lease, is_gone
+from clinometer.runs.ledger import Ledger
+from clinometer.runs.storage import Directory
+from tests.toys import Eye, Painter, toy_suite
+
+
+@pytest.fixture(params=["local", "memory"])
+def directory(request, tmp_path):
+    return Directory(tmp_path if request.param == "local" else f"memory://leases{tmp_path}")
+
+
+def lease(directory, lifetime=0.3, **options):
+    return Lease(directory, "driver", lifetime=lifetime, **options)
+
+
+def files(directory):
+    return directory.names(".leases", "")
+
+
+def die(held):
+    """End a holder without a word, as a power cut does."""
+    held._released.set()
+    held._signs.join()
+
+
+def test_one_holds_it_and_nothing_is_left_of_it(directory):
+    first, second = lease(directory, 60), lease(directory, 60)
+    first.acquire()
+    with pytest.raises(RunLockedError, match=f"another process is working on this run .process {os.getpid()} on "):
+        second.acquire()
+    first.release()
+    second.acquire()
+    second.release()
+    assert files(directory) == []
+
+
+def test_it_is_waited_for(directory):
+    first, second = lease(directory, 60), lease(directory, 60)
+    first.acquire()
+    threading.Timer(0.3, first.release).start()
+    second.acquire(wait=30)
+    second.release()
+
+
+def test_of_many_at_once_one_has_it(directory):
+    held, told = [], []
+
+    def attempt():
+        each = lease(directory, 60)
+        try:
+            each.acquire()
+        except RunLockedError:
+            told.append(each)
+        else:
+            held.append(each)
+
+    threads = [threading.Thread(target=attempt) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(held), len(told)) == (1, 7)
+    held[0].release()
+    assert files(directory) == []
+
+
+def test_a_holder_that_gives_signs_keeps_it(directory):
+    first = lease(directory)
+    first.acquire()
+    time.sleep(1)
+    with pytest.raises(RunLockedError):
+        lease(directory).acquire()
+    first.require_held()
+    first.release()
+
+
+def test_a_dead_holders_lease_ends(directory):
+    first, second = lease(directory), lease(directory)
+    first.acquire()
+    die(first)
+    with pytest.raises(RunLockedError):
+        lease(directory).acquire()
+    second.acquire(wait=5)
+    second.release()
+    assert files(directory) == []
+
+
+def test_a_holder_that_comes_back_is_told_and_takes_nothing_with_it(directory):
+    asleep, awake = lease(directory), lease(directory)
+    asleep.acquire()
+    die(asleep)
+    awake.acquire(wait=5)
+    asleep._find_out_whether_lost()
+    with pytest.raises(RunLockedError, match=r"this process gave no sign for 0\.3 s, and another has taken over"):
+        asleep.require_held()
+    asleep.release()
+    awake._find_out_whether_lost()
+    awake.require_held()
+    awake.release()
+    assert files(directory) == []
+
+
+@pytest.mark.parametrize("ahead", [-7200, 7200])
+def test_a_clock_that_is_wrong_takes_it_from_nobody(directory, monkeypatch, ahead):
+    now = time.time
+    monkeypatch.setattr(leases.time, "time", lambda: now() + ahead)
+    first = lease(directory)
+    first.acquire()
+    monkeypatch.undo()
+    holder = first._read_holder(1)
+    stop = threading.Event()
+
+    def give_signs():  # by the wrong clock
+        while not stop.wait(0.05):
+            directory.write_json(f".leases/{holder.token}.beat", {"time": now() + ahead})
+
+    thread = threading.Thread(target=give_signs)
+    thread.start()
+    with pytest.raises(RunLockedError):
+        lease(directory).acquire()
+    stop.set()
+    thread.join()
+    first.release()
+
+
+def test_a_process_of_this_machine_that_is_gone_is_known_to_be():
+    here = Holder()
+    assert not is_gone(here)
+    assert is_gone(replace(here, pid=2**22 + 1))  # more than Linux counts to
+    assert not is_gone(replace(here, pid=2**22 + 1, machine="another"))
+    assert not is_gone(replace(here, pid=2**22 + 1, host="another container"))
+
+
+def test_a_second_driver_on_an_object_store_is_told(tmp_path):
+    url = f"memory://store{tmp_path}"
+    with Directory(url).locked(), pytest.raises(RunLockedError, match="another process is working on this run"):
+        cm.audit(Painter(), toy_suite(), url, encoder=Eye())
+    run = cm.audit(Painter(), toy_suite(), url, encoder=Eye())
+    assert run.is_scored
+    assert files(run.directory) == []
+
+
+def test_who_was_taken_over_writes_nothing_more(tmp_path, monkeypatch):
+    monkeypatch.setattr("clinometer.runs.holding.LIFETIME", 0.3)
+    directory, successor = Directory(tmp_path), lease(Directory(tmp_path), is_dead=lambda holder: True)
+    with directory.locked():
+        directory.write_bytes("x", b"first")
+        successor.acquire()
+        time.sleep(0.3)  # until it looks
+        with pytest.raises(RunLockedError, match="another has taken over"):
+            directory.write_bytes("x", b"second")
+    assert directory.read_bytes("x") == b"first"
+    successor.release()
+    assert files(directory) == []
+
+
+def test_a_record_without_a_lock_is_changed_by_one_at_a_time(tmp_path):
+    run = cm.audit(Painter(), toy_suite(target=2, attribute=2, concepts=2), f"memory://r{tmp_path}", encoder=Eye())
+
+    def change(name):
+        for number in range(5):
+            said = {f"{name}{number}": 1}
+            Ledger(run.directory).update(lambda record, said=said: said)
+
+    threads = [threading.Thread(target=change, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    changed = Ledger(run.directory).record
+    assert all(changed[f"{name}{number}"] == 1 for name in "abc" for number in range(5))
+    assert files(run.directory) == []
+
+
+def test_the_first_file_stays(directory):
+    assert directory.create_bytes("part", b"first")
+    assert not directory.create_bytes("part", b"second")
+    assert directory.read_bytes("part") == b"first"
+    assert directory.contents() == ["part"]
+
+
+def test_of_many_writers_of_a_file_one_wins_and_it_is_whole(tmp_path):
+    directory, won = Directory(tmp_path), []
+    contents = [bytes([number]) * 100_000 for number in range(8)]
+
+    def write(content):
+        if directory.create_bytes("samples/part", content):
+            won.append(content)
+
+    threads = [threading.Thread(target=write, args=(content,)) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [directory.read_bytes("samples/part")] == won
+    assert [path.name for path in (tmp_path / "samples").iterdir()] == ["part"]
+
+
+def test_a_filesystem_without_links_has_first_files_too(tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("clinometer.runs.storage.os.link", refuse)
+    test_the_first_file_stays(Directory(tmp_path))
