@@ -38,6 +38,7 @@ from clinometer.cli.options import (
     given,
     refuse_without,
 )
+from clinometer.cli.serve import serve
 from clinometer.cli.unforeseen import RESUMED, VARIABLE
 from clinometer.errors import ClinometerError
 
@@ -506,6 +507,9 @@ def models(
         print_models()
     else:
         print_model(name, **given(model_config=model_config))
+
+
+app.command()(serve)
 
 
 def _version(value: bool) -> None:
