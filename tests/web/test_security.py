@@ -242,7 +242,16 @@ def test_one_address_is_slowed_down(runs, tmp_path):
 
 # --- paths -----------------------------------------------------------------------------------------------------------
 
-CLIMBING = ["..%2f", "../run.json", "%2e%2e%2frun.json", "..%2f..%2fetc%2fpasswd", "/etc/passwd", "a%00b", "~", "....//"]
+CLIMBING = [
+    "..%2f",
+    "../run.json",
+    "%2e%2e%2frun.json",
+    "..%2f..%2fetc%2fpasswd",
+    "/etc/passwd",
+    "a%00b",
+    "~",
+    "....//",
+]
 
 
 @pytest.mark.parametrize("name", CLIMBING)

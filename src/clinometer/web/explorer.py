@@ -185,7 +185,7 @@ def viewed(state: Any, asked: Asked) -> View:
         eye = next((each for each in eyes if each.name == asked.encoder), next(iter(eyes), None))
         choice = choice_of(asked, owners, eye)
         total = lead.count(choice)
-        found = lead.page(choice, (asked.page - 1) * asked.per, asked.per)
+        found = lead.page(choice, (asked.page - 1) * asked.per, asked.per, total)
     columns = [_column(runs[0], eye)]
     beside: list[Mapping[Noise, Sample]] = [{sample.noise: sample for sample in found}]
     for known, path in zip(runs[1:], paths[1:], strict=True):

@@ -26,12 +26,13 @@ STATUSES: Final[dict[Status, str]] = {
     "failed": "failed",
     "blank": "of one colour",
 }
-_SORTED_BY: Final[dict[Order, str]] = {
-    "typical": "r.typicality DESC",
-    "unusual": "r.typicality",
-    "unsure": "r.margin",
-    "sure": "r.margin DESC",
+_SORTED_BY: Final[dict[Order, tuple[str, bool]]] = {
+    "typical": ("r.typicality", True),
+    "unusual": ("r.typicality", False),
+    "unsure": ("r.margin", False),
+    "sure": ("r.margin", True),
 }
+"""The column, and whether it falls."""
 
 Noise = tuple[str, int, float]
 """What an image began from: prompt, seed and strength."""
@@ -134,14 +135,23 @@ class Samples:
         source, values = _source(choice)
         return int(self._all(f"SELECT COUNT(*) {source}", values)[0][0])
 
-    def page(self, choice: Choice, offset: int, most: int) -> list[Sample]:
-        """Samples that fit, in order: owner by owner, and within each as the choice says."""
+    def page(self, choice: Choice, offset: int, most: int, total: int) -> list[Sample]:
+        """Samples that fit, in order: owner by owner, and within each as the choice says.
+
+        ``total`` : how many fit. What lies nearer to the end is counted from there, as rows are skipped one by one.
+        """
+        taken = max(0, min(most, total - offset))
+        if offset <= total // 2:
+            positions = self._positions(choice, offset, taken)
+        else:
+            positions = self._positions(choice, total - offset - taken, taken, backwards=True)[::-1]
+        return self._samples(positions, choice.eye)
+
+    def _positions(self, choice: Choice, offset: int, most: int, *, backwards: bool = False) -> list[int]:
         source, values = _source(choice)
-        column = "r.sample" if choice.is_of_readings else "s.position"
-        table = "r" if choice.is_of_readings else "s"
-        sort = f"{_SORTED_BY[choice.order]}, {column}" if choice.order in _SORTED_BY and table == "r" else column
-        asked = f"SELECT {column} {source} ORDER BY {table}.owner, {sort} LIMIT ? OFFSET ?"
-        return self._samples([row[0] for row in self._all(asked, [*values, most, offset])], choice.eye)
+        order = ", ".join(f"{column} {'DESC' if down != backwards else 'ASC'}" for column, down in _order(choice))
+        asked = f"SELECT {_order(choice)[-1][0]} {source} ORDER BY {order} LIMIT ? OFFSET ?"
+        return [row[0] for row in self._all(asked, [*values, most, max(0, offset)])]
 
     def find(self, identifier: str, eye: int | None = None) -> Sample | None:
         """A sample by its id."""
@@ -171,6 +181,14 @@ class Samples:
     def _all(self, asked: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with closing(self._database.execute(asked, tuple(values))) as cursor:
             return cursor.fetchall()
+
+
+def _order(choice: Choice) -> list[tuple[str, bool]]:
+    """Columns that are sorted by, and whether each falls; the last is the sample's position."""
+    if not choice.is_of_readings:
+        return [("s.owner", False), ("s.position", False)]
+    within = [_SORTED_BY[choice.order]] if choice.order in _SORTED_BY else []
+    return [("r.owner", False), *within, ("r.sample", False)]
 
 
 def _source(choice: Choice) -> tuple[str, list[Any]]:
