@@ -50,7 +50,7 @@ reference: .venv/installed-dev
 	$(PYTHON) -m venv .venv
 
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[models]"
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[models,web]"
 	@touch $@
 
 .venv/installed-dev: pyproject.toml constraints.txt | .venv/bin/python

@@ -1,0 +1,95 @@
+"""``clinometer serve`` as a user starts it."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+import clinometer as cm
+from clinometer.cli import serve as module
+from clinometer.cli.app import app
+from tests.toys import Eye, Painter, toy_suite
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs")
+    cm.audit(Painter(), toy_suite(concepts=2), place / "run", encoder=Eye())
+    return place
+
+
+@pytest.fixture
+def served(runs, tmp_path):
+    """Start the command; give its process and address."""
+    processes = []
+
+    def started(*options, **environment):
+        words = [sys.executable, "-m", "clinometer", "serve", str(runs), "--port", "0", *options]
+        process = subprocess.Popen(
+            [*words, "--cache", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+        )  # fmt: skip
+        processes.append(process)
+        return process, re.search(r"http://\S+", process.stdout.readline())[0]
+
+    yield started
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def mistake(*words, **environment):
+    result = CliRunner(env=environment).invoke(app, ["serve", *map(str, words)])
+    assert result.exit_code != 0
+    return str(result.exception)
+
+
+@pytest.mark.slow
+def test_it_serves_until_it_is_stopped(served):
+    process, address = served()
+    page = httpx.get(address, timeout=60)
+    assert page.status_code == 200
+    assert "painter" in page.text
+    assert "server" not in page.headers
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert "Traceback" not in process.stderr.read()
+
+
+@pytest.mark.slow
+def test_with_a_password_nothing_is_shown_without_it(served):
+    _, address = served("--host", "0.0.0.0", CLINOMETER_PASSWORD="correct horse battery")
+    address = address.replace("0.0.0.0", "127.0.0.1")
+    assert httpx.get(address, timeout=60).status_code == 303
+    token = {"Authorization": "Bearer correct horse battery"}
+    assert "painter" in httpx.get(address, headers=token, timeout=60).text
+
+
+def test_another_host_needs_a_password(runs):
+    said = mistake(runs, "--host", "0.0.0.0", CLINOMETER_PASSWORD="")
+    assert "needs a password" in said
+    assert "--password-file" in said
+
+
+def test_a_place_that_is_not_there_is_told(tmp_path, monkeypatch):
+    assert "no such directory" in mistake(tmp_path / "nowhere")
+    monkeypatch.chdir(tmp_path)
+    assert mistake().startswith("runs: no such directory")
+
+
+def test_a_port_that_is_taken_is_told(runs, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        said = mistake(runs, "--port", taken.getsockname()[1], "--cache", tmp_path)
+    assert "cannot listen there" in said
+    assert "--port" in said
+
+
+def test_without_the_extra_it_says_what_to_install(runs, monkeypatch):
+    monkeypatch.setattr(module, "NEEDED", ("no_such_module",))
+    assert "pip install 'clinometer[web]'" in mistake(runs)

@@ -1,0 +1,70 @@
+"""What an encoder sees in single images, by hand and whatever the parts."""
+
+import numpy as np
+import pytest
+
+import clinometer as cm
+from clinometer.metrics import association_scores
+from clinometer.runs.readings import Reader, compared_words, part_numbers, piece_of
+from tests.toys import Eye, Painter, toy_suite
+
+
+def readings(run, encoder="eye"):
+    reader = Reader(run, encoder)
+    pieces = [piece_of(run, part) for part in part_numbers(run)]
+    for piece in pieces:
+        reader.learn(piece)
+    return {piece.columns["id"][row]: seen for piece in pieces for row, seen in reader.read(piece)}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return cm.audit(Painter(), toy_suite(), tmp_path_factory.mktemp("readings") / "run", encoder=Eye())
+
+
+def test_sides_and_margins_are_the_association_with_the_words(run):
+    vectors, texts = run.embeddings("eye"), run.texts("eye")
+    a, b = (np.stack([texts[word] for word in words]) for words in compared_words(run).values())
+    seen = readings(run)
+    assert set(seen) == set(vectors)
+    for identifier, vector in vectors.items():
+        (s,) = association_scores(vector[None].astype(float), a.astype(float), b.astype(float))
+        assert seen[identifier].group == ("man" if s > 0 else "woman")
+        assert seen[identifier].margin == pytest.approx(abs(s), abs=1e-6)
+
+
+def test_typicality_is_the_cosine_with_the_mean_of_its_own(run):
+    vectors, seen, samples = run.embeddings("eye"), readings(run), run.samples
+    for owner in ("concept 0.20", "concept 0.80"):
+        own = samples.id[samples.concept == owner].tolist()
+        units = np.stack([vectors[each] / np.linalg.norm(vectors[each]) for each in own]).astype(float)
+        mean = units.mean(axis=0)
+        expected = units @ mean / np.linalg.norm(mean)
+        assert [seen[each].typicality for each in own] == pytest.approx(expected, abs=1e-6)
+        assert (expected <= 1 + 1e-12).all()
+
+
+def test_parts_do_not_matter(run, tmp_path):
+    other = cm.audit(Painter(batch_size=1), toy_suite(), tmp_path / "run", encoder=Eye())
+    first, second = readings(run), readings(other)
+    assert first.keys() == second.keys()
+    for identifier, seen in first.items():
+        assert second[identifier].group == seen.group
+        assert second[identifier].margin == pytest.approx(seen.margin, abs=1e-12)
+        assert second[identifier].typicality == pytest.approx(seen.typicality, abs=1e-12)
+
+
+def test_exchanging_the_groups_exchanges_the_sides_alone(run, tmp_path):
+    axis = {"a": "woman", "b": "man", "third": "other"}
+    exchanged = cm.audit(Painter(), toy_suite(axis=axis), tmp_path / "run", encoder=Eye())
+    assert list(compared_words(exchanged)) == list(compared_words(run))[::-1]
+    first, second = readings(run), readings(exchanged)
+    assert {key: (seen.group, seen.margin) for key, seen in first.items()} == {
+        key: (seen.group, seen.margin) for key, seen in second.items()
+    }
+
+
+def test_refused_images_are_not_read(tmp_path):
+    refusing = cm.audit(Painter(refuse="0.80"), toy_suite(), tmp_path / "run", encoder=Eye())
+    samples = refusing.samples
+    assert set(readings(refusing)) == set(samples.id[samples.status == "ok"])
