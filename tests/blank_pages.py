@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from clinometer import report
+from clinometer.pipeline import reporting
+from clinometer.report import ReportInput
 
-WHOLE = report.render_html
+WHOLE = reporting.render_html
 
 
-def blank(_: report.ReportInput) -> str:
+def blank(_: ReportInput) -> str:
     """A page that says nothing."""
     return "<!doctype html>"
 
@@ -35,7 +36,7 @@ def _marked(request: pytest.FixtureRequest) -> bool:
     return request.node.get_closest_marker("pages") is not None
 
 
-def _pages(render: Callable[[report.ReportInput], str]) -> Iterator[None]:
+def _pages(render: Callable[[ReportInput], str]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "render_html", render)
+        patch.setattr(reporting, "render_html", render)
         yield

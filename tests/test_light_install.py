@@ -26,12 +26,13 @@ class Without:
 sys.meta_path[:] = map(Without, sys.meta_path)
 """
 LIGHT = """
-from clinometer import api, report, stats, metrics
+from clinometer import api, stats, metrics
+from clinometer.pipeline.reporting import write_report
 import clinometer as cm
 first, second, out = sys.argv[1:]
 before = cm.open_run(first).scores
 assert cm.score_run(first).equals(before)
-assert report.write(cm.open_run(first)) == []
+assert write_report(cm.open_run(first)) == []
 assert len(cm.compare(first, second, out=out)) == 1
 assert api.verify_run(first)
 assert cm.open_run(first)._repr_html_()

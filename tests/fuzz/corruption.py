@@ -38,11 +38,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import clinometer as cm
-from clinometer import report
 from clinometer.api import verify_run
 from clinometer.errors import ClinometerError
 from clinometer.pipeline import score
 from clinometer.pipeline.comparison import compare_runs
+from clinometer.pipeline.reporting import write_report
 from clinometer.runs import Run, Silence
 from tests.toys import Eye, Painter, toy_suite
 
@@ -110,7 +110,7 @@ class Specimen:
 
     def _report(self) -> Any:
         run = cm.open_run(self.place)
-        damage = report.write(run)
+        damage = write_report(run)
         return damage or (self.place / "report.html").read_bytes()
 
     def _compare(self) -> pd.DataFrame:

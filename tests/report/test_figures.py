@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from clinometer.report import figures
+from clinometer.report.figures import Figure
 from clinometer.report.figures.marks import draw_cell, folded, label_rows, place
 from clinometer.report.figures.svg import Ink, canvas, finish
 from clinometer.report.html import asset
 from clinometer.studies.classification.figures import CELL
+from clinometer.studies.leaning import figures
 from clinometer.studies.leaning.figures.concepts import lean_limits
 from clinometer.studies.leaning.view import LeaningView
 from tests.report.synthetic import report_input
@@ -20,7 +21,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def drawings() -> dict[str, figures.Figure]:
+def drawings() -> dict[str, Figure]:
     view = LeaningView.of(report_input())
     return {
         "overview": figures.overview_figure(view),

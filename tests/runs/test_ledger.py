@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
-from clinometer import report
 from clinometer.api import verify_run
 from clinometer.errors import RunCorruptError, RunNotFoundError, SuiteError, UncheckedRunWarning
 from clinometer.pipeline import score
+from clinometer.pipeline.reporting import write_report
 from clinometer.runs.record import checksum_of, new_record, with_checksum
 from clinometer.runs.seals import read_sealed, seal_of, sealed
 from clinometer.runs.storage import Directory
@@ -157,7 +157,7 @@ def test_an_edited_margin_changes_no_verdict(run):
     text = (run / "run.json").read_text()
     assert '"margin": 0.1' in text
     (run / "run.json").write_text(text.replace('"margin": 0.1', '"margin": 0.9'))
-    for use in (cm.score_run, verify_run, lambda place: report.write(cm.open_run(place)), audit):
+    for use in (cm.score_run, verify_run, lambda place: write_report(cm.open_run(place)), audit):
         with pytest.raises(
             RunCorruptError, match=r"run.json: it was changed .* its suite .*--suite-option margin="
         ) as said:
@@ -301,7 +301,7 @@ def test_a_flip_in_the_pixels_is_named_where_they_are_used(run):
     content[pixels[len(pixels) // 2]] ^= 1
     path.write_bytes(content)
     cm.score_run(run)  # reads no pixels
-    report.write(cm.open_run(run))
+    write_report(cm.open_run(run))
     assert "part-00001.parquet" in (run / "report.html").read_text()
     for use in (verify_run, lambda place: cm.score_run(place, encoder=Eye("second"))):
         with pytest.raises(Exception, match=r"part-00001.parquet"):
@@ -316,7 +316,7 @@ def test_a_flip_in_the_pixels_is_named_where_they_are_used(run):
 def test_a_report_with_a_part_missing_or_damaged_says_so_at_its_top(run, gone):
     path = run / PARTS[0]
     path.unlink() if gone else path.write_bytes(path.read_bytes()[:-1])
-    said = report.write(cm.open_run(run))
+    said = write_report(cm.open_run(run))
     assert len(said) == 1
     assert PARTS[0] in said[0]
     page = (run / "report.html").read_text()
@@ -327,7 +327,7 @@ def test_a_report_with_a_part_missing_or_damaged_says_so_at_its_top(run, gone):
 
 @pytest.mark.pages
 def test_a_whole_run_says_nothing_of_damage(run):
-    assert report.write(cm.open_run(run)) == []
+    assert write_report(cm.open_run(run)) == []
     page = (run / "report.html").read_text()
     assert 'class="masthead"' in page
     assert 'class="damage"' not in page
@@ -345,7 +345,7 @@ def test_an_old_run_says_so_in_a_line_and_goes_on_working(run, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncheckedRunWarning)
         cm.score_run(run)
-        report.write(cm.open_run(run))
+        write_report(cm.open_run(run))
         other = audit(tmp_path / "other", model=Painter(name="other"))
         assert len(cm.compare(run, other)) == 1
         (run / PARTS[0]).unlink()

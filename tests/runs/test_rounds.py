@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 import clinometer as cm
-from clinometer import report
 from clinometer.errors import InvalidInputError, ModelError, RunMismatchError, SuiteError
+from clinometer.pipeline.reporting import write_report
 from tests.runs.stopped import Stopping, table_bytes
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
 
@@ -130,7 +130,7 @@ def test_a_refused_image_counts_as_drawn(tmp_path):
 
 @pytest.mark.pages
 def test_the_report_says_how_it_was_drawn(stopped):
-    report.write(stopped)
+    write_report(stopped)
     page = stopped.directory.read_bytes("report.html").decode()
     assert "until decided" in page
     assert "drawn in rounds" in page
