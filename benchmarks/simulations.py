@@ -4,7 +4,7 @@
 
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
-draws a twentieth of the studies; ``--only verdict`` (or intersection, reader, downstream) runs what stands in
+draws a twentieth of the studies; ``--only verdict`` (or intersection, reader, downstream, ratings) runs what stands in
 verdict_simulations.py alone; ``--write`` puts
 the tables and figures into docs/simulations.md.
 """
@@ -21,7 +21,13 @@ from math import sqrt
 import numpy as np
 from scipy import stats
 
-from benchmarks import downstream_simulations, intersection_simulations, reader_simulations, verdict_simulations
+from benchmarks import (
+    downstream_simulations,
+    intersection_simulations,
+    ratings_simulations,
+    reader_simulations,
+    verdict_simulations,
+)
 from benchmarks.rates import LEVELS, PAGE, Experiment, Found, rejections, table, with_tables
 from clinometer.metrics import (
     Design,
@@ -406,7 +412,13 @@ def experiments() -> list[Experiment]:
     return chosen
 
 
-MODULES = (verdict_simulations, intersection_simulations, reader_simulations, downstream_simulations)
+MODULES = (
+    verdict_simulations,
+    intersection_simulations,
+    reader_simulations,
+    downstream_simulations,
+    ratings_simulations,
+)
 """Where further experiments stand."""
 
 
