@@ -1,0 +1,100 @@
+"""The server: what it is made of, in order from the network inwards."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from clinometer.errors import ClinometerError, RunNotFoundError
+from clinometer.web import assets, login, runs_index
+from clinometer.web.pages import problem
+from clinometer.web.security import (
+    HEADERS,
+    READING,
+    SESSION_SECONDS,
+    BodyLimit,
+    Gate,
+    RateLimit,
+    SecurityHeaders,
+    require_csrf,
+    require_organiser,
+)
+from clinometer.web.settings import Settings
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Make the server of some runs. ``app.state`` holds the settings, the gate and the index of runs."""
+    app = FastAPI(
+        title="clinometer",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(require_csrf)],
+        middleware=_middleware(settings),
+    )
+    app.state.settings = settings
+    app.state.gate = Gate(settings)
+    app.state.runs = runs_index.RunsIndex(settings.runs)
+    _include_routers(app)
+    app.add_exception_handler(HTTPException, _http_problem)
+    app.add_exception_handler(RequestValidationError, _wrong_address)
+    app.add_exception_handler(ClinometerError, _run_problem)
+    app.add_exception_handler(Exception, _own_error)
+    return app
+
+
+def _include_routers(app: FastAPI) -> None:
+    organiser = [Depends(require_organiser)]
+    app.include_router(assets.router)
+    app.include_router(login.router)
+    app.include_router(runs_index.router, dependencies=organiser)
+
+
+def _middleware(settings: Settings) -> list[Middleware]:
+    return [
+        Middleware(SecurityHeaders),
+        Middleware(TrustedHostMiddleware, allowed_hosts=list(settings.hosts), www_redirect=False),
+        Middleware(RateLimit, a_second=settings.requests_a_second),
+        Middleware(BodyLimit, most=settings.most_bytes),
+        Middleware(
+            SessionMiddleware,
+            secret_key=settings.session_key,
+            session_cookie="clinometer",
+            max_age=SESSION_SECONDS,
+            same_site="lax",
+            https_only=settings.behind_https,
+        ),
+    ]
+
+
+def _http_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 401 and request.method in READING:
+        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/login?next={quote(asked)}", 303)
+    return problem(request, error.status_code, str(error.detail))
+
+
+def _wrong_address(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    return problem(
+        request, 400, f"{first['loc'][-1]}: {first['msg']}. Change it in the address, or begin at the index."
+    )
+
+
+def _run_problem(request: Request, error: Exception) -> Response:
+    return problem(request, 404 if isinstance(error, RunNotFoundError) else 409, str(error))
+
+
+def _own_error(request: Request, error: Exception) -> Response:
+    page = problem(request, 500, "The server's terminal shows what happened.")
+    page.headers.update(HEADERS)  # it is made outside of what adds them to other pages
+    return page

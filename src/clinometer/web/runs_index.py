@@ -1,0 +1,191 @@
+"""The index: every run that lies below what the server was given."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+
+from clinometer import api
+from clinometer._messages import printable, shortened
+from clinometer.errors import ClinometerError, RunNotFoundError
+from clinometer.report.studies import page_of
+from clinometer.runs import Directory
+from clinometer.runs.browse import found_below, planned_count, stamp_of
+from clinometer.web.pages import is_partial, render
+
+router = APIRouter()
+
+Sort = Literal["date", "name", "model", "suite", "seed", "images", "findings"]
+
+COLUMNS: Final[tuple[tuple[Sort, str], ...]] = (
+    ("name", "Run"),
+    ("model", "Model"),
+    ("suite", "Suite"),
+    ("date", "Date"),
+    ("seed", "Seed"),
+    ("images", "Images"),
+    ("findings", "Findings"),
+)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A run as the index shows it.
+
+    Attributes
+    ----------
+    id : what addresses name it by: a hash of its place, so no path comes in with a request.
+    place : where it lies. name : its folder.
+    images : planned. findings : its verdicts, counted.
+    error : in one line, why it cannot be shown; empty for a run that can.
+    """
+
+    id: str
+    place: str
+    name: str
+    model: str = ""
+    suite: str = ""
+    study: str = ""
+    date: str = ""
+    seed: int = 0
+    images: int = 0
+    findings: str = ""
+    is_scored: bool = False
+    has_report: bool = False
+    error: str = ""
+
+    @property
+    def words(self) -> str:
+        """What a search looks in."""
+        told = (self.name, self.model, self.suite, self.study, self.date, str(self.seed), self.findings, self.error)
+        return " ".join(told).casefold()
+
+
+@dataclass(frozen=True)
+class Known:
+    """A run as it was when it was last looked at; no run where it cannot be read."""
+
+    stamp: str
+    listed: Listed
+    run: api.Run | None
+
+
+class RunsIndex:
+    """Runs below some places, found again at each look; what is known of one is kept until its files change."""
+
+    def __init__(self, places: Sequence[str]) -> None:
+        self._places = tuple(places)
+        self._lock = threading.Lock()
+        self._known: dict[str, Known] = {}
+
+    def listed(self) -> list[Listed]:
+        """Every run that is there now."""
+        with self._lock:
+            self._known = self._found()
+            return [known.listed for known in self._known.values()]
+
+    def _found(self) -> dict[str, Known]:
+        found = {}
+        for place in self._places:
+            for directory in found_below(place):
+                identifier, stamp = id_of(directory), stamp_of(directory)
+                known = self._known.get(identifier)
+                found[identifier] = known if known is not None and known.stamp == stamp else _looked_at(directory)
+        return found
+
+    def get(self, identifier: str) -> Known:
+        """A run by its id, as it is now.
+
+        Raises
+        ------
+        RunNotFoundError
+            There is none that can be shown.
+        """
+        known = self._known.get(identifier)
+        if known is None or stamp_of(Directory(known.listed.place)) != known.stamp:
+            self.listed()
+            known = self._known.get(identifier)
+        if known is None:
+            raise RunNotFoundError("No run has this address any more. Choose one from the index.")
+        if known.run is None:
+            raise RunNotFoundError(known.listed.error)
+        return known
+
+    def run(self, identifier: str) -> api.Run:
+        """The opened run of an id; errors as of ``get``."""
+        run = self.get(identifier).run
+        assert run is not None
+        return run
+
+
+def id_of(directory: Directory) -> str:
+    """What a run is called in addresses: 12 hexadecimal digits of its place's SHA-256."""
+    return hashlib.sha256(directory.place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def _looked_at(directory: Directory) -> Known:
+    stamp, name = stamp_of(directory), printable(directory.place.rstrip("/").rsplit("/", 1)[-1])
+    listed = Listed(id_of(directory), directory.url, name)
+    try:
+        run = api.open_run(directory.url)
+        return Known(stamp, _described(run, listed), run)
+    except ClinometerError as error:
+        said = shortened(printable(" ".join(directory.without_place(error).split())), 300)
+        return Known(stamp, Listed(listed.id, listed.place, listed.name, error=said), None)
+
+
+def _described(run: api.Run, listed: Listed) -> Listed:
+    findings = page_of(run.suite).summary(run.suite, run.scores).verdicts if run.is_scored else ""
+    return Listed(
+        listed.id,
+        listed.place,
+        listed.name,
+        model=str(run.model_card["name"]),
+        suite=run.suite.name,
+        study=run.suite.study,
+        date=run.record["created"][:16].replace("T", " "),
+        seed=run.record["seed"],
+        images=planned_count(run),
+        findings=findings,
+        is_scored=run.is_scored,
+        has_report=run.directory.exists("report.html"),
+    )
+
+
+def chosen(runs: Sequence[Listed], query: str, sort: Sort, *, downwards: bool) -> list[Listed]:
+    """Runs that hold every word of a query, in order; those that cannot be read stay last."""
+    words = query.casefold().split()
+    held = [run for run in runs if all(word in run.words for word in words)]
+    whole = sorted((run for run in held if not run.error), key=lambda run: _key(run, sort), reverse=downwards)
+    return whole + sorted((run for run in held if run.error), key=lambda run: run.name)
+
+
+def _key(run: Listed, sort: Sort) -> tuple[str | int, str]:
+    value = getattr(run, sort)
+    return (value.casefold() if isinstance(value, str) else value, run.name)
+
+
+@router.get("/")
+def index(
+    request: Request,
+    q: Annotated[str, Query(max_length=200)] = "",
+    sort: Sort = "date",
+    order: Literal["up", "down"] = "down",
+) -> Response:
+    """Every run, searched and sorted; for htmx the table alone."""
+    runs = request.app.state.runs.listed()
+    return render(
+        request,
+        "runs_table.html" if is_partial(request) else "index.html",
+        runs=chosen(runs, q, sort, downwards=order == "down"),
+        total=len(runs),
+        columns=COLUMNS,
+        q=q,
+        sort=sort,
+        order=order,
+    )

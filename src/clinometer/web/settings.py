@@ -1,0 +1,115 @@
+"""What a server is told when it starts."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from argon2 import PasswordHasher
+
+from clinometer.errors import InvalidInputError
+
+PASSWORD_VARIABLE: Final = "CLINOMETER_PASSWORD"
+LEAST_PASSWORD: Final = 12
+"""Characters of the shortest password: whoever finds the address may guess."""
+LOCAL_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a server runs.
+
+    Attributes
+    ----------
+    runs : run directories, or folders of them; paths or URLs.
+    cache : a folder of this machine for what is made of runs: files that find samples, small pictures.
+    database : SQLAlchemy's URL of the ratings; empty for a file beside the cache.
+    host, port : where it listens.
+    password_hash : argon2 hash of the organiser's password; empty where none is asked, on this machine alone.
+    hosts : names that a request may ask for, so that no other site's name can be pointed here; ``"*"`` for any.
+    behind_https : whether browsers come by HTTPS, so that cookies are for HTTPS alone.
+    session_key : what signs sessions; a new one at each start.
+    most_bytes : of a request's body.
+    requests_a_second : of one address.
+    """
+
+    runs: tuple[str, ...] = ("runs",)
+    cache: Path = field(default_factory=lambda: default_cache())
+    database: str = ""
+    host: str = "127.0.0.1"
+    port: int = 8765
+    password_hash: str = field(default="", repr=False)
+    hosts: tuple[str, ...] = LOCAL_HOSTS
+    behind_https: bool = False
+    session_key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    most_bytes: int = 10_000_000
+    requests_a_second: int = 500
+
+
+def default_cache() -> Path:
+    """The user's own folder for caches, as XDG names it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clinometer"
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def password_given(file: Path | None) -> str:
+    """The organiser's password: the first line of a file, else the environment's; empty for none.
+
+    Raises
+    ------
+    InvalidInputError
+        The file cannot be read, or the password is too short.
+    """
+    if file is None:
+        password, source = os.environ.get(PASSWORD_VARIABLE, ""), PASSWORD_VARIABLE
+    else:
+        password, source = _first_line(file), f"--password-file {file}"
+    if (file is not None or password) and len(password) < LEAST_PASSWORD:
+        raise InvalidInputError(
+            f"{source}: the password has {len(password)} characters, expected {LEAST_PASSWORD} or more"
+        )
+    return password
+
+
+def _first_line(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").partition("\n")[0].strip()
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or "it is no text"
+        raise InvalidInputError(f"--password-file {file}: cannot be read: {said}; give another file") from error
+
+
+def guarded(host: str, password: str) -> str:
+    """The hash of a password, or nothing where none is needed.
+
+    Raises
+    ------
+    InvalidInputError
+        Other machines reach the host, and there is no password.
+    """
+    if password:
+        return PasswordHasher().hash(password)
+    if not is_local(host):
+        raise InvalidInputError(
+            f"--host {host}: other machines reach it, so it needs a password; give --password-file FILE, or set "
+            f"{PASSWORD_VARIABLE}"
+        )
+    return ""
+
+
+def hosts_asked_for(host: str, named: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that a request may ask for: this machine's own, and those that were given."""
+    if named:
+        return (*LOCAL_HOSTS, *named)
+    return LOCAL_HOSTS if is_local(host) else ("*",)
