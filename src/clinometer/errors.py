@@ -8,6 +8,7 @@
     ├── ModelError                       a generator or an encoder cannot be loaded or used
     │   └── ModelNotFoundError           no such directory, package entry or hub model
     ├── ImportManifestError              a manifest of finished images does not say what it must
+    ├── RatingsError                     ratings by people, or a rating task, that cannot be used
     └── RunError                         a run directory
         ├── RunNotFoundError             there is none at that place
         ├── RunMismatchError             it belongs to another suite, model, seed or setting
@@ -42,6 +43,10 @@ class ModelNotFoundError(ModelError):
 
 class ImportManifestError(ClinometerError):
     """A manifest of finished images that does not say what it must."""
+
+
+class RatingsError(ClinometerError):
+    """Ratings by people, or a rating task, that cannot be used."""
 
 
 class RunError(ClinometerError):

@@ -7,6 +7,7 @@ import pandas as pd
 from clinometer.errors import RunNotFoundError
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.progress import Progress
+from clinometer.runs.ratings import with_ratings
 from clinometer.runs.refusals import with_refusals
 from clinometer.runs.store import Run
 from clinometer.runs.studies import STUDIES
@@ -29,7 +30,7 @@ def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> pd.Dat
         raise RunNotFoundError(f"{run.url}: no encoder has finished; give: clinometer score {run.url} --encoder {name}")
     progress.start("scoring", 1, 0)
     scored = study.score(run, resamples)
-    scores = with_refusals(run, scored.scores)
+    scores = with_ratings(run, with_refusals(run, scored.scores))
     run.write_scores(scores, scored.curves)
     progress.advance(1)
     progress.finish()
