@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import pyarrow.parquet as pq
 
 from clinometer.errors import RunCorruptError
-from clinometer.runs.storage import Directory
-from clinometer.runs.store import PLAN_LOST, Run
+from clinometer.models.images import sha256
+from clinometer.runs.storage import REDO, Directory
+from clinometer.runs.store import PLAN_LOST, Run, samples_name
 
 RECORD: Final = "run.json"
 _STAMPS: Final = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")
 """What filesystems say of a file that changes with it."""
+_ROWS: Final = 8
+"""Images read at once on the way to the one that is wanted."""
+_BUFFER: Final = 1 << 20
 
 
 def found_below(place: str, *, depth: int = 4, most_folders: int = 20_000) -> Iterator[Directory]:
@@ -70,3 +74,49 @@ def planned_count(run: Run) -> int:
     except Exception as error:  # damaged bytes lead Arrow to errors of many kinds
         said = " ".join(str(error).split())[:200]
         raise RunCorruptError(f"{name}: cannot be read ({said}). {PLAN_LOST}") from error
+
+
+def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, bytes | None]]:
+    """A few images of a part as they are stored, by row, that of ``row`` among them: its id and its bytes, or None.
+
+    Only one row group is read, and of that a few rows at a time as far as the one that is wanted.
+
+    Raises
+    ------
+    RunCorruptError
+        One is not what was written, or the part cannot be read.
+    """
+    name = run.directory.path(samples_name(part))
+    try:
+        with run.directory.fs.open(name, "rb") as file:
+            first, rows = _rows_around(pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER), row)
+    except Exception as error:  # damaged bytes lead Arrow to errors of many kinds
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise RunCorruptError(f"{name}: cannot be read ({said}). {REDO}") from error
+    return {first + order: (each["id"], _checked(each, name)) for order, each in enumerate(rows)}
+
+
+def _checked(row: dict[str, Any], name: str) -> bytes | None:
+    """A row's image, if it is the one that was written."""
+    content: bytes | None = (row["image"] or {}).get("bytes")
+    if content and sha256(content) != row["sha256"]:
+        raise RunCorruptError(
+            f"{name}: image {row['id']} is not the one that was written (its sha256 does not fit). {REDO}"
+        )
+    return content
+
+
+def _rows_around(file: pq.ParquetFile, row: int) -> tuple[int, list[dict[str, Any]]]:
+    """The few rows that are read together with one, and the number of the first."""
+    start = 0
+    for group in range(file.num_row_groups):
+        held = file.metadata.row_group(group).num_rows
+        if row < start + held:
+            break
+        start += held
+    wanted = ["id", "sha256", "image.bytes"]
+    for batch in file.iter_batches(_ROWS, row_groups=[group], columns=wanted, use_threads=False):
+        if row < start + batch.num_rows:
+            return start, batch.to_pylist()
+        start += batch.num_rows
+    raise IndexError("it has fewer rows than it had")

@@ -13,8 +13,8 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from clinometer.errors import ClinometerError, RunNotFoundError
-from clinometer.web import assets, login, runs_index
-from clinometer.web.pages import problem
+from clinometer.web import assets, explorer, login, pictures, runs_index
+from clinometer.web.pages import problem, render
 from clinometer.web.security import (
     HEADERS,
     READING,
@@ -26,6 +26,7 @@ from clinometer.web.security import (
     require_csrf,
     require_organiser,
 )
+from clinometer.web.sample_index import Building, Shelf
 from clinometer.web.settings import Settings
 
 
@@ -42,10 +43,13 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.gate = Gate(settings)
     app.state.runs = runs_index.RunsIndex(settings.runs)
+    app.state.shelf = Shelf(settings.cache / "samples")
+    app.state.album = pictures.Album(settings.cache)
     _include_routers(app)
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(RequestValidationError, _wrong_address)
     app.add_exception_handler(ClinometerError, _run_problem)
+    app.add_exception_handler(Building, _still_reading)
     app.add_exception_handler(Exception, _own_error)
     return app
 
@@ -54,7 +58,8 @@ def _include_routers(app: FastAPI) -> None:
     organiser = [Depends(require_organiser)]
     app.include_router(assets.router)
     app.include_router(login.router)
-    app.include_router(runs_index.router, dependencies=organiser)
+    for room in (runs_index, explorer, pictures):
+        app.include_router(room.router, dependencies=organiser)
 
 
 def _middleware(settings: Settings) -> list[Middleware]:
@@ -92,6 +97,13 @@ def _wrong_address(request: Request, error: Exception) -> Response:
 
 def _run_problem(request: Request, error: Exception) -> Response:
     return problem(request, 404 if isinstance(error, RunNotFoundError) else 409, str(error))
+
+
+def _still_reading(request: Request, building: Exception) -> Response:
+    """A page that asks again in a second: the run is read for the first time."""
+    assert isinstance(building, Building)
+    address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return render(request, "building.html", 202, share=building.share, address=address)
 
 
 def _own_error(request: Request, error: Exception) -> Response:

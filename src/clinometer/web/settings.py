@@ -19,6 +19,11 @@ LEAST_PASSWORD: Final = 12
 LOCAL_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
+def default_cache() -> Path:
+    """The user's own folder for caches, as XDG names it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clinometer"
+
+
 @dataclass(frozen=True)
 class Settings:
     """How a server runs.
@@ -38,7 +43,7 @@ class Settings:
     """
 
     runs: tuple[str, ...] = ("runs",)
-    cache: Path = field(default_factory=lambda: default_cache())
+    cache: Path = field(default_factory=default_cache)
     database: str = ""
     host: str = "127.0.0.1"
     port: int = 8765
@@ -48,11 +53,6 @@ class Settings:
     session_key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     most_bytes: int = 10_000_000
     requests_a_second: int = 500
-
-
-def default_cache() -> Path:
-    """The user's own folder for caches, as XDG names it."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clinometer"
 
 
 def is_local(host: str) -> bool:

@@ -1,0 +1,252 @@
+"""The explorer: pictures of some runs side by side, aligned by the noise that they began from.
+
+Filters and order are those of the first run that is chosen; what the others drew from the same noise stands beside it.
+The whole state of a view is in its address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field, field_validator
+from starlette.exceptions import HTTPException
+
+from clinometer import api
+from clinometer.report.called import names_of
+from clinometer.web.findings import Finding, findings_of
+from clinometer.web.pages import is_partial, render
+from clinometer.web.pictures import Identifier
+from clinometer.web.runs_index import Known, Listed
+from clinometer.web.samples import ORDERS, STATUSES, Choice, Eye, Order, Owner, Sample, Samples, Status
+
+router = APIRouter()
+
+MOST_RUNS: Final = 8
+"""Columns that a screen holds."""
+PER_PAGE: Final = (24, 48, 96)
+
+Text = Annotated[str, Field(max_length=500)]
+
+
+class Asked(BaseModel):
+    """What an address of the explorer asks.
+
+    Attributes
+    ----------
+    run : ids of runs, the first of which leads.
+    of : whose images, as ``role/name``; all where none is named.
+    encoder : whose readings; the first of the leading run by default.
+    side : only images that read as this group. within : only those whose margin is at most this.
+    """
+
+    run: Annotated[list[Text], Field(max_length=MOST_RUNS)] = []
+    of: Annotated[list[Text], Field(max_length=1000)] = []
+    encoder: Text = ""
+    side: Text = ""
+    status: Status = "any"
+    within: float | None = Field(None, ge=0, le=2)
+    order: Order = "seed"
+    page: int = Field(1, ge=1, le=10_000_000)
+    per: Literal[24, 48, 96] = 48
+
+    @field_validator("within", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: Any) -> Any:
+        return None if value == "" else value
+
+    @field_validator("per", mode="before")
+    @classmethod
+    def _as_number(cls, value: Any) -> Any:
+        return int(value) if isinstance(value, str) and value.isdigit() else value
+
+    def address(self, **changes: Any) -> str:
+        """The address of this view, or of one that differs by some fields."""
+        asked = self.model_copy(update=changes).model_dump(exclude_defaults=True)
+        return f"/explore?{urlencode(asked, doseq=True)}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A run of the view: what it is called there, its encoder and its findings by concept."""
+
+    known: Known
+    name: str
+    eye: Eye | None
+    findings: Mapping[str, Finding]
+
+    @property
+    def id(self) -> str:
+        """What addresses call the run."""
+        return self.known.listed.id
+
+    @property
+    def run(self) -> api.Run:
+        """The run, opened."""
+        assert self.known.run is not None
+        return self.known.run
+
+    def label(self, group: str) -> str:
+        """A group's label for people."""
+        return self.run.suite.label_of(group)
+
+    def finding(self, owner: Owner) -> Finding | None:
+        """What the scores say of an owner; nothing of groups, for which none is asked."""
+        return self.findings.get(owner.name) if owner.role == "target" else None
+
+
+@dataclass(frozen=True)
+class Line:
+    """What began from one noise: the leading run's sample, and for each run its own or None."""
+
+    number: int
+    lead: Sample
+    samples: tuple[Sample | None, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Consecutive lines of one owner."""
+
+    owner: Owner
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """A page of the explorer."""
+
+    asked: Asked
+    columns: tuple[Column, ...]
+    owners: tuple[Owner, ...]
+    eyes: tuple[Eye, ...]
+    sections: tuple[Section, ...]
+    total: int
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are."""
+        return max(1, -(-self.total // self.asked.per))
+
+    @property
+    def first(self) -> int:
+        """The number of the page's first sample, from 1."""
+        return (self.asked.page - 1) * self.asked.per + 1
+
+
+@router.get("/explore")
+def explore(request: Request, asked: Annotated[Asked, Query()]) -> Response:
+    """The pictures of some runs; for htmx the view without the form."""
+    listed = request.app.state.runs.listed() if not asked.run or not is_partial(request) else []
+    if not asked.run:
+        return _of_newest(listed)
+    view = viewed(request.app.state, asked)
+    template = "explorer_view.html" if is_partial(request) else "explorer.html"
+    return render(
+        request, template, v=view, runs=_nearest_first(listed, view), orders=ORDERS, statuses=STATUSES, sizes=PER_PAGE
+    )
+
+
+def _of_newest(listed: Sequence[Listed]) -> Response:
+    """The explorer of the run that was begun last."""
+    whole = [run for run in listed if not run.error]
+    if not whole:
+        return RedirectResponse("/", 303)
+    newest = max(whole, key=lambda run: run.date)
+    return RedirectResponse(Asked(run=[newest.id]).address(), 303)
+
+
+def _nearest_first(listed: Sequence[Listed], view: View) -> list[Listed]:
+    """Runs that can stand beside the leading one first: those of its suite."""
+    suite = view.columns[0].known.listed.suite
+    whole = [run for run in listed if not run.error]
+    return sorted(whole, key=lambda run: (run.suite != suite, run.name))
+
+
+def viewed(state: Any, asked: Asked) -> View:
+    """Look up what an address asks.
+
+    Raises
+    ------
+    Building
+        The index of a run is being made.
+    RunError
+        A run is not there, or cannot be read.
+    """
+    runs = [state.runs.get(identifier) for identifier in dict.fromkeys(asked.run)]
+    paths = [state.shelf.path(known) for known in runs]
+    with Samples(paths[0]) as lead:
+        owners, eyes = lead.owners(), lead.eyes()
+        eye = next((each for each in eyes if each.name == asked.encoder), next(iter(eyes), None))
+        choice = choice_of(asked, owners, eye)
+        total = lead.count(choice)
+        found = lead.page(choice, (asked.page - 1) * asked.per, asked.per)
+    columns = [_column(runs[0], eye)]
+    beside: list[Mapping[tuple[str, int, float], Sample]] = [{sample.noise: sample for sample in found}]
+    for known, path in zip(runs[1:], paths[1:], strict=True):
+        with Samples(path) as samples:
+            own = next((each for each in samples.eyes() if eye is not None and each.name == eye.name), None)
+            beside.append(samples.of_noise([sample.noise for sample in found], own.code if own else None))
+        columns.append(_column(known, own))
+    named = zip(columns, names_of([column.run for column in columns]), strict=True)
+    return View(
+        asked,
+        tuple(Column(column.known, name, column.eye, column.findings) for column, name in named),
+        tuple(owners),
+        tuple(eyes),
+        tuple(_sections(asked, owners, found, beside)),
+        total,
+    )
+
+
+def _column(known: Known, eye: Eye | None) -> Column:
+    return Column(known, "", eye, findings_of(known))
+
+
+def choice_of(asked: Asked, owners: Sequence[Owner], eye: Eye | None) -> Choice:
+    """What an address asks, in the codes of the index. A name that it does not have finds nothing."""
+    codes = {owner.key: owner.code for owner in owners}
+    return Choice(
+        tuple(codes.get(key, -1) for key in asked.of),
+        eye.code if eye else None,
+        asked.side,
+        asked.status,
+        asked.within,
+        asked.order,
+    )
+
+
+def _sections(
+    asked: Asked,
+    owners: Sequence[Owner],
+    found: Sequence[Sample],
+    beside: Sequence[Mapping[tuple[str, int, float], Sample]],
+) -> Iterator[Section]:
+    by_code = {owner.code: owner for owner in owners}
+    first = (asked.page - 1) * asked.per + 1
+    lines = [
+        Line(number, sample, (sample, *(other.get(sample.noise) for other in beside[1:])))
+        for number, sample in enumerate(found, first)
+    ]
+    for code, own in groupby(lines, key=lambda line: line.lead.owner):
+        yield Section(by_code[code], tuple(own))
+
+
+@router.get("/runs/{run}/pictures/{sample}")
+def one_picture(request: Request, run: Identifier, sample: Identifier) -> Response:
+    """One picture, large, with what is known of it."""
+    known = request.app.state.runs.get(run)
+    with Samples(request.app.state.shelf.path(known)) as samples:
+        seen = [(eye, samples.find(sample, eye.code)) for eye in samples.eyes()]
+        found = samples.find(sample)
+        owners = {owner.code: owner for owner in samples.owners()}
+    if found is None:
+        raise HTTPException(404, "There is no such picture.")
+    return render(
+        request, "picture.html", column=_column(known, None), sample=found, owner=owners[found.owner], seen=seen
+    )

@@ -1,0 +1,151 @@
+"""Pictures of a run, small enough for a page: decoded under limits, drawn anew, and kept.
+
+What is served is never what a run holds: each image is decoded to pixels and encoded as WebP, so nothing that hides in
+a file reaches a browser.
+"""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Request, Response
+from fastapi import Path as InPath
+from PIL import Image
+from starlette.exceptions import HTTPException
+
+from clinometer import api
+from clinometer.models.images import decode_image
+from clinometer.runs.browse import stored_images
+from clinometer.web.samples import Sample, Samples
+
+router = APIRouter()
+
+Size = Literal["small", "medium", "large"]
+
+SIDES: Final[dict[Size, int]] = {"small": 128, "medium": 256, "large": 1024}
+"""Pixels of a picture's longer side, at most."""
+MOST_KEPT: Final = 200_000
+"""Pictures in the file, a few kilobytes each; beyond it the oldest go."""
+AT_ONCE: Final = 2
+"""Images decoded at a time: one may take half a gigabyte while it is."""
+QUALITY: Final = 82
+
+Batch = dict[int, tuple[str | None, bytes | None]]
+"""Stored images by row: ids and bytes."""
+
+Identifier = Annotated[str, InPath(pattern=r"^[0-9A-Za-z_-]{1,64}$")]
+
+
+class Album:
+    """Pictures that were made, in a file beside the indices; by the hash of what they were made from."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._place = folder / "pictures.sqlite"
+        self._decoding = threading.BoundedSemaphore(AT_ONCE)
+        self._recent = _Recent()
+
+    def picture(self, run: api.Run, sample: Sample, size: Size) -> bytes | None:
+        """A sample's picture as WebP; None where there is none or it cannot be decoded.
+
+        Raises
+        ------
+        RunCorruptError
+            It is not the image that was written.
+        """
+        key = f"{sample.sha256}/{size}"
+        kept = self._kept(key)
+        if kept is not None:
+            return kept
+        with self._decoding:
+            content = self._recent.image(run, sample)
+            made = shrunk(content, SIDES[size]) if content else None
+        if made is not None:
+            self._keep(key, made)
+        return made
+
+    def _kept(self, key: str) -> bytes | None:
+        with self._opened() as database:
+            found = database.execute("SELECT content FROM pictures WHERE key = ?", (key,)).fetchone()
+        return found[0] if found else None
+
+    def _keep(self, key: str, content: bytes) -> None:
+        with self._opened() as database, database:
+            added = database.execute("INSERT OR IGNORE INTO pictures (key, content) VALUES (?, ?)", (key, content))
+            database.execute("DELETE FROM pictures WHERE number <= ?", ((added.lastrowid or 0) - MOST_KEPT,))
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with closing(sqlite3.connect(self._place, timeout=10)) as database:
+            database.executescript(
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;"
+                "CREATE TABLE IF NOT EXISTS pictures (number INTEGER PRIMARY KEY, key TEXT UNIQUE, content BLOB);"
+            )
+            yield database
+
+
+class _Recent:
+    """The stored images that were read last: neighbours on a page are often neighbours in a part."""
+
+    MOST: Final = 4
+    MOST_BYTES: Final = 2**25
+    """Of a batch that is held; a larger one is read again."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[tuple[str, int, int], Batch] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def image(self, run: api.Run, sample: Sample) -> bytes | None:
+        """The stored bytes of a sample's image; None where they are another's by now."""
+        with self._lock:
+            batch = next((held for key, held in self._held.items() if self._has(key, held, run, sample)), None)
+        if batch is None:
+            batch = stored_images(run, sample.part, sample.row)
+            self._hold((run.url, sample.part, min(batch)), batch)
+        identifier, content = batch[sample.row]
+        return content if identifier == sample.id else None
+
+    def _hold(self, key: tuple[str, int, int], batch: Batch) -> None:
+        if sum(len(content or b"") for _, content in batch.values()) > self.MOST_BYTES:
+            return
+        with self._lock:
+            self._held[key] = batch
+            while len(self._held) > self.MOST:
+                self._held.popitem(last=False)
+
+    @staticmethod
+    def _has(key: tuple[str, int, int], held: Batch, run: api.Run, sample: Sample) -> bool:
+        return key[:2] == (run.url, sample.part) and held.get(sample.row, ("", None))[0] == sample.id
+
+
+def shrunk(content: bytes, side: int) -> bytes | None:
+    """An image as WebP of at most so many pixels a side; None where it is damaged or larger than is decoded."""
+    decoded = decode_image(content).image
+    if decoded is None:
+        return None
+    decoded.thumbnail((side, side), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    decoded.save(buffer, "WEBP", quality=QUALITY, method=2)
+    return buffer.getvalue()
+
+
+@router.get("/pictures/{run}/{sample}/{size}")
+def picture(request: Request, run: Identifier, sample: Identifier, size: Size) -> Response:
+    """One picture. Run and sample are looked up among those that are known."""
+    known = request.app.state.runs.get(run)
+    with Samples(request.app.state.shelf.path(known)) as samples:
+        found = samples.find(sample)
+    if found is None:
+        raise HTTPException(404, "There is no such picture.")
+    made = request.app.state.album.picture(known.run, found, size)
+    if made is None:
+        raise HTTPException(404, "There is no picture, or it cannot be decoded.")
+    return Response(made, media_type="image/webp", headers={"Cache-Control": "private, max-age=86400"})

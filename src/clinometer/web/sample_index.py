@@ -1,0 +1,213 @@
+"""A file that finds samples: SQLite, outside the run directory, made when a run is first looked at.
+
+A page then asks for the few samples it shows, whatever the size of the run. The file holds what the run says of each
+image and what each encoder reads in it, no pixels. It is made anew when the run's files change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from clinometer import api
+from clinometer.runs.readings import Owner, Piece, Reader, part_numbers, piece_of
+from clinometer.web.runs_index import Known
+
+VERSION: Final = 1
+"""Of the tables; a file of another is made anew."""
+
+_TABLES: Final = """
+CREATE TABLE owners (owner INTEGER PRIMARY KEY, role TEXT, name TEXT, category TEXT, images INTEGER);
+CREATE TABLE prompts (prompt INTEGER PRIMARY KEY, text TEXT UNIQUE);
+CREATE TABLE encoders (encoder INTEGER PRIMARY KEY, name TEXT, groups TEXT);
+CREATE TABLE samples (position INTEGER PRIMARY KEY, id TEXT, part INTEGER, row INTEGER, owner INTEGER, prompt INTEGER,
+    seed INTEGER, strength REAL, status TEXT, reason TEXT, sha256 TEXT);
+CREATE TABLE readings (encoder INTEGER, sample INTEGER, owner INTEGER, side TEXT, margin REAL, typicality REAL,
+    PRIMARY KEY (encoder, sample)) WITHOUT ROWID;
+"""
+_INDICES: Final = """
+CREATE INDEX samples_by_id ON samples (id);
+CREATE INDEX samples_by_owner ON samples (owner, status);
+CREATE INDEX samples_by_noise ON samples (prompt, seed);
+CREATE INDEX readings_by_margin ON readings (encoder, owner, margin, side);
+CREATE INDEX readings_by_typicality ON readings (encoder, owner, typicality, side);
+"""
+
+
+class Building(Exception):  # noqa: N818 - it is no error
+    """An index is being made; ``share`` of the run is read."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__(f"{share:.0%}")
+        self.share = share
+
+
+@dataclass
+class _Build:
+    """An index that is being made."""
+
+    thread: threading.Thread
+    share: float = 0.0
+    error: Exception | None = None
+
+
+class Shelf:
+    """The indices of runs, in a folder."""
+
+    def __init__(self, folder: Path, *, patience: float = 2.0) -> None:
+        self._folder = folder
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._builds: dict[Path, _Build] = {}
+
+    def path(self, known: Known) -> Path:
+        """The index of a run as it is now.
+
+        Raises
+        ------
+        Building
+            It is being made, and takes longer than a page should.
+        ClinometerError
+            The run cannot be read.
+        """
+        place = self._folder / f"{known.listed.id}-{_digest(known.stamp)}.sqlite"
+        if place.exists():
+            return place
+        build = self._begun(known, place)
+        build.thread.join(self._patience)
+        if build.thread.is_alive():
+            raise Building(build.share)
+        self._builds.pop(place, None)
+        if build.error is not None:
+            raise build.error
+        return place
+
+    def _begun(self, known: Known, place: Path) -> _Build:
+        with self._lock:
+            if place not in self._builds:
+                thread = threading.Thread(target=lambda: self._make(known, place), daemon=True)
+                self._builds[place] = _Build(thread)
+                thread.start()
+            return self._builds[place]
+
+    def _make(self, known: Known, place: Path) -> None:
+        build = self._builds[place]
+        try:
+            assert known.run is not None
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_index(known.run, place, lambda share: setattr(build, "share", share))
+        except Exception as error:  # told to whoever asked for the page
+            build.error = error
+            return
+        for old in self._folder.glob(f"{known.listed.id}-*.sqlite"):
+            if old != place:
+                old.unlink(missing_ok=True)
+
+
+def _digest(stamp: str) -> str:
+    return hashlib.sha256(f"{VERSION} {stamp}".encode()).hexdigest()[:16]
+
+
+def make_index(run: api.Run, place: Path, told: Callable[[float], None]) -> None:
+    """Read a run part by part into an index; what is there under its name is whole.
+
+    Raises
+    ------
+    RunError
+        A part cannot be read.
+    """
+    temporary = place.with_name(f".{place.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        with closing(sqlite3.connect(temporary)) as database:
+            database.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;{_TABLES}")
+            _fill(run, _Writer(database), told)
+            database.executescript(_INDICES)
+            database.execute("ANALYZE")
+            database.commit()
+        os.replace(temporary, place)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _fill(run: api.Run, writer: _Writer, told: Callable[[float], None]) -> None:
+    parts = part_numbers(run)
+    readers = [Reader(run, name) for name in run.encoder_cards]
+    for order, part in enumerate(parts):
+        piece = piece_of(run, part)
+        writer.write_samples(piece)
+        for reader in readers:
+            reader.learn(piece)
+        told(order / len(parts) / 2)
+    for code, reader in enumerate(readers):
+        writer.write_encoder(code, reader)
+    writer.begin_again()
+    for order, part in enumerate(parts if readers else ()):
+        piece = piece_of(run, part)
+        writer.write_readings(piece, readers)
+        told(0.5 + order / len(parts) / 2)
+    writer.write_names()
+
+
+class _Writer:
+    """Writes samples in order; names that come again and again are written once."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._position = 0
+        self._owners: dict[Owner, int] = {}
+        self._about: list[list[Any]] = []
+        self._prompts: dict[str, int] = {}
+
+    def begin_again(self) -> None:
+        """Go back to the first part."""
+        self._position = 0
+
+    def write_samples(self, piece: Piece) -> None:
+        """Write what is known of each sample."""
+        c = piece.columns
+        owners = [self._owner(owner, category) for owner, category in zip(piece.owners, c["category"], strict=True)]
+        prompts = [self._prompts.setdefault(prompt or "", len(self._prompts)) for prompt in c["prompt"]]
+        n = len(owners)
+        rows = zip(
+            range(self._position, self._position + n), c["id"], [piece.part] * n, range(n), owners, prompts,
+            c["seed"], c["strength"], c["status"], c["reason"], c["sha256"], strict=True,
+        )  # fmt: skip
+        self._database.executemany(f"INSERT INTO samples VALUES ({', '.join('?' * 11)})", rows)
+        self._position += n
+
+    def _owner(self, owner: Owner, category: str | None) -> int:
+        code = self._owners.setdefault(owner, len(self._owners))
+        if code == len(self._about):
+            self._about.append([code, *owner, category or "", 0])
+        self._about[code][-1] += 1
+        return code
+
+    def write_encoder(self, code: int, reader: Reader) -> None:
+        """Write an encoder's name, and the groups that it reads images as."""
+        self._database.execute("INSERT INTO encoders VALUES (?, ?, ?)", (code, reader.encoder, "\n".join(reader.groups)))
+
+    def write_readings(self, piece: Piece, readers: Sequence[Reader]) -> None:
+        """Write what each encoder reads in a part."""
+        owners = [self._owners[owner] for owner in piece.owners]
+        for code, reader in enumerate(readers):
+            rows = (
+                (code, self._position + row, owners[row], seen.group, seen.margin, seen.typicality)
+                for row, seen in reader.read(piece)
+            )
+            self._database.executemany("INSERT INTO readings VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self._position += len(owners)
+
+    def write_names(self) -> None:
+        """Write owners and prompts."""
+        self._database.executemany("INSERT INTO owners VALUES (?, ?, ?, ?, ?)", self._about)
+        prompts = ((code, text) for text, code in self._prompts.items())
+        self._database.executemany("INSERT INTO prompts VALUES (?, ?)", prompts)

@@ -1,0 +1,187 @@
+"""Questions to an index of samples: which images fit a choice, in which order, and which others began from their noise."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+Order = Literal["seed", "typical", "unusual", "unsure", "sure"]
+Status = Literal["any", "ok", "refused", "failed", "blank"]
+
+ORDERS: Final[dict[Order, str]] = {
+    "seed": "as planned",
+    "typical": "most typical first",
+    "unusual": "least typical first",
+    "unsure": "least certain first",
+    "sure": "most certain first",
+}
+STATUSES: Final[dict[Status, str]] = {
+    "any": "any",
+    "ok": "drawn",
+    "refused": "refused",
+    "failed": "failed",
+    "blank": "of one colour",
+}
+_SORTED_BY: Final[dict[Order, str]] = {
+    "typical": "r.typicality DESC",
+    "unusual": "r.typicality",
+    "unsure": "r.margin",
+    "sure": "r.margin DESC",
+}
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A concept or a group with images: its role in the run and its name."""
+
+    code: int
+    role: str
+    name: str
+    category: str
+    images: int
+
+    @property
+    def key(self) -> str:
+        """What an address calls it."""
+        return f"{self.role}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Eye:
+    """An encoder, and the groups that it reads images as."""
+
+    code: int
+    name: str
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which samples are wanted: of these owners (all where none is named), read so by this encoder, in this order.
+
+    ``within`` : only readings whose margin is at most this.
+    """
+
+    owners: tuple[int, ...] = ()
+    eye: int | None = None
+    side: str = ""
+    status: Status = "any"
+    within: float | None = None
+    order: Order = "seed"
+
+    @property
+    def is_of_readings(self) -> bool:
+        """Whether images that the encoder did not see are left out."""
+        return self.eye is not None and (bool(self.side) or self.within is not None or self.order != "seed")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample, and what the encoder read in it; empty and None where it read nothing."""
+
+    id: str
+    part: int
+    row: int
+    owner: int
+    prompt: str
+    seed: int
+    strength: float
+    status: str
+    reason: str
+    sha256: str
+    side: str
+    margin: float | None
+    typicality: float | None
+
+    @property
+    def noise(self) -> tuple[str, int, float]:
+        """What it began from: two runs' samples of one noise stand side by side."""
+        return self.prompt, self.seed, self.strength
+
+
+class Samples:
+    """An index, opened for reading."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._database.close()
+
+    def owners(self) -> list[Owner]:
+        """Every concept and group that has images, in the order of the plan."""
+        return [Owner(*row) for row in self._all("SELECT owner, role, name, category, images FROM owners ORDER BY owner")]
+
+    def eyes(self) -> list[Eye]:
+        """Every encoder of the run."""
+        rows = self._all("SELECT encoder, name, groups FROM encoders ORDER BY encoder")
+        return [Eye(code, name, tuple(groups.split("\n")) if groups else ()) for code, name, groups in rows]
+
+    def count(self, choice: Choice) -> int:
+        """How many samples fit."""
+        source, values = _source(choice)
+        return int(self._all(f"SELECT COUNT(*) {source}", values)[0][0])
+
+    def page(self, choice: Choice, offset: int, most: int) -> list[Sample]:
+        """Samples that fit, in order: owner by owner, and within each as the choice says."""
+        source, values = _source(choice)
+        column = "r.sample" if choice.is_of_readings else "s.position"
+        table = "r" if choice.is_of_readings else "s"
+        sort = f"{_SORTED_BY[choice.order]}, {column}" if choice.order in _SORTED_BY and table == "r" else column
+        asked = f"SELECT {column} {source} ORDER BY {table}.owner, {sort} LIMIT ? OFFSET ?"
+        return self._samples([row[0] for row in self._all(asked, [*values, most, offset])], choice.eye)
+
+    def find(self, identifier: str, eye: int | None = None) -> Sample | None:
+        """A sample by its id."""
+        found = self._all("SELECT position FROM samples WHERE id = ? LIMIT 1", [identifier])
+        return self._samples([found[0][0]], eye)[0] if found else None
+
+    def of_noise(self, noises: Iterable[tuple[str, int, float]], eye: int | None) -> dict[tuple[str, int, float], Sample]:
+        """Samples that began from some noises, by noise; of several from one noise the first."""
+        asked = (
+            "SELECT s.position FROM prompts p JOIN samples s ON s.prompt = p.prompt "
+            "WHERE p.text = ? AND s.seed = ? AND s.strength = ? ORDER BY s.position LIMIT 1"
+        )
+        found = [position[0] for noise in noises for position in self._all(asked, noise)]
+        return {sample.noise: sample for sample in self._samples(found, eye)}
+
+    def _samples(self, positions: Sequence[int], eye: int | None) -> list[Sample]:
+        asked = (
+            "SELECT s.id, s.part, s.row, s.owner, p.text, s.seed, COALESCE(s.strength, 0), COALESCE(s.status, ''), "
+            "COALESCE(s.reason, ''), COALESCE(s.sha256, ''), COALESCE(r.side, ''), r.margin, r.typicality "
+            "FROM samples s JOIN prompts p ON p.prompt = s.prompt "
+            "LEFT JOIN readings r ON r.encoder = ? AND r.sample = s.position WHERE s.position = ?"
+        )
+        return [Sample(*self._all(asked, [eye, position])[0]) for position in positions]
+
+    def _all(self, asked: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with closing(self._database.execute(asked, tuple(values))) as cursor:
+            return cursor.fetchall()
+
+
+def _source(choice: Choice) -> tuple[str, list[Any]]:
+    """The tables and the conditions of a choice, and the values that stand for its question marks."""
+    said: list[tuple[str, list[Any]]] = []
+    if not choice.is_of_readings:
+        tables, owner = "samples s", "s.owner"
+    else:
+        tables, owner = "readings r", "r.owner"
+        said.append(("r.encoder = ?", [choice.eye]))
+        if choice.side:
+            said.append(("r.side = ?", [choice.side]))
+        if choice.within is not None:
+            said.append(("r.margin <= ?", [choice.within]))
+    if choice.owners:
+        said.append((f"{owner} IN ({', '.join('?' * len(choice.owners))})", list(choice.owners)))
+    if choice.status != "any":
+        tables += " JOIN samples s ON s.position = r.sample" if choice.is_of_readings else ""
+        said.append(("s.status = ?", [choice.status]))
+    where = f" WHERE {' AND '.join(each for each, _ in said)}" if said else ""
+    return f"FROM {tables}{where}", [value for _, values in said for value in values]
