@@ -56,6 +56,19 @@ def corrected_shares(n: int, encoder: str, rated: int, share: float) -> list[Fou
     return _found(f"encoder {encoder}", setting, share, *map(list, zip(*pairs, strict=True)))
 
 
+def shares_of_either(n: int, rated: int, neither: float) -> list[Found]:
+    """Of so many images people say neither; the encoder takes them for either group alike."""
+    rng, encoder, share, pairs = np.random.default_rng([45, rated, round(100 * neither)]), "wrong in 20 %", 0.3, []
+    for _ in range(n):
+        seen, read = _seen_and_read(rng, IMAGES[rated], share, ENCODERS[encoder])
+        outside = rng.random(IMAGES[rated]) < neither
+        read = np.where(outside, rng.random(IMAGES[rated]) < 0.5, read)
+        found = rated_share(seen[:rated], read[:rated], read[rated:], outside=outside[:rated])
+        pairs.append((found, rated_share(seen[:rated], outside=outside[:rated])))
+    setting = f"{rated} of {IMAGES[rated]} images, {neither:.0%} neither, share {share:g} of the others"
+    return _found(f"encoder {encoder}", setting, share, *map(list, zip(*pairs, strict=True)))
+
+
 def stratified_shares(n: int, encoder: str, rated: int, share: float) -> list[Found]:
     """As many images are rated of those read as a as of those read as b."""
     rng, pairs = np.random.default_rng([42, len(encoder), rated, round(100 * share)]), []
@@ -114,6 +127,7 @@ def experiments() -> list[Experiment]:
           for encoder in ENCODERS for rated in (30, 100, 300)),
         *((stratified_shares, 4_000, {"encoder": encoder, "rated": rated, "share": 0.3})
           for encoder in ("wrong in 5 %", "wrong in 20 %", "useless") for rated in (30, 100, 300)),
+        *((shares_of_either, 4_000, {"rated": rated, "neither": 0.2}) for rated in (30, 100, 300)),
         *((shares_of_many_raters, 2_000, {"raters": raters, "rated": 100, "differ": differ})
           for raters in (5, 10, 30) for differ in (0.0, 0.3, 0.6)),
         *((ratings_planned, 1_000, {"encoder": encoder}) for encoder in ENCODERS),

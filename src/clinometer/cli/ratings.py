@@ -29,7 +29,9 @@ def import_(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose images were rated.")],
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="CSV of item, rater, answer; an MTurk or Prolific CSV; Label Studio's JSON."),
+        typer.Argument(
+            metavar="FILE", help="CSV of item, rater, answer; MTurk's or Prolific's CSV; Label Studio's JSON."
+        ),
     ],
     item_column: Annotated[str, typer.Option(help="The column that names the item. [default: found by its name]")] = "",
     rater_column: Annotated[str, typer.Option(help="The rater's column. [default: found by its name]")] = "",

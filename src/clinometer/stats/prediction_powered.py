@@ -19,12 +19,16 @@ of the n rated and the N − n others. The interval is Wilson's at the number of
 
 so a useless reader leaves Wilson's interval of people alone. Half an answer is added to each corner of (y, f) before
 the variances are formed: readings that never erred in 30 items may still err in one of 20.
+
+An answer may be neither yes nor no. θ is then the share of yes among those that are either, a ratio of two such
+estimates, and V is that of its linear part, (y − θ) d / mean d, where d says whether an answer is one of the two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from math import inf, isfinite, nan, sqrt
 
 import numpy as np
@@ -68,20 +72,36 @@ class RatedShare:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Rated items, checked: answers (n,), readings (n,), strata (n,) with sizes (H,), ratings (raters × n)."""
+    """Rated items, checked.
 
-    answers: np.ndarray
+    ``ratings`` (raters × n) are 1, 0 or between, NaN without a rating; ``outside`` says which are neither yes nor no.
+    ``readings`` and ``strata`` are (n,), ``sizes`` (H,).
+    """
+
+    ratings: np.ndarray
+    outside: np.ndarray
     readings: np.ndarray
     strata: np.ndarray
     sizes: np.ndarray
-    ratings: np.ndarray
 
-    @property
+    @cached_property
+    def yes(self) -> np.ndarray:
+        """(n,) how many of an item's ratings are yes."""
+        return np.asarray(np.nanmean(np.where(self.outside, 0.0, self.ratings), axis=0))
+
+    @cached_property
+    def inside(self) -> np.ndarray:
+        """(n,) how many of an item's ratings are yes or no."""
+        return np.asarray(np.nanmean(np.where(np.isfinite(self.ratings), ~self.outside, np.nan), axis=0))
+
+    @cached_property
     def counts(self) -> np.ndarray:
+        """(H,) rated items of each stratum."""
         return np.bincount(self.strata, minlength=len(self.sizes))
 
     @property
     def shares(self) -> np.ndarray:
+        """(H,) of all items."""
         return np.asarray(self.sizes / self.sizes.sum())
 
     @property
@@ -89,8 +109,10 @@ class _Sample:
         """(n,) what an item weighs in a mean over the strata; sums to 1."""
         return np.asarray((self.shares / self.counts)[self.strata])
 
-    def stratum_means(self, values: np.ndarray) -> np.ndarray:
-        return np.asarray(np.bincount(self.strata, values, len(self.sizes)) / self.counts)
+    def within(self, values: np.ndarray) -> np.ndarray:
+        """(n,) distance of each item's value from the mean of its stratum."""
+        means = np.bincount(self.strata, values, len(self.sizes)) / np.maximum(self.counts, 1)
+        return np.asarray(values - means[self.strata])
 
 
 def rated_share(
@@ -98,6 +120,7 @@ def rated_share(
     readings: ArrayLike | None = None,
     unrated: ArrayLike | None = None,
     *,
+    outside: ArrayLike | None = None,
     strata: ArrayLike | None = None,
     sizes: ArrayLike | None = None,
     n_all: int | None = None,
@@ -111,13 +134,14 @@ def rated_share(
         list is one rater, or raters that are not told apart.
     readings, unrated : (n,) and (N − n,) in [0, 1]: what the reader says of the rated items and of the others. Without
         them the share is people's alone.
+    outside : (raters, n) True where a rating is neither yes nor no.
     strata, sizes : (n,) whole numbers from 0 and (H,) N_h, where items were drawn at random within strata.
     n_all : N, where nothing was read; without it N is without bound.
 
     Returns
     -------
     RatedShare
-        NaN where nothing was rated, or nothing of a stratum.
+        NaN where nothing was rated, nothing of a stratum, or nothing yes or no.
 
     Where several raters differ, their scatter is added as that of raters drawn at random (Owen 2007, *The pigeonhole
     bootstrap*): with s_j the sum of rater j's residuals, each weighed as in θ, ``R/(R−1) (Σ_j s_j² − Σ_ij of its
@@ -134,17 +158,16 @@ def rated_share(
     """
     require_confidence(confidence)
     table = np.atleast_2d(np.asarray(ratings, np.float64))
-    _require_unit("ratings", table)
+    _require_unit("ratings", table[np.isfinite(table)])
     rated = np.isfinite(table).any(axis=0)
     others = np.zeros(0) if unrated is None else np.asarray(unrated, np.float64).ravel()
-    n, reader = int(rated.sum()), readings is not None
-    total = n + len(others) if reader else _total(n_all, sizes)
-    if n == 0:
-        return RatedShare(nan, nan, nan, 0, total or 0, reason="nothing was rated")
-    sample = _sample(table, rated, readings, strata, sizes, total)
-    if not sample.counts.all():
-        return RatedShare(nan, nan, nan, n, total or 0, reason="nothing of a stratum was rated")
-    everything = np.concatenate([_known_readings(readings, table.shape[1])[rated], others]) if reader else np.zeros(1)
+    n = int(rated.sum())
+    total = _total(n_all, sizes) if readings is None else n + len(others)
+    sample = _sample(table, rated, outside, readings, strata, sizes, total)
+    reason = _reason(sample)
+    if reason:
+        return RatedShare(nan, nan, nan, n, total or 0, reason=reason)
+    everything = np.concatenate([sample.readings, others])
     _require_unit("readings", everything)
     return _estimate(sample, float(everything.mean()), total, confidence)
 
@@ -180,68 +203,95 @@ def wilson_at(share: float, effective: float, quantile: float) -> tuple[float, f
     return max(min(middle - reach, share), 0.0), min(max(middle + reach, share), 1.0)
 
 
+def _reason(sample: _Sample) -> str:
+    """Why there is no share."""
+    if not len(sample.readings):
+        return "nothing was rated"
+    if not sample.counts.all():
+        return "nothing of a stratum was rated"
+    return "" if sample.inside.any() else "no answer is one of the two"
+
+
 def _estimate(sample: _Sample, mean_reading: float, total: int | None, confidence: float) -> RatedShare:
-    shares, weights, n = sample.shares, sample.item_weights, len(sample.answers)
-    slope = _slope(sample)
-    value = weights @ sample.answers + slope * (mean_reading - weights @ sample.readings)
-    share = float(np.clip(value, 0, 1))
-    scale, spread, left = _smoothed(sample)
-    growing = float(np.sum(shares**2 / sample.counts * left)) / scale
-    fixed = 0.0 if total is None else (spread / total - float(np.sum(shares**2 / sample.sizes * left))) / scale
-    raters, of_raters = _rater_variance(sample, slope)
-    between = raters / scale
+    weights, n = sample.item_weights, len(sample.readings)
+    further = mean_reading - float(weights @ sample.readings)
+    yes, inside = (float(weights @ values) + _slope(sample, values) * further for values in (sample.yes, sample.inside))
+    among = min(max(inside, 1 / n), 1.0)
+    share = min(max(yes / among, 0.0), 1.0)
+    linear = (sample.yes - share * sample.inside) / among
+    slope = _slope(sample, linear)
+    growing, fixed = _variance(sample, share, linear, total)
+    raters, of_raters = _rater_variance(sample, share, linear, slope, among)
+    between = raters / _smoothed_scale(sample)
     freedom = float(welch_satterthwaite([(growing + fixed, inf), (between, of_raters)])) if between > 0 else inf
     effective = 1 / (growing + fixed + between)
     low, high = wilson_at(share, effective, _quantile(confidence, freedom))
     return RatedShare(share, low, high, n, total or 0, slope, effective, growing, fixed + between, freedom)
 
 
-def _slope(sample: _Sample) -> float:
+def _slope(sample: _Sample, values: np.ndarray) -> float:
     """λ = Σ_h c_h cov_h(y, f) / Σ_h c_h var_h(f), c_h what stratum h adds to the variance; 0 where f does not vary."""
-    within = sample.readings - sample.stratum_means(sample.readings)[sample.strata]
-    counts, sizes = sample.counts, sample.sizes
-    left = np.maximum(1 / counts - 1 / np.maximum(sizes, counts), 0) if sizes.sum() > counts.sum() else 1 / counts
+    within, counts, sizes = sample.within(sample.readings), sample.counts, sample.sizes
+    left = 1 / counts - 1 / sizes if (sizes > counts).any() else 1 / counts
     per_item = (sample.shares**2 * left / np.maximum(counts - 1, 1))[sample.strata]
     varying = float(per_item @ within**2)
-    return float(per_item @ (within * sample.answers)) / varying if varying > 1e-12 else 0.0
+    return float(per_item @ (within * values)) / varying if varying > 1e-12 else 0.0
 
 
-def _smoothed(sample: _Sample) -> tuple[float, float, np.ndarray]:
-    """With the corners added: θ(1 − θ), var(y), and of each stratum (H,) the variance that the readings leave."""
-    moments = np.array([_moments(sample, h) for h in range(len(sample.sizes))])
-    y, yy, left = moments.T
-    mean = float(sample.shares @ y)
-    return mean * (1 - mean), float(sample.shares @ yy) - mean**2, left
+def _variance(sample: _Sample, share: float, linear: np.ndarray, total: int | None) -> tuple[float, float]:
+    """Of 1/n_eff, what the rated items add and what all items do, with the corners added to each stratum."""
+    shares, scale = sample.shares, _smoothed_scale(sample)
+    moments = np.array([_moments(sample, h, share, linear) for h in range(len(sample.sizes))])
+    mean, square, left = moments.T
+    growing = float(np.sum(shares**2 / sample.counts * left)) / scale
+    if total is None:
+        return growing, 0.0
+    spread = float(shares @ square - (shares @ mean) ** 2)
+    return growing, (spread / total - float(np.sum(shares**2 / sample.sizes * left))) / scale
 
 
-def _moments(sample: _Sample, stratum: int) -> tuple[float, float, float]:
-    """Mean of y, mean of y², and the variance of y that a line in f leaves, of one stratum with its corners."""
-    held = sample.strata == stratum
-    y, f = sample.answers[held], sample.readings[held]
-    ends = np.unique([f.min(), f.max()])
-    y_all = np.concatenate([y, np.repeat([0.0, 1.0], len(ends))])
-    f_all = np.concatenate([f, np.tile(ends, 2)])
-    weights = np.concatenate([np.ones(len(y)), np.full(2 * len(ends), CORNER)])
+def _smoothed_scale(sample: _Sample) -> float:
+    """θ (1 − θ) with the corners added."""
+    counts = sample.counts
+    added = CORNER * np.array([len(_ends(sample, h)) for h in range(len(counts))])
+    yes, inside = (np.bincount(sample.strata, values, len(counts)) for values in (sample.yes, sample.inside))
+    per_item = sample.shares / (counts + 2 * added)
+    share = float(per_item @ (yes + added)) / float(per_item @ (inside + 2 * added))
+    return share * (1 - share)
+
+
+def _ends(sample: _Sample, stratum: int) -> np.ndarray:
+    """The smallest and the largest reading of a stratum; one where it has but one."""
+    f = sample.readings[sample.strata == stratum]
+    return np.unique([f.min(), f.max()])
+
+
+def _moments(sample: _Sample, stratum: int, share: float, linear: np.ndarray) -> tuple[float, float, float]:
+    """Mean, mean square, and the variance that a line in f leaves, of one stratum with its corners."""
+    held, ends = sample.strata == stratum, _ends(sample, stratum)
+    n = int(held.sum())
+    y = np.concatenate([linear[held], np.repeat([-share, 1 - share], len(ends))])
+    f = np.concatenate([sample.readings[held], np.tile(ends, 2)])
+    weights = np.concatenate([np.ones(n), np.full(2 * len(ends), CORNER)])
     weights /= weights.sum()
-    y_mean, f_mean = float(weights @ y_all), float(weights @ f_all)
-    spread = float(weights @ (y_all - y_mean) ** 2)
-    varying = float(weights @ (f_all - f_mean) ** 2)
-    shared = float(weights @ ((y_all - y_mean) * (f_all - f_mean)))
+    y_mean, f_mean = float(weights @ y), float(weights @ f)
+    spread, varying = float(weights @ (y - y_mean) ** 2), float(weights @ (f - f_mean) ** 2)
+    shared = float(weights @ ((y - y_mean) * (f - f_mean)))
     left = spread - (shared**2 / varying if varying > 0 else 0.0)
-    return y_mean, float(weights @ y_all**2), min(left * len(y) / max(len(y) - 1, 1), spread)
+    return y_mean, float(weights @ y**2), min(left * n / max(n - 1, 1), spread)
 
 
-def _rater_variance(sample: _Sample, slope: float) -> tuple[float, float]:
+def _rater_variance(
+    sample: _Sample, share: float, linear: np.ndarray, slope: float, among: float
+) -> tuple[float, float]:
     """What raters that differ add to the variance, and its degrees of freedom; 0 with one rater."""
-    table = sample.ratings
-    known = np.isfinite(table)
+    known = np.isfinite(sample.ratings)
     active = int(known.any(axis=1).sum())
     if active < 2:
         return 0.0, 1.0
-    fitted = sample.stratum_means(sample.answers)[sample.strata] + slope * (
-        sample.readings - sample.stratum_means(sample.readings)[sample.strata]
-    )
-    terms = np.where(known, table - fitted, 0.0) * (sample.item_weights / known.sum(axis=0))
+    fitted = linear - (sample.within(linear) - slope * sample.within(sample.readings))
+    single = np.where(sample.outside, 0.0, (sample.ratings - share) / among)
+    terms = np.where(known, single - fitted, 0.0) * (sample.item_weights / known.sum(axis=0))
     between = active / (active - 1) * float(np.sum(terms.sum(axis=1) ** 2) - np.sum(terms**2))
     return max(between, 0.0), float(active - 1)
 
@@ -249,23 +299,26 @@ def _rater_variance(sample: _Sample, slope: float) -> tuple[float, float]:
 def _sample(
     table: np.ndarray,
     rated: np.ndarray,
+    outside: ArrayLike | None,
     readings: ArrayLike | None,
     strata: ArrayLike | None,
     sizes: ArrayLike | None,
     total: int | None,
 ) -> _Sample:
-    held = table[:, rated]
-    labels = np.zeros(table.shape[1], int) if strata is None else np.asarray(strata, int).ravel()
-    if labels.shape != rated.shape:
-        raise InvalidInputError(f"strata: expected one of each of {len(rated)} items, found {labels.size}")
-    known = np.array([total or held.shape[1]]) if sizes is None else np.asarray(sizes, int).ravel()
-    if sizes is None and strata is not None:
-        raise InvalidInputError("sizes: expected the number of items in each stratum, found none")
-    f = _known_readings(readings, table.shape[1])[rated]
-    sample = _Sample(np.nanmean(held, axis=0), f, labels[rated], known, held)
-    if labels.size and labels.max() >= len(known):
-        raise InvalidInputError(f"sizes: expected one of each of {labels.max() + 1} strata, found {len(known)}")
-    return replace(sample, sizes=np.maximum(known, np.bincount(labels[rated], minlength=len(known))))
+    """The rated items, checked."""
+    neither = np.zeros(table.shape, bool) if outside is None else np.atleast_2d(np.asarray(outside, bool))
+    labels = np.zeros(len(rated), int) if strata is None else np.asarray(strata, int).ravel()
+    if labels.shape != rated.shape or neither.shape != table.shape:
+        raise InvalidInputError(f"strata, outside: expected one of each of {len(rated)} items, found others")
+    if (sizes is None) != (strata is None):
+        raise InvalidInputError("strata, sizes: expected both or neither")
+    drawn = np.bincount(labels[rated], minlength=1)
+    known = np.array([total or 0]) if sizes is None else np.asarray(sizes, int).ravel()
+    if len(known) < len(drawn):
+        raise InvalidInputError(f"sizes: expected one of each of {len(drawn)} strata, found {len(known)}")
+    known = np.maximum(known, np.bincount(labels[rated], minlength=len(known)))
+    f = _known_readings(readings, len(rated))[rated]
+    return _Sample(table[:, rated], neither[:, rated], f, labels[rated], known)
 
 
 def _total(n_all: int | None, sizes: ArrayLike | None) -> int | None:
@@ -281,8 +334,7 @@ def _known_readings(readings: ArrayLike | None, n: int) -> np.ndarray:
 
 
 def _require_unit(name: str, values: np.ndarray) -> None:
-    known = values[np.isfinite(values)] if name == "ratings" else values
-    if not ((known >= 0) & (known <= 1)).all():
+    if not ((values >= 0) & (values <= 1)).all():
         raise InvalidInputError(f"{name}: expected numbers in [0, 1]")
 
 

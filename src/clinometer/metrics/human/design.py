@@ -47,10 +47,9 @@ class RatedConcept:
         """(raters, n) 1 where an answer is this one, 0 where it is another, NaN where there is none."""
         return np.where(np.isfinite(self.answers), self.answers == answer, np.nan).astype(np.float64)
 
-    def chosen_of_two(self, first: int, second: int) -> np.ndarray:
-        """(raters, n) 1 for the first answer, 0 for the second, NaN for any other and for none."""
-        either = (self.answers == first) | (self.answers == second)
-        return np.where(either, self.answers == first, np.nan).astype(np.float64)
+    def other_than(self, first: int, second: int) -> np.ndarray:
+        """(raters, n) where an answer is neither of the two."""
+        return np.asarray(np.isfinite(self.answers) & (self.answers != first) & (self.answers != second))
 
 
 @dataclass(frozen=True)

@@ -17,26 +17,25 @@ NO_MORE = "a rating of every image would not reach it: more images or more rater
 def fraction_rows(study: HumanStudy) -> list[Score]:
     """``fraction``: of each concept, how often each answer was given, among all answers."""
     return [
-        _people(study, concept, concept.chosen(number), "fraction", answer)
+        _people(study, concept, number, None, "fraction")
         for concept in study.concepts
-        for number, answer in enumerate(study.answers)
+        for number in range(len(study.answers))
     ]
 
 
 def share_rows(study: HumanStudy) -> list[Score]:
     """``share``: of each concept, how often a was chosen among the answers a and b."""
     return [
-        _people(study, concept, concept.chosen_of_two(study.a, study.b), "share", study.answers[study.a])
-        for concept in study.concepts
+        _people(study, concept, study.a, concept.other_than(study.a, study.b), "share") for concept in study.concepts
     ]
 
 
 def corrected_rows(study: HumanStudy) -> list[Score]:
-    """``corrected_share``: of each concept and encoder, the images that people would see as a, among all images.
+    """``corrected_share``: of the images that people would see as a or b, the share that they would see as a.
 
-    :func:`clinometer.stats.prediction_powered.rated_share` of the encoder's readings of all images and people's answers
-    to some. An answer that is neither a nor b counts as not a. ``n_target`` are all images, ``n_a`` the rated ones.
-    ``more_ratings``: rated images still needed for the margin.
+    Of each concept and encoder, by :func:`clinometer.stats.prediction_powered.rated_share` of the encoder's readings of
+    all images and people's answers to some. ``n_target`` are all images, ``n_a`` the rated ones. ``more_ratings``:
+    rated images still needed for the margin.
     """
     return [
         row
@@ -47,44 +46,32 @@ def corrected_rows(study: HumanStudy) -> list[Score]:
     ]
 
 
-def _people(study: HumanStudy, concept: RatedConcept, chosen: np.ndarray, component: str, group: str) -> Score:
-    found = _by_raters(chosen, study) if concept.whole else _by_items(concept, chosen, study)
+def _people(study: HumanStudy, concept: RatedConcept, answer: int, outside: np.ndarray | None, component: str) -> Score:
+    chosen = concept.chosen(answer)
+    found = _by_raters(study, chosen, outside) if concept.whole else _by_items(study, concept, chosen, outside)
     return Score(
-        metric=HUMAN, component=component, concept=concept.name, category=concept.category, group=group, encoder="",
-        value=found.value, low=found.low, high=found.high, n_target=found.n, n_a=int(np.isfinite(chosen).sum()),
-        reason=found.reason or caution(chosen, found.value),
+        metric=HUMAN, component=component, concept=concept.name, category=concept.category,
+        group=study.answers[answer], encoder="", value=found.value, low=found.low, high=found.high, n_target=found.n,
+        n_a=int(np.isfinite(chosen).sum()), reason=found.reason or caution(chosen, found.value),
     )  # fmt: skip
 
 
-def _by_items(concept: RatedConcept, chosen: np.ndarray, study: HumanStudy) -> RatedShare:
-    return rated_share(chosen, confidence=study.confidence, **_strata(concept, chosen))
-
-
-def _by_raters(chosen: np.ndarray, study: HumanStudy) -> RatedShare:
-    """Raters are the units: each saw all images of the concept at once."""
-    return rated_share(chosen.mean(axis=1)[None], confidence=study.confidence)
-
-
-def _strata(concept: RatedConcept, chosen: np.ndarray) -> dict[str, np.ndarray]:
-    """Strata as they are, or scaled down to the items that have one of the answers asked for."""
-    if concept.strata is None or concept.sizes is None:
-        return {}
+def _by_items(study: HumanStudy, concept: RatedConcept, chosen: np.ndarray, outside: np.ndarray | None) -> RatedShare:
     strata, sizes = concept.strata, concept.sizes
-    drawn, kept = (
-        np.bincount(strata[np.isfinite(table).any(axis=0)], minlength=len(sizes)) for table in (concept.answers, chosen)
-    )
-    if (drawn == kept).all():
-        return {"strata": strata, "sizes": sizes}
-    held = np.flatnonzero(kept)
-    places = np.searchsorted(held, strata).clip(max=max(len(held) - 1, 0))
-    return {"strata": places, "sizes": np.ceil(sizes * kept / np.maximum(drawn, 1)).astype(int)[held]}
+    return rated_share(chosen, outside=outside, strata=strata, sizes=sizes, confidence=study.confidence)
+
+
+def _by_raters(study: HumanStudy, chosen: np.ndarray, outside: np.ndarray | None) -> RatedShare:
+    """Raters are the units: each saw all images of the concept at once."""
+    neither = None if outside is None else outside.T
+    return rated_share(chosen.T, outside=neither, confidence=study.confidence)
 
 
 def _corrected(study: HumanStudy, concept: RatedConcept, encoder: str) -> list[Score]:
     chosen = concept.chosen(study.a)
     found = rated_share(
-        chosen, concept.readings[encoder], concept.unrated[encoder],
-        confidence=study.confidence, **_strata(concept, chosen),
+        chosen, concept.readings[encoder], concept.unrated[encoder], outside=concept.other_than(study.a, study.b),
+        strata=concept.strata, sizes=concept.sizes, confidence=study.confidence,
     )  # fmt: skip
     more = more_items_to_reach(study.margin, found, confidence=study.confidence)
     about = {

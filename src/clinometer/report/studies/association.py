@@ -16,6 +16,7 @@ from clinometer.report.sections.association import (
 )
 from clinometer.report.sections.association_finding import association_masthead
 from clinometer.report.sections.association_gallery import association_gallery
+from clinometer.report.sections.people import people
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
 from clinometer.report.studies.common import Page, Section, Summary, digits_of, unmeasured
@@ -92,6 +93,7 @@ ASSOCIATION: Final = Page(
         Section("tests", "Tests", tests, "association_tests"),
         Section("distributions", "Prompt by prompt", distributions, "association_distributions"),
         Section("amplification", "From text to images", amplification, "association_amplification"),
+        Section("people", "People", people, "people"),
         Section("gallery", "Pictures", association_gallery, "association_gallery"),
         Section("table", "All numbers", table, "table"),
         Section("protocol", "Protocol", protocol, "protocol"),

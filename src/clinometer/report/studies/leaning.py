@@ -13,6 +13,7 @@ from clinometer.report.sections.masthead import masthead
 from clinometer.report.sections.method import method
 from clinometer.report.sections.other_audits import other_audits
 from clinometer.report.sections.own_text import own_text
+from clinometer.report.sections.people import people
 from clinometer.report.sections.plane import plane
 from clinometer.report.sections.planted import planted
 from clinometer.report.sections.prior import prior
@@ -73,6 +74,7 @@ LEANING: Final = Page(
         Section("categories", "By category", categories, "categories"),
         Section("stages", "Stages", stages, "stages"),
         Section("reader", "Reading", reader, "reader"),
+        Section("people", "People", people, "people"),
         Section("sensitivity", "Another encoder", sensitivity, "sensitivity"),
         Section("own-text", "Own text encoder", own_text, "own_text"),
         Section("prior", "Prior", prior, "prior"),

@@ -1,4 +1,4 @@
-"""Ratings in a run directory: ``RUN/ratings/part-00000.parquet``, a row an answer, sealed and listed like other parts."""
+"""Ratings in a run directory: ``RUN/ratings/part-00000.parquet``, a row an answer, sealed like other parts."""
 
 from __future__ import annotations
 
