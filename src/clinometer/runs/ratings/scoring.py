@@ -10,6 +10,7 @@ import pandas as pd
 
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.human import HUMAN, HumanStudy, RatedConcept, human_rows
+from clinometer.metrics.study.pooled import MEAN
 from clinometer.runs.ratings.readings import Readings, machine_scores, readings_of
 from clinometer.runs.ratings.store import OF_CONCEPT, has_ratings, ratings_of
 from clinometer.runs.store import Run
@@ -114,7 +115,7 @@ def _concept(
 ) -> RatedConcept:
     others = [identifier for identifier in ids if identifier not in set(rated)]
     known = {encoder: held for encoder, held in readings.items() if all(identifier in held for identifier in ids)}
-    strata, sizes = _strata(drawn, readings, others)
+    strata, sizes = _strata(drawn, readings.get(MEAN, {}), ids)
     return RatedConcept(
         name,
         category,
@@ -127,14 +128,24 @@ def _concept(
 
 
 def _strata(
-    drawn: pd.DataFrame, readings: Readings, others: Sequence[str]
+    drawn: pd.DataFrame, read: Mapping[str, float], ids: Sequence[str]
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Strata of the rated items and their sizes; None where some were drawn from the whole concept."""
-    if not (drawn.stratum != "").all():
+    """Strata of the rated items and their sizes; None where all were drawn from the whole concept.
+
+    Items of several tasks may have been drawn either way. Then all are put into the strata that the readings make: an
+    item drawn from the whole concept is a random one of its stratum, too.
+    """
+    within = drawn.stratum != ""
+    if not within.any():
         return None, None
-    names = list(dict.fromkeys(drawn.stratum))
-    sizes = drawn.drop_duplicates("stratum").set_index("stratum").stratum_size
-    return np.array([names.index(each) for each in drawn.stratum]), sizes.loc[names].to_numpy(dtype=int)
+    if within.all():
+        names = list(dict.fromkeys(drawn.stratum))
+        sizes = drawn.drop_duplicates("stratum").set_index("stratum").stratum_size
+        return np.array([names.index(each) for each in drawn.stratum]), sizes.loc[names].to_numpy(dtype=int)
+    labels = np.array([int(read[identifier]) for identifier in drawn.index])
+    held = np.array([int(read[identifier]) for identifier in ids])
+    kinds = np.unique(labels)
+    return np.searchsorted(kinds, labels), np.array([int((held == kind).sum()) for kind in kinds])
 
 
 def _taken(held: Mapping[str, float], ids: Sequence[str]) -> np.ndarray:
