@@ -57,7 +57,7 @@ def open_database(url: str) -> Engine:
 @contextmanager
 def writing(engine: Engine) -> Iterator[Session]:
     """A transaction that writes: kept when the block ends, undone when it raises."""
-    with Session(engine) as session, session.begin():
+    with Session(engine, expire_on_commit=False) as session, session.begin():
         yield session
 
 
