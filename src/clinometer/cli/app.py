@@ -39,6 +39,7 @@ from clinometer.cli.options import (
     refuse_without,
 )
 from clinometer.cli.ratings import ratings
+from clinometer.cli.serve import serve
 from clinometer.cli.unforeseen import RESUMED, VARIABLE
 from clinometer.errors import ClinometerError
 
@@ -509,6 +510,9 @@ def models(
         print_models()
     else:
         print_model(name, **given(model_config=model_config))
+
+
+app.command()(serve)
 
 
 def _version(value: bool) -> None:

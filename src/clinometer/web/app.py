@@ -12,11 +12,12 @@ from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from clinometer.errors import ClinometerError, RunNotFoundError
-from clinometer.web import assets, explorer, login, pictures, runs_index
+from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
+from clinometer.web import assets, explorer, login, pictures, reports, runs_index, trends
 from clinometer.web.pages import problem, render
 from clinometer.web.ratings import making, organiser_pages, rater_pages
 from clinometer.web.ratings.room import Room
+from clinometer.web.sample_index import Building, Shelf
 from clinometer.web.security import (
     HEADERS,
     READING,
@@ -28,7 +29,6 @@ from clinometer.web.security import (
     require_csrf,
     require_organiser,
 )
-from clinometer.web.sample_index import Building, Shelf
 from clinometer.web.settings import Settings
 
 
@@ -62,7 +62,7 @@ def _include_routers(app: FastAPI) -> None:
     app.include_router(assets.router)
     app.include_router(login.router)
     app.include_router(rater_pages.router)
-    for room in (runs_index, explorer, pictures, making, organiser_pages):
+    for room in (runs_index, explorer, pictures, trends, reports, making, organiser_pages):
         app.include_router(room.router, dependencies=organiser)
 
 
@@ -94,20 +94,23 @@ def _http_problem(request: Request, error: Exception) -> Response:
 def _wrong_address(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    return problem(
-        request, 400, f"{first['loc'][-1]}: {first['msg']}. Change it in the address, or begin at the index."
-    )
+    said = f"{first['loc'][-1]}: {first['msg']}"
+    return problem(request, 400, f"{said}. Mend the address, or begin with the runs.")
 
 
 def _run_problem(request: Request, error: Exception) -> Response:
-    return problem(request, 404 if isinstance(error, RunNotFoundError) else 409, str(error))
+    statuses = {RunNotFoundError: 404, InvalidInputError: 400}
+    return problem(request, next((s for kind, s in statuses.items() if isinstance(error, kind)), 409), str(error))
 
 
 def _still_reading(request: Request, building: Exception) -> Response:
     """A page that asks again in a second: the run is read for the first time."""
     assert isinstance(building, Building)
     address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return render(request, "building.html", 202, share=building.share, address=address)
+    page = render(request, "building.html", 202, share=building.share, address=address)
+    if "HX-Target" in request.headers:  # it is no part of another page
+        page.headers["HX-Redirect"] = address
+    return page
 
 
 def _own_error(request: Request, error: Exception) -> Response:

@@ -23,7 +23,7 @@ from clinometer.web.findings import Finding, findings_of
 from clinometer.web.pages import is_partial, render
 from clinometer.web.pictures import Identifier
 from clinometer.web.runs_index import Known, Listed
-from clinometer.web.samples import ORDERS, STATUSES, Choice, Eye, Order, Owner, Sample, Samples, Status
+from clinometer.web.samples import ORDERS, STATUSES, Choice, Eye, Noise, Order, Owner, Sample, Samples, Status
 
 router = APIRouter()
 
@@ -142,22 +142,22 @@ class View:
 @router.get("/explore")
 def explore(request: Request, asked: Annotated[Asked, Query()]) -> Response:
     """The pictures of some runs; for htmx the view without the form."""
-    listed = request.app.state.runs.listed() if not asked.run or not is_partial(request) else []
+    listed = request.app.state.runs.listed() if not asked.run or not is_partial(request, "view") else []
     if not asked.run:
         return _of_newest(listed)
     view = viewed(request.app.state, asked)
-    template = "explorer_view.html" if is_partial(request) else "explorer.html"
+    template = "explorer_view.html" if is_partial(request, "view") else "explorer.html"
     return render(
         request, template, v=view, runs=_nearest_first(listed, view), orders=ORDERS, statuses=STATUSES, sizes=PER_PAGE
     )
 
 
 def _of_newest(listed: Sequence[Listed]) -> Response:
-    """The explorer of the run that was begun last."""
+    """The explorer of the run that was begun last, of those that are scored if there are any."""
     whole = [run for run in listed if not run.error]
     if not whole:
         return RedirectResponse("/", 303)
-    newest = max(whole, key=lambda run: run.date)
+    newest = max(whole, key=lambda run: (run.is_scored, run.date))
     return RedirectResponse(Asked(run=[newest.id]).address(), 303)
 
 
@@ -187,7 +187,7 @@ def viewed(state: Any, asked: Asked) -> View:
         total = lead.count(choice)
         found = lead.page(choice, (asked.page - 1) * asked.per, asked.per)
     columns = [_column(runs[0], eye)]
-    beside: list[Mapping[tuple[str, int, float], Sample]] = [{sample.noise: sample for sample in found}]
+    beside: list[Mapping[Noise, Sample]] = [{sample.noise: sample for sample in found}]
     for known, path in zip(runs[1:], paths[1:], strict=True):
         with Samples(path) as samples:
             own = next((each for each in samples.eyes() if eye is not None and each.name == eye.name), None)
@@ -225,7 +225,7 @@ def _sections(
     asked: Asked,
     owners: Sequence[Owner],
     found: Sequence[Sample],
-    beside: Sequence[Mapping[tuple[str, int, float], Sample]],
+    beside: Sequence[Mapping[Noise, Sample]],
 ) -> Iterator[Section]:
     by_code = {owner.code: owner for owner in owners}
     first = (asked.page - 1) * asked.per + 1

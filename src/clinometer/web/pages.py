@@ -40,9 +40,9 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
     return HTMLResponse(content.encode("utf-8", "backslashreplace"), status)
 
 
-def is_partial(request: Request) -> bool:
-    """Whether htmx asks for a part of a page. Going back through the history takes the whole page."""
-    return "HX-Request" in request.headers and "HX-History-Restore-Request" not in request.headers
+def is_partial(request: Request, target: str) -> bool:
+    """Whether htmx asks for the part of a page that has this id, and not for the page."""
+    return request.headers.get("HX-Target") == target
 
 
 def problem(request: Request, status: int, message: str) -> Response:

@@ -181,7 +181,7 @@ def index(
     runs = request.app.state.runs.listed()
     return render(
         request,
-        "runs_table.html" if is_partial(request) else "index.html",
+        "runs_table.html" if is_partial(request, "runs") else "index.html",
         runs=chosen(runs, q, sort, downwards=order == "down"),
         total=len(runs),
         columns=COLUMNS,

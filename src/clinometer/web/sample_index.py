@@ -10,7 +10,7 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,7 +193,9 @@ class _Writer:
 
     def write_encoder(self, code: int, reader: Reader) -> None:
         """Write an encoder's name, and the groups that it reads images as."""
-        self._database.execute("INSERT INTO encoders VALUES (?, ?, ?)", (code, reader.encoder, "\n".join(reader.groups)))
+        self._database.execute(
+            "INSERT INTO encoders VALUES (?, ?, ?)", (code, reader.encoder, "\n".join(reader.groups))
+        )
 
     def write_readings(self, piece: Piece, readers: Sequence[Reader]) -> None:
         """Write what each encoder reads in a part."""

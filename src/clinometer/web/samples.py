@@ -1,4 +1,4 @@
-"""Questions to an index of samples: which images fit a choice, in which order, and which others began from their noise."""
+"""Questions to an index of samples: which images fit a choice, in which order, and which share their noise."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ _SORTED_BY: Final[dict[Order, str]] = {
     "unsure": "r.margin",
     "sure": "r.margin DESC",
 }
+
+Noise = tuple[str, int, float]
+"""What an image began from: prompt, seed and strength."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class Sample:
     typicality: float | None
 
     @property
-    def noise(self) -> tuple[str, int, float]:
+    def noise(self) -> Noise:
         """What it began from: two runs' samples of one noise stand side by side."""
         return self.prompt, self.seed, self.strength
 
@@ -117,7 +120,9 @@ class Samples:
 
     def owners(self) -> list[Owner]:
         """Every concept and group that has images, in the order of the plan."""
-        return [Owner(*row) for row in self._all("SELECT owner, role, name, category, images FROM owners ORDER BY owner")]
+        return [
+            Owner(*row) for row in self._all("SELECT owner, role, name, category, images FROM owners ORDER BY owner")
+        ]
 
     def eyes(self) -> list[Eye]:
         """Every encoder of the run."""
@@ -143,7 +148,9 @@ class Samples:
         found = self._all("SELECT position FROM samples WHERE id = ? LIMIT 1", [identifier])
         return self._samples([found[0][0]], eye)[0] if found else None
 
-    def of_noise(self, noises: Iterable[tuple[str, int, float]], eye: int | None) -> dict[tuple[str, int, float], Sample]:
+    def of_noise(
+        self, noises: Iterable[tuple[str, int, float]], eye: int | None
+    ) -> dict[tuple[str, int, float], Sample]:
         """Samples that began from some noises, by noise; of several from one noise the first."""
         asked = (
             "SELECT s.position FROM prompts p JOIN samples s ON s.prompt = p.prompt "

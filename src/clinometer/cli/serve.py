@@ -1,0 +1,123 @@
+"""``clinometer serve``: the viewer over run directories."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from clinometer.errors import InvalidInputError, RunNotFoundError
+
+if TYPE_CHECKING:
+    from clinometer.web.settings import Settings
+
+DEFAULT_RUNS: Final = "runs"
+NEEDED: Final = ("fastapi", "uvicorn", "multipart", "itsdangerous", "argon2", "limits", "sqlalchemy", "alembic")
+"""Modules of the extra ``web``."""
+
+
+def serve(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUNS…", help="Run directories, or folders of them; paths or URLs. [default: runs]"),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where it listens. Another than this machine needs a password.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes one that is free.")] = 8765,
+    password_file: Annotated[
+        Path | None,
+        typer.Option(help="A file whose first line is the organiser's password. [default: CLINOMETER_PASSWORD]"),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name that browsers may call the server by. Repeatable. [default: any, with a password]"),
+    ] = None,
+    behind_https: Annotated[
+        bool, typer.Option("--behind-https", help="A proxy on this machine speaks HTTPS: cookies are for HTTPS alone.")
+    ] = False,
+    database: Annotated[
+        str,
+        typer.Option(help="Where ratings are kept: postgresql+psycopg://USER@HOST/NAME. [default: a file in the cache]"),
+    ] = "",
+    cache: Annotated[
+        Path | None, typer.Option(help="A folder for indices and small pictures. [default: ~/.cache/clinometer]")
+    ] = None,
+) -> None:
+    """Look at runs in a browser: an index, their pictures side by side, trends, comparisons."""
+    _require_extra()
+    from clinometer.web.settings import Settings, default_cache, guarded, hosts_asked_for, password_given
+
+    places = tuple(runs or [DEFAULT_RUNS])
+    _require_places(places)
+    settings = Settings(
+        runs=places,
+        cache=cache or default_cache(),
+        database=database,
+        host=host,
+        port=port,
+        password_hash=guarded(host, password_given(password_file)),
+        hosts=hosts_asked_for(host, tuple(allowed_host or ())),
+        behind_https=behind_https,
+    )
+    _listen(settings)
+
+
+def _require_extra() -> None:
+    lacking = next((name for name in NEEDED if importlib.util.find_spec(name) is None), None)
+    if lacking is not None:
+        raise InvalidInputError(f"serve: {lacking} is not installed; give: pip install 'clinometer[web]'")
+
+
+def _require_places(places: tuple[str, ...]) -> None:
+    """Refuse places that are not there: an index that stays empty would not say why."""
+    from clinometer.runs import Directory
+
+    for place in places:
+        directory = Directory(place)
+        if directory.is_local and not Path(directory.root).is_dir():
+            raise RunNotFoundError(
+                f"{place}: no such directory; give a folder of runs, or make a run first: clinometer audit"
+            )
+
+
+def _listen(settings: Settings) -> None:
+    """Serve until Ctrl-C. The socket is opened first: a port that is taken is the user's to know."""
+    import uvicorn
+
+    from clinometer.web.app import create_app
+
+    app = create_app(settings)
+    if settings.database:
+        app.state.ratings.engine.dispose()  # a database that does not answer is the user's to know
+    listening = _socket(settings.host, settings.port)
+    address = f"http://{_bracketed(settings.host)}:{listening.getsockname()[1]}"
+    found = len(app.state.runs.listed())
+    typer.echo(f"{found} {'run' if found == 1 else 'runs'}: {address}  (Ctrl-C ends the server)")
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=settings.behind_https,
+        limit_concurrency=500,
+        timeout_graceful_shutdown=3,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        raise InvalidInputError(
+            f"--host {host} --port {port}: cannot listen there: {error.strerror or error}; give another --port"
+        ) from error
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,211 @@
+"""A number of some runs over checkpoints, dates or settings, and comparisons of runs with each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, Field
+
+from clinometer import api
+from clinometer.errors import InvalidInputError
+from clinometer.report import wording
+from clinometer.report.comparison import comparison_html
+from clinometer.report.figures.trend import Point, trend_figure
+from clinometer.report.html import asset, policy
+from clinometer.report.rows import MEAN, Row, Scores
+from clinometer.report.verdict_words import verdict_words
+from clinometer.web.explorer import MOST_RUNS
+from clinometer.web.findings import judged
+from clinometer.web.pages import render
+from clinometer.web.runs_index import Known, Listed
+
+router = APIRouter()
+
+MOST_POINTS: Final = 200
+Over = Literal["checkpoint", "date", "guidance", "steps"]
+OVERS: Final[dict[Over, str]] = {
+    "checkpoint": "checkpoint",
+    "date": "date",
+    "guidance": "guidance scale",
+    "steps": "denoising steps",
+}
+_SETTINGS: Final[dict[Over, str]] = {"guidance": "guidance_scale", "steps": "steps"}
+
+Text = Annotated[str, Field(max_length=500)]
+
+
+@dataclass(frozen=True, order=True)
+class Quantity:
+    """Which number of a run: all but the concept and the encoder."""
+
+    metric: str
+    component: str
+    group: str = ""
+    setting: str = ""
+
+    @property
+    def key(self) -> str:
+        """What an address calls it."""
+        return "|".join((self.metric, self.component, self.group, self.setting))
+
+    @property
+    def words(self) -> str:
+        """What a page calls it."""
+        parts = [self.metric.replace("_", " "), self.component.replace("_", " "), self.group, self.setting]
+        return " \N{MIDDLE DOT} ".join(part for part in dict.fromkeys(parts) if part)
+
+    @classmethod
+    def of(cls, row: Row) -> Quantity:
+        """The quantity of a row."""
+        return cls(row.metric, row.component, row.group, row.setting)
+
+
+class Asked(BaseModel):
+    """What an address of the trends asks; of the runs all of one suite where none is named."""
+
+    run: Annotated[list[Text], Field(max_length=MOST_POINTS)] = []
+    number: Text = ""
+    concept: Text = ""
+    encoder: Text = MEAN
+    over: Over = "date"
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A page of trends: the runs, what can be chosen, and the number that is."""
+
+    asked: Asked
+    known: tuple[Known, ...]
+    quantities: tuple[Quantity, ...]
+    concepts: tuple[str, ...]
+    encoders: tuple[str, ...]
+    quantity: Quantity
+    concept: str
+    points: tuple[Point, ...]
+
+
+@router.get("/trends")
+def trends(request: Request, asked: Annotated[Asked, Query()]) -> Response:
+    """The figure and its numbers."""
+    listed = [run for run in request.app.state.runs.listed() if run.is_scored and not run.error]
+    chosen = asked.run or _of_one_suite(listed)
+    known = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(chosen)]
+    trend = trend_of([each for each in known if each.listed.is_scored], asked)
+    said = trend.quantity.words + (f", {trend.concept}" if trend.concept else "")
+    figure = trend_figure(trend.points, title=said, x_label=OVERS[asked.over], zero="no leaning")
+    cells = list(_cells(trend))
+    return render(request, "trends.html", t=trend, figure=figure, said=said, overs=OVERS, runs=listed, cells=cells)
+
+
+def _of_one_suite(listed: Sequence[Listed]) -> list[str]:
+    """The runs of the suite that was asked last."""
+    newest = max(listed, key=lambda run: run.date, default=None)
+    return [run.id for run in listed if newest and run.suite == newest.suite][:MOST_POINTS]
+
+
+def trend_of(known: Sequence[Known], asked: Asked) -> Trend:
+    """Choose the number that is asked, or the main one of the first concept, and find it in each run.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no run with scores.
+    """
+    if not known:
+        raise InvalidInputError("None of these runs is scored. Choose others, or score one: clinometer score RUN")
+    rows = [row for each in known for row in scores_of(each)]
+    main = next(iter(judged(rows).values()), rows[0])
+    quantities = tuple(sorted({Quantity.of(row) for row in rows}))
+    quantity = next((each for each in quantities if each.key == asked.number), Quantity.of(main))
+    own = [row for row in rows if Quantity.of(row) == quantity]
+    concepts = tuple(dict.fromkeys(row.concept or row.category for row in own))
+    concept = asked.concept if asked.concept in concepts else next(iter(concepts), "")
+    points = tuple(_points(known, quantity, concept, asked))
+    encoders = tuple(dict.fromkeys(row.encoder for row in own))
+    return Trend(asked, tuple(known), quantities, concepts, encoders, quantity, concept, points)
+
+
+def scores_of(known: Known) -> Scores:
+    """The rows of a run's scores."""
+    assert known.run is not None
+    return _scores(known.run, known.stamp)
+
+
+@lru_cache(maxsize=MOST_POINTS)
+def _scores(run: api.Run, stamp: str) -> Scores:
+    return Scores.from_frame(run.scores)
+
+
+def _points(known: Sequence[Known], quantity: Quantity, concept: str, asked: Asked) -> Iterator[Point]:
+    """Each run's number, from left to right."""
+    place = _places(known, asked.over)
+    for each in sorted(known, key=lambda run: place(run)[0]):
+        for row in scores_of(each):
+            is_it = Quantity.of(row) == quantity and (row.concept or row.category) == concept
+            if is_it and row.encoder == asked.encoder:
+                yield Point(*place(each), each.listed.name, row)
+
+
+def _places(known: Sequence[Known], over: Over) -> Callable[[Known], tuple[float, str]]:
+    """Where on the axis each run stands, and what its place is called."""
+    if over in _SETTINGS:
+        return lambda run: _setting(run, _SETTINGS[over])
+    key: Callable[[Known], Any] = _by_date if over == "date" else _by_name
+    order = {run.listed.id: place for place, run in enumerate(sorted(known, key=key))}
+    return lambda run: (order[run.listed.id], run.listed.date[:10] if over == "date" else run.listed.name)
+
+
+def _setting(known: Known, name: str) -> tuple[float, str]:
+    """A setting of a run's model; those without it stand at 0."""
+    assert known.run is not None
+    value = known.run.model_card["settings"].get(name)
+    return (float(value), f"{value:g}") if isinstance(value, int | float) else (0.0, "not set")
+
+
+def _by_date(known: Known) -> str:
+    return known.listed.date
+
+
+def _by_name(known: Known) -> list[tuple[int, int | str]]:
+    """Names in the order people give them: ``step-900`` before ``step-1000``."""
+    pieces = re.findall(r"\d+|\D+", known.listed.name)
+    return [(0, int(piece)) if piece.isdecimal() else (1, piece) for piece in pieces]
+
+
+def _cells(trend: Trend) -> Iterator[dict[str, str]]:
+    """The numbers of the figure as a table shows them."""
+    ids = {each.listed.name: each for each in trend.known}
+    digits = wording.digits_for([point.row.value for point in trend.points])
+    for point in trend.points:
+        known, row = ids[point.name], point.row
+        assert known.run is not None
+        yield {
+            "id": known.listed.id,
+            "name": point.name,
+            "place": point.label,
+            "value": wording.signed(row.value, digits),
+            "interval": wording.interval(row.low, row.high, digits),
+            "said": verdict_words(row, known.run.suite.label_of) or row.reason,
+        }
+
+
+@router.get("/compare")
+def compare(request: Request, run: Annotated[list[Text], Query(min_length=2, max_length=MOST_RUNS)]) -> Response:
+    """The page that ``clinometer compare`` writes, of any runs of one suite: each against the first."""
+    known = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(run)]
+    if len(known) < 2:
+        raise InvalidInputError("A comparison takes two runs or more; choose another beside the first.")
+    page = _compared(tuple(each.run for each in known), tuple(each.stamp for each in known))
+    own = f"{policy(asset('style.css'), '')}; frame-ancestors 'none'"
+    return HTMLResponse(page.encode("utf-8", "replace"), headers={"Content-Security-Policy": own})
+
+
+@lru_cache(maxsize=8)
+def _compared(runs: tuple[api.Run, ...], stamps: tuple[str, ...]) -> str:
+    return comparison_html(api.compare(*runs))
