@@ -109,10 +109,10 @@ def new(
         for item in draw_items(
             run,
             images,
-            strata=strata,
+            strata=strata,  # type: ignore[arg-type]
             concepts=concept or (),
             attention=attention,
-            seed=seed,  # type: ignore[arg-type]
+            seed=seed,
         )
     ]
     with writing(_database(database)) as session:

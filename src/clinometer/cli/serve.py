@@ -41,7 +41,7 @@ def serve(
     ] = False,
     database: Annotated[
         str,
-        typer.Option(help="Where ratings are kept: postgresql+psycopg://USER@HOST/NAME. [default: a file in the cache]"),
+        typer.Option(help="Where ratings are kept: postgresql+psycopg://USER@HOST/NAME. [default: in the cache]"),
     ] = "",
     cache: Annotated[
         Path | None, typer.Option(help="A folder for indices and small pictures. [default: ~/.cache/clinometer]")

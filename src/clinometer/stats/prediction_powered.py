@@ -159,7 +159,7 @@ def rated_share(
     require_confidence(confidence)
     table = np.atleast_2d(np.asarray(ratings, np.float64))
     _require_unit("ratings", table[np.isfinite(table)])
-    rated = np.isfinite(table).any(axis=0)
+    rated = np.asarray(np.isfinite(table).any(axis=0))
     others = np.zeros(0) if unrated is None else np.asarray(unrated, np.float64).ravel()
     n = int(rated.sum())
     total = _total(n_all, sizes) if readings is None else n + len(others)

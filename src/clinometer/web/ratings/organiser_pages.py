@@ -146,7 +146,7 @@ def _raters(session: Session, identifier: str, summaries: dict[str, Any]) -> lis
         select(Rater, func.count(Turn.id))
         .outerjoin(Turn, Turn.rater_id == Rater.id)
         .where(Rater.task_id == identifier)
-        .group_by(Rater)
+        .group_by(Rater.id)
         .order_by(Rater.id)
     ).all()
     return [{"rater": rater, "total": total, "summary": summaries.get(rater.name)} for rater, total in rows]
