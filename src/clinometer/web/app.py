@@ -39,6 +39,7 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
+        redirect_slashes=False,
         dependencies=[Depends(require_csrf)],
         middleware=_middleware(settings),
     )

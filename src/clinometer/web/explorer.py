@@ -205,7 +205,7 @@ def viewed(state: Any, asked: Asked) -> View:
 
 
 def _column(known: Known, eye: Eye | None) -> Column:
-    return Column(known, "", eye, findings_of(known))
+    return Column(known, known.listed.name, eye, findings_of(known))
 
 
 def choice_of(asked: Asked, owners: Sequence[Owner], eye: Eye | None) -> Choice:
@@ -240,13 +240,36 @@ def _sections(
 @router.get("/runs/{run}/pictures/{sample}")
 def one_picture(request: Request, run: Identifier, sample: Identifier) -> Response:
     """One picture, large, with what is known of it."""
-    known = request.app.state.runs.get(run)
-    with Samples(request.app.state.shelf.path(known)) as samples:
+    state = request.app.state
+    known = state.runs.get(run)
+    with Samples(state.shelf.path(known)) as samples:
         seen = [(eye, samples.find(sample, eye.code)) for eye in samples.eyes()]
         found = samples.find(sample)
         owners = {owner.code: owner for owner in samples.owners()}
     if found is None:
         raise HTTPException(404, "There is no such picture.")
     return render(
-        request, "picture.html", column=_column(known, None), sample=found, owner=owners[found.owner], seen=seen
+        request,
+        "picture.html",
+        column=_column(known, None),
+        sample=found,
+        owner=owners[found.owner],
+        seen=seen,
+        others=list(_of_same_noise(state, known, found)),
+        statuses=STATUSES,
     )
+
+
+def _of_same_noise(state: Any, known: Known, sample: Sample) -> Iterator[tuple[Column, Sample]]:
+    """What other runs of the suite drew from a sample's noise, of those that were looked at before."""
+    shown = 0
+    for listed in state.runs.listed():
+        if listed.error or listed.suite != known.listed.suite or listed.id == known.listed.id or shown == MOST_RUNS:
+            continue
+        other = state.runs.get(listed.id)
+        if state.shelf.has(other):
+            with Samples(state.shelf.path(other)) as samples:
+                eye = next(iter(samples.eyes()), None)
+                for own in samples.of_noise([sample.noise], eye.code if eye else None).values():
+                    shown += 1
+                    yield _column(other, eye), own

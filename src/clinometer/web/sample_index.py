@@ -77,7 +77,7 @@ class Shelf:
         ClinometerError
             The run cannot be read.
         """
-        place = self._folder / f"{known.listed.id}-{_digest(known.stamp)}.sqlite"
+        place = self._place(known)
         if place.exists():
             return place
         build = self._begun(known, place)
@@ -88,6 +88,13 @@ class Shelf:
         if build.error is not None:
             raise build.error
         return place
+
+    def has(self, known: Known) -> bool:
+        """Whether a run as it is now has been read."""
+        return self._place(known).exists()
+
+    def _place(self, known: Known) -> Path:
+        return self._folder / f"{known.listed.id}-{_digest(known.stamp)}.sqlite"
 
     def _begun(self, known: Known, place: Path) -> _Build:
         with self._lock:

@@ -57,7 +57,9 @@ class Quantity:
     @property
     def words(self) -> str:
         """What a page calls it."""
-        parts = [self.metric.replace("_", " "), self.component.replace("_", " "), self.group, self.setting]
+        known = wording.COMPONENT_NAMES
+        named = (known.get(name, name.replace("_", " ")) for name in (self.metric, self.component))
+        parts = [*named, self.group, self.setting]
         return " \N{MIDDLE DOT} ".join(part for part in dict.fromkeys(parts) if part)
 
     @classmethod

@@ -26,5 +26,7 @@ function beyond(all, here, sign) {
   }
   return found;
 }
-// What has no scripts has a button instead.
-document.documentElement.classList.add("scripted");
+// On a phone the pictures come first: what can be chosen waits to be opened.
+if (matchMedia("(max-width: 61.99rem)").matches) {
+  document.querySelectorAll(".owners-choice[open]").forEach((details) => details.removeAttribute("open"));
+}

@@ -1,0 +1,80 @@
+"""Runs to look at, and a server over them without a network."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from fastapi.testclient import TestClient
+from PIL import Image
+
+import clinometer as cm
+from clinometer.models.images import sha256
+from clinometer.runs.store import SAMPLE_SCHEMA, samples_name
+from clinometer.web.app import create_app
+from clinometer.web.settings import Settings
+from tests.toys import Eye, Painter, toy_suite
+
+HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+
+
+def make_runs(folder: Path) -> Path:
+    """Two checkpoints of one model that began from the same noise, the second of which refuses a concept."""
+    suite = toy_suite()
+    cm.audit(Painter(name="step-900"), suite, folder / "step-900", encoder=Eye())
+    cm.audit(Painter(name="step-1000", refuse="0.80"), suite, folder / "step-1000", encoder=Eye())
+    return folder
+
+
+def client(*places: Path, cache: Path, **settings: Any) -> TestClient:
+    """A browser of a server over some places."""
+    given = {"hosts": ("testserver",), "requests_a_second": 100_000} | settings
+    app = create_app(Settings(runs=tuple(map(str, places)), cache=cache, **given))
+    return TestClient(app, follow_redirects=False)
+
+
+def ids(browser: TestClient) -> dict[str, str]:
+    """The ids of the runs in the index, by name."""
+    rows = re.findall(r'name="run" value="(\w+)" aria-label="Choose ([^"]+)"', browser.get("/").text)
+    return {name: identifier for identifier, name in rows}
+
+
+def pictures(page: str) -> list[str]:
+    """Addresses of the pictures of a page."""
+    return re.findall(r'src="(/pictures/[^"]+)"', page)
+
+
+def replace_image(run: cm.Run, row: int, content: bytes) -> str:
+    """Put other bytes in the place of a stored image, sealed and hashed as if they had been drawn; return its id."""
+    table = run.ledger.read_table(samples_name(0))
+    rows = table.to_pylist()
+    rows[row] |= {"image": {"bytes": content, "path": None}, "sha256": sha256(content), "status": "ok"}
+    run.ledger.write_table(samples_name(0), pa.Table.from_pylist(rows, schema=SAMPLE_SCHEMA))
+    run.ledger.list_files()
+    return rows[row]["id"]
+
+
+def bomb(side: int = 50_000) -> bytes:
+    """A PNG of a few kilobytes whose head says that it has side × side pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
+    lines = zlib.compress(bytes(1 + side // 8) * 1000)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", lines) + chunk(b"IEND", b"")
+
+
+def with_message(text: bytes) -> bytes:
+    """A small PNG that carries a text beside its pixels."""
+    from PIL.PngImagePlugin import PngInfo
+
+    info, buffer = PngInfo(), io.BytesIO()
+    info.add_text("Comment", text.decode())
+    Image.new("RGB", (300, 200), (200, 30, 30)).save(buffer, "PNG", pnginfo=info)
+    return buffer.getvalue()

@@ -1,0 +1,203 @@
+"""The explorer: filters, order, alignment by noise, addresses."""
+
+import re
+import shutil
+
+import pytest
+
+import clinometer as cm
+from clinometer.models.protocols import Card
+from clinometer.runs.readings import Reader, part_numbers, piece_of
+from tests.toys import Eye, Painter, toy_suite
+from tests.web.serving import client, ids, pictures
+
+
+def shown(page: str) -> list[str]:
+    """Ids of the samples of a page, in order."""
+    return re.findall(r'href="/runs/\w+/pictures/(\w+)"', page)
+
+
+def margins(page: str) -> list[float]:
+    return [float(found) for found in re.findall(r'class="by">([\d.]+)<', page)]
+
+
+@pytest.fixture(scope="module")
+def samples(runs):
+    return cm.open_run(runs / "step-900").samples
+
+
+@pytest.fixture(scope="module")
+def explored(browser):
+    """Explore the first checkpoint by parameters."""
+    first = ids(browser)["step-900"]
+
+    def page(**asked):
+        response = browser.get("/explore", params={"run": first, "per": 96} | asked)
+        assert response.status_code == 200
+        return response.text
+
+    return page
+
+
+def test_images_come_in_the_order_of_the_plan(explored, samples):
+    assert shown(explored()) == samples.id.tolist()
+
+
+def test_pages_follow_each_other(explored, samples):
+    pages = [shown(explored(per=24, page=number)) for number in (1, 2, 3)]
+    assert [*pages[0], *pages[1], *pages[2]] == samples.id.tolist()
+    assert 'rel="next"' not in explored(per=24, page=3)
+    assert shown(explored(per=24, page=4)) == []
+
+
+def test_concepts_and_groups_are_chosen(explored, samples):
+    page = explored(of=["target/concept 0.20", "attribute/man"])
+    assert shown(page) == samples.id[(samples.concept == "concept 0.20") | (samples.group == "man")].tolist()
+    assert shown(explored(of="target/nobody")) == []
+
+
+def test_as_many_images_read_as_a_group_as_its_share_says(runs, explored):
+    scores = cm.open_run(runs / "step-900").scores
+    shares = scores[(scores.metric == "share") & (scores.component == "share") & (scores.encoder == "eye")]
+    assert len(shares) == 4
+    for row in shares.itertuples():
+        reads_a = shown(explored(of=f"target/{row.concept}", side="man"))
+        assert len(reads_a) == round(row.value * row.n_target)
+
+
+def test_every_order_is_one(explored):
+    chosen = {"of": "target/concept 0.20"}
+    assert margins(explored(**chosen, order="unsure")) == sorted(margins(explored(**chosen)))
+    assert shown(explored(**chosen, order="sure")) == shown(explored(**chosen, order="unsure"))[::-1]
+    assert shown(explored(**chosen, order="typical")) == shown(explored(**chosen, order="unusual"))[::-1]
+
+
+def test_typical_images_are_near_the_mean_of_their_concept(runs, explored):
+    run = cm.open_run(runs / "step-900")
+    reader = Reader(run, "eye")
+    pieces = [piece_of(run, part) for part in part_numbers(run)]
+    for piece in pieces:
+        reader.learn(piece)
+    typicality = {piece.columns["id"][row]: seen.typicality for piece in pieces for row, seen in reader.read(piece)}
+    ordered = [typicality[each] for each in shown(explored(of="target/concept 0.20", order="typical"))]
+    assert ordered == sorted(ordered, reverse=True)
+
+
+def test_uncertain_images_are_those_of_a_small_margin(explored):
+    every = margins(explored())
+    limit = sorted(every)[10]
+    assert (
+        sorted(margins(explored(within=limit + 0.0005)))
+        == sorted(every)[: len(margins(explored(within=limit + 0.0005)))]
+    )
+    assert len(margins(explored(within=limit + 0.0005))) >= 10
+
+
+def test_checkpoints_stand_in_one_row_by_their_noise(browser, runs):
+    known = ids(browser)
+    page = browser.get("/explore", params={"run": [known["step-900"], known["step-1000"]], "per": 96}).text
+    rows = [re.findall(r"/pictures/(\w+)\"", row) for row in re.findall(r"<tr><th scope=\"row\".*?</tr>", page, re.S)]
+    seeds = {name: cm.open_run(runs / name).samples.set_index("id").seed for name in ("step-900", "step-1000")}
+    assert len(rows) == 54
+    for first, second in rows:
+        assert seeds["step-900"][first] == seeds["step-1000"][second]
+
+
+def test_refusals_are_found_and_shown(browser):
+    refusing = ids(browser)["step-1000"]
+    page = browser.get("/explore", params={"run": refusing, "status": "refused"}).text
+    assert len(shown(page)) == 6
+    assert not pictures(page)
+    own = browser.get(f"/runs/{refusing}/pictures/{shown(page)[0]}").text
+    assert "not allowed here" in own
+
+
+def test_a_run_of_other_images_leaves_cells_empty(runs, tmp_path):
+    place = tmp_path / "runs"
+    shutil.copytree(runs / "step-900", place / "step-900")
+    cm.audit(Painter(name="other"), toy_suite(), place / "other", encoder=Eye(), seed=1)
+    browser = client(place, cache=tmp_path / "cache")
+    known = ids(browser)
+    page = browser.get("/explore", params={"run": [known["step-900"], known["other"]]}).text
+    assert page.count("not drawn") == 48
+
+
+def test_score_and_verdict_stand_above(explored, runs):
+    scores = cm.open_run(runs / "step-900").scores
+    row = scores[(scores.metric == "mcas") & (scores.component == "mcas") & (scores.concept == "concept 0.20")].iloc[0]
+    page = explored(of="target/concept 0.20")
+    assert "MCAS" in page
+    assert f"{abs(row.value):.2f}" in page
+    assert row.verdict.split()[0] in page
+
+
+def test_the_address_is_the_whole_state(explored, browser):
+    asked = {"of": ["target/concept 0.20"], "order": "unsure", "side": "woman", "status": "ok", "per": 24}
+    page = explored(**asked)
+    for said in ('value="woman" selected', 'value="unsure" selected', 'value="ok" selected', "24</option>"):
+        assert said in page
+    part = browser.get(
+        "/explore", params={"run": ids(browser)["step-900"], **asked}, headers={"HX-Target": "view"}
+    ).text
+    assert part.startswith('<div id="view"')
+    assert shown(part) == shown(page)
+
+
+def test_without_a_run_it_opens_one(browser):
+    response = browser.get("/explore")
+    assert response.status_code == 303
+    assert browser.get(response.headers["location"]).status_code == 200
+
+
+def test_an_encoder_without_words_still_says_what_is_typical(tmp_path):
+    class Blind:
+        card = Card(kind="encoder", name="blind", family="toy/blind")
+
+        def encode_images(self, images):
+            return Eye().encode_images(images)
+
+    cm.audit(Painter(), toy_suite(concepts=2), tmp_path / "runs" / "run", encoder=Blind())
+    browser = client(tmp_path / "runs", cache=tmp_path / "cache")
+    page = browser.get("/explore", params={"run": ids(browser)["run"], "order": "typical"})
+    assert page.status_code == 200
+    assert shown(page.text)
+    assert "Reads as" not in page.text
+
+
+def test_a_picture_has_its_own_page_with_the_same_noise_of_others(browser, samples):
+    known = ids(browser)
+    for run in known.values():
+        browser.get("/explore", params={"run": run})
+    page = browser.get(f"/runs/{known['step-900']}/pictures/{samples.id[0]}").text
+    assert str(samples.seed[0]) in page
+    assert samples.sha256[0] in page
+    assert "The same noise in other runs" in page
+    assert known["step-1000"] in page
+
+
+def test_a_long_reading_shows_how_far_it_is(runs, tmp_path):
+    browser = client(runs, cache=tmp_path)
+    browser.app.state.shelf._patience = 0.0
+    first = ids(browser)["step-900"]
+    waiting = browser.get("/explore", params={"run": first})
+    assert waiting.status_code in (200, 202)
+    while waiting.status_code == 202:
+        assert "Reading the run" in waiting.text
+        waiting = browser.get("/explore", params={"run": first})
+    assert len(list((tmp_path / "samples").glob("*.sqlite"))) == 1
+
+
+def test_a_damaged_part_is_told_in_a_line(runs, tmp_path):
+    shutil.copytree(runs / "step-900", tmp_path / "runs" / "run")
+    part = next((tmp_path / "runs" / "run" / "samples").glob("*.parquet"))
+    content = bytearray(part.read_bytes())
+    content[len(content) // 3] ^= 255
+    content[-200] ^= 255
+    part.write_bytes(content)
+    browser = client(tmp_path / "runs", cache=tmp_path / "cache")
+    response = browser.get("/explore", params={"run": ids(browser)["run"]})
+    if response.status_code == 200:  # it was the pixels: they are held against their hash when they are asked for
+        assert {browser.get(each).status_code for each in pictures(response.text)} >= {409}
+    else:
+        assert response.status_code == 409
+        assert part.name in response.text
