@@ -157,7 +157,9 @@ def test_the_judge_as_a_perfect_rater_of_what_the_clip_misreads(concept):
     n, more = int(row["n"]), int(row["differ"] + row["encoder"] - row["judge"]) // 2
     less = int(row["differ"]) - more
     both = int(row["judge"]) - less
-    joint = np.repeat([[1, 1], [1, 0], [0, 1], [0, 0]], [both, less, more, n - both - less - more], axis=0).astype(float)
+    joint = np.repeat([[1, 1], [1, 0], [0, 1], [0, 0]], [both, less, more, n - both - less - more], axis=0).astype(
+        float
+    )
     assert joint.sum(axis=0).tolist() == [row["judge"], row["encoder"]]
     rng, held = np.random.default_rng(0), []
     for _ in range(200):
