@@ -53,16 +53,13 @@ def join(session: Session, invitation: Invitation) -> str | None:
 
 def _wanting(session: Session, task: Task, drawn: random.Random) -> list[Item]:
     """Items that want raters, those with fewest first, as many as one rater gets."""
-    asked = dict(
-        session.execute(
-            select(Turn.item_id, func.count())
-            .join(Rater, Rater.id == Turn.rater_id)
-            .where(Rater.task_id == task.id, Rater.withdrawn.is_(None), Turn.repeat.is_(False))
-            .group_by(Turn.item_id)
-        )
-        .tuples()
-        .all()
+    counted = (
+        select(Turn.item_id, func.count())
+        .join(Rater, Rater.id == Turn.rater_id)
+        .where(Rater.task_id == task.id, Rater.withdrawn.is_(None), Turn.repeat.is_(False))
+        .group_by(Turn.item_id)
     )
+    asked: dict[int, int] = {item: n for item, n in session.execute(counted)}
     items = [item for item in task.items if not item.attention and asked.get(item.id, 0) < task.raters_each]
     drawn.shuffle(items)
     items.sort(key=lambda item: asked.get(item.id, 0))

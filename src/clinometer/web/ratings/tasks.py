@@ -164,6 +164,6 @@ def tasks_with_counts(session: Session) -> list[tuple[Task, int, int]]:
         .where(Rater.withdrawn.is_(None))
         .group_by(Rater.task_id)
     )
-    of_raters, of_answers = (dict(session.execute(each).tuples().all()) for each in (raters, answers))
+    of_raters, of_answers = ({task: n for task, n in session.execute(each)} for each in (raters, answers))
     tasks = session.scalars(select(Task).order_by(Task.created.desc()))
     return [(task, of_raters.get(task.id, 0), of_answers.get(task.id, 0)) for task in tasks]
