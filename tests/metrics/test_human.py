@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from math import isnan
+import csv
+from itertools import combinations
+from math import isnan, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.human import HumanStudy, MachineScores, RatedConcept, human_rows
 from clinometer.metrics.human.encoder_rows import majority
+from clinometer.stats.agreement import kendall_tau_b
 
 ANSWERS = ("man", "woman", "cannot tell")
 
@@ -107,3 +111,32 @@ def test_concepts_of_other_raters_are_refused():
 
 def test_nothing_rated_gives_no_row():
     assert human_rows(HumanStudy(ANSWERS, 0, 1, ())) == []
+
+
+# --- the T2IAT paper's human evaluation ------------------------------------------------------------------------------
+
+
+def printed_fractions() -> dict[str, float]:
+    with (Path(__file__).parents[1] / "golden/t2iat_human.csv").open() as file:
+        return {row["concept"]: float(row["fraction_choosing_first"]) for row in csv.DictReader(file)}
+
+
+def test_the_printed_fractions_count_twenty_images():
+    assert all(round(20 * fraction, 9) == round(20 * fraction) for fraction in printed_fractions().values())
+
+
+def test_the_printed_tau_is_21_pairs_against_6():
+    fractions = list(printed_fractions().values())
+    untied = sum(a != b for a, b in combinations(fractions, 2))
+    assert untied == 27
+    assert [k for k in range(28) if round(k / sqrt(untied * 28), 2) == 0.55] == [15]
+    assert [k for k in range(6) if round(k / sqrt(5 * 6), 2) == 0.55] == [3]
+
+
+@pytest.mark.parametrize(
+    ("machine", "tau"), [((0.033, 0.015, 0.019, 0.026), -0.18), ((1.492, 0.528, 0.193, 0.639), 0.18)]
+)
+def test_the_printed_differences_do_not_give_the_printed_tau(machine, tau):
+    first, second = list(printed_fractions().values())[::2], list(printed_fractions().values())[1::2]
+    differences = np.round(np.subtract(first, second), 9)
+    assert kendall_tau_b(differences, machine).value == pytest.approx(tau, abs=0.005)
