@@ -12,9 +12,12 @@ from sqlalchemy import select
 import clinometer as cm
 from clinometer.errors import RatingsError
 from clinometer.runs.ratings import ratings_of
+from clinometer.runs.ratings.readings import readings_of
+from clinometer.runs.ratings.scoring import compared_groups
 from clinometer.web.database import reading, writing
+from clinometer.web.ratings.demo import SKILLS, add_demo
 from clinometer.web.ratings.tables import Answer, Invitation, Task, Turn, now
-from clinometer.web.ratings.tasks import Wanted
+from clinometer.web.ratings.tasks import Wanted, answers_of
 from tests.web.rating import Rater, make, place_in, token_in
 from tests.web.serving import HTML, client, ids
 
@@ -291,3 +294,28 @@ def test_a_closed_task_takes_no_answer(served):
 def test_a_task_that_cannot_be_is_refused(wrong):
     with pytest.raises(RatingsError, match="expected"):
         Wanted(**{"title": "T", "question": "Q", "answers": (("a", "a"), ("b", "b"))} | wrong)
+
+
+# --- the demonstration -----------------------------------------------------------------------------------------------
+
+
+def test_simulated_raters_have_the_skill_that_they_are_named_by(served):
+    browser, run = served
+    engine = browser.app.state.ratings.engine
+    task = add_demo(engine, [run])
+    assert add_demo(engine, [run]) == task  # it is made once
+    with reading(engine) as session:
+        held = answers_of(session, session.get(Task, task))
+    read, (a, b) = readings_of(run)["mean"], compared_groups(run.suite)
+    shown = held[held.attention == ""]
+    right = [answer == (a if read[item] else b) for item, answer in zip(shown["item"], shown.answer, strict=True)]
+    by_rater = shown.assign(right=right).groupby("rater").right.mean()
+    assert set(by_rater.index) == {f"skill-{100 * skill:.0f}" for skill in SKILLS}
+    assert by_rater["skill-98"] > by_rater["skill-60"]
+    page = browser.get(f"/ratings/{task}").text
+    assert "skill-98" in page
+
+
+def test_a_demonstration_needs_a_run(served):
+    with pytest.raises(RatingsError, match="clinometer audit"):
+        add_demo(served[0].app.state.ratings.engine, [])

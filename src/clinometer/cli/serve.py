@@ -12,6 +12,8 @@ import typer
 from clinometer.errors import InvalidInputError, RunNotFoundError
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from clinometer.web.settings import Settings
 
 DEFAULT_RUNS: Final = "runs"
@@ -43,6 +45,9 @@ def serve(
         str,
         typer.Option(help="Where ratings are kept: postgresql+psycopg://USER@HOST/NAME. [default: in the cache]"),
     ] = "",
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Add a rating task with simulated raters of known skill, to look at.")
+    ] = False,
     cache: Annotated[
         Path | None, typer.Option(help="A folder for indices and small pictures. [default: ~/.cache/clinometer]")
     ] = None,
@@ -63,7 +68,7 @@ def serve(
         hosts=hosts_asked_for(host, tuple(allowed_host or ())),
         behind_https=behind_https,
     )
-    _listen(settings)
+    _listen(settings, demo=demo)
 
 
 def _require_extra() -> None:
@@ -84,7 +89,7 @@ def _require_places(places: tuple[str, ...]) -> None:
             )
 
 
-def _listen(settings: Settings) -> None:
+def _listen(settings: Settings, *, demo: bool) -> None:
     """Serve until Ctrl-C. The socket is opened first: a port that is taken is the user's to know."""
     import uvicorn
 
@@ -93,6 +98,8 @@ def _listen(settings: Settings) -> None:
     app = create_app(settings)
     if settings.database:
         app.state.ratings.engine.dispose()  # a database that does not answer is the user's to know
+    if demo:
+        _add_demo(app)
     listening = _socket(settings.host, settings.port)
     address = f"http://{_bracketed(settings.host)}:{listening.getsockname()[1]}"
     found = len(app.state.runs.listed())
@@ -107,6 +114,13 @@ def _listen(settings: Settings) -> None:
         timeout_graceful_shutdown=3,
     )
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _add_demo(app: FastAPI) -> None:
+    from clinometer.web.ratings.demo import add_demo
+
+    listed = (each for each in app.state.runs.listed() if not each.error)
+    add_demo(app.state.ratings.engine, [app.state.runs.run(each.id) for each in listed])
 
 
 def _socket(host: str, port: int) -> socket.socket:
