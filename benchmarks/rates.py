@@ -66,6 +66,9 @@ HEADS = {
     "reader-coverage": ("corrected share", "nominal"),
     "reader-believed": ("encoder that cannot read", "wanted, at most"),
     "reader-refused": ("encoder that can", "wanted, at most"),
+    "ratings-coverage": ("share corrected by people", "nominal"),
+    "ratings-width": ("share corrected by people", "width of people alone, at most"),
+    "ratings-planned": ("ratings named by the planner", "reach of ± 0.05, wanted"),
     "downstream-level": ("test", "p ≤"),
     "downstream-coverage": ("interval", "nominal"),
 }

@@ -4,8 +4,8 @@
 
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
-draws a twentieth of the studies; ``--only verdict`` (or comparison, intersection, reader, downstream) runs what stands
-in verdict_simulations.py alone; ``--write`` puts the tables and figures into docs/simulations.md.
+draws a twentieth of the studies; ``--only verdict`` (or comparison, intersection, reader, downstream, ratings) runs
+what stands in verdict_simulations.py alone; ``--write`` puts the tables and figures into docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from benchmarks import (
     comparison_simulations,
     downstream_simulations,
     intersection_simulations,
+    ratings_simulations,
     reader_simulations,
     verdict_simulations,
 )
@@ -405,8 +406,13 @@ def experiments() -> list[Experiment]:
 
 
 MODULES = (
-    verdict_simulations, comparison_simulations, intersection_simulations, reader_simulations, downstream_simulations,
-)  # fmt: skip
+    verdict_simulations,
+    comparison_simulations,
+    intersection_simulations,
+    reader_simulations,
+    downstream_simulations,
+    ratings_simulations,
+)
 """Where further experiments stand."""
 
 

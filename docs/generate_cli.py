@@ -27,7 +27,10 @@ def render() -> str:
 
     root = typer.main.get_command(app)
     sections = [section("clinometer", root)]
-    sections += [section(f"clinometer {name}", command) for name, command in root.commands.items()]
+    for name, command in root.commands.items():
+        sections.append(section(f"clinometer {name}", command))
+        of_group = getattr(command, "commands", {})
+        sections += [section(f"clinometer {name} {sub}", each) for sub, each in of_group.items()]
     return HEAD + "".join(sections)
 
 

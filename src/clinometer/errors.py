@@ -9,6 +9,7 @@
     │   └── ModelNotFoundError           no such directory, package entry or hub model
     ├── ImportManifestError              a manifest of finished images does not say what it must
     ├── EngineError                      workers cannot be started, or die over a part again and again
+    ├── RatingsError                     ratings by people, or a rating task, that cannot be used
     └── RunError                         a run directory
         ├── RunNotFoundError             there is none at that place
         ├── RunMismatchError             it belongs to another suite, model, seed or setting
@@ -47,6 +48,10 @@ class ImportManifestError(ClinometerError):
 
 class EngineError(ClinometerError):
     """Workers that cannot be started, or that die over a part again and again."""
+
+
+class RatingsError(ClinometerError):
+    """Ratings by people, or a rating task, that cannot be used."""
 
 
 class RunError(ClinometerError):

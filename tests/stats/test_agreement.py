@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import krippendorff
 import numpy as np
 import pytest
 from hypothesis import given
@@ -164,3 +165,13 @@ def test_refusals():
         kendall_tau_b([1, 2], [1, 2], method="exact")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="raters"):
         krippendorff_alpha([1, 2, 3])
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_alpha_is_that_of_the_library(missing):
+    rng = np.random.default_rng(5)
+    ratings = rng.integers(0, 3, (5, 40)).astype(float)
+    ratings[1] = ratings[0]
+    ratings[rng.random(ratings.shape) < missing] = np.nan
+    theirs = krippendorff.alpha(reliability_data=ratings, level_of_measurement="nominal")
+    assert krippendorff_alpha(ratings, n_resamples=20).value == pytest.approx(theirs)

@@ -40,6 +40,7 @@ from clinometer.cli.options import (
     given,
     refuse_without,
 )
+from clinometer.cli.ratings import ratings
 from clinometer.cli.serve import serve
 from clinometer.cli.unforeseen import RESUMED, VARIABLE
 from clinometer.errors import ClinometerError
@@ -69,6 +70,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(ratings)
 
 ModelOption = Annotated[
     str,

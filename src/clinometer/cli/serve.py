@@ -12,10 +12,12 @@ import typer
 from clinometer.errors import InvalidInputError, RunNotFoundError
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from clinometer.web.settings import Settings
 
 DEFAULT_RUNS: Final = "runs"
-NEEDED: Final = ("fastapi", "uvicorn", "multipart", "itsdangerous", "argon2", "limits")
+NEEDED: Final = ("fastapi", "uvicorn", "multipart", "itsdangerous", "argon2", "limits", "sqlalchemy", "alembic")
 """Modules of the extra ``web``."""
 
 
@@ -39,6 +41,13 @@ def serve(
     behind_https: Annotated[
         bool, typer.Option("--behind-https", help="A proxy on this machine speaks HTTPS: cookies are for HTTPS alone.")
     ] = False,
+    database: Annotated[
+        str,
+        typer.Option(help="Where ratings are kept: postgresql+psycopg://USER@HOST/NAME. [default: in the cache]"),
+    ] = "",
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Add a rating task with simulated raters of known skill, to look at.")
+    ] = False,
     cache: Annotated[
         Path | None, typer.Option(help="A folder for indices and small pictures. [default: ~/.cache/clinometer]")
     ] = None,
@@ -52,13 +61,14 @@ def serve(
     settings = Settings(
         runs=places,
         cache=cache or default_cache(),
+        database=database,
         host=host,
         port=port,
         password_hash=guarded(host, password_given(password_file)),
         hosts=hosts_asked_for(host, tuple(allowed_host or ())),
         behind_https=behind_https,
     )
-    _listen(settings)
+    _listen(settings, demo=demo)
 
 
 def _require_extra() -> None:
@@ -79,13 +89,17 @@ def _require_places(places: tuple[str, ...]) -> None:
             )
 
 
-def _listen(settings: Settings) -> None:
+def _listen(settings: Settings, *, demo: bool) -> None:
     """Serve until Ctrl-C. The socket is opened first: a port that is taken is the user's to know."""
     import uvicorn
 
     from clinometer.web.app import create_app
 
     app = create_app(settings)
+    if settings.database:
+        app.state.ratings.engine.dispose()  # a database that does not answer is the user's to know
+    if demo:
+        _add_demo(app)
     listening = _socket(settings.host, settings.port)
     address = f"http://{_bracketed(settings.host)}:{listening.getsockname()[1]}"
     found = len(app.state.runs.listed())
@@ -100,6 +114,13 @@ def _listen(settings: Settings) -> None:
         timeout_graceful_shutdown=3,
     )
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _add_demo(app: FastAPI) -> None:
+    from clinometer.web.ratings.demo import add_demo
+
+    listed = (each for each in app.state.runs.listed() if not each.error)
+    add_demo(app.state.ratings.engine, [app.state.runs.run(each.id) for each in listed])
 
 
 def _socket(host: str, port: int) -> socket.socket:

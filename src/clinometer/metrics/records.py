@@ -19,6 +19,10 @@ MOST_SPLITS = 2**63 - 1
 """The largest ``n_splits`` that a column of whole numbers holds."""
 
 
+MEAN = "mean"
+"""The encoder of rows that are the average over encoders."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """One number with everything needed to defend it.

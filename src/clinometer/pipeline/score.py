@@ -8,6 +8,7 @@ from clinometer.errors import RunNotFoundError
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.fingerprint import SCORED, SCORES, are_whole, fingerprint_of_scores, is_current, record_made_of
 from clinometer.runs.progress import Progress
+from clinometer.runs.ratings import with_ratings
 from clinometer.runs.store import Run
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals
@@ -36,7 +37,7 @@ def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> pd.Dat
         return run.scores
     progress.start("scoring", 1, 0)
     scored = study.score(run, resamples)
-    scores = with_refusals(run, scored.scores)
+    scores = with_ratings(run, with_refusals(run, scored.scores))
     run.write_scores(scores, scored.curves)
     record_made_of(run, SCORES, made_of)
     progress.advance(1)

@@ -23,7 +23,8 @@ from clinometer.runs.storage import REDO, REDO_MISSING, Directory
 
 RECORD: Final = "run.json"
 TABLES: Final = ("plan.parquet", "scores.parquet", "curves.parquet")
-FOLDERS: Final = ("samples", "classifications")
+RATINGS: Final = "ratings"
+FOLDERS: Final = ("samples", "classifications", RATINGS)
 EMBEDDINGS: Final = "embeddings"
 
 _LISTED: Final = re.compile(r"(part-\d+|texts)\.parquet")

@@ -8,6 +8,7 @@
     RUN/unfinished/part-00000.parquet         the same of a part that was stopped in its midst, of a model with a price
     RUN/embeddings/<encoder>/part-00000.parquet   id, vector: one file for each part of samples
     RUN/embeddings/<encoder>/texts.parquet    text, vector
+    RUN/ratings/part-00000.parquet            what people answered about the images, a row an answer
     RUN/scores.parquet, scores.csv            every number
     RUN/curves.parquet                        curves fitted to the scores, for figures
     RUN/report.html

@@ -8,12 +8,13 @@ from functools import partial
 
 from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
-from clinometer.runs.ledger import TABLES
+from clinometer.runs.ledger import RATINGS, TABLES
 from clinometer.runs.progress import Progress
 from clinometer.runs.storage import REDO, REDO_MISSING
 from clinometer.runs.store import PLAN_LOST, SCORE_AGAIN, Run, samples_name
 
 WRITE_AGAIN = "Write it again: clinometer report RUN"
+RATE_AGAIN = "Restore it, or delete it and take its ratings in again: clinometer ratings import RUN FILE"
 
 
 def verify(run: Run, progress: Progress) -> int:
@@ -78,4 +79,6 @@ def _require_bytes(run: Run, name: str) -> None:
 def _way_out(name: str) -> str:
     if name in ("scores.csv", *TABLES[1:]):
         return SCORE_AGAIN
+    if name.startswith(f"{RATINGS}/"):
+        return RATE_AGAIN
     return WRITE_AGAIN if name == "report.html" else PLAN_LOST if name == TABLES[0] else REDO

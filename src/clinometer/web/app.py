@@ -15,6 +15,8 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
 from clinometer.web import assets, explorer, login, pictures, reports, runs_index, trends
 from clinometer.web.pages import problem, render
+from clinometer.web.ratings import making, organiser_pages, rater_pages
+from clinometer.web.ratings.room import Room
 from clinometer.web.sample_index import Building, Shelf
 from clinometer.web.security import (
     HEADERS,
@@ -46,6 +48,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.runs = runs_index.RunsIndex(settings.runs)
     app.state.shelf = Shelf(settings.cache / "samples")
     app.state.album = pictures.Album(settings.cache)
+    app.state.ratings = Room(settings)
     _include_routers(app)
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(RequestValidationError, _wrong_address)
@@ -59,7 +62,8 @@ def _include_routers(app: FastAPI) -> None:
     organiser = [Depends(require_organiser)]
     app.include_router(assets.router)
     app.include_router(login.router)
-    for room in (runs_index, explorer, pictures, trends, reports):
+    app.include_router(rater_pages.router)
+    for room in (runs_index, explorer, pictures, trends, reports, making, organiser_pages):
         app.include_router(room.router, dependencies=organiser)
 
 

@@ -13,12 +13,13 @@ from clinometer.metrics.records import Score
 from clinometer.models.protocols import EditRequest, GenerationResult, Generator
 from clinometer.runs.budget import price_of
 from clinometer.runs.drawing import draw_parts, remind
+from clinometer.runs.embedded import embedded
 from clinometer.runs.failures import Failures
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.planted import planted_of
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.studies.common import embedded, scores_table, suite_of
+from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
 from clinometer.studies.editing.faces import UNALIGNED, align, average_faces, read_faces

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from clinometer.report import wording
 from clinometer.report.page import Page, Section, Summary, digits_of, unmeasured
 from clinometer.report.rows import Row, Scores
+from clinometer.report.sections.people import people
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
 from clinometer.report.verdict_words import Label, counted, verdict_words
@@ -74,6 +75,7 @@ LEANING: Final = Page(
         Section("categories", "By category", categories, "categories"),
         Section("stages", "Stages", stages, "stages"),
         Section("reader", "Reading", reader, "reader"),
+        Section("people", "People", people, "people"),
         Section("sensitivity", "Another encoder", sensitivity, "sensitivity"),
         Section("own-text", "Own text encoder", own_text, "own_text"),
         Section("prior", "Prior", prior, "prior"),

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from clinometer.metrics import Score, delta_alpha_curve
+from clinometer.runs.embedded import require_finished
 from clinometer.runs.store import Run
-from clinometer.studies.common import require_finished, scores_table, suite_of
+from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.leaning import (
     Design,
     EncoderEmbeddings,

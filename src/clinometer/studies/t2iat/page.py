@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from clinometer.report import wording
 from clinometer.report.page import Page, Section, Summary, digits_of, unmeasured
 from clinometer.report.rows import Row, Scores
+from clinometer.report.sections.people import people
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
 from clinometer.report.verdict_words import Label, counted, verdict_words
@@ -93,6 +94,7 @@ ASSOCIATION: Final = Page(
         Section("tests", "Tests", tests, "tests"),
         Section("distributions", "Prompt by prompt", distributions, "distributions"),
         Section("amplification", "From text to images", amplification, "amplification"),
+        Section("people", "People", people, "people"),
         Section("gallery", "Pictures", association_gallery, "gallery"),
         Section("table", "All numbers", table, "table"),
         Section("protocol", "Protocol", protocol, "protocol"),

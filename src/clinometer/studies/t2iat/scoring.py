@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from clinometer.metrics import Score
+from clinometer.runs.embedded import embedded
 from clinometer.runs.store import Run
-from clinometer.studies.common import embedded, scores_table, suite_of
+from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.study import Scored
 from clinometer.studies.t2iat import AssociationDesign, AssociationEmbeddings, Density, DesignedTest, association_study
 from clinometer.studies.t2iat.compare import compare_associations

@@ -21,7 +21,7 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, judge_differences
 from clinometer.metrics.families import corrected
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import FEWEST_IMAGES, OTHERS
 from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests
 from clinometer.studies.leaning.compare import (
@@ -39,7 +39,6 @@ from clinometer.studies.leaning.scores.cosines import Cosines, average_cosines, 
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.studies.leaning.scores.effects import Effect, effects_of
 from clinometer.studies.leaning.scores.moments import CellView
-from clinometer.studies.leaning.scores.pooled import MEAN
 
 NO_NUMBER = "one of the runs has no such number: no image of it, or of one of the cells, or no word"
 FIXED = "no stimulus interval: words and encoders are the same in both runs"

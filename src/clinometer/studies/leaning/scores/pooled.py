@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from clinometer.metrics.records import MEAN
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import mapped
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
 
-MEAN = "mean"
 ROWS = 4096
 """Images whose unit vectors are held at once."""
 

@@ -24,11 +24,11 @@ from typing import Final, Literal
 
 import numpy as np
 
-from clinometer.metrics.records import Score
+from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.misclassification import Informedness, Reading, informedness
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
-from clinometer.studies.leaning.scores.pooled import MEAN, by_view, unit_rows
+from clinometer.studies.leaning.scores.pooled import by_view, unit_rows
 from clinometer.studies.leaning.scores.separation import image_evidence, prompt_p_value, word_p_value
 
 LEVEL: Final = 0.01

@@ -1,0 +1,134 @@
+"""Do shares corrected by people cover, and are they ever worse than people alone? Measured on made-up encoders.
+
+Experiments for benchmarks/simulations.py: images of which people see a share as a, an encoder that misreads some of
+them, and people who rate some, drawn at random, within the encoder's readings, or several raters an image.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.rates import Experiment, Found
+from clinometer.stats.prediction_powered import RatedShare, more_items_to_reach, rated_share
+
+IMAGES: Final = {30: 300, 100: 1_000, 300: 3_000, 1_000: 10_000}
+"""Images of a concept, by the number of them that people rate."""
+
+ENCODERS: Final = {
+    "never wrong": (0.0, 0.0),
+    "wrong in 5 %": (0.05, 0.05),
+    "wrong in 20 %": (0.2, 0.2),
+    "wrong in 30 % of b": (0.0, 0.3),
+    "useless": (0.5, 0.5),
+}
+"""How often an image that people see as a, and as b, is misread."""
+
+
+def _seen_and_read(rng: np.random.Generator, n: int, share: float, wrong: tuple[float, float]) -> np.ndarray:
+    """(2, n) what people see and what the encoder reads."""
+    seen = rng.random(n) < share
+    missed = rng.random(n) < np.where(seen, *wrong)
+    return np.stack([seen, seen ^ missed]).astype(np.float64)
+
+
+def _found(what: str, setting: str, share: float, found: list[RatedShare], alone: list[RatedShare]) -> list[Found]:
+    held = [each.low <= share <= each.high for each in found]
+    widths = np.array(
+        [(each.high - each.low) / (people.high - people.low) for each, people in zip(found, alone, strict=True)]
+    )
+    n = len(found)
+    return [
+        Found("ratings-coverage", what, setting, 0.95, float(np.mean(held)), n),
+        Found("ratings-width", what, setting, 1.05, float(widths.mean()), n, float(widths.std())),
+    ]  # fmt: skip
+
+
+def corrected_shares(n: int, encoder: str, rated: int, share: float) -> list[Found]:
+    """A simple random sample of the images is rated, each once."""
+    rng, pairs = np.random.default_rng([41, len(encoder), rated, round(100 * share)]), []
+    for _ in range(n):
+        seen, read = _seen_and_read(rng, IMAGES[rated], share, ENCODERS[encoder])
+        pairs.append((rated_share(seen[:rated], read[:rated], read[rated:]), rated_share(seen[:rated])))
+    setting = f"{rated} of {IMAGES[rated]} images, share {share:g}"
+    return _found(f"encoder {encoder}", setting, share, *map(list, zip(*pairs, strict=True)))
+
+
+def shares_of_either(n: int, rated: int, neither: float) -> list[Found]:
+    """Of so many images people say neither; the encoder takes them for either group alike."""
+    rng, encoder, share, pairs = np.random.default_rng([45, rated, round(100 * neither)]), "wrong in 20 %", 0.3, []
+    for _ in range(n):
+        seen, read = _seen_and_read(rng, IMAGES[rated], share, ENCODERS[encoder])
+        outside = rng.random(IMAGES[rated]) < neither
+        read = np.where(outside, rng.random(IMAGES[rated]) < 0.5, read)
+        found = rated_share(seen[:rated], read[:rated], read[rated:], outside=outside[:rated])
+        pairs.append((found, rated_share(seen[:rated], outside=outside[:rated])))
+    setting = f"{rated} of {IMAGES[rated]} images, {neither:.0%} neither, share {share:g} of the others"
+    return _found(f"encoder {encoder}", setting, share, *map(list, zip(*pairs, strict=True)))
+
+
+def stratified_shares(n: int, encoder: str, rated: int, share: float) -> list[Found]:
+    """As many images are rated of those read as a as of those read as b."""
+    rng, pairs = np.random.default_rng([42, len(encoder), rated, round(100 * share)]), []
+    for _ in range(n):
+        seen, read = _seen_and_read(rng, IMAGES[rated], share, ENCODERS[encoder])
+        drawn = np.concatenate([np.flatnonzero(read == k)[: rated // 2] for k in (0, 1)])
+        others = np.setdiff1d(np.arange(len(read)), drawn)
+        sizes = [int((read == k).sum()) for k in (0, 1)]
+        found = rated_share(seen[drawn], read[drawn], read[others], strata=read[drawn].astype(int), sizes=sizes)
+        pairs.append((found, rated_share(seen[:rated])))
+    setting = f"{rated} of {IMAGES[rated]} images, half of either reading, share {share:g}"
+    return _found(f"encoder {encoder}", setting, share, *map(list, zip(*pairs, strict=True)))
+
+
+def shares_of_many_raters(n: int, raters: int, rated: int, differ: float) -> list[Found]:
+    """Three raters an image; raters differ in how readily they choose a, by so many probits (standard deviation)."""
+    rng, encoder, pairs = np.random.default_rng([43, raters, rated, round(100 * differ)]), "wrong in 20 %", []
+    cut = 0.3 * np.sqrt(1 + differ**2)
+    share = float(_chance_of_a(cut, differ))
+    for _ in range(n):
+        clear, readily = rng.normal(size=IMAGES[rated]), differ * rng.normal(size=raters)
+        read = np.where(rng.random(IMAGES[rated]) < 0.2, clear < cut, clear > cut).astype(np.float64)
+        answers = (clear[None, :rated] + readily[:, None] > cut).astype(np.float64)
+        asked = rng.random((raters, rated)).argsort(axis=0) < 3
+        table = np.where(asked, answers, np.nan)
+        pairs.append((rated_share(table, read[:rated], read[rated:]), rated_share(table)))
+    setting = f"{rated} of {IMAGES[rated]} images, 3 of {raters} raters each, who differ by {differ:g}"
+    return _found(f"encoder {encoder}", setting, share, *map(list, zip(*pairs, strict=True)))
+
+
+def _chance_of_a(cut: float, differ: float) -> float:
+    """P(image + rater > cut), both normal."""
+    return float(stats.norm.sf(cut / np.sqrt(1 + differ**2)))
+
+
+def ratings_planned(n: int, encoder: str) -> list[Found]:
+    """Of a pilot of 50 ratings, as many more as it names: does the interval then reach ± 0.05?"""
+    rng, reaches = np.random.default_rng([44, len(encoder)]), []
+    for _ in range(n):
+        seen, read = _seen_and_read(rng, 5_000, 0.3, ENCODERS[encoder])
+        more = more_items_to_reach(0.05, rated_share(seen[:50], read[:50], read[50:]))
+        k = 50 + int(more)
+        found = rated_share(seen[:k], read[:k], read[k:])
+        reaches.append(max(found.high - found.value, found.value - found.low))
+    reached = np.array(reaches) / 0.05
+    what, setting = f"encoder {encoder}", "pilot of 50 of 5000 images, share 0.3"
+    return [Found("ratings-planned", what, setting, 1.0, float(reached.mean()), n, float(reached.std()))]
+
+
+def experiments() -> list[Experiment]:
+    """Every experiment with its number of studies."""
+    return [
+        *((corrected_shares, 4_000, {"encoder": encoder, "rated": rated, "share": share})
+          for encoder in ENCODERS for rated in IMAGES for share in (0.3, 0.5)),
+        *((corrected_shares, 4_000, {"encoder": encoder, "rated": rated, "share": 0.05})
+          for encoder in ENCODERS for rated in (30, 100, 300)),
+        *((stratified_shares, 4_000, {"encoder": encoder, "rated": rated, "share": 0.3})
+          for encoder in ("wrong in 5 %", "wrong in 20 %", "useless") for rated in (30, 100, 300)),
+        *((shares_of_either, 4_000, {"rated": rated, "neither": 0.2}) for rated in (30, 100, 300)),
+        *((shares_of_many_raters, 2_000, {"raters": raters, "rated": 100, "differ": differ})
+          for raters in (5, 10, 30) for differ in (0.0, 0.3, 0.6)),
+        *((ratings_planned, 1_000, {"encoder": encoder}) for encoder in ENCODERS),
+    ]  # fmt: skip

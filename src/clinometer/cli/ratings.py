@@ -1,0 +1,201 @@
+"""``clinometer ratings``: tasks for people, their answers taken into a run, and out of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from clinometer.runs import Run
+
+ratings = typer.Typer(
+    name="ratings", help="Have people rate images, and hold their answers against the machine's.", no_args_is_help=True
+)
+
+DatabaseOption = Annotated[
+    str,
+    typer.Option(
+        "--database",
+        help="Where clinometer serve keeps ratings: an SQLAlchemy URL such as postgresql+psycopg://HOST/NAME. "
+        "[default: a file in the user's cache]",
+    ),
+]
+
+
+@ratings.command("import")
+def import_(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose images were rated.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="CSV of item, rater, answer; MTurk's or Prolific's CSV; Label Studio's JSON."
+        ),
+    ],
+    item_column: Annotated[str, typer.Option(help="The column that names the item. [default: found by its name]")] = "",
+    rater_column: Annotated[str, typer.Option(help="The rater's column. [default: found by its name]")] = "",
+    answer_column: Annotated[str, typer.Option(help="The answer's column. [default: found by its name]")] = "",
+    question: Annotated[str, typer.Option(help="What the raters were asked.")] = "",
+) -> None:
+    """Take ratings made elsewhere into a run, and score and report it with them."""
+    from clinometer.runs import Run
+    from clinometer.runs.ratings.importing import import_ratings
+
+    opened = Run(run)
+    columns = {"item": item_column, "rater": rater_column, "answer": answer_column}
+    named = {key: name for key, name in columns.items() if name}
+    with opened.directory.locked():
+        found = import_ratings(opened, file, named=named, question=question)
+        _score(opened)
+    typer.echo(f"{run}: {found.ratings} ratings of {found.items} items by {found.raters} raters.")
+    _say_scores(opened)
+
+
+@ratings.command()
+def new(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Runs whose images are shown.")],
+    question: Annotated[str, typer.Option(help="What raters are asked.")] = "Whom does the picture show?",
+    title: Annotated[str, typer.Option(help="What the task is called.")] = "What do these pictures show?",
+    images: Annotated[
+        int, typer.Option(min=0, help="Images of each concept; 0 shows all neutral images of a concept at once.")
+    ] = 10,
+    strata: Annotated[
+        str, typer.Option(help="Within what images are drawn at random: concept, reading (of the encoder), or none.")
+    ] = "concept",
+    concept: Annotated[list[str] | None, typer.Option(help="Only this concept. Repeatable. [default: all]")] = None,
+    answer: Annotated[
+        list[str] | None,
+        typer.Option(help="An answer beside the groups. Repeatable. [default: neither, cannot tell]"),
+    ] = None,
+    raters: Annotated[int, typer.Option(min=1, help="Raters of each item.")] = 3,
+    items: Annotated[int, typer.Option(min=0, help="Items that one rater gets at most; 0 for all.")] = 0,
+    repeats: Annotated[float, typer.Option(min=0, max=1, help="Share of a rater's items that is asked twice.")] = 0.05,
+    attention: Annotated[int, typer.Option(min=0, help="Images drawn for a group by name, to check attention.")] = 4,
+    blur: Annotated[bool, typer.Option("--blur", help="Show pictures blurred until the rater asks.")] = False,
+    warning: Annotated[str, typer.Option(help="What raters are warned of before they begin.")] = "",
+    consent: Annotated[
+        Path | None, typer.Option(help="A text file: what raters agree to. [default: a plain text of ours]")
+    ] = None,
+    days: Annotated[float, typer.Option(help="Days until the invitation expires.")] = 30,
+    seed: Annotated[int, typer.Option(help="Which images are drawn follows from it.")] = 0,
+    url: Annotated[str, typer.Option(help="Where raters reach clinometer serve.")] = "http://127.0.0.1:8765",
+    database: DatabaseOption = "",
+) -> None:
+    """Make a rating task of runs, and print its invitation. Raters need clinometer serve."""
+    from clinometer.runs import Run
+    from clinometer.runs.ratings.sampling import draw_items
+    from clinometer.web.database import writing
+    from clinometer.web.ratings.links import invite
+    from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, Wanted, answers_for, make_task
+
+    opened = [Run(run) for run in runs]
+    wanted = Wanted(
+        title,
+        question,
+        answers_for(opened, OTHER_ANSWERS if answer is None else answer),
+        raters,
+        items,
+        repeats,
+        CONSENT if consent is None else _consent(consent),
+        warning,
+        blur,
+    )
+    drawn = [
+        (run.directory.place, item)
+        for run in opened
+        for item in draw_items(
+            run,
+            images,
+            strata=strata,  # type: ignore[arg-type]
+            concepts=concept or (),
+            attention=attention,
+            seed=seed,
+        )
+    ]
+    with writing(_database(database)) as session:
+        task = make_task(session, wanted, drawn)
+        token = invite(session, task, days=days)
+    typer.echo(f"Task {task.id}: {len(drawn)} items.")
+    typer.echo(f"Invitation, shown this once: {url.rstrip('/')}/join/{token}")
+
+
+@ratings.command("list")
+def list_(database: DatabaseOption = "") -> None:
+    """List the rating tasks, with their raters and answers."""
+    from clinometer._messages import printable
+    from clinometer.web.database import reading
+    from clinometer.web.ratings.tasks import tasks_with_counts
+
+    with reading(_database(database)) as session:
+        for task, raters, answers in tasks_with_counts(session):
+            state = "closed" if task.closed else "open"
+            typer.echo(f"{task.id}  {state}  {raters} raters, {answers} answers  {printable(task.title)}")
+
+
+@ratings.command()
+def collect(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task, as clinometer ratings list names it.")],
+    database: DatabaseOption = "",
+) -> None:
+    """Write a task's answers into its runs, and score and report these with them."""
+    from clinometer.web.ratings.tasks import export_task
+
+    for run, answers in export_task(_database(database), task).items():
+        typer.echo(f"{run}: {answers} answers, and scores and report made with them.")
+
+
+@ratings.command()
+def export(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run with ratings.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file: .csv, .json or .parquet.")] = Path("ratings.csv"),
+) -> None:
+    """Write the ratings of a run as a table, a row an answer. Raters are pseudonyms."""
+    from clinometer.cli.tables import check_place, write_table
+    from clinometer.errors import RatingsError
+    from clinometer.runs import Run
+    from clinometer.runs.ratings import ratings_of
+
+    check_place(out)
+    held = ratings_of(Run(run))
+    if held.empty:
+        raise RatingsError(f"{run}: nobody has rated it; give: clinometer ratings import {run} FILE")
+    write_table(held, out)
+
+
+def _database(given: str) -> Engine:
+    from clinometer.web.database import database_url, open_database
+    from clinometer.web.settings import default_cache
+
+    return open_database(database_url(given, default_cache()))
+
+
+def _consent(file: Path) -> str:
+    from clinometer.errors import RatingsError
+
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise RatingsError(f"--consent {file}: cannot be read: {said}") from error
+
+
+def _score(run: Run) -> None:
+    """Scores and report, where the run was scored before."""
+    from clinometer.pipeline.reporting import write_report
+    from clinometer.runs.ratings import rescore
+
+    if run.is_scored:
+        rescore(run)
+        write_report(run)
+
+
+def _say_scores(run: Run) -> None:
+    from clinometer.cli.console import print_report_place
+
+    if run.is_scored:
+        print_report_place(run)
+    else:
+        typer.echo(f"It is not scored yet: clinometer score {run.url}")

@@ -1,0 +1,161 @@
+"""Ratings made elsewhere: CSV of item, rater and answer, batches of MTurk and Prolific, exports of Label Studio."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+from pathlib import Path
+from typing import Any, Final
+
+from clinometer.errors import RatingsError
+
+COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "item": ("item", "image", "id", "sample", "Input.item", "Input.image", "Input.image_url", "Input.id"),
+    "rater": (
+        "rater", "worker", "annotator", "WorkerId", "PROLIFIC_PID", "Prolific ID", "Participant id", "participant_id",
+    ),
+    "answer": ("answer", "label", "choice", "response", "Answer.answer", "Answer.label", "Answer.choice",
+               "Answer.category.label"),
+    "seconds": ("seconds", "WorkTimeInSeconds", "Time taken", "time_taken", "duration"),
+    "time": ("time", "SubmitTime", "Completed at", "completed_at", "submitted_at"),
+    "status": ("AssignmentStatus", "Status", "status"),
+}  # fmt: skip
+"""Names that a column goes by, the likeliest first; capitals do not matter."""
+
+LEFT_OUT: Final = frozenset({"rejected", "returned", "timed-out", "timed out"})
+"""Statuses of work that did not count."""
+
+
+@dataclass(frozen=True)
+class Rating:
+    """One answer, as the file says it; ``place`` says where."""
+
+    item: str
+    rater: str
+    answer: str
+    seconds: float = nan
+    time: str = ""
+    place: str = ""
+
+
+def read_ratings(file: Path, named: Mapping[str, str] | None = None) -> list[Rating]:
+    """The ratings of a file; ``named`` says which column is the item, the rater and the answer.
+
+    Raises
+    ------
+    RatingsError
+        The file cannot be read, lacks a column, or a row lacks an entry; the message names the place.
+    """
+    text = _text(file)
+    if file.suffix.lower() == ".json":
+        found = list(_label_studio(_json(text, file), file))
+    else:
+        found = list(_rows(text, file, dict(named or {})))
+    if not found:
+        raise RatingsError(f"{file}: it holds no rating")
+    return found
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise RatingsError(f"{file}: cannot be read: {said}") from error
+
+
+# --- CSV -------------------------------------------------------------------------------------------------------------
+
+
+def _rows(text: str, file: Path, named: Mapping[str, str]) -> Iterator[Rating]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+    columns = {key: _column(key, reader.fieldnames or (), named, file) for key in COLUMNS}
+    try:
+        for row in reader:
+            if str(row.get(columns["status"]) or "").strip().lower() not in LEFT_OUT:
+                yield _rating(row, columns, f"{file}, line {reader.line_num}")
+    except csv.Error as error:
+        raise RatingsError(f"{file}, line {reader.line_num}: not CSV: {error}") from error
+
+
+def _delimiter(text: str) -> str:
+    head = text.partition("\n")[0]
+    return max(",;\t", key=head.count)
+
+
+def _column(key: str, header: Sequence[str], named: Mapping[str, str], file: Path) -> str:
+    """The column of the file that holds this, empty for one that is not needed and not there."""
+    if key in named:
+        if named[key] not in header:
+            raise RatingsError(f"{file}: no column {named[key]!r} for the {key}; found {', '.join(header) or 'none'}")
+        return named[key]
+    lower = {name.strip().lower(): name for name in header}
+    for name in COLUMNS[key]:
+        if name.lower() in lower:
+            return lower[name.lower()]
+    if key in ("item", "rater", "answer"):
+        raise RatingsError(
+            f"{file}: no column for the {key}; found {', '.join(header) or 'none'}. Name it: --{key}-column NAME"
+        )
+    return ""
+
+
+def _rating(row: Mapping[str, Any], columns: Mapping[str, str], place: str) -> Rating:
+    held = {key: str(row.get(name) or "").strip() for key, name in columns.items()}
+    for key in ("item", "rater", "answer"):
+        if not held[key]:
+            raise RatingsError(f"{place}: the {key} is empty; expected one in every row (column {columns[key]!r})")
+    return Rating(held["item"], held["rater"], held["answer"], _seconds(held["seconds"]), held["time"], place)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return nan
+    return value if isfinite(value) and value >= 0 else nan
+
+
+# --- Label Studio ----------------------------------------------------------------------------------------------------
+
+
+def _json(text: str, file: Path) -> list[Any]:
+    try:
+        tasks = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RatingsError(f"{file}: not JSON: {error}") from error
+    if not isinstance(tasks, list):
+        raise RatingsError(f"{file}: expected Label Studio's export, a list of tasks; found {type(tasks).__name__}")
+    return tasks
+
+
+def _label_studio(tasks: Sequence[Any], file: Path) -> Iterator[Rating]:
+    """Every first choice of every annotation that was not skipped."""
+    for order, task in enumerate(tasks, 1):
+        place = f"{file}, task {order}"
+        data = task.get("data") if isinstance(task, dict) else None
+        if not isinstance(data, dict):
+            raise RatingsError(f"{place}: no data; export from Label Studio as JSON, not as JSON-MIN")
+        item = next((str(data[name]) for name in ("item", "id", "image") if data.get(name)), "")
+        if not item:
+            raise RatingsError(f"{place}: its data name no item; expected a field item, id or image")
+        for annotation in task.get("annotations") or []:
+            if not annotation.get("was_cancelled"):
+                yield from _choices(annotation, item, place)
+
+
+def _choices(annotation: Mapping[str, Any], item: str, place: str) -> Iterator[Rating]:
+    by = annotation.get("completed_by")
+    rater = str(by.get("id") or by.get("email") or "") if isinstance(by, dict) else str(by or "")
+    if not rater:
+        raise RatingsError(f"{place}: an annotation does not say by whom (completed_by)")
+    for result in annotation.get("result") or []:
+        chosen = (result.get("value") or {}).get("choices") or []
+        if chosen:
+            seconds = _seconds(str(annotation.get("lead_time")))
+            yield Rating(item, rater, str(chosen[0]), seconds, str(annotation.get("created_at") or ""), place)
+            return

@@ -1,0 +1,115 @@
+"""Which images of a run people are shown: drawn at random from each concept, or from each concept and reading."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from clinometer._messages import did_you_mean
+from clinometer.errors import RatingsError
+from clinometer.metrics.records import MEAN
+from clinometer.runs.ratings.readings import readings_of
+from clinometer.runs.ratings.scoring import compared_groups
+from clinometer.runs.ratings.store import OF_CONCEPT
+from clinometer.runs.store import Run
+
+Strata = Literal["concept", "reading", "none"]
+"""Within what images are drawn: each concept, each concept and what the encoders read in it, or the whole run."""
+
+ALL_AT_ONCE: Final = 0
+"""Images of a concept where a rater sees them all at once."""
+
+
+@dataclass(frozen=True)
+class DrawnItem:
+    """An item of a rating task; ``attention`` is its known answer, where it checks attention."""
+
+    name: str
+    concept: str
+    stratum: str = ""
+    stratum_size: int = 0
+    attention: str = ""
+
+
+def draw_items(
+    run: Run,
+    images: int,
+    *,
+    strata: Strata = "concept",
+    concepts: Collection[str] = (),
+    attention: int = 0,
+    seed: int = 0,
+) -> list[DrawnItem]:
+    """Draw ``images`` of each concept, or as many in all with ``strata="none"``; 0 shows a concept's images at once.
+
+    ``attention`` more are images that were drawn for either group by name, whose answer is taken as known.
+
+    Raises
+    ------
+    RatingsError
+        An unknown concept or kind of strata, or a run without images or without readings.
+    """
+    if strata not in get_args(Strata):
+        raise RatingsError(f"strata: expected one of {', '.join(get_args(Strata))}, found {strata!r}")
+    rng = np.random.default_rng([seed, 20])
+    shown = _shown(run, concepts)
+    if images == ALL_AT_ONCE:
+        column = "category" if run.suite.study == "association" else "concept"
+        items = [DrawnItem(f"{OF_CONCEPT}{name}", str(name)) for name in shown[column].unique()]
+    else:
+        items = [item for held in _strata(run, shown, strata) for item in _drawn(held, images, strata, rng)]
+    return [*items, *_attention(run, attention, rng)]
+
+
+def _shown(run: Run, concepts: Collection[str]) -> pd.DataFrame:
+    """The neutral images that are there, of some concepts."""
+    samples = run.samples
+    held = samples[(samples.status == "ok") & (samples.role == "target")]
+    known = set(held.concept)
+    for name in concepts:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise RatingsError(f"concept: {run.url} has no images of {name!r}{'; ' if hint else ''}{hint}")
+    if held.empty:
+        raise RatingsError(f"{run.url}: it has no images to rate")
+    return held[held.concept.isin(concepts)] if concepts else held
+
+
+def _strata(run: Run, shown: pd.DataFrame, strata: Strata) -> Iterator[tuple[str, pd.DataFrame]]:
+    if strata == "none":
+        yield "", shown
+        return
+    if strata == "concept":
+        yield from (("", held) for _, held in shown.groupby("concept", sort=False))
+        return
+    readings, (a, b) = readings_of(run).get(MEAN), compared_groups(run.suite)
+    if readings is None:
+        raise RatingsError(f"{run.url}: no encoder has read its images; give --strata concept, or score it first")
+    read = shown.assign(read=[a if readings[identifier] else b for identifier in shown.id])
+    for (concept, group), held in read.groupby(["concept", "read"], sort=False):
+        yield f"{concept}, read as {group}", held
+
+
+def _drawn(
+    stratum: tuple[str, pd.DataFrame], images: int, strata: Strata, rng: np.random.Generator
+) -> Iterator[DrawnItem]:
+    name, held = stratum
+    each = -(-images // 2) if strata == "reading" else images
+    chosen = held.iloc[np.sort(rng.permutation(len(held))[:each])]
+    for row in chosen.itertuples():
+        yield DrawnItem(str(row.id), str(row.concept), name, len(held) if name else 0)
+
+
+def _attention(run: Run, number: int, rng: np.random.Generator) -> Sequence[DrawnItem]:
+    """As many images of either group, drawn for it by name."""
+    samples, items = run.samples, []
+    for order, group in enumerate(compared_groups(run.suite) if number else ()):
+        of = samples[(samples.status == "ok") & (samples.role == "attribute") & (samples.group == group)]
+        each = (number + 1 - order) // 2
+        for row in of.iloc[rng.permutation(len(of))[:each]].itertuples():
+            items.append(DrawnItem(str(row.id), str(row.concept), attention=group))
+    return items

@@ -1,0 +1,90 @@
+"""Ratings in a run directory: ``RUN/ratings/part-00000.parquet``, a row an answer, sealed like other parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+import pyarrow as pa
+
+from clinometer.errors import RunCorruptError
+from clinometer.runs.ledger import RATINGS
+from clinometer.runs.store import Run
+
+SCHEMA: Final = pa.schema(
+    {
+        "source": pa.string(),  # the task, or the file, that they came from: it is taken in once
+        "question": pa.string(),
+        "item": pa.string(),  # a sample's id, or "concept:NAME" for all its images at once
+        "rater": pa.string(),  # a pseudonym
+        "answer": pa.string(),  # the name of a group, or another answer
+        "seconds": pa.float32(),
+        "time": pa.string(),  # ISO 8601, empty if not known
+        "order": pa.int32(),  # place among the rater's items, from 1; 0 if not known
+        "repeat": pa.bool_(),  # asked a second time
+        "attention": pa.string(),  # the known answer of an item that checks attention, else empty
+        "stratum": pa.string(),  # within what the item was drawn at random; empty for its whole concept
+        "stratum_size": pa.int32(),  # images that the stratum held
+    }
+)
+DEFAULTS: Final[dict[str, Any]] = {
+    "question": "", "seconds": None, "time": "", "order": 0, "repeat": False, "attention": "", "stratum": "",
+    "stratum_size": 0,
+}  # fmt: skip
+OF_CONCEPT: Final = "concept:"
+"""What the item that shows all images of a concept is called, before the concept's name."""
+IMPORT_AGAIN: Final = "Restore it, or delete it and take its ratings in again: clinometer ratings import RUN FILE"
+
+
+def add_ratings(run: Run, source: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write the ratings of a source, in the place of those that it left before. Returns the part's name.
+
+    ``rows`` have the columns of ``SCHEMA`` without ``source``; those of ``DEFAULTS`` may be missing.
+    """
+    _forget_missing(run)
+    held = _part_of(run, source)
+    name = held or _next_part(run)
+    table = pa.Table.from_pylist([DEFAULTS | dict(row) | {"source": source} for row in rows], schema=SCHEMA)
+    run.ledger.write_table(name, table)
+    run.ledger.list_files([name])
+    return name
+
+
+def ratings_of(run: Run) -> pd.DataFrame:
+    """Every rating of a run, part by part; of a rater's answers to one item that are no repeats, the first counts."""
+    tables = [run.ledger.read_table(name, SCHEMA.names, way_out=IMPORT_AGAIN) for name in _parts(run)]
+    ratings: pd.DataFrame = pa.concat_tables([SCHEMA.empty_table(), *tables]).to_pandas()
+    return ratings.drop_duplicates(["source", "rater", "item", "repeat"], keep="first", ignore_index=True)
+
+
+def has_ratings(run: Run) -> bool:
+    """Whether people rated images of the run."""
+    return bool(_parts(run))
+
+
+def _parts(run: Run) -> list[str]:
+    there = sorted(run.directory.names(RATINGS, ".parquet"))
+    gone = [name for name in run.ledger.files if name.startswith(f"{RATINGS}/") and name not in there]
+    if gone:
+        raise RunCorruptError(f"{run.directory.path(gone[0])}: it was written and is missing. {IMPORT_AGAIN}")
+    return there
+
+
+def _forget_missing(run: Run) -> None:
+    """Take parts off the list that are gone: ratings are about to be taken in anew."""
+    there = run.directory.names(RATINGS, ".parquet")
+    run.ledger.unlist([name for name in run.ledger.files if name.startswith(f"{RATINGS}/") and name not in there])
+
+
+def _part_of(run: Run, source: str) -> str | None:
+    """The part that a source wrote before."""
+    for name in _parts(run):
+        if source in run.ledger.read_table(name, ["source"], way_out=IMPORT_AGAIN)["source"].unique().to_pylist():
+            return name
+    return None
+
+
+def _next_part(run: Run) -> str:
+    taken = [int(name.rpartition("part-")[2].removesuffix(".parquet")) for name in _parts(run)]
+    return f"{RATINGS}/part-{max(taken, default=-1) + 1:05d}.parquet"

@@ -1,0 +1,357 @@
+"""Prediction-powered shares: a reader judges every item, people judge some, and the reader's error is subtracted.
+
+With readings f of all N items and people's answers y of n of them, drawn at random (Angelopoulos et al. 2023,
+*Prediction-powered inference*; Angelopoulos, Duchi & Zrnic 2023, *PPI++*, whose λ makes the variance least)::
+
+    θ = λ · mean_N f + mean_n (y − λ f)
+
+The rated items are among the N, so the variance is that of double sampling: what the draw of N items adds, and what the
+draw of n of them adds::
+
+    V = var(y) / N + Σ_h W_h² (1/n_h − 1/N_h) var_h(y − λ f) + V_raters        W_h = N_h / N
+
+over the strata h in which the rated items were drawn (one, for a simple random sample). With one stratum this is PPI++
+of the n rated and the N − n others. The interval is Wilson's at the number of answers that would be as good,
+
+::
+
+    n_eff = θ (1 − θ) / V
+
+so a useless reader leaves Wilson's interval of people alone. Half an answer is added to each corner of (y, f) before
+the variances are formed: readings that never erred in 30 items may still err in one of 20.
+
+An answer may be neither yes nor no. θ is then the share of yes among those that are either, a ratio of two such
+estimates, and V is that of its linear part, (y − θ) d / mean d, where d says whether an answer is one of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, isfinite, nan, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm, t
+
+from clinometer.errors import InvalidInputError
+from clinometer.stats.arguments import require_confidence
+from clinometer.stats.bootstrap import welch_satterthwaite
+
+CORNER = 0.5
+"""Answers added to each corner of (y, f); chosen by simulation."""
+
+
+@dataclass(frozen=True)
+class RatedShare:
+    """A share by people, with or without a reader's help; NaN with a ``reason`` where it has none.
+
+    Attributes
+    ----------
+    value, low, high : in [0, 1].
+    n, n_all : items rated, and items read.
+    weight : λ, the weight of the readings; 0 without a reader.
+    effective : n_eff, the answers of people alone that would be as good.
+    growing, fixed : n_eff⁻¹ is ``growing / g + fixed`` with g times as many rated items.
+    freedom : degrees of freedom of the quantile; finite where few raters tell how raters differ.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    n_all: int
+    weight: float = 0.0
+    effective: float = nan
+    growing: float = nan
+    fixed: float = nan
+    freedom: float = inf
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Rated items, checked.
+
+    ``ratings`` (raters × n) are 1, 0 or between, NaN without a rating; ``outside`` says which are neither yes nor no.
+    ``readings`` and ``strata`` are (n,), ``sizes`` (H,).
+    """
+
+    ratings: np.ndarray
+    outside: np.ndarray
+    readings: np.ndarray
+    strata: np.ndarray
+    sizes: np.ndarray
+
+    @cached_property
+    def yes(self) -> np.ndarray:
+        """(n,) how many of an item's ratings are yes."""
+        return np.asarray(np.nanmean(np.where(self.outside, 0.0, self.ratings), axis=0))
+
+    @cached_property
+    def inside(self) -> np.ndarray:
+        """(n,) how many of an item's ratings are yes or no."""
+        return np.asarray(np.nanmean(np.where(np.isfinite(self.ratings), ~self.outside, np.nan), axis=0))
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """(H,) rated items of each stratum."""
+        return np.bincount(self.strata, minlength=len(self.sizes))
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(H,) of all items."""
+        return np.asarray(self.sizes / self.sizes.sum())
+
+    @property
+    def item_weights(self) -> np.ndarray:
+        """(n,) what an item weighs in a mean over the strata; sums to 1."""
+        return np.asarray((self.shares / self.counts)[self.strata])
+
+    def within(self, values: np.ndarray) -> np.ndarray:
+        """(n,) distance of each item's value from the mean of its stratum."""
+        means = np.bincount(self.strata, values, len(self.sizes)) / np.maximum(self.counts, 1)
+        return np.asarray(values - means[self.strata])
+
+
+def rated_share(
+    ratings: ArrayLike,
+    readings: ArrayLike | None = None,
+    unrated: ArrayLike | None = None,
+    *,
+    outside: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
+    sizes: ArrayLike | None = None,
+    n_all: int | None = None,
+    confidence: float = 0.95,
+) -> RatedShare:
+    """Share of yes among all items, from the ratings of some and the readings of all; the module's formulas.
+
+    Parameters
+    ----------
+    ratings : (raters, n) in [0, 1], NaN where a rater did not rate; an item's answer is the mean of its ratings. One
+        list is one rater, or raters that are not told apart.
+    readings, unrated : (n,) and (N − n,) in [0, 1]: what the reader says of the rated items and of the others. Without
+        them the share is people's alone.
+    outside : (raters, n) True where a rating is neither yes nor no.
+    strata, sizes : (n,) whole numbers from 0 and (H,) N_h, where items were drawn at random within strata.
+    n_all : N, where nothing was read; without it N is without bound.
+
+    Returns
+    -------
+    RatedShare
+        NaN where nothing was rated, nothing of a stratum, or nothing yes or no.
+
+    Where several raters differ, their scatter is added as that of raters drawn at random (Owen 2007, *The pigeonhole
+    bootstrap*): with s_j the sum of rater j's residuals, each weighed as in θ, ``R/(R−1) (Σ_j s_j² − Σ_ij of its
+    terms²)``, not below 0, and the normal quantile becomes Student's.
+
+    >>> found = rated_share([1, 1, 0, 0] * 25, [1, 1, 0, 0] * 25, [1, 0, 0, 0] * 100)
+    >>> round(found.value, 3), round(found.weight, 3)
+    (0.3, 1.0)
+
+    Raises
+    ------
+    InvalidInputError
+        Numbers outside of [0, 1], or lists of other lengths.
+    """
+    require_confidence(confidence)
+    table = np.atleast_2d(np.asarray(ratings, np.float64))
+    _require_unit("ratings", table[np.isfinite(table)])
+    rated = np.asarray(np.isfinite(table).any(axis=0))
+    others = np.zeros(0) if unrated is None else np.asarray(unrated, np.float64).ravel()
+    n = int(rated.sum())
+    total = _total(n_all, sizes) if readings is None else n + len(others)
+    sample = _sample(table, rated, outside, readings, strata, sizes, total)
+    reason = _reason(sample)
+    if reason:
+        return RatedShare(nan, nan, nan, n, total or 0, reason=reason)
+    everything = np.concatenate([sample.readings, others])
+    _require_unit("readings", everything)
+    return _estimate(sample, float(everything.mean()), total, confidence)
+
+
+def more_items_to_reach(margin: float, found: RatedShare, *, confidence: float = 0.95) -> float:
+    """Rated items beyond those of ``found`` at which its interval reaches no further than ``margin`` to either side.
+
+    If the share and the reader's error stay what they are and every stratum grows alike. 0 where it is reached; NaN
+    where a rating of every item does not do: then more items are needed, or more raters.
+
+    Raises
+    ------
+    InvalidInputError
+        A margin that is not between 0 and ½.
+    """
+    if not 0 < margin < 0.5:
+        raise InvalidInputError(f"margin: expected a number between 0 and 0.5, found {margin}")
+    if not isfinite(found.effective):
+        return nan
+    quantile = _quantile(confidence, found.freedom)
+    most = max(found.n_all, found.n) if found.n_all else 10**9
+    least = next((n for n in (found.n, most) if _reach(found, n, quantile) <= margin), None)
+    if least is None:
+        return nan
+    return float(_first(lambda n: _reach(found, n, quantile) <= margin, found.n, least) - found.n)
+
+
+def wilson_at(share: float, effective: float, quantile: float) -> tuple[float, float]:
+    """Wilson's interval (1927) of a share of ``effective`` answers, which need be no whole number."""
+    z2 = quantile * quantile / effective
+    middle = (share + z2 / 2) / (1 + z2)
+    reach = sqrt(max(share * (1 - share) * z2 + z2 * z2 / 4, 0.0)) / (1 + z2)
+    return max(min(middle - reach, share), 0.0), min(max(middle + reach, share), 1.0)
+
+
+def _reason(sample: _Sample) -> str:
+    """Why there is no share."""
+    if not len(sample.readings):
+        return "nothing was rated"
+    if not sample.counts.all():
+        return "nothing of a stratum was rated"
+    return "" if sample.inside.any() else "no answer is one of the two"
+
+
+def _estimate(sample: _Sample, mean_reading: float, total: int | None, confidence: float) -> RatedShare:
+    weights, n = sample.item_weights, len(sample.readings)
+    further = mean_reading - float(weights @ sample.readings)
+    yes, inside = (float(weights @ values) + _slope(sample, values) * further for values in (sample.yes, sample.inside))
+    among = min(max(inside, 1 / n), 1.0)
+    share = min(max(yes / among, 0.0), 1.0)
+    linear = (sample.yes - share * sample.inside) / among
+    slope = _slope(sample, linear)
+    growing, fixed = _variance(sample, share, linear, total)
+    raters, of_raters = _rater_variance(sample, share, linear, slope, among)
+    between = raters / _smoothed_scale(sample)
+    freedom = float(welch_satterthwaite([(growing + fixed, inf), (between, of_raters)])) if between > 0 else inf
+    effective = 1 / (growing + fixed + between)
+    low, high = wilson_at(share, effective, _quantile(confidence, freedom))
+    return RatedShare(share, low, high, n, total or 0, slope, effective, growing, fixed + between, freedom)
+
+
+def _slope(sample: _Sample, values: np.ndarray) -> float:
+    """λ = Σ_h c_h cov_h(y, f) / Σ_h c_h var_h(f), c_h what stratum h adds to the variance; 0 where f does not vary."""
+    within, counts, sizes = sample.within(sample.readings), sample.counts, sample.sizes
+    left = 1 / counts - 1 / sizes if (sizes > counts).any() else 1 / counts
+    per_item = (sample.shares**2 * left / np.maximum(counts - 1, 1))[sample.strata]
+    varying = float(per_item @ within**2)
+    return float(per_item @ (within * values)) / varying if varying > 1e-12 else 0.0
+
+
+def _variance(sample: _Sample, share: float, linear: np.ndarray, total: int | None) -> tuple[float, float]:
+    """Of 1/n_eff, what the rated items add and what all items do, with the corners added to each stratum."""
+    shares, scale = sample.shares, _smoothed_scale(sample)
+    moments = np.array([_moments(sample, h, share, linear) for h in range(len(sample.sizes))])
+    mean, square, left = moments.T
+    growing = float(np.sum(shares**2 / sample.counts * left)) / scale
+    if total is None:
+        return growing, 0.0
+    spread = float(shares @ square - (shares @ mean) ** 2)
+    return growing, (spread / total - float(np.sum(shares**2 / sample.sizes * left))) / scale
+
+
+def _smoothed_scale(sample: _Sample) -> float:
+    """θ (1 − θ) with the corners added."""
+    counts = sample.counts
+    added = CORNER * np.array([len(_ends(sample, h)) for h in range(len(counts))])
+    yes, inside = (np.bincount(sample.strata, values, len(counts)) for values in (sample.yes, sample.inside))
+    per_item = sample.shares / (counts + 2 * added)
+    share = float(per_item @ (yes + added)) / float(per_item @ (inside + 2 * added))
+    return share * (1 - share)
+
+
+def _ends(sample: _Sample, stratum: int) -> np.ndarray:
+    """The smallest and the largest reading of a stratum; one where it has but one."""
+    f = sample.readings[sample.strata == stratum]
+    return np.unique([f.min(), f.max()])
+
+
+def _moments(sample: _Sample, stratum: int, share: float, linear: np.ndarray) -> tuple[float, float, float]:
+    """Mean, mean square, and the variance that a line in f leaves, of one stratum with its corners."""
+    held, ends = sample.strata == stratum, _ends(sample, stratum)
+    n = int(held.sum())
+    y = np.concatenate([linear[held], np.repeat([-share, 1 - share], len(ends))])
+    f = np.concatenate([sample.readings[held], np.tile(ends, 2)])
+    weights = np.concatenate([np.ones(n), np.full(2 * len(ends), CORNER)])
+    weights /= weights.sum()
+    y_mean, f_mean = float(weights @ y), float(weights @ f)
+    spread, varying = float(weights @ (y - y_mean) ** 2), float(weights @ (f - f_mean) ** 2)
+    shared = float(weights @ ((y - y_mean) * (f - f_mean)))
+    left = spread - (shared**2 / varying if varying > 0 else 0.0)
+    return y_mean, float(weights @ y**2), min(left * n / max(n - 1, 1), spread)
+
+
+def _rater_variance(
+    sample: _Sample, share: float, linear: np.ndarray, slope: float, among: float
+) -> tuple[float, float]:
+    """What raters that differ add to the variance, and its degrees of freedom; 0 with one rater."""
+    known = np.isfinite(sample.ratings)
+    active = int(known.any(axis=1).sum())
+    if active < 2:
+        return 0.0, 1.0
+    fitted = linear - (sample.within(linear) - slope * sample.within(sample.readings))
+    single = np.where(sample.outside, 0.0, (sample.ratings - share) / among)
+    terms = np.where(known, single - fitted, 0.0) * (sample.item_weights / known.sum(axis=0))
+    between = active / (active - 1) * float(np.sum(terms.sum(axis=1) ** 2) - np.sum(terms**2))
+    return max(between, 0.0), float(active - 1)
+
+
+def _sample(
+    table: np.ndarray,
+    rated: np.ndarray,
+    outside: ArrayLike | None,
+    readings: ArrayLike | None,
+    strata: ArrayLike | None,
+    sizes: ArrayLike | None,
+    total: int | None,
+) -> _Sample:
+    """The rated items, checked."""
+    neither = np.zeros(table.shape, bool) if outside is None else np.atleast_2d(np.asarray(outside, bool))
+    labels = np.zeros(len(rated), int) if strata is None else np.asarray(strata, int).ravel()
+    if labels.shape != rated.shape or neither.shape != table.shape:
+        raise InvalidInputError(f"strata, outside: expected one of each of {len(rated)} items, found others")
+    if (sizes is None) != (strata is None):
+        raise InvalidInputError("strata, sizes: expected both or neither")
+    drawn = np.bincount(labels[rated], minlength=1)
+    known = np.array([total or 0]) if sizes is None else np.asarray(sizes, int).ravel()
+    if len(known) < len(drawn):
+        raise InvalidInputError(f"sizes: expected one of each of {len(drawn)} strata, found {len(known)}")
+    known = np.maximum(known, np.bincount(labels[rated], minlength=len(known)))
+    f = _known_readings(readings, len(rated))[rated]
+    return _Sample(table[:, rated], neither[:, rated], f, labels[rated], known)
+
+
+def _total(n_all: int | None, sizes: ArrayLike | None) -> int | None:
+    return int(np.sum(sizes)) if n_all is None and sizes is not None else n_all
+
+
+def _known_readings(readings: ArrayLike | None, n: int) -> np.ndarray:
+    """Readings of the rated items, zeros without a reader."""
+    f = np.zeros(n) if readings is None else np.asarray(readings, np.float64).ravel()
+    if len(f) != n:
+        raise InvalidInputError(f"readings: expected one of each of {n} items, found {len(f)}")
+    return f
+
+
+def _require_unit(name: str, values: np.ndarray) -> None:
+    if not ((values >= 0) & (values <= 1)).all():
+        raise InvalidInputError(f"{name}: expected numbers in [0, 1]")
+
+
+def _quantile(confidence: float, freedom: float) -> float:
+    level = (1 + confidence) / 2
+    return float(t.ppf(level, freedom) if isfinite(freedom) else norm.ppf(level))
+
+
+def _reach(found: RatedShare, n: int, quantile: float) -> float:
+    """The longer arm of the interval with n rated items."""
+    low, high = wilson_at(found.value, 1 / (found.growing * found.n / n + found.fixed), quantile)
+    return max(found.value - low, high - found.value)
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The least whole number of [low, high] at which a condition holds that stays true."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low

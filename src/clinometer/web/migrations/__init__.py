@@ -1,0 +1,1 @@
+"""Alembic's environment: the schema of the ratings, step by step."""

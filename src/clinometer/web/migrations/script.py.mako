@@ -1,0 +1,17 @@
+"""${message}"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = ${repr(up_revision)}
+down_revision = ${repr(down_revision)}
+
+
+def upgrade() -> None:
+    """Go one step on."""
+    ${upgrades if upgrades else "pass"}
+
+
+def downgrade() -> None:
+    """Go one step back."""
+    ${downgrades if downgrades else "pass"}

@@ -1,0 +1,1 @@
+"""People rate images: tasks, invitations, answers, and what an organiser sees of them."""

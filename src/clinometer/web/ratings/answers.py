@@ -1,0 +1,127 @@
+"""Raters join, answer and undo. Each function is one transaction's work."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Final
+
+from sqlalchemy import func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session, joinedload
+
+from clinometer.web.ratings.links import hash_of, new_token
+from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, now
+
+APART: Final = 5
+"""Items at least that stand between an item and its repeat, where there are so many."""
+LONGEST: Final = 3_600.0
+"""Seconds beyond which somebody was away."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a rater is: the turn that is next, None at the end, and how many are done of how many."""
+
+    turn: Turn | None
+    done: int
+    total: int
+
+
+def join(session: Session, invitation: Invitation) -> str | None:
+    """Make a rater with an order of their own; returns the token to come back by, None where no item is left."""
+    task = session.scalars(select(Task).where(Task.id == invitation.task_id).with_for_update()).one()
+    drawn = random.Random(secrets.token_bytes(16))
+    items = _wanting(session, task, drawn)
+    if not items:
+        return None
+    token = new_token()
+    rater = Rater(task_id=task.id, invitation_id=invitation.id, name=secrets.token_hex(6), hash=hash_of(token))
+    session.add(rater)
+    session.flush()
+    checks = [item for item in task.items if item.attention]
+    order = _order([*items, *checks], round(task.repeats * len(items)), items, drawn)
+    session.add_all(
+        Turn(rater_id=rater.id, item_id=item.id, place=place, repeat=repeat)
+        for place, (item, repeat) in enumerate(order, 1)
+    )
+    return token
+
+
+def _wanting(session: Session, task: Task, drawn: random.Random) -> list[Item]:
+    """Items that want raters, those with fewest first, as many as one rater gets."""
+    counted = (
+        select(Turn.item_id, func.count())
+        .join(Rater, Rater.id == Turn.rater_id)
+        .where(Rater.task_id == task.id, Rater.withdrawn.is_(None), Turn.repeat.is_(False))
+        .group_by(Turn.item_id)
+    )
+    asked: dict[int, int] = {item: n for item, n in session.execute(counted)}
+    items = [item for item in task.items if not item.attention and asked.get(item.id, 0) < task.raters_each]
+    drawn.shuffle(items)
+    items.sort(key=lambda item: asked.get(item.id, 0))
+    return items[: task.items_each or None]
+
+
+def _order(
+    items: Sequence[Item], repeats: int, repeatable: Sequence[Item], drawn: random.Random
+) -> list[tuple[Item, bool]]:
+    """All items at random, and some a second time, later."""
+    order = [(item, False) for item in drawn.sample(list(items), len(items))]
+    for item in drawn.sample(list(repeatable), min(repeats, len(repeatable))):
+        first = order.index((item, False))
+        order.insert(drawn.randint(min(first + 1 + APART, len(order)), len(order)), (item, True))
+    return order
+
+
+def progress_of(session: Session, rater: Rater) -> Progress:
+    """The first turn without an answer."""
+    turns = select(Turn).where(Turn.rater_id == rater.id)
+    following = session.scalar(
+        turns.outerjoin(Answer, Answer.turn_id == Turn.id)
+        .where(Answer.turn_id.is_(None))
+        .order_by(Turn.place)
+        .limit(1)
+        .options(joinedload(Turn.item))
+    )
+    total = session.scalar(select(func.count()).where(Turn.rater_id == rater.id)) or 0
+    done = session.scalar(
+        select(func.count()).select_from(Answer).join(Turn, Turn.id == Answer.turn_id).where(Turn.rater_id == rater.id)
+    )
+    return Progress(following, done or 0, total)
+
+
+def turn_at(session: Session, rater: Rater, place: int) -> Turn | None:
+    """A rater's own turn: those of others cannot be named."""
+    held = select(Turn).where(Turn.rater_id == rater.id, Turn.place == place).options(joinedload(Turn.item))
+    return session.scalar(held)
+
+
+def record(session: Session, rater: Rater, place: int, answer: str, seconds: float | None) -> bool:
+    """Keep an answer; the first of a turn counts, and a further one changes nothing. False of what cannot be one."""
+    turn = turn_at(session, rater, place)
+    names = {each["name"] for each in rater.task.answers}
+    current = progress_of(session, rater).turn
+    if turn is None or answer not in names or (current is not None and place > current.place):
+        return False
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    known = seconds if seconds is not None and isfinite(seconds) and 0 <= seconds <= LONGEST else None
+    values = insert(Answer).values(turn_id=turn.id, answer=answer, seconds=known, given=now())
+    session.execute(values.on_conflict_do_nothing(index_elements=["turn_id"]))
+    return True
+
+
+def undo(session: Session, rater: Rater, place: int) -> None:
+    """Take the last answer back, if it is still that of this turn: a click that comes twice takes back one."""
+    last = session.execute(
+        select(Answer, Turn.place)
+        .join(Turn, Turn.id == Answer.turn_id)
+        .where(Turn.rater_id == rater.id)
+        .order_by(Turn.place.desc())
+        .limit(1)
+    ).first()
+    if last is not None and last[1] == place:
+        session.delete(last[0])

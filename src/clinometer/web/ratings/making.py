@@ -1,0 +1,101 @@
+"""The page that makes a task of runs of the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import RedirectResponse
+
+from clinometer import api
+from clinometer.errors import ClinometerError, RatingsError
+from clinometer.runs.ratings.sampling import Strata, draw_items
+from clinometer.web.database import writing
+from clinometer.web.pages import render
+from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, Wanted, answers_for, make_task
+
+router = APIRouter(prefix="/ratings")
+
+QUESTION = "Whom does the picture show?"
+
+
+@dataclass
+class Asked:
+    """The fields of the form, as they were typed."""
+
+    run: list[str] = field(default_factory=list)
+    title: str = "What do these pictures show?"
+    question: str = QUESTION
+    images: int = 10
+    strata: Strata = "concept"
+    raters: int = 3
+    items: int = 0
+    repeats: int = 5
+    attention: int = 4
+    other: str = "\n".join(OTHER_ANSWERS)
+    consent: str = CONSENT
+    warning: str = ""
+    blur: bool = False
+
+
+@router.get("/new")
+def new_task_page(request: Request, run: str = "") -> Response:
+    """The form."""
+    return _form(request, Asked([run] if run else []))
+
+
+@router.post("/new")
+def new_task(
+    request: Request,
+    title: Annotated[str, Form(max_length=200)],
+    question: Annotated[str, Form(max_length=500)],
+    consent: Annotated[str, Form(max_length=20_000)],
+    run: Annotated[list[str] | None, Form()] = None,
+    images: Annotated[int, Form(ge=0, le=10_000)] = 10,
+    strata: Annotated[Strata, Form()] = "concept",
+    raters: Annotated[int, Form(ge=1, le=1_000)] = 3,
+    items: Annotated[int, Form(ge=0, le=100_000)] = 0,
+    repeats: Annotated[int, Form(ge=0, le=100)] = 5,
+    attention: Annotated[int, Form(ge=0, le=1_000)] = 4,
+    other: Annotated[str, Form(max_length=2_000)] = "",
+    warning: Annotated[str, Form(max_length=2_000)] = "",
+    blur: Annotated[bool, Form()] = False,
+) -> Response:
+    """Make the task, or show the form again with what is wrong."""
+    asked = Asked(
+        run or [], title, question, images, strata, raters, items, repeats, attention, other, consent, warning, blur
+    )
+    try:
+        identifier = _make(request, asked)
+    except ClinometerError as error:
+        return _form(request, asked, str(error), 400)
+    return RedirectResponse(f"/ratings/{identifier}", 303)
+
+
+def _make(request: Request, asked: Asked) -> str:
+    runs = [_run(request, identifier) for identifier in asked.run]
+    if not runs:
+        raise RatingsError("Choose at least one run.")
+    others = tuple(dict.fromkeys(line.strip() for line in asked.other.splitlines() if line.strip()))
+    wanted = Wanted(
+        asked.title, asked.question, answers_for(runs, others), asked.raters, asked.items, asked.repeats / 100,
+        asked.consent, asked.warning, asked.blur,
+    )  # fmt: skip
+    drawn = [
+        (run.directory.place, item)
+        for run in runs
+        for item in draw_items(run, asked.images, strata=asked.strata, attention=asked.attention)
+    ]
+    with writing(request.app.state.ratings.engine) as session:
+        return make_task(session, wanted, drawn).id
+
+
+def _run(request: Request, identifier: str) -> api.Run:
+    run: api.Run = request.app.state.runs.run(identifier)
+    return run
+
+
+def _form(request: Request, asked: Asked, said: str = "", status: int = 200) -> Response:
+    listed: list[Any] = [each for each in request.app.state.runs.listed() if not each.error]
+    return render(request, "ratings/new.html", status, asked=asked, runs=listed, said=said)

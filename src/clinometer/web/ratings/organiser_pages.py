@@ -1,0 +1,187 @@
+"""What an organiser sees: tasks, how far they are, how far raters agree; and what can be done with a task."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Path, Request, Response
+from fastapi.responses import RedirectResponse
+from sqlalchemy import Engine, func, select
+from sqlalchemy.orm import Session
+from starlette.exceptions import HTTPException
+
+from clinometer._csv import csv_text
+from clinometer.runs.ratings.summary import agreement_so_far, rater_summaries
+from clinometer.web.database import reading, writing
+from clinometer.web.pages import render
+from clinometer.web.ratings import tasks
+from clinometer.web.ratings.links import invite
+from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, now
+
+router = APIRouter(prefix="/ratings")
+
+Identifier = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
+
+
+def _engine(request: Request) -> Engine:
+    engine: Engine = request.app.state.ratings.engine
+    return engine
+
+
+def _task(session: Session, identifier: str) -> Task:
+    task = session.get(Task, identifier)
+    if task is None:
+        raise HTTPException(404, "There is no such task.")
+    return task
+
+
+@router.get("")
+def index(request: Request) -> Response:
+    """Every task."""
+    with reading(_engine(request)) as session:
+        return render(request, "ratings/index.html", tasks=tasks.tasks_with_counts(session))
+
+
+@router.get("/{identifier}")
+def task_page(request: Request, identifier: Identifier) -> Response:
+    """One task: what was asked, who is how far, and how far they agree."""
+    return _shown(request, identifier)
+
+
+@router.post("/{identifier}/invite")
+def new_invitation(
+    request: Request,
+    identifier: Identifier,
+    days: Annotated[float, Form(gt=0, le=3650)] = 30,
+    raters: Annotated[int, Form(ge=0, le=100_000)] = 0,
+) -> Response:
+    """Make a link. It is shown this once: the database holds its hash alone."""
+    with writing(_engine(request)) as session:
+        token = invite(session, _task(session, identifier), days=days, raters_most=raters)
+    return _shown(request, identifier, link=f"{str(request.base_url).rstrip('/')}/join/{token}")
+
+
+@router.post("/{identifier}/invitations/{number}/revoke")
+def revoke(request: Request, identifier: Identifier, number: int) -> Response:
+    """Take an invitation back: nobody comes in by it any more, and who came by it cannot go on."""
+    with writing(_engine(request)) as session:
+        held = session.get(Invitation, number)
+        if held is None or held.task_id != identifier:
+            raise HTTPException(404, "There is no such invitation.")
+        held.revoked = held.revoked or now()
+    return _back(identifier)
+
+
+@router.post("/{identifier}/raters/{name}/withdraw")
+def withdraw(request: Request, identifier: Identifier, name: str) -> Response:
+    """Leave a rater's answers out from now on. They stay in the database, and count nowhere."""
+    with writing(_engine(request)) as session:
+        held = session.scalar(select(Rater).where(Rater.task_id == identifier, Rater.name == name))
+        if held is None:
+            raise HTTPException(404, "There is no such rater.")
+        held.withdrawn = held.withdrawn or now()
+    return _back(identifier)
+
+
+@router.post("/{identifier}/close")
+def close(request: Request, identifier: Identifier) -> Response:
+    """Take no more answers."""
+    with writing(_engine(request)) as session:
+        task = _task(session, identifier)
+        task.closed = task.closed or now()
+    return _back(identifier)
+
+
+@router.post("/{identifier}/open")
+def open_again(request: Request, identifier: Identifier) -> Response:
+    """Take answers again."""
+    with writing(_engine(request)) as session:
+        _task(session, identifier).closed = None
+    return _back(identifier)
+
+
+@router.post("/{identifier}/export")
+def export(request: Request, identifier: Identifier) -> Response:
+    """Write the answers into the runs, and score and report these anew."""
+    return _shown(request, identifier, exported=tasks.export_task(_engine(request), identifier))
+
+
+@router.get("/{identifier}/answers.csv")
+def answers_csv(request: Request, identifier: Identifier) -> Response:
+    """Every answer that counts, as a table."""
+    with reading(_engine(request)) as session:
+        table = tasks.answers_of(session, _task(session, identifier))
+    name = f'attachment; filename="ratings-{identifier}.csv"'
+    return Response(
+        csv_text(table).encode("utf-8", "backslashreplace"),
+        media_type="text/csv",
+        headers={"Content-Disposition": name},
+    )
+
+
+def _back(identifier: str) -> Response:
+    return RedirectResponse(f"/ratings/{identifier}", 303)
+
+
+def _shown(request: Request, identifier: str, **told: Any) -> Response:
+    with reading(_engine(request)) as session:
+        task = _task(session, identifier)
+        answers = tasks.answers_of(session, task)
+        values = {
+            "task": task,
+            "answers": len(answers),
+            "agreement": agreement_so_far(answers),
+            "raters": _raters(session, identifier, rater_summaries(answers)),
+            "concepts": _concepts(session, task),
+            "items": _items(session, identifier),
+            "invitations": session.scalars(select(Invitation).where(Invitation.task_id == identifier)).all(),
+            "moment": now(),
+        }
+        return render(request, "ratings/task.html", **{"link": "", "exported": None, **values, **told})
+
+
+def _raters(session: Session, identifier: str, summaries: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every rater, with the length of their order and what they answered."""
+    rows = session.execute(
+        select(Rater, func.count(Turn.id))
+        .outerjoin(Turn, Turn.rater_id == Rater.id)
+        .where(Rater.task_id == identifier)
+        .group_by(Rater.id)
+        .order_by(Rater.id)
+    ).all()
+    return [{"rater": rater, "total": total, "summary": summaries.get(rater.name)} for rater, total in rows]
+
+
+def _counts(session: Session, identifier: str) -> list[tuple[Item, int]]:
+    """Every item that is rated, with the raters who did."""
+    answered = (
+        select(Turn.item_id, func.count().label("n"))
+        .join(Answer, Answer.turn_id == Turn.id)
+        .join(Rater, Rater.id == Turn.rater_id)
+        .where(Rater.task_id == identifier, Rater.withdrawn.is_(None), Turn.repeat.is_(False))
+        .group_by(Turn.item_id)
+        .subquery()
+    )
+    rows = session.execute(
+        select(Item, func.coalesce(answered.c.n, 0))
+        .outerjoin(answered, answered.c.item_id == Item.id)
+        .where(Item.task_id == identifier, Item.attention == "")
+        .order_by(Item.id)
+    )
+    return [(item, n) for item, n in rows]
+
+
+def _items(session: Session, identifier: str) -> list[tuple[Item, int]]:
+    """The items that have the fewest answers."""
+    return sorted(_counts(session, identifier), key=lambda each: each[1])[:50]
+
+
+def _concepts(session: Session, task: Task) -> list[dict[str, Any]]:
+    """Of each concept, its items, and its answers of those wanted."""
+    found: dict[str, dict[str, Any]] = {}
+    for item, n in _counts(session, task.id):
+        held = found.setdefault(item.concept, {"name": item.concept, "items_count": 0, "answers": 0, "wanted": 0})
+        held["items_count"] += 1
+        held["answers"] += n
+        held["wanted"] += task.raters_each
+    return list(found.values())

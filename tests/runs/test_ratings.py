@@ -1,0 +1,249 @@
+"""Ratings in a run: taken in from files, sealed, scored, reported; and what cannot be one is refused by name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import clinometer as cm
+from clinometer.api import verify_run
+from clinometer.errors import RatingsError, RunCorruptError, RunMismatchError
+from clinometer.runs.ratings import add_ratings, ratings_of, rescore
+from clinometer.runs.ratings.importing import import_ratings
+from clinometer.runs.ratings.readings import readings_of
+from clinometer.runs.ratings.sampling import draw_items
+from clinometer.runs.ratings.scoring import compared_groups, human_study
+from tests.toys import Eye, Painter, toy_suite
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return cm.audit(Painter(), toy_suite(target=8), tmp_path_factory.mktemp("finished") / "run", encoder=Eye())
+
+
+@pytest.fixture
+def run(tmp_path, finished):
+    shutil.copytree(finished.url, tmp_path / "run")
+    return cm.open_run(tmp_path / "run")
+
+
+def targets(run):
+    samples = run.samples
+    return samples[samples.role == "target"]
+
+
+def write_csv(path, rows, head=("item", "rater", "answer")):
+    path.write_text("\n".join(",".join(map(str, row)) for row in [head, *rows]) + "\n")
+    return path
+
+
+def answered(run, raters=2):
+    """Every second image of each concept, answered as the encoder reads it."""
+    read = readings_of(run)["mean"]
+    a, b = compared_groups(run.suite)
+    return [
+        (identifier, f"worker {k}", a if read[identifier] else b)
+        for identifier in targets(run).id[::2]
+        for k in range(raters)
+    ]
+
+
+def human(run, component):
+    scores = run.scores
+    return scores[(scores.metric == "human") & (scores.component == component)]
+
+
+def test_readings_average_to_the_share(finished):
+    read = readings_of(finished)["eye"]
+    shares = finished.scores.query("metric == 'share' and component == 'share' and encoder == 'eye'")
+    for row in shares.itertuples():
+        ids = targets(finished)[lambda held, name=row.concept: held.concept == name].id
+        assert np.mean([read[identifier] for identifier in ids]) == pytest.approx(row.value)
+
+
+def test_a_table_of_answers_becomes_scores_and_a_section(run, tmp_path):
+    found = import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
+    rescore(run)
+    assert (found.ratings, found.raters) == (len(answered(run)), 2)
+    assert human(run, "alpha").value.item() == 1
+    assert (human(run, "sensitivity").value.dropna() == 1).all()
+    shares = human(run, "corrected_share")
+    assert (shares.n_target == 8).all()
+    assert (shares.n_a == 4).all()
+    assert set(human(run, "tau").setting) >= {"mcas", "share"}
+    assert verify_run(run.url) > 0
+
+
+def test_others_scores_stay_as_they_were(run, tmp_path):
+    before = run.scores
+    import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
+    after = rescore(run)
+    assert after[after.metric != "human"].reset_index(drop=True).equals(before)
+
+
+def test_the_same_file_is_taken_in_once(run, tmp_path):
+    file = write_csv(tmp_path / "r.csv", answered(run))
+    for _ in range(2):
+        import_ratings(run, file)
+    assert len(ratings_of(run)) == len(answered(run))
+    import_ratings(run, write_csv(tmp_path / "other.csv", answered(run)[:2]))
+    assert len(run.directory.names("ratings", ".parquet")) == 2
+
+
+def test_raters_become_pseudonyms(run, tmp_path):
+    import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
+    names = ratings_of(run).rater.unique()
+    assert len(names) == 2
+    assert not any("worker" in name for name in names)
+
+
+def test_a_second_answer_is_a_repeat(run, tmp_path):
+    first = answered(run, raters=1)[:4]
+    changed = [(item, rater, "women" if answer == "men" else "men") for item, rater, answer in first[:1]]
+    import_ratings(run, write_csv(tmp_path / "r.csv", [*first, *first[1:], *changed]))
+    study = human_study(run, run.scores)
+    assert (study.same, study.repeats) == (3, 4)
+
+
+def test_mturk_and_label_studio_say_the_same(run, tmp_path):
+    rows = answered(run)[:6]
+    mturk = write_csv(
+        tmp_path / "m.csv",
+        [(f"https://x.example/{i}.png", r, a, "Approved", 3) for i, r, a in rows]
+        + [(rows[0][0], "cheat", "men", "Rejected", 1)],
+        ("Input.image_url", "WorkerId", "Answer.label", "AssignmentStatus", "WorkTimeInSeconds"),
+    )
+    tasks = [
+        {"data": {"image": f"/data/{i}.png"}, "annotations": [
+            {"completed_by": {"email": r}, "lead_time": 3, "result": [{"value": {"choices": [a]}}]},
+            {"completed_by": 9, "was_cancelled": True, "result": []},
+        ]}
+        for i, r, a in rows
+    ]  # fmt: skip
+    studio = tmp_path / "s.json"
+    studio.write_text(json.dumps(tasks))
+    found = []
+    for file in (mturk, studio):
+        import_ratings(run, file)
+        held = ratings_of(run)
+        found.append(held[held.source == held.source.iloc[-1]][["item", "answer", "seconds"]].to_numpy().tolist())
+    assert found[0] == found[1]
+    assert len(found[0]) == 6
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "said"),
+    [
+        (("item", "rater", "answer"), ("nothing", "r", "men"), "line 2: 'nothing' is no item"),
+        (("item", "who", "answer"), ("x", "r", "men"), "no column for the rater; found item, who, answer"),
+        (("item", "rater", "answer"), ("ITEM", "", "men"), "line 2: the rater is empty"),
+        (("item", "rater", "answer"), ("ITEM", "r", "yes"), "answers: found yes, expected"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused_and_leaves_nothing(run, tmp_path, head, row, said):
+    row = [targets(run).id.iloc[0] if cell == "ITEM" else cell for cell in row]
+    with pytest.raises(RatingsError, match=said):
+        import_ratings(run, write_csv(tmp_path / "r.csv", [row], head))
+    assert ratings_of(run).empty
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"a": 1}', '[{"a": 1}]', '[{"data": {"x": 1}}]'])
+def test_what_is_no_export_is_refused(run, tmp_path, content):
+    file = tmp_path / "s.json"
+    file.write_text(content)
+    with pytest.raises(RatingsError, match=r"s\.json"):
+        import_ratings(run, file)
+
+
+def test_a_missing_part_is_said_and_taken_in_again(run, tmp_path):
+    file = write_csv(tmp_path / "r.csv", answered(run))
+    import_ratings(run, file)
+    run.directory.remove("ratings/part-00000.parquet")
+    with pytest.raises(RunCorruptError, match="was written and is missing"):
+        ratings_of(run)
+    import_ratings(run, file)
+    assert len(ratings_of(run)) == len(answered(run))
+
+
+def test_a_changed_part_is_refused(run, tmp_path):
+    import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
+    path = tmp_path / "run/ratings/part-00000.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(RunCorruptError):
+        ratings_of(run)
+
+
+def test_scoring_again_keeps_the_rows_of_people(run, tmp_path):
+    import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
+    before = rescore(run).query("metric == 'human'").reset_index(drop=True)
+    cm.score_run(run.url)
+    after = cm.open_run(run.url).scores.query("metric == 'human'").reset_index(drop=True)
+    assert after.equals(before)
+
+
+# --- drawing items ---------------------------------------------------------------------------------------------------
+
+
+def test_items_are_drawn_within_concepts_and_readings(finished):
+    read = readings_of(finished)["mean"]
+    for strata, most in (("concept", 4), ("reading", 4)):
+        drawn = draw_items(finished, 4, strata=strata)
+        counts = {name: sum(item.concept == name for item in drawn) for name in set(targets(finished).concept)}
+        assert all(0 < n <= most for n in counts.values())
+    for item in draw_items(finished, 4, strata="reading"):
+        group = compared_groups(finished.suite)[0 if read[item.name] else 1]
+        assert item.stratum == f"{item.concept}, read as {group}"
+        ids = targets(finished)[lambda held, name=item.concept: held.concept == name].id
+        assert item.stratum_size == sum(read[identifier] == read[item.name] for identifier in ids)
+
+
+def test_one_seed_draws_one_sample(finished):
+    first, again, other = (draw_items(finished, 3, seed=seed) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_attention_items_were_drawn_for_a_group(finished):
+    checks = [item for item in draw_items(finished, 1, attention=3) if item.attention]
+    held = finished.samples.set_index("id")
+    assert [held.group[item.name] for item in checks] == [item.attention for item in checks]
+    assert len(checks) == 3
+
+
+def test_a_concept_can_be_shown_at_once(finished):
+    assert all(item.name == f"concept:{item.concept}" for item in draw_items(finished, 0))
+
+
+def test_unknown_concepts_and_strata_are_refused(finished):
+    with pytest.raises(RatingsError, match="has no images of"):
+        draw_items(finished, 2, concepts=["gaurd"])
+    with pytest.raises(RatingsError, match="strata"):
+        draw_items(finished, 2, strata="gender")
+
+
+def test_items_drawn_either_way_are_put_into_the_strata_of_the_readings(run):
+    items = {"simple": draw_items(run, 3, seed=1), "strata": draw_items(run, 4, strata="reading", seed=2)}
+    read = readings_of(run)["mean"]
+    a, b = compared_groups(run.suite)
+    for source, drawn in items.items():
+        rows = [
+            {"item": i.name, "rater": "r", "answer": a if read[i.name] else b, "stratum": i.stratum,
+             "stratum_size": i.stratum_size}
+            for i in drawn
+        ]  # fmt: skip
+        add_ratings(run, source, rows)
+    for concept in human_study(run, run.scores).concepts:
+        assert concept.sizes.sum() == 8 or set(concept.sizes) <= set(range(1, 9))
+        assert len(concept.strata) == concept.answers.shape[1]
+
+
+def test_a_suite_of_no_two_groups_is_refused(finished):
+    class Nothing:
+        name = "nothing"
+
+    with pytest.raises(RunMismatchError, match="two groups"):
+        compared_groups(Nothing())

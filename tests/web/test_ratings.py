@@ -1,0 +1,321 @@
+"""Raters, organisers and strangers: what counts, what is kept, and what nobody can do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+
+import clinometer as cm
+from clinometer.errors import RatingsError
+from clinometer.runs.ratings import ratings_of
+from clinometer.runs.ratings.readings import readings_of
+from clinometer.runs.ratings.scoring import compared_groups
+from clinometer.web.database import reading, writing
+from clinometer.web.ratings.demo import SKILLS, add_demo
+from clinometer.web.ratings.tables import Answer, Invitation, Task, Turn, now
+from clinometer.web.ratings.tasks import Wanted, answers_of
+from tests.web.rating import Rater, make, place_in, token_in
+from tests.web.serving import HTML, client, ids
+
+
+@pytest.fixture
+def served(runs, tmp_path):
+    shutil.copytree(runs / "step-900", tmp_path / "runs/step-900")
+    browser = client(tmp_path / "runs", cache=tmp_path / "cache")
+    return browser, cm.open_run(tmp_path / "runs/step-900")
+
+
+def kept(browser):
+    with reading(browser.app.state.ratings.engine) as session:
+        return session.scalars(select(Answer)).all()
+
+
+# --- raters ----------------------------------------------------------------------------------------------------------
+
+
+def test_consent_comes_first(served):
+    browser, run = served
+    _, link = make(browser, run, consent="We keep your answers.", warning="Pictures of people.")
+    page = browser.get(f"/join/{link}").text
+    assert "We keep your answers." in page
+    assert "Pictures of people." in page
+    assert "/picture/" not in page
+
+
+def test_a_task_is_rated_to_its_end(served):
+    browser, run = served
+    _, link = make(browser, run, repeats=0.5)
+    rater = Rater(browser.app, link)
+    count = rater.answer_all(lambda place: "man" if place % 2 else "woman")
+    page = rater.page()
+    assert count > 5
+    assert f"All {count} answers are kept" in page
+    with reading(browser.app.state.ratings.engine) as session:
+        turns = session.scalars(select(Turn).order_by(Turn.place)).all()
+        assert [turn.place for turn in turns] == list(range(1, count + 1))
+        assert sum(turn.repeat for turn in turns) >= 1
+        for turn in (turn for turn in turns if turn.repeat):
+            first = next(each for each in turns if each.item_id == turn.item_id)
+            assert first.place < turn.place
+
+
+def test_orders_are_each_raters_own(served):
+    browser, run = served
+    _, link = make(browser, run, images=8, repeats=0.0)
+    for _ in range(2):
+        Rater(browser.app, link)
+    with reading(browser.app.state.ratings.engine) as session:
+        orders = {}
+        for turn in session.scalars(select(Turn).order_by(Turn.place)):
+            orders.setdefault(turn.rater_id, []).append(turn.item_id)
+    first, second = orders.values()
+    assert first != second
+    assert sorted(first) == sorted(second)
+
+
+def test_an_answer_counts_once(served):
+    browser, run = served
+    _, link = make(browser, run)
+    rater = Rater(browser.app, link)
+    page = rater.page()
+    for answer in ("man", "man", "woman"):  # a double click, and a second tab
+        assert rater.answer(answer, page).status_code == 200
+    assert [each.answer for each in kept(browser)] == ["man"]
+
+
+def test_the_last_answer_can_be_undone_once(served):
+    browser, run = served
+    _, link = make(browser, run)
+    rater = Rater(browser.app, link)
+    for answer in ("man", "woman"):
+        rater.answer(answer)
+    for _ in range(2):
+        rater.undo(2)
+    assert [each.answer for each in kept(browser)] == ["man"]
+    assert place_in(rater.page()) == 2
+    rater.answer("cannot tell")
+    assert [each.answer for each in kept(browser)] == ["man", "cannot tell"]
+
+
+def test_a_rater_comes_back_to_where_they_were(served):
+    browser, run = served
+    _, link = make(browser, run)
+    rater = Rater(browser.app, link)
+    rater.answer("man")
+    again = client(run.url, cache=browser.app.state.settings.cache)  # another server, another browser
+    assert place_in(again.get(rater.address).text) == 2
+
+
+def test_nothing_of_the_machine_is_shown(served):
+    browser, run = served
+    _, link = make(browser, run)
+    rater = Rater(browser.app, link)
+    page = rater.page()
+    names = {sample.id for sample in run.plan} | {sample.prompt for sample in run.plan} | {run.url, "painter", "eye"}
+    assert not [name for name in names if name in page]
+    picture = rater.browser.get(re.search(r'src="(/rate/[^"]+)"', page)[1])
+    assert (picture.status_code, picture.headers["content-type"]) == (200, "image/webp")
+
+
+@pytest.mark.parametrize(("answer", "fields"), [("kings", {}), ("man", {"place": 3}), ("man", {"place": 999})])
+def test_what_is_no_answer_is_refused(served, answer, fields):
+    browser, run = served
+    _, link = make(browser, run)
+    rater = Rater(browser.app, link)
+    assert rater.answer(answer, **fields).status_code == 400
+    assert not kept(browser)
+
+
+def test_items_want_so_many_raters(served):
+    browser, run = served
+    _, link = make(browser, run, raters_each=1, items_each=3, repeats=0.0)
+    counts = []
+    while True:
+        rater = Rater(browser.app, link)
+        if "as many answers as were asked for" in rater.joined.text:
+            break
+        counts.append(rater.answer_all(lambda _: "man"))
+    with reading(browser.app.state.ratings.engine) as session:
+        items = [item for item in session.scalars(select(Task)).one().items if not item.attention]
+    checks = 2
+    assert sum(count - checks for count in counts) == len(items)
+
+
+# --- strangers -------------------------------------------------------------------------------------------------------
+
+
+def test_other_raters_items_cannot_be_seen(served):
+    browser, run = served
+    _, link = make(browser, run)
+    one, other = Rater(browser.app, link), Rater(browser.app, link)
+    one.answer("man")
+    assert other.browser.get(f"{other.address}/picture/2/0").status_code == 404
+    assert one.browser.get(f"{one.address}/picture/2/0").status_code == 200
+    assert one.browser.get(f"{one.address}/picture/1/9").status_code == 404
+    assert one.browser.get(f"{one.address}x").status_code == 404
+    assert one.browser.get("/rate/../../etc/passwd").status_code in (400, 404)
+
+
+def test_links_expire_and_are_taken_back(served):
+    browser, run = served
+    _, link = make(browser, run)
+    rater = Rater(browser.app, link)
+    with writing(browser.app.state.ratings.engine) as session:
+        session.scalars(select(Invitation)).one().expires = now() - timedelta(seconds=1)
+    assert "expired" in rater.page()
+    assert rater.browser.get(f"/join/{link}").status_code == 403
+    assert "expired" in rater.browser.get(f"/join/{link}").text
+    with writing(browser.app.state.ratings.engine) as session:
+        held = session.scalars(select(Invitation)).one()
+        held.expires, held.revoked = now() + timedelta(days=1), now()
+    assert "withdrawn" in rater.page()
+    assert browser.get("/join/unknown-token-of-some-length").status_code == 404
+
+
+def test_an_invitation_lets_in_so_many(served):
+    browser, run = served
+    _, link = make(browser, run, most=1)
+    Rater(browser.app, link)
+    assert browser.get(f"/join/{link}").status_code == 403
+
+
+def test_a_token_is_for_one_task(served):
+    browser, run = served
+    one, link = make(browser, run)
+    make(browser, run)
+    Rater(browser.app, link).answer("man")
+    with reading(browser.app.state.ratings.engine) as session:
+        (item,) = {turn.item.task_id for turn in session.scalars(select(Turn))}
+    assert item == one
+
+
+@pytest.mark.parametrize("forged", ["", "x", "ä" * 20])
+def test_a_forged_csrf_token_writes_nothing(served, forged):
+    browser, run = served
+    task, link = make(browser, run)
+    rater = Rater(browser.app, link)
+    assert rater.answer("man", csrf_token=forged).status_code == 403
+    assert browser.post(f"/ratings/{task}/close", data={"csrf_token": forged}).status_code == 403
+    assert not kept(browser)
+
+
+def test_html_is_text_everywhere(served):
+    browser, run = served
+    answers = (("man", HTML), (HTML, HTML))
+    task, link = make(browser, run, title=HTML, question=HTML, consent=HTML, warning=HTML, answers=answers)
+    rater = Rater(browser.app, link)
+    pages = [browser.get(f"/join/{link}").text, rater.page(), rater.answer(HTML).text]
+    pages += [browser.get(address).text for address in (f"/ratings/{task}", "/ratings")]
+    for page in pages:
+        assert "<script>alert" not in page
+        assert "&lt;script&gt;" in page
+
+
+def test_an_organisers_pages_are_not_for_raters(runs, tmp_path):
+    from tests.web.test_security import HASH
+
+    browser = client(runs, cache=tmp_path, password_hash=HASH)
+    run = cm.open_run(runs / "step-900")
+    task, link = make(browser, run)
+    rater = Rater(browser.app, link)
+    assert rater.answer("man").status_code == 200
+    rater.browser.follow_redirects = False
+    token = token_in(rater.page())
+    for address in ("/ratings", f"/ratings/{task}", f"/ratings/{task}/answers.csv", "/ratings/new"):
+        assert rater.browser.get(address).status_code == 303
+    assert rater.browser.post(f"/ratings/{task}/close", data={"csrf_token": token}).status_code == 401
+
+
+# --- organisers ------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_is_made_on_a_page(served):
+    browser, _ = served
+    browser.follow_redirects = True
+    page = browser.get("/ratings/new").text
+    fields = {"csrf_token": token_in(page), "title": "T", "question": "Who?", "consent": "Yes", "images": 2}
+    assert "Choose at least one run." in browser.post("/ratings/new", data=fields).text
+    made = browser.post("/ratings/new", data=fields | {"run": ids(browser)["step-900"]})
+    assert made.status_code == 200
+    assert "Nobody has come yet." in made.text
+    linked = browser.post(f"{made.url.path}/invite", data={"csrf_token": token_in(made.text)}).text
+    link = re.search(r'href="http://testserver(/join/[^"]+)"', linked)[1]
+    assert browser.get(link).status_code == 200
+    assert link not in browser.get(made.url.path).text  # it is shown once
+
+
+def test_answers_are_counted_withdrawn_and_exported(served):
+    browser, run = served
+    browser.follow_redirects = True
+    task, link = make(browser, run, images=4)
+    raters = [Rater(browser.app, link) for _ in range(3)]
+    counts = [rater.answer_all(lambda place: "man" if place % 2 else "woman") for rater in raters]
+    page = browser.get(f"/ratings/{task}").text
+    assert f"{sum(counts)} answers." in page
+    assert "Krippendorff" in page
+    names = re.findall(r"/raters/(\w+)/withdraw", page)
+    data = {"csrf_token": token_in(page)}
+    browser.post(f"/ratings/{task}/export", data=data)
+    assert ratings_of(run).rater.nunique() == 3
+    browser.post(f"/ratings/{task}/raters/{names[0]}/withdraw", data=data)
+    assert "withdrawn" in raters[0].page()
+    shown = browser.post(f"/ratings/{task}/export", data=data).text
+    assert f"{sum(counts[1:])} answers are in" in shown
+    held = ratings_of(cm.open_run(run.url))
+    assert names[0] not in set(held.rater)
+    scores = cm.open_run(run.url).scores
+    assert (scores.metric == "human").any()
+    assert "People and the machine" in (run.directory.read_bytes("report.html")).decode()
+    assert browser.get(f"/ratings/{task}/answers.csv").text.count("\n") == 1 + sum(counts[1:])
+
+
+def test_a_closed_task_takes_no_answer(served):
+    browser, run = served
+    task, link = make(browser, run)
+    rater = Rater(browser.app, link)
+    page = rater.page()
+    browser.post(f"/ratings/{task}/close", data={"csrf_token": token_in(browser.get(f"/ratings/{task}").text)})
+    assert "closed" in rater.answer("man", page).text
+    assert not kept(browser)
+    browser.post(f"/ratings/{task}/open", data={"csrf_token": token_in(browser.get(f"/ratings/{task}").text)})
+    assert rater.answer("man", page).status_code == 200
+    assert len(kept(browser)) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"answers": (("a", "a"),)}, {"answers": (("a", "a"), ("a", "b"))}, {"question": " "}, {"raters_each": 0},
+     {"repeats": 2.0}],
+)  # fmt: skip
+def test_a_task_that_cannot_be_is_refused(wrong):
+    with pytest.raises(RatingsError, match="expected"):
+        Wanted(**{"title": "T", "question": "Q", "answers": (("a", "a"), ("b", "b"))} | wrong)
+
+
+# --- the demonstration -----------------------------------------------------------------------------------------------
+
+
+def test_simulated_raters_have_the_skill_that_they_are_named_by(served):
+    browser, run = served
+    engine = browser.app.state.ratings.engine
+    task = add_demo(engine, [run])
+    assert add_demo(engine, [run]) == task  # it is made once
+    with reading(engine) as session:
+        held = answers_of(session, session.get(Task, task))
+    read, (a, b) = readings_of(run)["mean"], compared_groups(run.suite)
+    shown = held[held.attention == ""]
+    right = [answer == (a if read[item] else b) for item, answer in zip(shown["item"], shown.answer, strict=True)]
+    by_rater = shown.assign(right=right).groupby("rater").right.mean()
+    assert set(by_rater.index) == {f"skill-{100 * skill:.0f}" for skill in SKILLS}
+    assert by_rater["skill-98"] > by_rater["skill-60"]
+    page = browser.get(f"/ratings/{task}").text
+    assert "skill-98" in page
+
+
+def test_a_demonstration_needs_a_run(served):
+    with pytest.raises(RatingsError, match="clinometer audit"):
+        add_demo(served[0].app.state.ratings.engine, [])

