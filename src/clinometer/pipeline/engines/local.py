@@ -73,6 +73,7 @@ class _ProcessSlot:
         self._environment = dict(environment)
         self._pool: ProcessPoolExecutor | None = None
         self._process: Any = None
+        self._unit: Future[Any] | None = None
         self._key = self._opened = ""
         self._work = b""
 
@@ -104,11 +105,11 @@ class _ProcessSlot:
         work = None if self._opened == self._key else self._work
         self._opened = self._key
         try:
-            return self._pool.submit(make, self._key, work, unit)
+            self._unit = self._pool.submit(make, self._key, work, unit)
         except BrokenProcessPool as error:
-            failed: Future[Any] = Future()
-            failed.set_exception(error)
-            return failed
+            self._unit = Future()
+            self._unit.set_exception(error)
+        return self._unit
 
     def read_error(self, error: BaseException) -> BaseException:
         if not isinstance(error, BrokenProcessPool):
@@ -131,17 +132,16 @@ class _ProcessSlot:
 
     def _forget(self) -> None:
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool.shutdown(wait=True, cancel_futures=True)
         self._pool = self._process = None
 
     def kill(self) -> None:
-        if self._process is not None and self._process.is_alive():
+        """Kill the process if it is at work; one that is not ends when it is told."""
+        if self._unit is not None and not self._unit.done() and self._process is not None:
             self._process.kill()
 
     def end(self) -> None:
         """Have no process any more, not even one that still writes a file."""
-        if self._process is not None:
-            self._process.join(5)
         self._forget()
 
 
