@@ -18,25 +18,8 @@ from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.engines import Done, open_engine
 from clinometer.pipeline.engines.local import LocalEngine
 from clinometer.runs.vectors import NoVectorsError
+from tests.pipeline.engine_toys import Broken, Deadly, audit, children, tables
 from tests.toys import Eye, Notes, Painter, toy_suite
-
-
-def audit(out, **options):
-    return cm.audit(**{"model": Painter(), "suite": toy_suite(), "encoder": Eye(), "out": out} | options)
-
-
-def tables(run):
-    """What a run holds, but for the seconds that its images took."""
-    samples = run.samples.drop(columns="seconds")
-    vectors = run.embeddings("eye")
-    return (
-        run.directory.read_bytes("scores.parquet"),
-        run.directory.read_bytes("curves.parquet"),
-        samples.to_csv(),
-        list(run.images(samples.id)),
-        {key: vector.tobytes() for key, vector in vectors.items()},
-        {name: sorted(os.listdir(Path(run.directory.root) / name)) for name in ("samples", "embeddings/eye")},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -65,21 +48,6 @@ def test_the_tables_do_not_depend_on_the_number_of_workers(tmp_path, finished, w
 def test_a_finished_run_starts_no_worker(tmp_path, finished, monkeypatch):
     monkeypatch.setattr("clinometer.pipeline.engines.local.ProcessPoolExecutor", None)
     audit(finished.url, workers=2)
-
-
-class Deadly(Painter):
-    """Kills the process that draws a prompt, so many times."""
-
-    def __init__(self, prompt, times, place):
-        super().__init__()
-        self.prompt, self.times, self.place = prompt, times, place
-
-    def generate(self, requests):
-        for request in requests:
-            if request.prompt == self.prompt and len(list(self.place.iterdir())) < self.times:
-                (self.place / f"{time.monotonic_ns()}").touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            yield from super().generate([request])
 
 
 def test_a_killed_worker_is_replaced(tmp_path, finished):
@@ -136,17 +104,6 @@ from tests.toys import Eye, Painter, toy_suite
 if __name__ == "__main__":
     cm.audit(Painter(delay=0.05), toy_suite(), sys.argv[1], encoder=Eye(), workers=2)
 """
-
-
-def children(pid):
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            if int(stat.read_text().rsplit(")", 1)[1].split()[1]) == pid:
-                found.append(int(stat.parent.name))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
 
 
 @pytest.mark.slow
@@ -251,11 +208,6 @@ def test_rounds_end_the_same(tmp_path):
     one, two = (audit(tmp_path / str(n), **options, **({"workers": n} if n else {})) for n in (0, 2))
     assert len(two.record["files"]) == len(one.record["files"])
     assert tables(one) == tables(two)
-
-
-class Broken(Painter):
-    def generate(self, requests):
-        raise RuntimeError("no such layer")
 
 
 def test_what_a_model_raises_in_a_worker_is_told_in_its_line(tmp_path):

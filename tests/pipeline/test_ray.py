@@ -12,7 +12,7 @@ import pytest
 
 from clinometer.errors import EngineError
 from clinometer.pipeline.engines import open_engine
-from tests.pipeline.test_engines import Broken, Deadly, audit, children, tables
+from tests.pipeline.engine_toys import Broken, Deadly, audit, children, tables
 from tests.toys import Notes, Painter
 
 ray = pytest.importorskip("ray")

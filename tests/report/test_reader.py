@@ -95,7 +95,7 @@ def test_concepts_that_the_judge_reads_otherwise_are_named():
     assert alike not in told
     assert "elsewhere" not in told
     agreed = Page(render_html(replace(whole, readings={alike: held[alike]}))).by_id("planted").text
-    assert "agree in more than 92 of a hundred images" in agreed
+    assert "agree in more than 92 of 100 images" in agreed
 
 
 def test_the_readings_that_ship_are_of_the_reference_suites_concepts():

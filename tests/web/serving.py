@@ -17,10 +17,14 @@ import clinometer as cm
 from clinometer.models.images import sha256
 from clinometer.runs.store import SAMPLE_SCHEMA, samples_name
 from clinometer.web.app import create_app
-from clinometer.web.settings import Settings
+from clinometer.web.settings import Settings, guarded
 from tests.toys import Eye, Painter, toy_suite
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+
+
+PASSWORD = "correct horse battery"
+HASH = guarded("0.0.0.0", PASSWORD)
 
 
 def make_runs(folder: Path) -> Path:

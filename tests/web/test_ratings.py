@@ -216,7 +216,7 @@ def test_html_is_text_everywhere(served):
 
 
 def test_an_organisers_pages_are_not_for_raters(runs, tmp_path):
-    from tests.web.test_security import HASH
+    from tests.web.serving import HASH
 
     browser = client(runs, cache=tmp_path, password_hash=HASH)
     run = cm.open_run(runs / "step-900")

@@ -13,10 +13,7 @@ from clinometer.web.app import create_app
 from clinometer.web.security import HEADERS, POLICY, Gate
 from clinometer.web.settings import Settings, guarded, hosts_asked_for, is_local, password_given
 from tests.toys import Eye, Painter, toy_suite
-from tests.web.serving import HTML, client, ids, pictures
-
-PASSWORD = "correct horse battery"
-HASH = guarded("0.0.0.0", PASSWORD)
+from tests.web.serving import HASH, HTML, PASSWORD, client, ids, pictures
 
 
 @pytest.fixture

@@ -1,0 +1,58 @@
+"""Toys of engines: models that kill or fail their workers, and what a run holds, to be compared."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import clinometer as cm
+from tests.toys import Eye, Painter, toy_suite
+
+
+def audit(out, **options):
+    return cm.audit(**{"model": Painter(), "suite": toy_suite(), "encoder": Eye(), "out": out} | options)
+
+
+def tables(run):
+    """What a run holds, but for the seconds that its images took."""
+    samples = run.samples.drop(columns="seconds")
+    vectors = run.embeddings("eye")
+    return (
+        run.directory.read_bytes("scores.parquet"),
+        run.directory.read_bytes("curves.parquet"),
+        samples.to_csv(),
+        list(run.images(samples.id)),
+        {key: vector.tobytes() for key, vector in vectors.items()},
+        {name: sorted(os.listdir(Path(run.directory.root) / name)) for name in ("samples", "embeddings/eye")},
+    )
+
+
+class Deadly(Painter):
+    """Kills the process that draws a prompt, so many times."""
+
+    def __init__(self, prompt, times, place):
+        super().__init__()
+        self.prompt, self.times, self.place = prompt, times, place
+
+    def generate(self, requests):
+        for request in requests:
+            if request.prompt == self.prompt and len(list(self.place.iterdir())) < self.times:
+                (self.place / f"{time.monotonic_ns()}").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield from super().generate([request])
+
+
+def children(pid):
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+class Broken(Painter):
+    def generate(self, requests):
+        raise RuntimeError("no such layer")
