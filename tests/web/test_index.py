@@ -3,11 +3,12 @@
 import re
 import shutil
 
+import fsspec
 import pytest
 
 import clinometer as cm
 from tests.toys import Eye, Painter, toy_suite
-from tests.web.serving import client, ids
+from tests.web.serving import client, ids, pictures
 
 
 def names(page: str) -> list[str]:
@@ -113,3 +114,15 @@ def test_nothing_is_written_into_a_run(runs, browser):
 
 def test_an_empty_folder_says_how_to_fill_it(tmp_path):
     assert "clinometer audit" in client(tmp_path, cache=tmp_path).get("/").text
+
+
+def test_runs_on_an_object_store_are_shown(runs, tmp_path):
+    store = fsspec.filesystem("memory")
+    store.put(str(runs / "step-900"), "/bucket/audits/step-900", recursive=True)
+    browser = client("memory://bucket/audits", cache=tmp_path)
+    first = ids(browser)["step-900"]
+    page = browser.get(f"/explore?run={first}").text
+    assert browser.get(pictures(page)[0]).status_code == 200
+    assert browser.get(f"/runs/{first}/report").status_code == 200
+    store.rm("/bucket", recursive=True)
+    assert not ids(browser)

@@ -340,3 +340,11 @@ def test_there_is_no_inline_script_or_style(browser):
 def test_the_server_is_made_of_its_settings_alone(runs, tmp_path):
     first, second = (create_app(Settings(runs=(str(runs),), cache=tmp_path)) for _ in range(2))
     assert first.state.settings.session_key != second.state.settings.session_key
+
+
+def test_guessing_tokens_is_slowed_down_also_after_the_right_one(guarded_browser):
+    good = {"Authorization": f"Bearer {PASSWORD}"}
+    assert guarded_browser.get("/", headers=good).status_code == 200
+    guesses = [{"Authorization": f"Bearer guess {number}"} for number in range(12)]
+    assert [guarded_browser.get("/", headers=guess).status_code for guess in guesses][-2:] == [429, 429]
+    assert guarded_browser.get("/", headers=good).status_code == 200

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlencode
 
@@ -186,22 +187,29 @@ def viewed(state: Any, asked: Asked) -> View:
         choice = choice_of(asked, owners, eye)
         total = lead.count(choice)
         found = lead.page(choice, (asked.page - 1) * asked.per, asked.per, total)
-    columns = [_column(runs[0], eye)]
-    beside: list[Mapping[Noise, Sample]] = [{sample.noise: sample for sample in found}]
-    for known, path in zip(runs[1:], paths[1:], strict=True):
-        with Samples(path) as samples:
-            own = next((each for each in samples.eyes() if eye is not None and each.name == eye.name), None)
-            beside.append(samples.of_noise([sample.noise for sample in found], own.code if own else None))
-        columns.append(_column(known, own))
-    named = zip(columns, names_of([column.run for column in columns]), strict=True)
+    others = [_beside(path, found, eye) for path in paths[1:]]
     return View(
         asked,
-        tuple(Column(column.known, name, column.eye, column.findings) for column, name in named),
+        tuple(_columns(runs, [eye, *(own for own, _ in others)])),
         tuple(owners),
         tuple(eyes),
-        tuple(_sections(asked, owners, found, beside)),
+        tuple(_sections(asked, owners, found, [by_noise for _, by_noise in others])),
         total,
     )
+
+
+def _beside(path: Path, found: Sequence[Sample], eye: Eye | None) -> tuple[Eye | None, dict[Noise, Sample]]:
+    """What another run drew from the noises of some samples, as its encoder of the same name reads it."""
+    with Samples(path) as samples:
+        own = next((each for each in samples.eyes() if eye is not None and each.name == eye.name), None)
+        return own, samples.of_noise([sample.noise for sample in found], own.code if own else None)
+
+
+def _columns(runs: Sequence[Known], eyes: Sequence[Eye | None]) -> Iterator[Column]:
+    """The runs of a view, each called as on the page of a comparison."""
+    names = names_of([known.run for known in runs if known.run is not None])
+    for known, name, eye in zip(runs, names, eyes, strict=True):
+        yield Column(known, name, eye, findings_of(known))
 
 
 def _column(known: Known, eye: Eye | None) -> Column:
@@ -230,7 +238,7 @@ def _sections(
     by_code = {owner.code: owner for owner in owners}
     first = (asked.page - 1) * asked.per + 1
     lines = [
-        Line(number, sample, (sample, *(other.get(sample.noise) for other in beside[1:])))
+        Line(number, sample, (sample, *(other.get(sample.noise) for other in beside)))
         for number, sample in enumerate(found, first)
     ]
     for code, own in groupby(lines, key=lambda line: line.lead.owner):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -31,6 +33,9 @@ COLUMNS: Final[tuple[tuple[Sort, str], ...]] = (
     ("images", "Images"),
     ("findings", "Findings"),
 )
+
+TRUST_SECONDS: Final = 5.0
+"""How long a run on an object store is taken for unchanged: a page of pictures asks dozens of times."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,7 @@ class RunsIndex:
         self._places = tuple(places)
         self._lock = threading.Lock()
         self._known: dict[str, Known] = {}
+        self._asked: dict[str, float] = {}
 
     def listed(self) -> list[Listed]:
         """Every run that is there now."""
@@ -107,7 +113,7 @@ class RunsIndex:
             There is none that can be shown.
         """
         known = self._known.get(identifier)
-        if known is None or stamp_of(Directory(known.listed.place)) != known.stamp:
+        if known is None or self._has_changed(known):
             self.listed()
             known = self._known.get(identifier)
         if known is None:
@@ -116,11 +122,13 @@ class RunsIndex:
             raise RunNotFoundError(known.listed.error)
         return known
 
-    def run(self, identifier: str) -> api.Run:
-        """The opened run of an id; errors as of ``get``."""
-        run = self.get(identifier).run
-        assert run is not None
-        return run
+    def _has_changed(self, known: Known) -> bool:
+        """Whether a run's files are others by now; a store that answers slowly is asked once in a while only."""
+        directory, now = Directory(known.listed.place), time.monotonic()
+        if not directory.is_local and now - self._asked.get(known.listed.id, -inf) < TRUST_SECONDS:
+            return False
+        self._asked[known.listed.id] = now
+        return stamp_of(directory) != known.stamp
 
 
 def id_of(directory: Directory) -> str:

@@ -147,15 +147,20 @@ class Gate:
 
     def opens(self, password: str) -> bool:
         """Whether this is the password. The right one is hashed slowly once and then remembered by a keyed digest."""
-        digest = hmac.digest(self._key, password.encode("utf-8", "replace"), hashlib.sha256)
-        if self._right and hmac.compare_digest(digest, self._right):
+        if self._remembers(password):
             return True
         try:
             PasswordHasher().verify(self._hash, password)
         except (VerificationError, InvalidHashError):
             return False
-        self._right = digest
+        self._right = self._digest(password)
         return True
+
+    def _remembers(self, password: str) -> bool:
+        return bool(self._right) and hmac.compare_digest(self._digest(password), self._right)
+
+    def _digest(self, password: str) -> bytes:
+        return hmac.digest(self._key, password.encode("utf-8", "replace"), hashlib.sha256)
 
     def admits(self, request: Request) -> bool:
         """Whether a request is the organiser's: by its session, or by the password as a bearer token."""
@@ -166,9 +171,10 @@ class Gate:
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         if not self.is_closed or kind.lower() != "bearer":
             return False
-        if not self.may_try(f"token {address_of(request.scope)}") and not self._right:
+        token = token.strip()
+        if not self._remembers(token) and not self.may_try(address_of(request.scope)):
             raise HTTPException(429, "Too many tries; wait a minute.")
-        return self.opens(token.strip())
+        return self.opens(token)
 
 
 def require_organiser(request: Request) -> None:
