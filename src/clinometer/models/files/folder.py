@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Final, Literal, TypeVar, overload
 
 from clinometer._cores import available_cores
 from clinometer._messages import first_and_more, quoted, shortened
@@ -136,6 +136,10 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
     return Manifest(path=path, rows=rows, ignored=tuple(extra))
 
 
+_COUNTING: Final = Lock()
+"""Of the module, so that a source can be sent to another process."""
+
+
 class FolderSource:
     """Finished images behind the generator's protocol: to generate is to read.
 
@@ -157,7 +161,6 @@ class FolderSource:
     ) -> None:
         self.batch_size = 32
         self.conversions: Counter[str] = Counter()  # what was done to images that are not plain RGB, and to how many
-        self._counting = Lock()
         self._directory = Path(directory)
         self._max_pixels = max_pixels
         self._files = {row.file: row.file for row in rows}
@@ -197,7 +200,7 @@ class FolderSource:
         if file is None:
             return GenerationResult(request.id, "failed", None, "the manifest lists no image for it")
         found, content = decode_file(self._directory / file, max_pixels=self._max_pixels)
-        with self._counting:
+        with _COUNTING:
             self.conversions.update(found.conversions)
         return GenerationResult(request.id, found.status, found.image, found.reason, perf_counter() - started, content)
 

@@ -1,0 +1,98 @@
+"""Scoring reads one target at a time: the same numbers, and memory that does not grow with the images."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clinometer.runs.vector_file import VectorFile
+from clinometer.stats.blocks import Blocks, mapped, sizes_of
+from clinometer.studies.leaning.scores import mcas_study, measuring
+from tests.metrics.studies import design, embeddings
+
+DESIGN = design()
+
+
+def scored(encoders):
+    return mcas_study(encoders, DESIGN, n_resamples=200, n_permutations=99)
+
+
+def lazily(encoder, asked):
+    def make(position):
+        asked.append(position)
+        return encoder.target_images[position]
+
+    return replace(encoder, target_images=Blocks(list(map(len, encoder.target_images)), make))
+
+
+def same(rows, others):
+    return [repr(row) for row in rows] == [repr(row) for row in others]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_vectors_that_are_read_when_needed_give_the_same_numbers(n):
+    encoders, asked = [embeddings(f"e{seed}", seed=seed) for seed in range(n)], []
+    assert same(scored(encoders), scored([lazily(each, asked) for each in encoders]))
+    assert len(asked) <= 6 * n * len(DESIGN.targets)  # a few passes, not one a number
+
+
+def test_rows_and_replicates_at_a_time_change_no_more_than_rounding(monkeypatch):
+    whole = scored([embeddings("e")])
+    monkeypatch.setattr(measuring, "ROWS", 3)
+    monkeypatch.setattr(measuring, "WHOLE", 1)
+    monkeypatch.setattr(measuring, "PART", 64)
+    for row, other in zip(whole, scored([embeddings("e")]), strict=True):
+        for name in ("value", "low", "high", "stimulus_low", "stimulus_high", "p", "null"):
+            assert getattr(other, name) == pytest.approx(getattr(row, name), rel=1e-4, abs=1e-5, nan_ok=True)
+
+
+def test_blocks_are_a_sequence_that_makes_what_is_asked_for():
+    made = []
+
+    def make(position):
+        made.append(position)
+        return np.full((position, 2), float(position))
+
+    blocks = Blocks([0, 1, 2, 3], make)
+    assert (len(blocks), sizes_of(blocks), sizes_of(blocks[1:])) == (4, (0, 1, 2, 3), (1, 2, 3))
+    assert made == []
+    assert blocks[-1].shape == (3, 2)
+    assert [len(x) for x in mapped(lambda x: x + 1, blocks[2:])] == [2, 3]
+    assert made == [3, 2, 3]
+    with pytest.raises(IndexError):
+        blocks[4]
+
+
+@pytest.mark.parametrize("in_memory", [0, 2**20])
+def test_a_file_of_vectors_gives_back_what_was_added_by_key(in_memory):
+    rng, file, expected = np.random.default_rng(0), VectorFile(in_memory), {}
+    for _ in range(20):
+        keys = rng.choice(["a", "b", "c"], size=rng.integers(1, 6)).tolist()
+        vectors = rng.standard_normal((len(keys), 5)).astype(np.float32)
+        file.add(keys, vectors)
+        for key, vector in zip(keys, vectors, strict=True):
+            expected.setdefault(key, []).append(vector)
+    blocks = file.blocks(["c", "missing", "a"], 5)
+    np.testing.assert_array_equal(blocks[0], expected["c"])
+    np.testing.assert_array_equal(blocks[2], expected["a"])
+    assert (blocks.sizes, blocks[1].shape) == ((len(expected["c"]), 0, len(expected["a"])), (0, 5))
+
+
+GROWTH = Path(__file__).parents[2] / "benchmarks" / "growth.py"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory is counted in other units")
+def test_memory_hardly_grows_with_the_images():
+    """Of 18,000 further images the vectors are 55 MB; cosines and weights were 43 kB an image, 770 MB."""
+
+    def peak(images):
+        sizes = f'{{"images": {images}, "concepts": 20, "encoders": 1, "resamples": 2000}}'
+        command = [sys.executable, str(GROWTH), "--one", sizes]
+        out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900).stdout
+        return float(out.split('"peak": ')[1].rstrip("}\n"))
+
+    assert peak(20_000) - peak(2_000) < 250e6
