@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.core import TyperGroup
 from typer.main import get_command
 
 import clinometer as cm
@@ -73,8 +74,12 @@ def commands():
 def test_a_command_exists_with_its_options(words):
     program, *rest = words
     if program == "clinometer":
-        command = COMMANDS[rest[0]]
-        arguments = command.make_context(rest[0], rest[1:], resilient_parsing=False)
+        name, *rest = rest
+        command = COMMANDS[name]
+        if isinstance(command, TyperGroup):
+            name, *rest = rest
+            command = command.commands[name]
+        arguments = command.make_context(name, rest, resilient_parsing=False)
         assert arguments.params
     elif program == "make":
         assert re.search(rf"^{rest[0]}:", page("Makefile"), re.MULTILINE)
