@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,7 @@ def make_run(place: Path, images: int, concepts: int) -> Run:
 def rows(samples: list, png: bytes) -> Iterator[dict]:
     """A part's rows, all of one picture."""
     for sample in samples:
-        kept = {key: value for key, value in vars(sample).items() if key not in ("part", "file")}
+        kept = {key: value for key, value in asdict(sample).items() if key not in ("part", "file")}
         yield kept | {"status": "ok", "image": {"bytes": png}, "sha256": sha256(png), "seconds": 0.1}
 
 

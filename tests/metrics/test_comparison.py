@@ -233,16 +233,15 @@ def without_prompt(of: EncoderEmbeddings, group: str, lost: int) -> EncoderEmbed
 
 
 def test_an_attribute_prompt_that_one_run_lost_is_left_out_of_both():
-    first, second = embeddings(noise=0.2), embeddings(seed=5, noise=0.2)  # both read their attribute images
+    first, second = embeddings(), embeddings(seed=5)
     cut = [without_prompt(run, "woman", 2) for run in (first, second)]
     rows, expected = compare(first, cut[1], paired=False), compare(*cut, paired=False)
     assert [(r.value, r.low, r.high, r.p, r.verdict) for r in rows] == [
         (r.value, r.low, r.high, r.p, r.verdict) for r in expected
     ]
-    row = one(rows, "comparison", "mcas", concept="target 0")
+    row = one(rows, "comparison", "ii", concept="target 0")  # with so few prompts left MCAS is withheld
     assert row.reason == "left out of both for want of images in one of the runs: “old woman” of woman"
-    assert rows[-1].reason == row.reason
-    in_pairs = one(compare(*cut), "comparison", "mcas", concept="target 0")
+    in_pairs = one(compare(*cut), "comparison", "ii", concept="target 0")
     assert in_pairs.reason == "left out of both for want of images that both runs drew: “old woman” of woman"
     assert one(rows, "comparison", "ita", concept="target 0").reason == ""
     other = compare(first, without_prompt(second, "nonbinary", 1), paired=False)

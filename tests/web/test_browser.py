@@ -147,6 +147,7 @@ def test_a_number_is_chosen_among_trends(open_page):
     page = open_page("/trends")
     page.locator("#number").select_option("internal bias · diffusion bias")
     page.wait_for_url(re.compile("number=internal_bias"))
+    page.locator("figcaption", has_text="internal bias · diffusion bias").first.wait_for()  # the form was exchanged too
     page.locator("#concept").select_option("concept 0.60")
     page.locator("figcaption", has_text="internal bias · diffusion bias, concept 0.60").wait_for()
     assert page.locator(".trend svg .mark").count() == 2
