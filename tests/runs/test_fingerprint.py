@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
-from clinometer import api, report
+from clinometer import api
 from clinometer.errors import RunCorruptError
 from clinometer.pipeline import score
+from clinometer.pipeline.reporting import refresh_report, write_report
 from clinometer.runs import Silence, fingerprint
 from clinometer.runs.record import with_checksum
 from clinometer.runs.store import Run, vectors_name
@@ -157,21 +158,21 @@ def test_scores_of_another_state_are_not_taken_for_those_of_this_one(run):
 
 def test_a_report_is_written_only_where_something_it_shows_has_changed(run):
     opened = Run(run)
-    assert not report.refresh(opened)
+    assert not refresh_report(opened)
     (run / "report.html").write_text("changed")
-    assert report.refresh(opened)
+    assert refresh_report(opened)
     opened.record_batch_size(3)
-    assert report.refresh(opened)
-    assert not report.refresh(opened)
+    assert refresh_report(opened)
+    assert not refresh_report(opened)
 
 
 def test_a_report_of_a_damaged_run_is_written_again_when_it_is_mended(run):
     part = run / "samples" / "part-00000.parquet"
     whole = part.read_bytes()
     part.write_bytes(whole[:100])
-    assert report.write(Run(run))  # says what is missing
+    assert write_report(Run(run))  # says what is missing
     part.write_bytes(whole)
-    assert report.refresh(Run(run))
+    assert refresh_report(Run(run))
 
 
 def test_a_run_without_checksums_is_always_scored(run):
