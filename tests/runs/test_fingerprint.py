@@ -166,6 +166,7 @@ def test_a_report_is_written_only_where_something_it_shows_has_changed(run):
     assert not refresh_report(opened)
 
 
+@pytest.mark.pages
 def test_a_report_of_a_damaged_run_is_written_again_when_it_is_mended(run):
     part = run / "samples" / "part-00000.parquet"
     whole = part.read_bytes()
