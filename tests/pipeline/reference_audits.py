@@ -5,10 +5,16 @@ from clinometer.suites import load_suite
 
 
 def few_targets():
-    suite = load_suite("reference").with_options(images=3)
-    first = next(iter(suite.categories.items()))
-    targets = first[1].model_copy(update={"targets": first[1].targets[:2]})
-    return suite.model_copy(update={"categories": {first[0]: targets}})
+    """Two targets and one prompt a group: 14 images."""
+    suite = load_suite("reference").with_options(images=4)
+    name, category = next(iter(suite.categories.items()))
+    groups = {each: group.model_copy(update={"prompts": group.prompts[:1]}) for each, group in suite.groups.items()}
+    few = {
+        "categories": {name: category.model_copy(update={"targets": category.targets[:2]})},
+        "groups": groups,
+        "images": suite.images.model_copy(update={"attribute": 2}),
+    }
+    return suite.model_copy(update=few)
 
 
 def editing():

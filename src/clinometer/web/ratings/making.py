@@ -92,7 +92,8 @@ def _make(request: Request, asked: Asked) -> str:
 
 
 def _run(request: Request, identifier: str) -> api.Run:
-    run: api.Run = request.app.state.runs.run(identifier)
+    """A run that can be shown: ``get`` refuses every other."""
+    run: api.Run = request.app.state.runs.get(identifier).run
     return run
 
 
