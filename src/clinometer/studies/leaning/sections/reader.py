@@ -37,7 +37,7 @@ def reader(view: LeaningView) -> dict[str, Any] | None:
 
 
 def _encoder(view: LeaningView, name: str) -> dict[str, Any]:
-    rows = {rate: view.scores.first("reader", rate, encoder=name) for rate in RATES}
+    rows = {component: view.scores.first("reader", component, encoder=name) for component in RATES}
     judged = rows["informedness"]
     return {
         "name": "average over encoders" if name == "mean" else name,
