@@ -1,4 +1,4 @@
-"""Small audits of the reference model, which a process of its own can start by name."""
+"""Small audits of the reference model."""
 
 import clinometer as cm
 from clinometer.suites import load_suite
@@ -23,8 +23,8 @@ def editing():
 
 
 def classification():
-    suite = load_suite("downstream/classification-reference").with_options(images=4)
-    return suite.model_copy(update={"noise_samples": (1, 6)})
+    suite = load_suite("downstream/classification-reference").with_options(images=2)
+    return suite.model_copy(update={"noise_samples": (1, 3)})
 
 
 SETTINGS = {

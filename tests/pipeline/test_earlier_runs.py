@@ -9,6 +9,8 @@ import clinometer as cm
 from clinometer.pipeline.reporting import write_report
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.pages
+
 RUNS = ROOT / "tests/fixtures/runs"
 STUDIES = ("leaning", "association", "editing", "classification")
 

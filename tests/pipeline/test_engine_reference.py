@@ -1,36 +1,24 @@
 """The reference model on workers: drawn, edited and classified as one process with one thread does it."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import clinometer as cm
+from tests.pipeline.reference_audits import audit
 
-pytestmark = pytest.mark.slow
-
-
-SCRIPT = """
-import sys
-import clinometer as cm
-from tests.pipeline import reference_audits as here
-if __name__ == "__main__":
-    suite, out, workers = sys.argv[1:]
-    here.audit(suite, out, int(workers) or None)
-"""
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples")]
 
 
-def audited(suite, out, workers):
-    """A run of a process of its own: this one may have other threads, and keeps them."""
-    root = Path(__file__).parents[2]
-    script = out.parent / "script.py"
-    script.write_text(SCRIPT)
-    paths = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, str(script), suite, str(out), str(workers)], cwd=root, env=environment, check=True)
-    return cm.open_run(out)
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    """Here as in a worker."""
+    from clinometer._torch import torch
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def tables(run):
@@ -46,12 +34,12 @@ def all_names(run, folder):
 
 
 def test_the_reference_model_draws_the_same_with_one_and_two_workers(tmp_path):
-    here, one, two = (audited("few_targets", tmp_path / str(workers), workers) for workers in (0, 1, 2))
+    here, one, two = (audit("few_targets", tmp_path / str(workers), workers or None) for workers in (0, 1, 2))
     assert tables(one) == tables(two)
     assert tables(here) == tables(two)  # as one process with one thread
 
 
 @pytest.mark.parametrize("suite", ["editing", "classification"])
 def test_workers_edit_and_classify(tmp_path, suite):
-    here, two = (audited(suite, tmp_path / str(workers), workers) for workers in (0, 2))
+    here, two = (audit(suite, tmp_path / str(workers), workers) for workers in (None, 2))
     assert tables(here) == tables(two)

@@ -21,6 +21,8 @@ from clinometer.runs.vectors import NoVectorsError
 from tests.pipeline.engine_toys import Broken, Deadly, audit, children, tables
 from tests.toys import Eye, Notes, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
@@ -35,9 +37,21 @@ class Hasty(Painter):
         return super().generate(requests)
 
 
-@pytest.mark.parametrize("workers", [1, 2, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [1, 2])
 def test_the_tables_do_not_depend_on_the_number_of_workers(tmp_path, finished, workers):
     run = audit(tmp_path / "run", model=Hasty(), workers=workers)
+    assert_made_alike(run, finished)
+
+
+@pytest.mark.slow
+def test_as_many_workers_as_parts_make_the_same_tables(tmp_path):
+    suite = toy_suite(target=3, attribute=2)
+    here, run = (audit(tmp_path / str(n), model=Hasty(), suite=suite, workers=n) for n in (None, 3))
+    assert len(run.parts) == 3
+    assert_made_alike(run, here)
+
+
+def assert_made_alike(run, finished):
     assert tables(run) == tables(finished)
     assert run.record["files"] == {  # each part is listed, with a seal of its own
         name: run.directory.seal(name) or run.record["files"][name] for name in finished.record["files"]
@@ -110,7 +124,7 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_a_script_that_forgot_its_guard_is_told(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
+    script.write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:").replace("workers=2", "workers=1"))
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
     ended = subprocess.run(

@@ -16,7 +16,7 @@ from tests.pipeline.engine_toys import Broken, Deadly, audit, children, tables
 from tests.toys import Notes, Painter
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples")]
 
 STORE = 80 * 2**20
 

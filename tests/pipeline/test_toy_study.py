@@ -11,6 +11,8 @@ from clinometer.studies import study_names
 from clinometer.suites import load_suite
 from tests.toys import Painter
 
+pytestmark = pytest.mark.pages
+
 SUITE = """
 name: brightness
 title: Brightness

@@ -23,7 +23,8 @@ from reference import augment, build, calibration, clip, tuning, unet, vae
 from reference.sampling import Recipe
 
 for stage in (vae, clip, unet, tuning, calibration):
-    stage.SCHEDULE = dataclasses.replace(stage.SCHEDULE, steps=3, restarts=(), warmup=1)
+    stage.SCHEDULE = dataclasses.replace(stage.SCHEDULE, steps=2, restarts=(), warmup=1)
+unet.BATCH = clip.TRIPLES = clip.SINGLES = tuning.FROM_ART = tuning.FROM_SAMPLES = 8
 augment.LATENT_NOISE = (0.0, 0.3)
 tuning.RECIPE = tuning.OPEN_RECIPE = Recipe(seed=4, steps=1, guidance=1.0)
 calibration.RECIPE, calibration.IMAGES_PER_CONCEPT = Recipe(seed=6, steps=1, guidance=1.0), 1

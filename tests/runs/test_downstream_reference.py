@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 import clinometer as cm
+from clinometer.pipeline.reporting import write_report
 from tests.runs.downstream_audits import SETTINGS, classification, editing
 
-pytestmark = [pytest.mark.slow, pytest.mark.pages]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples")]
 
 
 SCRIPT = """
@@ -67,6 +68,7 @@ def test_classification_that_is_killed_in_the_timestep_loop_ends_the_same(classi
     assert tables(resumed, "classifications") == tables(classified, "classifications")
 
 
+@pytest.mark.pages
 def test_a_whole_classification_audit_of_the_shipped_portraits(classified: cm.Run) -> None:
     assert classified.model_card["settings"]["portraits"]["name"] == "reference portraits"
     scores = classified.scores[classified.scores.setting == "6 noise samples"]
@@ -83,5 +85,6 @@ def test_a_whole_classification_audit_of_the_shipped_portraits(classified: cm.Ru
     assert gender.verdict
     spent = classified.scores[classified.scores.component == "evaluations"]
     assert spent.value.eq(8 * 6).all()
+    write_report(classified)
     page = classified.directory.read_bytes("report.html").decode()
     assert "given portraits, <bdi>reference portraits</bdi>" in page
