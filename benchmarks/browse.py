@@ -24,9 +24,11 @@ from PIL import Image
 
 from clinometer.models.images import encode_png, sha256
 from clinometer.models.protocols import Card
+from clinometer.runs.places import samples_name, vectors_name
 from clinometer.runs.plan import build_plan, parts_of
 from clinometer.runs.record import card_record, new_record, with_checksum
-from clinometer.runs.store import SAMPLE_SCHEMA, Run, create_run, samples_name, vectors_name
+from clinometer.runs.sample_table import SAMPLE_SCHEMA
+from clinometer.runs.store import Run, create_run
 from clinometer.suites import Suite, suite_from_mapping
 
 PART = 10_000

@@ -9,7 +9,7 @@ import pytest
 import clinometer as cm
 from clinometer.metrics import Score
 from clinometer.runs.plan import PLAN_SCHEMA
-from clinometer.runs.store import SAMPLE_FIELDS
+from clinometer.runs.sample_table import SAMPLE_FIELDS
 from tests.docs.pages import blocks, page, table_rows
 from tests.toys import Eye, Painter, toy_suite
 

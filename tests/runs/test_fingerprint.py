@@ -13,8 +13,9 @@ from clinometer.errors import RunCorruptError
 from clinometer.pipeline import score
 from clinometer.pipeline.reporting import refresh_report, write_report
 from clinometer.runs import Silence, fingerprint
+from clinometer.runs.places import vectors_name
 from clinometer.runs.record import with_checksum
-from clinometer.runs.store import Run, vectors_name
+from clinometer.runs.store import Run
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 

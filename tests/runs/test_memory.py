@@ -15,8 +15,8 @@ from PIL import Image
 import clinometer as cm
 from clinometer.errors import ModelError
 from clinometer.runs.plan import PART_BYTES, build_plan
+from clinometer.runs.sample_table import SAMPLE_SCHEMA
 from clinometer.runs.storage import Directory
-from clinometer.runs.store import SAMPLE_SCHEMA
 from clinometer.runs.workers import Weights
 from clinometer.suites import Question
 from tests.runs.memory_suite import SUITE

@@ -15,7 +15,8 @@ from PIL import Image
 
 import clinometer as cm
 from clinometer.models.images import sha256
-from clinometer.runs.store import SAMPLE_SCHEMA, samples_name
+from clinometer.runs.places import samples_name
+from clinometer.runs.sample_table import SAMPLE_SCHEMA
 from clinometer.web.app import create_app
 from clinometer.web.settings import Settings, guarded
 from tests.toys import Eye, Painter, toy_suite

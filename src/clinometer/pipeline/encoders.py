@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clinometer._messages import quoted
 from clinometer.errors import ModelError
 from clinometer.models.protocols import Encoder
-from clinometer.runs.store import embeddings_name
+from clinometer.runs.places import embeddings_name
 from clinometer.studies import study_of
 from clinometer.suites import Suite
 

@@ -19,9 +19,10 @@ from clinometer.runs.budget import price_of
 from clinometer.runs.drawing import generate, tell_conversions
 from clinometer.runs.encoding import encode, forgotten, require_drawn
 from clinometer.runs.failures import Failures
+from clinometer.runs.places import classifications_name
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
-from clinometer.runs.store import Run, classifications_name
+from clinometer.runs.store import Run
 from clinometer.studies.classification.scoring import classify
 from clinometer.studies.editing.scoring import edit
 from clinometer.studies.leaning.prior import draw_prior_embeddings

@@ -11,8 +11,9 @@ import pandas as pd
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEVEL
 from clinometer.runs.budget import cost
+from clinometer.runs.places import samples_name
 from clinometer.runs.storage import Directory
-from clinometer.runs.store import Run, samples_name
+from clinometer.runs.store import Run
 from clinometer.stats.equivalence import standard_error_of
 from clinometer.stats.power import images_for_share, images_to_detect, images_to_show_balance
 from clinometer.suites import LeaningSuite, Suite

@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 
 from clinometer.errors import RunCorruptError
 from clinometer.models.images import sha256
+from clinometer.runs.asked_run import PLAN_LOST
+from clinometer.runs.places import samples_name
 from clinometer.runs.storage import REDO, Directory
-from clinometer.runs.store import PLAN_LOST, Run, samples_name
+from clinometer.runs.store import Run
 
 RECORD: Final = "run.json"
 _STAMPS: Final = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")

@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import RunNotFoundError
-from clinometer.runs.store import WITHOUT_PIXELS, Run, samples_name, vectors_name
+from clinometer.runs.places import samples_name, vectors_name
+from clinometer.runs.sample_table import WITHOUT_PIXELS
+from clinometer.runs.store import Run
 from clinometer.stats.association import unit_vectors
 from clinometer.suites import LeaningSuite
 

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from clinometer.models.protocols import Card
 from clinometer.runs.ledger import Ledger
+from clinometer.runs.places import samples_name
 from clinometer.runs.plan import Sample
 from clinometer.runs.storage import Directory
-from clinometer.runs.store import Run, samples_name
+from clinometer.runs.store import Run
 
 
 class WorkerRun(Run):

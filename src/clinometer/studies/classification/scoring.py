@@ -20,9 +20,10 @@ from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
 from clinometer.metrics.records import Score
 from clinometer.models.protocols import Denoiser, Generator
 from clinometer.runs.failures import named
+from clinometer.runs.places import classifications_name
 from clinometer.runs.progress import Progress
 from clinometer.runs.storage import REDO
-from clinometer.runs.store import Run, classifications_name
+from clinometer.runs.store import Run
 from clinometer.stats.racing import Elimination
 from clinometer.studies.classification import ClassificationDesign, Contrast, association_curves, classification_study
 from clinometer.studies.classification.compare import ClassifiedPortraits, compare_classifications

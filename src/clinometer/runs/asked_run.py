@@ -1,0 +1,181 @@
+"""What a run was asked: its record and its plan, and the refusal of anything else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any
+
+from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
+from clinometer.runs.ledger import Ledger
+from clinometer.runs.plan import PLAN_SCHEMA, Sample, parts_of, plan_to_table, table_to_plan
+from clinometer.runs.record import difference_between, question_of
+from clinometer.runs.storage import Directory
+from clinometer.runs.suite_options import changes_of, with_changes
+from clinometer.suites import Suite, suite_from_mapping
+
+PLAN_LOST = "Restore it, or start a new run: what was drawn hangs on it"
+
+
+class AskedRun:
+    """A run directory as far as its record and its plan go."""
+
+    def __init__(self, url: str | os.PathLike[str]) -> None:
+        self.directory = Directory(url)
+        self.ledger = Ledger(self.directory)
+        if not self.directory.exists("run.json"):
+            raise RunNotFoundError(
+                f"{self.directory.url}: not a run directory, it has no run.json; give the --out of an audit"
+            )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it shows all its parts."""
+        return True
+
+    @property
+    def url(self) -> str:
+        """Where the run is."""
+        return self.directory.url
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The contents of run.json."""
+        return self.ledger.record
+
+    @cached_property
+    def suite(self) -> Suite:
+        """The suite that was asked, with what was changed since for the scores."""
+        asked = suite_from_mapping(self.record["suite"], source=self.directory.path("run.json"))
+        return with_changes(asked, self.record.get("suite_options") or [])
+
+    @property
+    def model_card(self) -> dict[str, Any]:
+        """The card of the model audited."""
+        return dict(self.record["model"])
+
+    @property
+    def encoder_cards(self) -> dict[str, dict[str, Any]]:
+        """The cards of the encoders that have finished once, by name: those that scores are made of."""
+        return dict(self.record["encoders"])
+
+    @property
+    def begun_encoder_cards(self) -> dict[str, dict[str, Any]]:
+        """The cards of encoders that may have left embeddings and have never finished, by name."""
+        return dict(self.record.get("begun_encoders", {}))
+
+    @property
+    def dropped_encoder_cards(self) -> dict[str, dict[str, Any]]:
+        """The cards of encoders that were taken out of the scores and whose embeddings are kept, by name."""
+        return dict(self.record.get("dropped_encoders", {}))
+
+    @property
+    def own_encoder_cards(self) -> dict[str, dict[str, Any]]:
+        """The cards of the model's own text encoders and of its prior, by name."""
+        return dict(self.record.get("own_encoders", {}))
+
+    def _all_encoder_cards(self) -> dict[str, dict[str, Any]]:
+        dropped = self.dropped_encoder_cards
+        return self.encoder_cards | self.begun_encoder_cards | dropped | self.own_encoder_cards
+
+    @cached_property
+    def plan(self) -> list[Sample]:
+        """Every planned sample, in order."""
+        return table_to_plan(self.ledger.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST))
+
+    def extend_plan(self, samples: Sequence[Sample]) -> None:
+        """Plan more samples, in parts of their own. No encoder has embedded the whole run any more."""
+        self._update_record(encoders={}, begun_encoders=self.begun_encoder_cards | self.encoder_cards)
+        plan = [*self.plan, *samples]
+        self.ledger.write_table("plan.parquet", plan_to_table(plan))
+        self.__dict__["plan"] = plan
+        for derived in ("_all_parts", "_part_of"):
+            self.__dict__.pop(derived, None)
+
+    @property
+    def parts(self) -> dict[int, list[Sample]]:
+        """The samples of each part."""
+        return self._all_parts
+
+    @cached_property
+    def _all_parts(self) -> dict[int, list[Sample]]:
+        return parts_of(self.plan)
+
+    @cached_property
+    def _part_of(self) -> dict[str, int]:
+        return {sample.id: sample.part for sample in self.plan}
+
+    def sample(self, identifier: str) -> Sample:
+        """The planned sample of an id."""
+        return next(each for each in self._all_parts[self._part_of[identifier]] if each.id == identifier)
+
+    def record_batch_size(self, batch_size: int) -> None:
+        """Record how many images the model draws at once from now on."""
+        self._update_record(batch_size=batch_size)
+
+    def record_protocol(self, protocol: Mapping[str, Any]) -> None:
+        """Record under which protocol the run stands, and where it departs from it."""
+        if self.record.get("protocol") != protocol:
+            self._update_record(protocol=dict(protocol))
+
+    def _update_record(self, **changes: Any) -> None:
+        self.ledger.update(lambda record: changes)
+
+    def change_suite(self, given: Sequence[str]) -> None:
+        """Have the suite's settings that scoring alone reads be others from now on, and note what they were.
+
+        ``given`` as a user types it, ``margin=0.2``.
+
+        Raises
+        ------
+        SuiteError
+            The suite's study has no such setting, or does not take the value; or the images hang on it.
+        """
+        changed = changes_of(self.suite, given, until=self.record.get("until") is not None)
+        if changed:
+            self._update_record(suite_options=[*(self.record.get("suite_options") or []), *changed])
+            self.__dict__.pop("suite", None)
+
+    def end_stage(self) -> None:
+        """List what a stage has written, with its checksums."""
+        self.ledger.list_files()
+
+    def require_same_question(self, record: Mapping[str, Any]) -> None:
+        """Refuse, by name, to go on with a run that was asked something else."""
+        ours, theirs = question_of(self.record), question_of(record)
+        for field, found in ours.items():
+            if found != theirs[field]:
+                detail = ""
+                if field == "model":
+                    detail = f" ({difference_between(self.model_card, record['model'])})"
+                raise RunMismatchError(
+                    f"{self.url}: holds a run of {field} {found}, not of {field} {theirs[field]}{detail}; "
+                    "give another --out, or delete that directory"
+                )
+
+    def require_same_plan(self, plan: Sequence[Sample]) -> None:
+        """Refuse a plan that does not begin with these samples: of a mended manifest, whose images are the same.
+
+        Raises
+        ------
+        RunMismatchError, RunCorruptError
+            The message says what differs.
+        """
+        for held, asked in zip_longest(self.plan[: len(plan)], plan):
+            if held and asked and replace(held, part=asked.part) == asked:
+                continue
+            if not (asked or held).file:
+                raise RunCorruptError(
+                    f"{self.directory.path('plan.parquet')}: not the plan of what run.json asks. {PLAN_LOST}"
+                )
+            said = "in another order"
+            if held and asked and held.file == asked.file:
+                one, other = asdict(held), asdict(asked)
+                field = next(name for name in one if name != "part" and one[name] != other[name])
+                said = f"{asked.file} with the {field} {one[field] or '(none)'!r}, not {other[field] or '(none)'!r}"
+            raise RunMismatchError(
+                f"{self.url}: holds a run of another manifest ({said}); give another --out, or delete that directory"
+            )

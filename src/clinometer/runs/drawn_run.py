@@ -1,0 +1,210 @@
+"""The samples of a run: a part of images is written whole, kept, drawn anew or forgotten."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+
+from clinometer._in_hand import in_hand
+from clinometer.errors import RunCorruptError
+from clinometer.models.images import decode_stored, sha256
+from clinometer.runs.asked_run import AskedRun
+from clinometer.runs.places import classifications_name, samples_name, unfinished_name, vectors_name
+from clinometer.runs.plan import Sample
+from clinometer.runs.sample_table import SAMPLE_FIELDS, SAMPLE_SCHEMA, WITHOUT_PIXELS
+from clinometer.runs.storage import REDO
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class DrawnRun(AskedRun):
+    """A run directory with its samples."""
+
+    def __init__(self, url: str | os.PathLike[str]) -> None:
+        super().__init__(url)
+        self._to_redraw: dict[int, set[str]] = {}
+
+    def has_samples(self, part: int) -> bool:
+        """Whether a part's images are there, with none that is to be drawn anew."""
+        return part not in self._to_redraw and self.directory.exists(samples_name(part))
+
+    def undrawn(self, part: int) -> list[Sample]:
+        """The samples of a part that are still to be drawn."""
+        if self.has_samples(part):
+            return []
+        if part in self._to_redraw:
+            return [sample for sample in self.parts[part] if sample.id in self._to_redraw[part]]
+        kept = {row["id"] for row in self._kept(part, ["id"])}
+        return [sample for sample in self.parts[part] if sample.id not in kept]
+
+    def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
+        if part in self._to_redraw:
+            kept = self._with_images(samples_name(part), self._part(part, list(SAMPLE_FIELDS)))
+        else:
+            kept = self._kept(part, list(SAMPLE_FIELDS))
+        by_id = {row["id"]: row for row in (*kept, *rows)}
+        self.forget_made_of(part)
+        self._write_rows(samples_name(part), [by_id[sample.id] for sample in self.parts[part]])
+        self._to_redraw.pop(part, None)
+        if kept:
+            self.ledger.remove(unfinished_name(part))
+
+    def keep_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep rows of a part's undrawn samples until the others are drawn too; a part that exists stays whole."""
+        if not rows:
+            return
+        if part in self._to_redraw or len(rows) == len(self.undrawn(part)):
+            self.write_samples(part, rows)
+        else:
+            self._write_rows(unfinished_name(part), [*self._kept(part, list(SAMPLE_FIELDS)), *rows])
+
+    def _part(self, part: int, columns: list[str]) -> pa.Table:
+        """Some columns, ``id`` among them, of a part that is there."""
+        name = samples_name(part)
+        table = self.ledger.read_table(name, columns)
+        if table["id"].to_pylist() != [sample.id for sample in self._all_parts[part]]:
+            raise RunCorruptError(
+                f"{self.directory.path(name)}: its images are not those of the plan's part {part}. {REDO}"
+            )
+        return table
+
+    def _kept(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
+        """The rows of a part that was stopped in its midst."""
+        kept: list[dict[str, Any]] = []
+        if self.directory.exists(unfinished_name(part)):
+            table = self.ledger.read_table(unfinished_name(part), columns)
+            kept = self._with_images(unfinished_name(part), table) if "image" in columns else table.to_pylist()
+        return kept
+
+    def _with_images(self, name: str, table: pa.Table) -> list[dict[str, Any]]:
+        """Rows whose images are those that were written, by their hashes.
+
+        Raises
+        ------
+        RunCorruptError
+            An image is not: the message names it, its file and the way out.
+        """
+        rows: list[dict[str, Any]] = table.to_pylist()
+        for row in rows:
+            content = (row["image"] or {}).get("bytes")
+            if (content and sha256(content)) != row["sha256"]:
+                raise RunCorruptError(
+                    f"{self.directory.path(name)}: image {row['id']} is not the one that was written (its sha256 does "
+                    f"not fit). {REDO}"
+                )
+        return rows
+
+    def _write_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.ledger.write_table(name, pa.Table.from_pylist(list(rows), schema=SAMPLE_SCHEMA))
+
+    def forget_made_of(self, part: int) -> None:
+        """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
+        made = [vectors_name(encoder, part) for encoder in self._all_encoder_cards()]
+        made.append(classifications_name(part))
+        self.ledger.unlist(made)  # once, as each time writes run.json
+        for name in made:
+            self.ledger.remove(name)
+
+    def has_image(self, *, edited: bool) -> bool:
+        """Whether a single image is there that was drawn, or edited; one of a part that was stopped counts, too."""
+        names = (*self.directory.names("samples", ".parquet"), *self.directory.names("unfinished", ".parquet"))
+        tables = (self.ledger.read_table(name, ["status", "source"]).to_pylist() for name in names)
+        return any(row["status"] == "ok" and bool(row["source"]) == edited for rows in tables for row in rows)
+
+    def read_images(self, part: int) -> list[dict[str, Any]]:
+        """A part's images as they are stored: ``id``, ``status``, and ``image`` with its bytes, or None."""
+        return self._with_images(samples_name(part), self._part(part, ["id", "status", "image", "sha256"]))
+
+    @property
+    def to_redraw(self) -> dict[int, set[str]]:
+        """The samples that are to be drawn anew, by part."""
+        return {part: set(ids) for part, ids in self._to_redraw.items()}
+
+    def redraw(self, wanted: Mapping[int, Collection[str]]) -> None:
+        """Have samples drawn anew, beside the others of their part."""
+        for part, ids in wanted.items():
+            self._to_redraw.setdefault(part, set()).update(ids)
+
+    def note_redrawn(self, parts: Iterable[int]) -> None:
+        """Take note that others have drawn anew what was to be of some parts."""
+        for part in parts:
+            self._to_redraw.pop(part, None)
+
+    def redraw_failures(self) -> int:
+        """Have failed images drawn anew, beside the others of their part. Returns their number.
+
+        All others stay: a refusal is the model's answer, and an image that is there may be paid for, or edited.
+        """
+        failed = [identifier for identifier, status in self.samples[["id", "status"]].to_numpy() if status == "failed"]
+        for identifier in failed:
+            self._to_redraw.setdefault(self._part_of[identifier], set()).add(identifier)
+        return len(failed)
+
+    def forget_failed_parts(self, parts: Iterable[int]) -> None:
+        """Remove those of some parts in which every image failed."""
+        for part in parts:
+            if self.directory.exists(samples_name(part)):
+                statuses = self._part(part, ["id", "status"])["status"].to_pylist()
+                if set(statuses) == {"failed"}:
+                    self.forget_made_of(part)
+                    self.ledger.remove(samples_name(part))
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        """Every finished sample without its pixels, in plan order."""
+        self.ledger.require_there(samples_name(part) for part in self.parts)
+        return self._joined([self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts()])
+
+    def samples_that_are_whole(self, damage: list[str]) -> pd.DataFrame:
+        """The same without the parts that are damaged, each of which is added to ``damage``."""
+        tables = []
+        for part in self._drawn_parts():
+            try:
+                tables.append(self._part(part, WITHOUT_PIXELS))
+            except RunCorruptError as error:
+                damage.append(self.directory.without_place(error))
+        return self._joined(tables)
+
+    def _drawn_parts(self) -> list[int]:
+        there = set(self.directory.names("samples", ".parquet"))
+        return [part for part in self.parts if samples_name(part) in there]
+
+    @staticmethod
+    def _joined(tables: list[pa.Table]) -> pd.DataFrame:
+        joined: pd.DataFrame = pa.concat_tables(
+            [pa.schema(SAMPLE_FIELDS).empty_table().select(WITHOUT_PIXELS), *tables]
+        ).to_pandas()
+        return joined
+
+    def images(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+        """The image files of samples, part by part; None where there is no image."""
+        wanted: dict[int, set[str]] = {}
+        for identifier in ids:
+            wanted.setdefault(self._part_of[identifier], set()).add(identifier)
+        for part, chosen in sorted(wanted.items()):
+            for row in self.read_images(part):
+                if row["id"] in chosen:
+                    yield row["id"], (row["image"] or {}).get("bytes")
+
+    def decoded(self, identifier: str, content: bytes) -> Image:
+        """Decode what is stored of a sample.
+
+        Raises
+        ------
+        RunCorruptError
+            It is damaged: the message names the part's file and the way out.
+        """
+        try:
+            with in_hand(f"image {identifier}"):
+                return decode_stored(content)
+        except Exception as error:  # decoders raise many unrelated kinds; none is the encoder's fault
+            raise RunCorruptError(
+                f"{self.directory.path(samples_name(self._part_of[identifier]))}: image {identifier} is damaged "
+                f"({error}). Delete the file and give the same command again: only this part is done anew"
+            ) from error
