@@ -16,6 +16,7 @@ from clinometer.studies import leaning
 def test_the_public_names():
     assert set(clinometer.__all__) == {
         "Run",
+        "Sweep",
         "association_test",
         "audit",
         "compare",
@@ -24,6 +25,7 @@ def test_the_public_names():
         "paper_table",
         "plan",
         "score_run",
+        "sweep",
     }
     for name in clinometer.__all__:
         assert getattr(clinometer, name).__doc__

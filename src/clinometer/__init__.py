@@ -1,8 +1,9 @@
 """clinometer measures how far a text-to-image model leans.
 
     >>> import clinometer as cm
-    >>> cm.__all__
-    ['Run', 'association_test', 'audit', 'compare', 'import_images', 'open_run', 'paper_table', 'plan', 'score_run']
+    >>> cm.__all__  # doctest: +NORMALIZE_WHITESPACE
+    ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'import_images', 'open_run', 'paper_table', 'plan',
+    'score_run', 'sweep']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clinometer.api import (
         Run,
+        Sweep,
         association_test,
         audit,
         compare,
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
         paper_table,
         plan,
         score_run,
+        sweep,
     )
 
 __all__ = [
     "Run",
+    "Sweep",
     "association_test",
     "audit",
     "compare",
@@ -33,6 +37,7 @@ __all__ = [
     "paper_table",
     "plan",
     "score_run",
+    "sweep",
 ]
 
 

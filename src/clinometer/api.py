@@ -2,53 +2,49 @@
 
 from __future__ import annotations
 
-import operator
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clinometer._messages import first_and_more, shortened
-from clinometer.errors import InvalidInputError, ModelError, SuiteError
+from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.metrics.skin import Swatch, monk_self_test
-from clinometer.models import load_encoder, load_generator, reference
+from clinometer.models import load_encoder
 from clinometer.models.files.folder import FolderSource, Manifest, ManifestRow, has_manifest, read_manifest
 from clinometer.models.files.image_dataset import ImageDataset, dataset_files
-from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.images import MAX_PIXELS
-from clinometer.models.presets import with_presets
 from clinometer.models.weights import user_path
 from clinometer.pipeline import score
 from clinometer.pipeline.association_tests import Settings, association_tests
+from clinometer.pipeline.at_hand import Models
+from clinometer.pipeline.audits import Asked, Workers, audited, default_out, executor_of, finish, plain_seed
+from clinometer.pipeline.audits import audit as run_audit
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import write_comparison
-from clinometer.pipeline.encoders import require_images, require_names, require_texts
-from clinometer.pipeline.engines import Engine, open_engine
-from clinometer.pipeline.execution import Executor, Job, Serial, execute, part_size_of
+from clinometer.pipeline.encoders import require_texts
+from clinometer.pipeline.engines import Engine
+from clinometer.pipeline.execution import Job
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.paper_tables import paper_table as tabulate
-from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.planning import Plan, plan_audit
-from clinometer.pipeline.recipes import Given, Recipe, WithPortraits, recipe_of
+from clinometer.pipeline.recipes import Given
 from clinometer.pipeline.reporting import refresh_report
-from clinometer.pipeline.rounds import rounds_of
 from clinometer.runs import Directory, Progress, Silence, store
-from clinometer.runs.batches import settle_batch_size
 from clinometer.runs.comparison import Comparison
-from clinometer.runs.manifest import groups_by_prompt, manifest_questions
+from clinometer.runs.manifest import manifest_questions
 from clinometer.runs.plan import build_plan
-from clinometer.runs.protocol import portrait_departures, refresh_protocol, suite_under
-from clinometer.runs.record import card_record
+from clinometer.runs.protocol import refresh_protocol
 from clinometer.runs.verification import verify
 from clinometer.stats.racing import Elimination
 from clinometer.studies import study_of
 from clinometer.studies.classification.files import classify_files, image_files
 from clinometer.studies.classification.scoring import denoiser_of
-from clinometer.studies.leaning.fit import misfits
-from clinometer.suites import Question, Suite, load_suite
+from clinometer.suites import Suite, load_suite
+from clinometer.sweeps import SweepFile
+from clinometer.sweeps.running import Given as GivenObjects
+from clinometer.sweeps.sweep import Sweep
+from clinometer.sweeps.sweep import sweep as run_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Run",
+    "Sweep",
     "association_test",
     "audit",
     "check_skin",
@@ -67,6 +64,7 @@ __all__ = [
     "paper_table",
     "plan",
     "score_run",
+    "sweep",
     "verify_run",
 ]
 
@@ -154,45 +152,69 @@ def audit(
     SuiteError, ModelError, RunError, EngineError, InvalidInputError
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
-    progress = progress or Silence()
-    seed = _plain_seed(seed)
-    asked = suite_under(protocol, _audited(suite)).with_options(images=images, text_targets=text_targets)
-    prescribed = None if protocol is None else asked.protocol
-    rounds = None
-    if until is not None:
-        rounds = rounds_of(asked, until, images)
-        asked = rounds.suite
-    prefer = {} if prescribed is None else prescribed.sampling
-    options = {"steps": steps, "guidance_scale": guidance_scale, "batch_size": batch_size, "dtype": dtype}
-    options |= model_options or {}
-    generator = _generator(model, options, device, prefer=prefer)
-    recipe = recipe_of("generator", model, options | {"device": device, "prefer": prefer})
-    out = out or _default_out(generator, asked)
-    settle_batch_size(out, generator, asked, progress)
-    part_size = part_size_of(generator)
-    questions, source = (asked if rounds is None else rounds).questions(), None
-    if portraits is None and expression != "N":
-        raise InvalidInputError(f"expression: found {expression!r}, and no portraits to take it of; give --portraits")
-    typed = portrait_departures(prescribed, images, expression) if portraits is not None else []
-    if portraits is not None:
-        whole = prescribed is not None and prescribed.portraits == "all" and images is None
-        asked, questions, source = _portraits(asked, portraits, expression, seed, whole=whole)
-        generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
-    plan = build_plan(questions, seed=seed, model_fingerprint=generator.card.fingerprint, part_size=part_size)
-    if source is not None:
-        source.assign({sample.id: sample.file for sample in plan})
-    study = study_of(asked)
-    if study.check is not None:
-        study.check(generator, asked)
-    if study.extend_plan is not None:
-        plan = study.extend_plan(asked, plan, part_size)
-    job = Job(
-        asked, generator, plan, seed,
-        rounds=rounds, budget=budget, retry_failed=retry_failed, protocol=None if prescribed is None else typed,
-    )  # fmt: skip
-    if encoder is None:
-        encoder = (prescribed.encoders if prescribed is not None else ()) or "reference"
-    return _execute(job, out, encoder, device, progress, _Workers(engine, workers, recipe))
+    asked = Asked(
+        model=model,
+        suite=suite,
+        out=out,
+        encoder=encoder,
+        protocol=protocol,
+        images=images,
+        seed=seed,
+        steps=steps,
+        guidance_scale=guidance_scale,
+        batch_size=batch_size,
+        device=device,
+        dtype=dtype,
+        text_targets=text_targets,
+        model_options=model_options or {},
+        budget=budget,
+        portraits=portraits,
+        expression=expression,
+        retry_failed=retry_failed,
+        until=until,
+    )
+    return Run(run_audit(asked, Models(), Workers(engine, workers), progress or Silence()))
+
+
+def sweep(
+    grid: str | os.PathLike[str] | Mapping[str, Any] | SweepFile,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    models: Mapping[str, Generator] | None = None,
+    suites: Mapping[str, Suite] | None = None,
+    encoder: str | Encoder | Sequence[str | Encoder] | None = None,
+    engine: str | Engine = "local",
+    workers: int | None = None,
+    retry_failed: bool = False,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Audit a grid of models, settings, seeds and suites, and hold every setting against a baseline.
+
+    Parameters
+    ----------
+    grid : a YAML file, or a mapping of the same keys: ``{"axes": {"guidance": [1, 3, 7.5], "seed": [0, 1, 2]},
+        "baseline": {"guidance": 7.5}, "images": 20}``; see docs/sweeps.md.
+    out : the sweep's directory; by default what the grid says, or ``runs/`` and the name of its file. One that holds
+        part of the same sweep, or a smaller one, is continued: no finished cell is done again.
+    models, suites : generators and suites that are loaded already, by the names that the axes have for them.
+    encoder : as of :func:`audit`; by default what the grid says.
+    engine, workers, retry_failed : as of :func:`audit`.
+    progress : a listener for the long stages.
+
+    Returns
+    -------
+    The sweep: ``sweep.table`` and ``sweep.differences`` are its numbers, ``sweep.runs`` its finished runs, and
+    ``sweep.failed`` the cells that failed, and why. A cell that fails stops no other.
+
+    Raises
+    ------
+    SweepError
+        A key, an axis or a baseline that is none, or a directory whose cells were asked something else.
+    RunError, EngineError
+        The directory is another's, or no worker can be started.
+    """
+    given = GivenObjects(models or {}, suites or {}, encoder, retry_failed=retry_failed)
+    return run_sweep(grid, out, given, Workers(engine, workers), progress or Silence())
 
 
 def import_images(
@@ -226,8 +248,8 @@ def import_images(
         The suite's study needs a model besides the images.
     """
     progress = progress or Silence()
-    seed = _plain_seed(seed)
-    asked = _audited(suite)
+    seed = plain_seed(seed)
+    asked = audited(suite)
     if study_of(asked).check is not None:
         raise SuiteError(
             f"suite {asked.name}: a model must work on the images, so an import is not enough; give: clinometer audit "
@@ -245,8 +267,8 @@ def import_images(
     )
     source.assign({sample.id: sample.file for sample in plan})
     job = Job(asked, source, plan, seed, origin="imported")
-    out = out or _default_out(source, asked)
-    return _execute(job, out, encoder, device, progress, _Workers(engine, workers, Given(source)))
+    out = out or default_out(source, asked)
+    return Run(finish(job, out, encoder, device, Models(), Workers(engine, workers), Given(source), progress))
 
 
 def association_test(
@@ -293,7 +315,7 @@ def association_test(
         A test that is none, an encoder that cannot be loaded or takes no text or no picture.
     """
     options = {} if labels is None else {"labels": os.fspath(labels)}
-    seed = _plain_seed(seed)
+    seed = plain_seed(seed)
     if isinstance(encoder, str | os.PathLike):
         spec = os.fspath(encoder)
         is_file = user_path(spec).is_file() or spec.startswith("embeddings:")
@@ -350,11 +372,11 @@ def score_run(
     run = Run(path)
     with run.directory.locked():
         run.change_suite(suite_options)
-        encoders = _encoders(encoder, device)
+        encoders, recipes = Models().encoders(encoder, device)
         require_texts(encoders, run.suite, until=run.record.get("until") is not None)
-        with _Workers(engine, workers, None).opened(_recipes(encoder, encoders, device), device) as executor:
+        with Workers(engine, workers).opened(device) as opened:
             for each in encoders:
-                executor.encode(run, each, progress)
+                executor_of(opened, None, recipes).encode(run, each, progress)
         run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
         table = score(run, progress)
         refresh_protocol(run)
@@ -494,9 +516,9 @@ def classify_images(
     """
     from clinometer.models.diffusers.classifier import DiffusionClassifier
 
-    seed = _plain_seed(seed)
+    seed = plain_seed(seed)
     files = image_files(images)
-    generator = _generator(model, {"batch_size": batch_size, "dtype": dtype}, device)
+    generator, _ = Models().generator(model, {"batch_size": batch_size, "dtype": dtype}, device)
     classifier = DiffusionClassifier(
         denoiser_of(generator),
         labels,
@@ -513,44 +535,6 @@ def check_skin() -> tuple[Swatch, ...]:
     return monk_self_test()
 
 
-@dataclass(frozen=True)
-class _Workers:
-    """Who does the work: an engine as it was asked for, and how its workers come by the generator."""
-
-    engine: str | Engine
-    workers: int | None
-    generator: Recipe | None
-
-    @contextmanager
-    def opened(self, encoders: Mapping[str, Recipe], device: str) -> Iterator[Executor]:
-        """Open the engine, and close it again unless it was given open."""
-        engine = open_engine(self.engine, self.workers, device) if isinstance(self.engine, str) else self.engine
-        try:
-            yield Serial() if engine is None else Parallel(engine, self.generator, encoders)
-        finally:
-            if engine is not None and engine is not self.engine:
-                engine.close()
-
-
-def _execute(
-    job: Job,
-    out: str | os.PathLike[str],
-    encoder: str | Encoder | Sequence[str | Encoder],
-    device: str,
-    progress: Progress,
-    workers: _Workers,
-) -> Run:
-    encoders = _encoders_of(job.suite, encoder, device, until=job.rounds is not None)
-    for each in encoders:
-        if said := misfits(card_record(each.card), card_record(job.generator.card), job.suite):
-            progress.note(said)
-    directory = Directory(out)
-    store.require_run_or_nothing(directory)
-    with directory.locked(), workers.opened(_recipes(encoder, encoders, device), device) as executor:
-        refresh_report(execute(job, out, encoders, progress, executor))
-    return Run(out)
-
-
 def _finished(
     folder: Path, manifest: Path | None, name: str | None, max_pixels: int, progress: Progress
 ) -> tuple[Sequence[ManifestRow], FolderSource | ImageDataset]:
@@ -563,102 +547,3 @@ def _finished(
         ignored = first_and_more([shortened(str(each)) for each in rows.ignored], 20)
         progress.note(f"{rows.path.name}: columns that mean nothing here: {ignored}")
     return rows, FolderSource(folder, rows, name=name, max_pixels=max_pixels)
-
-
-def _portraits(
-    suite: Suite, portraits: str | os.PathLike[str], expression: str, seed: int, *, whole: bool
-) -> tuple[Suite, Iterator[Question], FolderSource]:
-    """Portraits that are there already: the suite with their number, the questions they answer, and their source.
-
-    ``whole`` takes every one of them; else at most as many of a group as the suite asks for.
-    """
-    needed = suite.portraits()
-    if needed is None:
-        raise SuiteError(
-            f"suite {suite.name}: it asks for no portraits; give a suite of study editing or classification, or no "
-            "portraits"
-        )
-    folder = reference.portraits_path() if str(portraits) == "reference" else Path(portraits)
-    codes, most = needed
-    found = read_portraits(folder, codes, expression=expression, prompts=groups_by_prompt(suite))
-    rows = choose_portraits(found, None if whole else most, seed)
-    if whole:
-        suite = suite.with_options(images=max(Counter(row.group for row in rows).values()))
-    name = "reference portraits" if str(portraits) == "reference" else folder.resolve().name
-    return suite, manifest_questions(rows, suite, str(portraits)), FolderSource(folder, rows, name=name)
-
-
-def _audited(suite: str | Path | Suite) -> Suite:
-    """A suite that asks for images."""
-    asked = load_suite(suite)
-    if not asked.draws:
-        given = asked.name if isinstance(suite, Suite) else suite
-        raise SuiteError(f"suite {asked.name}: it asks for no images; give: clinometer test {given}")
-    return asked
-
-
-def _plain_seed(seed: int) -> int:
-    """A seed as Python's own number; one is refused here that the scoring would refuse, once every image is drawn."""
-    try:
-        plain = operator.index(seed)
-    except TypeError:
-        plain = -1
-    if plain < 0:
-        raise InvalidInputError(f"seed: expected a whole number, 0 or more, found {seed!r}")
-    return plain
-
-
-def _default_out(generator: Generator, suite: Suite) -> Path:
-    return Path("runs") / f"{generator.card.name}-{suite.name}".replace("/", "-")
-
-
-def _generator(
-    model: str | Generator, options: Mapping[str, Any], device: str, *, prefer: Mapping[str, Any] | None = None
-) -> Generator:
-    if not isinstance(model, str | os.PathLike):
-        given = [name for name, value in options.items() if value not in (None, "auto")]
-        if given:
-            raise ModelError(
-                f"{', '.join(given)}: {model.card.name} is loaded already and keeps its own; give such options where "
-                "it is loaded, or the model by its name"
-            )
-        return model
-    return load_generator(os.fspath(model), prefer=prefer, device=device, **options)
-
-
-def _encoders_of(
-    suite: Suite, encoder: str | Encoder | Sequence[str | Encoder], device: str, *, until: bool
-) -> list[Encoder]:
-    """The encoders of an audit; none where its study needs none."""
-    if not study_of(suite).encoders_needed:
-        return []
-    encoders = _encoders(encoder, device)
-    if not encoders:
-        raise ModelError("encoder: found none, expected one at least, such as reference")
-    require_texts(encoders, suite, until=until)
-    return encoders
-
-
-def _named(encoder: str | Encoder | Sequence[str | Encoder]) -> Sequence[str | Encoder]:
-    """Encoders as they were given, one by one."""
-    alone = isinstance(encoder, str | os.PathLike) or hasattr(encoder, "card")
-    return with_presets([encoder] if alone else encoder)  # type: ignore[arg-type]
-
-
-def _encoders(encoder: str | Encoder | Sequence[str | Encoder], device: str) -> list[Encoder]:
-    encoders: list[Encoder] = [
-        load_encoder(os.fspath(each), device=device) if isinstance(each, str | os.PathLike) else each
-        for each in _named(encoder)
-    ]
-    for each in encoders:
-        require_images(each)
-    require_names(encoders)
-    return encoders
-
-
-def _recipes(
-    given: str | Encoder | Sequence[str | Encoder], encoders: Sequence[Encoder], device: str
-) -> dict[str, Recipe]:
-    """How workers come by each encoder, by its name; none of a study that needs none."""
-    named = zip(encoders, _named(given), strict=True) if encoders else ()
-    return {encoder.card.name: recipe_of("encoder", each, {"device": device}) for encoder, each in named}

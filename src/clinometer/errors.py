@@ -9,6 +9,7 @@
     │   └── ModelNotFoundError           no such directory, package entry or hub model
     ├── ImportManifestError              a manifest of finished images does not say what it must
     ├── EngineError                      workers cannot be started, or die over a part again and again
+    ├── SweepError                       a sweep: unknown key, empty axis, doubled cell, baseline that is not there
     ├── RatingsError                     ratings by people, or a rating task, that cannot be used
     └── RunError                         a run directory
         ├── RunNotFoundError             there is none at that place
@@ -48,6 +49,10 @@ class ImportManifestError(ClinometerError):
 
 class EngineError(ClinometerError):
     """Workers that cannot be started, or that die over a part again and again."""
+
+
+class SweepError(ClinometerError):
+    """A sweep that cannot be made of what was asked, or of whose cells some failed."""
 
 
 class RatingsError(ClinometerError):

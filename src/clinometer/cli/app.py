@@ -18,8 +18,8 @@ from clinometer.cli.options import (
     EditStepsOption,
     EngineOption,
     HeightOption,
-    LoraOption,
     LoraScaleOption,
+    LorasOption,
     ModelConfigOption,
     NegativePromptOption,
     OffloadOption,
@@ -42,6 +42,7 @@ from clinometer.cli.options import (
 )
 from clinometer.cli.ratings import ratings
 from clinometer.cli.serve import serve
+from clinometer.cli.sweep import audit_grid, is_grid, numbers, one_each, sweep
 from clinometer.cli.unforeseen import RESUMED, VARIABLE
 from clinometer.errors import ClinometerError
 
@@ -99,10 +100,26 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory
 
 @app.command()
 def audit(
-    model: ModelOption = "reference",
-    suite: Annotated[str, typer.Option("--suite", "-s", help="A built-in suite or a YAML file.")] = "reference",
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="'reference', a pipeline directory, a safetensors file, or a hub id. Repeatable: several values of "
+            "this, or of --suite, --lora, --guidance, --steps, --seed, are a sweep. [default: reference]",
+        ),
+    ] = None,
+    suite: Annotated[
+        list[str] | None,
+        typer.Option("--suite", "-s", help="A built-in suite or a YAML file. Repeatable. [default: reference]"),
+    ] = None,
     encoder: AuditEncoderOption = None,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Run directory. [default: runs/MODEL-SUITE]")] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out", "-o", help="Run directory. [default: runs/MODEL-SUITE, of a sweep runs/MODEL-SUITE-sweep]"
+        ),
+    ] = None,
     protocol: Annotated[
         str | None,
         typer.Option(
@@ -111,9 +128,16 @@ def audit(
         ),
     ] = None,
     images: Annotated[int | None, typer.Option(min=1, help="Images a target. [default: the suite's]")] = None,
-    seed: Annotated[int, typer.Option(help="Every image's noise follows from it.")] = 0,
-    steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps. [default: the model's]")] = None,
-    guidance: Annotated[float | None, typer.Option(min=0, help="Guidance scale. [default: the model's]")] = None,
+    seed: Annotated[
+        list[str] | None,
+        typer.Option(help="Every image's noise follows from it. Several by commas. [default: 0]"),
+    ] = None,
+    steps: Annotated[
+        list[str] | None, typer.Option(help="Denoising steps. Several by commas. [default: the model's]")
+    ] = None,
+    guidance: Annotated[
+        list[str] | None, typer.Option(help="Guidance scale. Several by commas. [default: the model's]")
+    ] = None,
     batch_size: BatchSizeOption = None,
     device: DeviceOption = "auto",
     dtype: Annotated[str, typer.Option(help="float32, float16, bfloat16, or auto.")] = "auto",
@@ -150,7 +174,7 @@ def audit(
     edit_steps: EditStepsOption = None,
     edit_guidance: EditGuidanceOption = None,
     model_config: ModelConfigOption = None,
-    lora: LoraOption = None,
+    lora: LorasOption = None,
     lora_scale: LoraScaleOption = None,
     safety_checker: SafetyCheckerOption = None,
     variant: VariantOption = None,
@@ -171,57 +195,71 @@ def audit(
     from clinometer import api
     from clinometer.cli.console import LiveProgress, print_summary
 
+    options = given(
+        height=height,
+        width=width,
+        negative_prompt=negative_prompt,
+        scheduler=scheduler,
+        prior_steps=prior_steps,
+        prior_guidance_scale=prior_guidance,
+        edit_steps=edit_steps,
+        edit_guidance_scale=edit_guidance,
+        model_config=model_config,
+        lora_scale=lora_scale,
+        safety_checker=safety_checker,
+        variant=variant,
+        device_map=device_map,
+        offload=offload,
+        compile=compile_,
+        vae_tiling=vae_tiling,
+        trust_remote_code=trust_remote_code,
+        price=price,
+        base_url=base_url,
+        trusted_host=trusted_host,
+        quality=quality,
+        concurrency=concurrency,
+        requests_per_minute=requests_per_minute,
+    )
+    axes: dict[str, list[Any]] = {
+        "suite": suite or ["reference"],
+        "model": model or ["reference"],
+        "lora": [None if each == "none" else each for each in lora or ()],
+        "guidance": numbers("guidance", guidance, float),
+        "steps": numbers("steps", steps, int),
+        "seed": numbers("seed", seed, int) or [0],
+    }
+    common: dict[str, Any] = {
+        "encoder": encoder or None,
+        "protocol": protocol,
+        "images": images,
+        "batch_size": batch_size,
+        "device": device,
+        "dtype": dtype,
+        "text_targets": text_targets,
+        "budget": budget,
+        "portraits": portraits,
+        "expression": expression,
+        "until": until,
+    }
+    run: dict[str, Any] = {"retry_failed": retry_failed, "engine": engine, "workers": workers}
+    if is_grid(axes):
+        audit_grid(axes, out, common | {"options": options}, **run)
+        return
+    one = one_each(axes)
     with LiveProgress() as progress:
-        run = api.audit(
-            model,
-            suite,
+        audited = api.audit(
+            one["model"],
+            one["suite"],
             out,
-            encoder=encoder or None,
-            protocol=protocol,  # type: ignore[arg-type]
-            images=images,
-            seed=seed,
-            steps=steps,
-            guidance_scale=guidance,
-            batch_size=batch_size,
-            device=device,
-            dtype=dtype,
-            text_targets=text_targets,  # type: ignore[arg-type]
-            model_options=given(
-                height=height,
-                width=width,
-                negative_prompt=negative_prompt,
-                scheduler=scheduler,
-                prior_steps=prior_steps,
-                prior_guidance_scale=prior_guidance,
-                edit_steps=edit_steps,
-                edit_guidance_scale=edit_guidance,
-                model_config=model_config,
-                lora=lora,
-                lora_scale=lora_scale,
-                safety_checker=safety_checker,
-                variant=variant,
-                device_map=device_map,
-                offload=offload,
-                compile=compile_,
-                vae_tiling=vae_tiling,
-                trust_remote_code=trust_remote_code,
-                price=price,
-                base_url=base_url,
-                trusted_host=trusted_host,
-                quality=quality,
-                concurrency=concurrency,
-                requests_per_minute=requests_per_minute,
-            ),
-            budget=budget,
-            portraits=portraits,
-            expression=expression,
-            retry_failed=retry_failed,
-            until=until,  # type: ignore[arg-type]
-            engine=engine,
-            workers=workers,
+            seed=one["seed"],
+            steps=one["steps"],
+            guidance_scale=one["guidance"],
+            model_options=options | given(lora=one["lora"]),
             progress=progress,
+            **common,
+            **run,
         )
-    print_summary(run)
+    print_summary(audited)
 
 
 @app.command()
@@ -526,6 +564,7 @@ def models(
         print_model(name, **given(model_config=model_config))
 
 
+app.command()(sweep)
 app.command()(serve)
 
 

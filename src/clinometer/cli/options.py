@@ -34,7 +34,12 @@ PriorGuidanceOption = Annotated[float | None, _option(help="Guidance of a model'
 ModelConfigOption = Annotated[
     str | None, _option(help="For a single safetensors file, the pipeline whose configuration it takes.")
 ]
-LoraOption = Annotated[str | None, _option(help="A LoRA to merge: a safetensors file, a directory or a hub id.")]
+LorasOption = Annotated[
+    list[str] | None,
+    _option(
+        "--lora", help="A LoRA to merge: a safetensors file, a directory or a hub id. Repeatable; none is without."
+    ),
+]
 LoraScaleOption = Annotated[float | None, _option(help="How strongly. [default: 1]")]
 SafetyCheckerOption = Annotated[str | None, _option(help="keep or off: the pipeline's own checker. [default: keep]")]
 VariantOption = Annotated[str | None, _option(help="A variant of the weight files, such as fp16.")]

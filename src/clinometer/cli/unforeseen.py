@@ -19,7 +19,7 @@ STATUS: Final = 70
 VARIABLE: Final = "CLINOMETER_DEBUG"
 FILE: Final = ".last-error.txt"
 LONGEST: Final = 200
-RESUMED: Final = ("audit", "import", "score")
+RESUMED: Final = ("audit", "import", "score", "sweep")
 """Commands that go on where they were."""
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 
+import numpy as np
+
+from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import (
     LEVEL,
@@ -19,6 +23,7 @@ from clinometer.metrics.verdict import (
     judged_as,
     p_can_tell,
 )
+from clinometer.stats.multiplicity import benjamini_hochberg
 
 METRIC = "comparison"
 FIRST, SECOND = "first", "second"
@@ -76,6 +81,26 @@ def judge_sides(row: Score, ends: tuple[float, float], above: str, below: str) -
     if row.q > LEVEL:
         return Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.CORRECTION)
     return Judgement(Verdict.MORE, side=above if row.value > 0 else below)
+
+
+def judged_over_grid(rows: Sequence[Score], family: str) -> list[Score]:
+    """Judge differences of several comparisons that are one family: all of one kind that a sweep asks about.
+
+    ::
+
+        q, p̃ = Benjamini–Hochberg, Holm over all rows with a p           family: every setting of the grid, every unit
+
+    Each row comes with the verdict of its own comparison. One that the larger family does not bear out is undecided; a
+    verdict is never made of none, so a row keeps one only if both corrections leave it.
+    """
+    alike = benjamini_hochberg(np.array([row.p_equivalence for row in rows], np.float64))
+    judged = []
+    for row, q_alike in zip(corrected(rows, family), alike, strict=True):
+        kept = replace(row, q_equivalence=float(q_alike))
+        lost = row.q > LEVEL if row.verdict == Verdict.MORE else row.verdict == Verdict.ALIKE and q_alike > LEVEL
+        undecided = Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.CORRECTION)
+        judged.append(judged_as(kept, undecided) if lost else kept)
+    return judged
 
 
 def outward(low: float, high: float, excess: Sequence[float]) -> tuple[float, float]:

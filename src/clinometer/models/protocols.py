@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import numpy as np
 
@@ -78,6 +78,22 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
+SETTINGS: Final = (
+    "steps",
+    "guidance_scale",
+    "prior_steps",
+    "prior_guidance_scale",
+    "edit_steps",
+    "edit_guidance_scale",
+    "height",
+    "width",
+    "negative_prompt",
+    "prefer",
+    "batch_size",
+)
+"""Options of a generator that its weights do not hang on."""
+
+
 @dataclass(frozen=True)
 class GenerationRequest:
     """One image to draw. ``seed`` alone decides its noise, whatever the batch or the worker."""
@@ -114,7 +130,10 @@ class Generator(Protocol):
     """Draws images from prompts.
 
     One that can find how many it draws at once has ``fit_batch_size(prompt, known=None)``: it sets ``batch_size``, to
-    ``known`` where a run has found it before. One that runs out of memory lowers ``batch_size`` and goes on. One that
+    ``known`` where a run has found it before. One that can draw at other settings without being loaded anew has
+    ``with_settings(**settings)``, which returns another generator on the same weights: steps, guidance_scale and
+    others of :data:`SETTINGS`, all that are not its defaults. One that runs out of memory lowers ``batch_size`` and
+    goes on. One that
     takes a bad answer for a wrong setting until it ``has_drawn`` an image has that flag: a run that holds images of it
     sets it.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,6 +49,36 @@ class Loaded:
 
 
 @dataclass(frozen=True)
+class AtSettings:
+    """A generator at some settings, of weights that are loaded once for all settings.
+
+    Attributes
+    ----------
+    weights : loads it; of several recipes with one such key, a process does so once.
+    settings : those that it draws at, the ones of ``weights`` among them.
+    """
+
+    weights: Loaded
+    settings: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """One for all copies, and for all recipes of these weights at these settings."""
+        return f"{self.weights.key} {json.dumps(dict(self.settings), sort_keys=True)}"
+
+    def build(self) -> Any:
+        """Load it, or set what is loaded."""
+        if self.weights.key not in _WEIGHTS:
+            _WEIGHTS.clear()  # before the next are loaded: they may fill the device
+            _WEIGHTS[self.weights.key] = self.weights.build()
+        return _WEIGHTS[self.weights.key].with_settings(**self.settings)
+
+
+_WEIGHTS: dict[str, Any] = {}
+"""The generator that was loaded last, by the key of its recipe."""
+
+
+@dataclass(frozen=True)
 class Given:
     """A model that is sent as it is: an object of Python's, or a source of files."""
 
@@ -89,6 +120,9 @@ def built(recipe: Recipe, card: Card) -> Any:
         It is not the driver's: other weights or settings on another machine.
     """
     if recipe.key not in _BUILT:
+        if card.kind == "generator":  # one at a time
+            for key in [key for key, other in _BUILT.items() if other.card.kind == "generator"]:
+                del _BUILT[key]
         model = recipe.build()
         if model.card.fingerprint != card.fingerprint:
             raise ModelError(

@@ -68,6 +68,8 @@ class RunsCompared:
     template : in the templates of the study's page.
     averaged : whether the views hold the average over encoders, or one encoder where the runs have different ones.
     magnitude_over_prompts : whether the mean magnitude is judged over prompts.
+    overall : (metric, component) of the numbers about a whole suite that a sweep follows over its settings; where none
+        is named, it follows all that have an interval.
     verdict : (comparison, what its two runs are called) → a sentence, where no mean magnitude says which leans more.
     """
 
@@ -78,6 +80,7 @@ class RunsCompared:
     template: str = "comparison"
     averaged: bool = True
     magnitude_over_prompts: bool = False
+    overall: Sequence[tuple[str, str]] = ()
     verdict: Callable[[Comparison, tuple[str, str]], str] | None = None
 
 

@@ -32,6 +32,7 @@ from clinometer.models.protocols import Card, GenerationRequest, GenerationResul
 
 if TYPE_CHECKING:
     from clinometer.models.diffusers.editor import DiffusersEditor
+    from clinometer.models.diffusers.pipeline import Opened
     from clinometer.models.diffusers.prior import DiffusersPrior
 
 REFUSED = "the pipeline's safety checker flagged it"
@@ -53,6 +54,7 @@ class DiffusersGenerator:
     batch_size : images a call, or the bounds between which `fit_batch_size` looks for it; until then the first of
         them. Halved for good when the device runs out of memory.
     edit_call : the same as ``call`` for edits, where they have other steps or guidance.
+    opened : what it shares with generators at other settings.
     """
 
     def __init__(
@@ -64,8 +66,10 @@ class DiffusersGenerator:
         conditioning: Conditioning,
         batch_size: int | BatchBounds,
         edit_call: dict[str, Any] | None = None,
+        opened: Opened | None = None,
     ) -> None:
         self.pipeline = pipeline
+        self.opened = opened
         self.card = card
         self._batches = Batches(batch_size.start if isinstance(batch_size, BatchBounds) else batch_size)
         self._bounds = batch_size if isinstance(batch_size, BatchBounds) else None
@@ -115,8 +119,24 @@ class DiffusersGenerator:
         if known is not None:
             self.batch_size = known
         elif not self._is_fitted and self._bounds.start < self._bounds.most:
-            self.batch_size = largest_batch(partial(self._try, prompt), self._bounds)
+            found = {} if self.opened is None else self.opened.found
+            taken = self._call.get("height"), self._call.get("width"), is_guided(self._call), prompt
+            if taken not in found:
+                found[taken] = largest_batch(partial(self._try, prompt), self._bounds)
+            self.batch_size = found[taken]
         self._is_fitted = True
+
+    def with_settings(self, **settings: Any) -> DiffusersGenerator:
+        """Return the same weights at other settings of a call: steps, guidance, size, negative prompt, batch size.
+
+        Raises
+        ------
+        ModelError
+            The pipeline has no such setting, or it was not loaded here.
+        """
+        if self.opened is None:
+            raise ModelError(f"{self.card.name}: it was not loaded from a file, and keeps its settings")
+        return self.opened.generator(**settings)
 
     def denoiser(self) -> DiffusersDenoiser:
         """Return the same pipeline as a measure of how well it denoises an image: what classifies with it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from clinometer.models.diffusers.loading import (
 )
 from clinometer.models.diffusers.lora import apply_lora
 from clinometer.models.diffusers.settings import (
+    CALL_NAMES,
+    CallSettings,
     call_settings,
     edit_settings,
     negative_prompt_of,
@@ -149,20 +151,19 @@ def load(
         pipeline.scheduler = replaced_scheduler(scheduler, pipeline)
     if safety_checker == "off" and getattr(pipeline, "safety_checker", None) is not None:
         pipeline.safety_checker = None
-    settings = call_settings(
-        pipeline,
-        prefer=prefer,
-        steps=steps,
-        guidance_scale=guidance_scale,
-        height=height,
-        width=width,
-        prior_steps=prior_steps,
-        prior_guidance_scale=prior_guidance_scale,
-    )
-    edits = edit_settings(
-        pipeline, settings, prefer=prefer or {}, edit_steps=edit_steps, edit_guidance_scale=edit_guidance_scale
-    )
-    negative_prompt = negative_prompt_of(pipeline, settings, negative_prompt)
+    asked: dict[str, Any] = {
+        "steps": steps,
+        "guidance_scale": guidance_scale,
+        "prior_steps": prior_steps,
+        "prior_guidance_scale": prior_guidance_scale,
+        "edit_steps": edit_steps,
+        "edit_guidance_scale": edit_guidance_scale,
+        "height": height,
+        "width": width,
+        "prefer": prefer,
+        "negative_prompt": negative_prompt,
+    }
+    chosen_settings(pipeline, **asked)  # what is refused is refused before the weights are moved
     further: dict[str, Any] = placement.settings_of(compiled=compile, vae_tiling=vae_tiling)
     if lora is not None:
         further["lora"] = apply_lora(pipeline, lora, 1.0 if lora_scale is None else lora_scale, offline=offline)
@@ -170,17 +171,78 @@ def load(
         pipeline, chosen_device, device_map=device_map, offload=offload, compiled=compile, vae_tiling=vae_tiling
     )
     pipeline.set_progress_bar_config(disable=True)
-    recorded = settings.recorded | edits.recorded | {"negative_prompt": negative_prompt} | further
-    return DiffusersGenerator(
-        pipeline,
-        _card(origin, name, pipeline, recorded),
-        call=settings.call,
-        conditioning=Conditioning(
-            pipeline, size=settings.size, guided=settings.guided, negative_prompt=negative_prompt
-        ),
-        batch_size=batch_size or batch_bounds(chosen_device.type, settings.size, compiled=compile),
-        edit_call=edits.call,
+    opened = Opened(pipeline, origin, name, chosen_device.type, further, compiled=compile)
+    return opened.generator(**asked, batch_size=batch_size)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A pipeline on its device: what generators at any settings of a call have in common.
+
+    Attributes
+    ----------
+    origin : where it came from. ``name`` is what its card calls it, where that says too little.
+    device : the kind of device.
+    further : what its card records besides the settings of a call.
+    compiled : whether its network is compiled.
+    defaults : settings of a call → the same, completed with what whoever loaded it takes for granted.
+    found : the batch sizes that memory was found to hold, by the settings that say how much a batch takes.
+    """
+
+    pipeline: Any
+    origin: Origin
+    name: str | None
+    device: str
+    further: Mapping[str, Any]
+    compiled: bool = False
+    defaults: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    found: dict[Any, int] = field(default_factory=dict)
+
+    def generator(self, *, batch_size: int | None = None, **asked: Any) -> DiffusersGenerator:
+        """Draw with it at some settings; ``asked`` are those of `chosen_settings`.
+
+        Raises
+        ------
+        ModelError
+            The pipeline has no such setting, or cannot take the value.
+        """
+        settings, edits, negative_prompt = chosen_settings(self.pipeline, **self.defaults(asked))
+        recorded = settings.recorded | edits.recorded | {"negative_prompt": negative_prompt} | dict(self.further)
+        return DiffusersGenerator(
+            self.pipeline,
+            _card(self.origin, self.name, self.pipeline, recorded),
+            call=settings.call,
+            conditioning=Conditioning(
+                self.pipeline, size=settings.size, guided=settings.guided, negative_prompt=negative_prompt
+            ),
+            batch_size=batch_size or batch_bounds(self.device, settings.size, compiled=self.compiled),
+            edit_call=edits.call,
+            opened=self,
+        )
+
+
+def chosen_settings(
+    pipeline: Any,
+    *,
+    prefer: Mapping[str, float] | None = None,
+    negative_prompt: str | None = None,
+    edit_steps: int | None = None,
+    edit_guidance_scale: float | None = None,
+    **asked: float | None,
+) -> tuple[CallSettings, CallSettings, str | None]:
+    """Fix the settings of drawing, those of edits, and the negative prompt; parameters as of `load`.
+
+    Raises
+    ------
+    ModelError
+        The pipeline has no such setting, or cannot take the value.
+    """
+    drawn = {name: asked.get(name) for name in CALL_NAMES}
+    settings = call_settings(pipeline, prefer=prefer, **drawn)
+    edits = edit_settings(
+        pipeline, settings, prefer=prefer or {}, edit_steps=edit_steps, edit_guidance_scale=edit_guidance_scale
     )
+    return settings, edits, negative_prompt_of(pipeline, settings, negative_prompt)
 
 
 @wraps(load, assigned=())  # its signature says which options there are
@@ -190,12 +252,22 @@ def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
 
     if source:
         raise ModelError(f"the reference model takes nothing after its name; found {source!r}")
+    given = {"name": "reference"} | options
+    generator = load(str(reference.pipeline_path()), **_as_made_for(given))
+    if generator.opened is not None:
+        generator.opened = replace(generator.opened, defaults=_as_made_for)
+    return generator
+
+
+def _as_made_for(options: dict[str, Any]) -> dict[str, Any]:
+    """The settings that the reference model was made for, where nothing else is asked or preferred."""
+    from clinometer.models import reference
+
     made_for = reference.card()["defaults"]
-    defaults = {"name": "reference", "steps": made_for["steps"], "guidance_scale": made_for["guidance"]}
-    for wished in options.get("prefer") or {}:
-        defaults.pop(wished, None)
+    wished = {key for key in ("steps", "guidance_scale") if key in (options.get("prefer") or {})}
+    own = {"steps": made_for["steps"], "guidance_scale": made_for["guidance"]}
     given = {key: value for key, value in options.items() if value is not None}
-    return load(str(reference.pipeline_path()), **(defaults | given))
+    return {key: value for key, value in own.items() if key not in wished} | given
 
 
 def _require_known(key: str, value: str, known: tuple[str, ...]) -> None:

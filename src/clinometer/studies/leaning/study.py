@@ -76,7 +76,14 @@ MCAS: Final = Quantity(
     positive="more to {a} than {first}",
 )
 
-PAIR: Final = RunsCompared(lambda suite: (MCAS,), _label_a, LeaningView, side_by_side)
+OVERALL: Final = (
+    ("internal_bias_summary", "diffusion_bias_mean"),
+    ("internal_bias_summary", "bias_amplification_mean"),
+    ("category", "std"),
+    ("category", "mean"),
+)
+
+PAIR: Final = RunsCompared(lambda suite: (MCAS,), _label_a, LeaningView, side_by_side, overall=OVERALL)
 
 
 def runs_compared(suite: Suite) -> RunsCompared:

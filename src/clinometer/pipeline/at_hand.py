@@ -1,0 +1,122 @@
+"""Models as they are asked for by name, each loaded once: audits that share them share the loading."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clinometer.errors import ModelError
+from clinometer.models import load_encoder, load_generator
+from clinometer.models.presets import with_presets
+from clinometer.models.protocols import SETTINGS, Encoder, Generator
+from clinometer.pipeline.encoders import require_images, require_names
+from clinometer.pipeline.recipes import AtSettings, Given, Loaded, Recipe, recipe_of
+
+Encoders = str | Encoder | Sequence[str | Encoder]
+"""Encoders as a user gives them: one, or several."""
+
+
+@dataclass
+class _Weights:
+    """A generator that is loaded, and by what it was."""
+
+    key: str
+    recipe: Loaded
+    generator: Generator
+    options: Mapping[str, Any]
+
+
+@dataclass
+class Models:
+    """What is loaded. Of generators it is one, the last: two may not fit on a device."""
+
+    _weights: _Weights | None = None
+    _encoders: dict[tuple[str, str], tuple[Encoder, Recipe]] = field(default_factory=dict)
+
+    def generator(
+        self,
+        model: str | Generator,
+        options: Mapping[str, Any],
+        device: str,
+        *,
+        prefer: Mapping[str, Any] | None = None,
+    ) -> tuple[Generator, Recipe]:
+        """The model, and how workers come by it. One given as an object takes no options.
+
+        Raises
+        ------
+        ModelError
+            It cannot be loaded, or does not take an option.
+        """
+        if not isinstance(model, str | os.PathLike):
+            _refuse_options(model, options)
+            return model, Given(model)
+        given = {name: value for name, value in options.items() if value not in (None, "auto")}
+        given |= {"device": device, "prefer": dict(prefer or {})}
+        key = json.dumps([os.fspath(model), _split(given)[1]], sort_keys=True, default=str)
+        if self._weights is None or self._weights.key != key or not self._can_set(given):
+            self._weights = None  # before the next is loaded
+            recipe = Loaded("generator", os.fspath(model), given)
+            self._weights = _Weights(key, recipe, load_generator(os.fspath(model), **given), given)
+        return self._at_settings(self._weights, given)
+
+    def _can_set(self, given: Mapping[str, Any]) -> bool:
+        assert self._weights is not None
+        return self._weights.options == given or hasattr(self._weights.generator, "with_settings")
+
+    @staticmethod
+    def _at_settings(weights: _Weights, given: Mapping[str, Any]) -> tuple[Generator, Recipe]:
+        if not hasattr(weights.generator, "with_settings"):
+            return weights.generator, weights.recipe
+        settings = _split(given)[0]
+        recipe = AtSettings(weights.recipe, settings)
+        same = weights.options == given
+        return (weights.generator if same else weights.generator.with_settings(**settings)), recipe
+
+    def encoders(self, given: Encoders, device: str) -> tuple[list[Encoder], dict[str, Recipe]]:
+        """The encoders, and how workers come by each, by its name.
+
+        Raises
+        ------
+        ModelError
+            One cannot be loaded or sees no images, or two have one name.
+        """
+        found = [self._encoder(each, device) for each in named_encoders(given)]
+        encoders = [encoder for encoder, _ in found]
+        for each in encoders:
+            require_images(each)
+        require_names(encoders)
+        return encoders, {encoder.card.name: recipe for encoder, recipe in found}
+
+    def _encoder(self, given: str | Encoder, device: str) -> tuple[Encoder, Recipe]:
+        if not isinstance(given, str | os.PathLike):
+            return given, recipe_of("encoder", given, {})
+        key = os.fspath(given), device
+        if key not in self._encoders:
+            recipe = recipe_of("encoder", given, {"device": device})
+            self._encoders[key] = load_encoder(os.fspath(given), device=device), recipe
+        return self._encoders[key]
+
+
+def named_encoders(given: Encoders) -> Sequence[str | Encoder]:
+    """Encoders as they were given, one by one."""
+    alone = isinstance(given, str | os.PathLike) or hasattr(given, "card")
+    return with_presets([given] if alone else given)  # type: ignore[arg-type]
+
+
+def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings of a call, and what the weights hang on."""
+    settings = {name: value for name, value in options.items() if name in SETTINGS}
+    return settings, {name: value for name, value in options.items() if name not in SETTINGS}
+
+
+def _refuse_options(model: Generator, options: Mapping[str, Any]) -> None:
+    given = [name for name, value in options.items() if value not in (None, "auto")]
+    if given:
+        raise ModelError(
+            f"{', '.join(given)}: {model.card.name} is loaded already and keeps its own; give such options where "
+            "it is loaded, or the model by its name"
+        )

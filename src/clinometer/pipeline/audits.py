@@ -1,0 +1,245 @@
+"""An audit as it is asked for: from names and options to a finished run directory."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from clinometer.errors import InvalidInputError, ModelError, SuiteError
+from clinometer.models import reference
+from clinometer.models.files.folder import FolderSource
+from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
+from clinometer.models.protocols import Encoder, Generator
+from clinometer.pipeline.at_hand import Encoders, Models
+from clinometer.pipeline.encoders import require_texts
+from clinometer.pipeline.engines import Engine, open_engine
+from clinometer.pipeline.execution import Executor, Job, Serial, execute, part_size_of
+from clinometer.pipeline.parallel import Parallel
+from clinometer.pipeline.recipes import Recipe, WithPortraits
+from clinometer.pipeline.reporting import refresh_report
+from clinometer.pipeline.rounds import Rounds, rounds_of
+from clinometer.runs import Directory, Progress, store
+from clinometer.runs.batches import settle_batch_size
+from clinometer.runs.manifest import groups_by_prompt, manifest_questions
+from clinometer.runs.plan import build_plan
+from clinometer.runs.protocol import portrait_departures, suite_under
+from clinometer.runs.record import card_record
+from clinometer.studies import study_of
+from clinometer.studies.leaning.fit import misfits
+from clinometer.suites import Question, Suite, load_suite
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What an audit is asked; the fields are the parameters of :func:`clinometer.audit`."""
+
+    model: str | Generator = "reference"
+    suite: str | Path | Suite = "reference"
+    out: str | os.PathLike[str] | None = None
+    encoder: Encoders | None = None
+    protocol: Literal["paper"] | None = None
+    images: int | None = None
+    seed: int = 0
+    steps: int | None = None
+    guidance_scale: float | None = None
+    batch_size: int | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    text_targets: Literal["prompt", "keyword"] | None = None
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    budget: float | None = None
+    portraits: str | os.PathLike[str] | None = None
+    expression: str = "N"
+    retry_failed: bool = False
+    until: Literal["decided"] | float | None = None
+
+    def questions(self) -> tuple[Suite, Rounds | None]:
+        """The suite with its options, and the rounds that it is drawn in where it may stop early.
+
+        Raises
+        ------
+        SuiteError, InvalidInputError
+            No such suite, or it does not take an option.
+        """
+        suite = suite_under(self.protocol, audited(self.suite))
+        suite = suite.with_options(images=self.images, text_targets=self.text_targets)
+        if self.until is None:
+            return suite, None
+        rounds = rounds_of(suite, self.until, self.images)
+        return rounds.suite, rounds
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the model's adapter is given."""
+        options: dict[str, Any] = {name: getattr(self, name) for name in _OPTIONS}
+        return options | dict(self.model_options)
+
+
+_OPTIONS = ("steps", "guidance_scale", "batch_size", "dtype")
+
+
+class OpensEngine(Protocol):
+    """Who does the work, once it is known on which device."""
+
+    def opened(self, device: str) -> AbstractContextManager[Engine | None]:
+        """Open the engine; None where this process alone does the work."""
+        ...
+
+
+@dataclass(frozen=True)
+class Workers:
+    """An engine as it was asked for, and how many workers of it."""
+
+    engine: str | Engine = "local"
+    workers: int | None = None
+
+    @contextmanager
+    def opened(self, device: str) -> Iterator[Engine | None]:
+        """Open the engine, and close it again unless it was given open; None where this process alone does the work."""
+        engine = open_engine(self.engine, self.workers, device) if isinstance(self.engine, str) else self.engine
+        try:
+            yield engine
+        finally:
+            if engine is not None and engine is not self.engine:
+                engine.close()
+
+
+def executor_of(engine: Engine | None, generator: Recipe | None, encoders: Mapping[str, Recipe]) -> Executor:
+    """Who makes the missing parts of a stage."""
+    return Serial() if engine is None else Parallel(engine, generator, encoders)
+
+
+def audit(asked: Asked, models: Models, workers: OpensEngine, progress: Progress) -> str:
+    """Draw, embed, score and report; what is finished already is kept. Returns the run's place.
+
+    Raises
+    ------
+    SuiteError, ModelError, RunError, EngineError, InvalidInputError
+        As :func:`clinometer.audit`.
+    """
+    seed = plain_seed(asked.seed)
+    suite, rounds = asked.questions()
+    prescribed = None if asked.protocol is None else suite.protocol
+    prefer = {} if prescribed is None else prescribed.sampling
+    generator, recipe = models.generator(asked.model, asked.options, asked.device, prefer=prefer)
+    out = asked.out or default_out(generator, suite)
+    settle_batch_size(out, generator, suite, progress)
+    part_size = part_size_of(generator)
+    questions, source = (suite if rounds is None else rounds).questions(), None
+    if asked.portraits is None and asked.expression != "N":
+        raise InvalidInputError(
+            f"expression: found {asked.expression!r}, and no portraits to take it of; give --portraits"
+        )
+    typed = []
+    if asked.portraits is not None:
+        typed = portrait_departures(prescribed, asked.images, asked.expression)
+        whole = prescribed is not None and prescribed.portraits == "all" and asked.images is None
+        suite, questions, source = _portraits(suite, asked.portraits, asked.expression, seed, whole=whole)
+        generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
+    plan = build_plan(questions, seed=seed, model_fingerprint=generator.card.fingerprint, part_size=part_size)
+    if source is not None:
+        source.assign({sample.id: sample.file for sample in plan})
+    study = study_of(suite)
+    if study.check is not None:
+        study.check(generator, suite)
+    if study.extend_plan is not None:
+        plan = study.extend_plan(suite, plan, part_size)
+    job = Job(
+        suite, generator, plan, seed,
+        rounds=rounds, budget=asked.budget, retry_failed=asked.retry_failed,
+        protocol=None if prescribed is None else typed,
+    )  # fmt: skip
+    encoder = asked.encoder
+    if encoder is None:
+        encoder = (prescribed.encoders if prescribed is not None else ()) or "reference"
+    return finish(job, out, encoder, asked.device, models, workers, recipe, progress)
+
+
+def finish(
+    job: Job,
+    out: str | os.PathLike[str],
+    encoder: Encoders,
+    device: str,
+    models: Models,
+    workers: OpensEngine,
+    generator: Recipe,
+    progress: Progress,
+) -> str:
+    """Do all that is missing of a job in its run directory. Returns the run's place."""
+    encoders, recipes = _encoders_of(job.suite, encoder, device, models, until=job.rounds is not None)
+    for each in encoders:
+        if said := misfits(card_record(each.card), card_record(job.generator.card), job.suite):
+            progress.note(said)
+    directory = Directory(out)
+    store.require_run_or_nothing(directory)
+    with directory.locked(), workers.opened(device) as engine:
+        run = execute(job, out, encoders, progress, executor_of(engine, generator, recipes))
+        refresh_report(run)
+    return directory.url
+
+
+def audited(suite: str | Path | Suite) -> Suite:
+    """A suite that asks for images."""
+    asked = load_suite(suite)
+    if not asked.draws:
+        given = asked.name if isinstance(suite, Suite) else suite
+        raise SuiteError(f"suite {asked.name}: it asks for no images; give: clinometer test {given}")
+    return asked
+
+
+def plain_seed(seed: int) -> int:
+    """A seed as Python's own number; one is refused here that the scoring would refuse, once every image is drawn."""
+    try:
+        plain = operator.index(seed)
+    except TypeError:
+        plain = -1
+    if plain < 0:
+        raise InvalidInputError(f"seed: expected a whole number, 0 or more, found {seed!r}")
+    return plain
+
+
+def default_out(generator: Generator, suite: Suite) -> Path:
+    """Where a run lies of which nobody said where."""
+    return Path("runs") / f"{generator.card.name}-{suite.name}".replace("/", "-")
+
+
+def _encoders_of(
+    suite: Suite, encoder: Encoders, device: str, models: Models, *, until: bool
+) -> tuple[list[Encoder], dict[str, Recipe]]:
+    """The encoders of an audit, and their recipes; none where its study needs none."""
+    if not study_of(suite).encoders_needed:
+        return [], {}
+    encoders, recipes = models.encoders(encoder, device)
+    if not encoders:
+        raise ModelError("encoder: found none, expected one at least, such as reference")
+    require_texts(encoders, suite, until=until)
+    return encoders, recipes
+
+
+def _portraits(
+    suite: Suite, portraits: str | os.PathLike[str], expression: str, seed: int, *, whole: bool
+) -> tuple[Suite, Iterator[Question], FolderSource]:
+    """Portraits that are there already: the suite with their number, the questions they answer, and their source.
+
+    ``whole`` takes every one of them; else at most as many of a group as the suite asks for.
+    """
+    needed = suite.portraits()
+    if needed is None:
+        raise SuiteError(
+            f"suite {suite.name}: it asks for no portraits; give a suite of study editing or classification, or no "
+            "portraits"
+        )
+    folder = reference.portraits_path() if str(portraits) == "reference" else Path(portraits)
+    codes, most = needed
+    found = read_portraits(folder, codes, expression=expression, prompts=groups_by_prompt(suite))
+    rows = choose_portraits(found, None if whole else most, seed)
+    if whole:
+        suite = suite.with_options(images=max(Counter(row.group for row in rows).values()))
+    name = "reference portraits" if str(portraits) == "reference" else folder.resolve().name
+    return suite, manifest_questions(rows, suite, str(portraits)), FolderSource(folder, rows, name=name)

@@ -1,0 +1,145 @@
+"""Runs of one question and several seeds as one: their images are one sample that was drawn in several runs.
+
+Nothing is copied. A pooled run numbers the parts of its runs one after another and reads each where it lies, so all
+that reads a run reads it: scores, comparisons, figures. It is not written to.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Final
+
+import pyarrow as pa
+
+from clinometer.errors import RunMismatchError
+from clinometer.runs.ledger import Ledger
+from clinometer.runs.plan import Sample
+from clinometer.runs.storage import REDO, Check, Directory
+from clinometer.runs.store import Run
+
+_PART: Final = re.compile(r"(.*/)?part-(\d+)\.parquet")
+
+
+class _PooledDirectory(Directory):
+    """The files of several runs, their parts numbered one after another; what is no part is the first run's."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        super().__init__(runs[0].directory.url)
+        self._directories = [run.directory for run in runs]
+        sizes = [max(run.parts, default=-1) + 1 for run in runs]
+        self.starts = [0, *accumulate(sizes[:-1])]
+
+    @property
+    def place(self) -> str:
+        return "\n".join(directory.place for directory in self._directories)
+
+    def renumbered(self, name: str, order: int) -> str:
+        """What a file of a run is called here; other files than parts keep their names."""
+        found = _PART.fullmatch(name)
+        return name if found is None else f"{found[1] or ''}part-{int(found[2]) + self.starts[order]:05d}.parquet"
+
+    def _at(self, name: str) -> tuple[Directory, str]:
+        found = _PART.fullmatch(name)
+        if found is None:
+            return self._directories[0], name
+        order = bisect_right(self.starts, int(found[2])) - 1
+        return self._directories[order], f"{found[1] or ''}part-{int(found[2]) - self.starts[order]:05d}.parquet"
+
+    def path(self, name: str) -> str:
+        directory, own = self._at(name)
+        return f"{directory.root}/{own}"
+
+    def names(self, folder: str, suffix: str) -> list[str]:
+        found = [
+            self.renumbered(name, order)
+            for order, directory in enumerate(self._directories)
+            for name in directory.names(folder, suffix)
+            if order == 0 or _PART.fullmatch(name)
+        ]
+        return sorted(found, key=lambda name: (len(name), name))
+
+    def read_table(
+        self, name: str, columns: list[str] | None = None, *, way_out: str = REDO, check: Check | None = None
+    ) -> pa.Table:
+        directory, own = self._at(name)
+        return directory.read_table(own, columns, way_out=way_out, check=check)
+
+
+class _PooledLedger(Ledger):
+    """What the runs list, by the names that it has here."""
+
+    def __init__(self, directory: _PooledDirectory, runs: Sequence[Run]) -> None:
+        super().__init__(directory)
+        files = {
+            directory.renumbered(name, order): checksum
+            for order, run in enumerate(runs)
+            for name, checksum in run.ledger.files.items()
+            if order == 0 or _PART.fullmatch(name)
+        }
+        shared = {
+            name: card for name, card in runs[0].encoder_cards.items() if all(name in r.encoder_cards for r in runs)
+        }
+        self._record = dict(runs[0].record) | {"files": files, "encoders": shared}
+
+
+class PooledRun(Run):
+    """Several runs of one suite and one model, at several seeds, as one.
+
+    Raises
+    ------
+    RunMismatchError
+        They were asked different things, or hold other encoders of one name.
+    """
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = tuple(runs)
+        _require_alike(self.runs)
+        self._pooled = _PooledDirectory(self.runs)
+        super().__init__(self.runs[0].directory.url)
+        self.directory = self._pooled
+        self.ledger = _PooledLedger(self._pooled, self.runs)
+
+    @cached_property
+    def plan(self) -> list[Sample]:  # type: ignore[override]
+        """The samples of all of them, in order."""
+        return [
+            replace(sample, part=sample.part + start)
+            for run, start in zip(self.runs, self._pooled.starts, strict=True)
+            for sample in run.plan
+        ]
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether scores are there: of what is only put together there are none."""
+        return False
+
+
+def pooled(runs: Sequence[Run]) -> Run:
+    """Runs as one; a single run is itself."""
+    return runs[0] if len(runs) == 1 else PooledRun(runs)
+
+
+def _require_alike(runs: Sequence[Run]) -> None:
+    first = runs[0]
+    for run in runs[1:]:
+        for what, asked in _asked(run).items():
+            if asked != _asked(first)[what]:
+                raise RunMismatchError(f"{run.url}: its {what} is not that of {first.url}; only seeds may differ")
+        if run.record["seed"] in [other.record["seed"] for other in runs[: runs.index(run)]]:
+            raise RunMismatchError(f"{run.url}: seed {run.record['seed']} comes twice; its images would count twice")
+
+
+def _asked(run: Run) -> dict[str, Any]:
+    record = run.record
+    cards = {name: card["fingerprint"] for name, card in run.encoder_cards.items()}
+    return {
+        "suite": record["suite_fingerprint"],
+        "model": record["model"]["fingerprint"],
+        "rule of stopping": record.get("until"),
+        "set of encoders": cards,
+    }

@@ -1,0 +1,203 @@
+"""The grid of a sweep: its axes, its cells, and what they are called."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Final
+
+from clinometer._messages import did_you_mean, first_and_more, quoted
+from clinometer.errors import SweepError
+
+Value = str | int | float | None
+
+AXES: Final = (
+    "suite",
+    "model",
+    "checkpoint",
+    "lora",
+    "lora_scale",
+    "scheduler",
+    "negative_prompt",
+    "guidance",
+    "steps",
+    "seed",
+)
+"""What a grid may vary, in the order of its cells: the last varies fastest."""
+
+WEIGHTS: Final = ("model", "checkpoint", "lora", "lora_scale", "scheduler")
+"""Axes along which another model is loaded."""
+
+REPLICATES: Final = ("suite", "seed")
+"""Axes along which nothing is compared: each suite and each seed has its own baseline, of the same questions and noise.
+"""
+
+DEFAULTS: Final[Mapping[str, Value]] = {"suite": "reference", "model": "reference", "seed": 0}
+
+MOST_CELLS: Final = 10_000
+LONGEST: Final = 80
+"""Characters of a cell's folder, before its hash."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep: a value on every axis; None where the model's own is taken."""
+
+    values: tuple[tuple[str, Value], ...]
+
+    @classmethod
+    def of(cls, **values: Value) -> Cell:
+        """A cell by its values; those that are left out are the model's own, or the reference's."""
+        held = {**DEFAULTS, **values}
+        return cls(tuple((axis, held.get(axis)) for axis in AXES))
+
+    def __getitem__(self, axis: str) -> Value:
+        return dict(self.values)[axis]
+
+    def at(self, **values: Value) -> Cell:
+        """The cell that has other values on some axes."""
+        return Cell(tuple((axis, values.get(axis, value)) for axis, value in self.values))
+
+    @property
+    def name(self) -> str:
+        """Its folder: what is asked for, in words that a path can hold. It does not hang on the rest of the grid."""
+        return _name(self)
+
+    @property
+    def setting(self) -> Cell:
+        """The same without a seed: its images are one sample, drawn in as many runs as there are seeds."""
+        return self.at(seed=None)
+
+    @property
+    def weights(self) -> tuple[Value, ...]:
+        """What has to be loaded for it."""
+        return tuple(self[axis] for axis in WEIGHTS)
+
+    def words(self, axes: tuple[str, ...]) -> str:
+        """Its values on some axes, for people."""
+        said = [in_words(axis, self[axis]) for axis in axes]
+        return ", ".join(said) or in_words("model", self["model"])
+
+
+def in_words(axis: str, value: Value) -> str:
+    """A value of an axis, for people: ``guidance 7.5``; of a model or a suite its name alone."""
+    if axis in ("model", "suite"):
+        return str(value)
+    label = axis.replace("_", " ")
+    return f"{label} {value_in_words(axis, value)}"
+
+
+def value_in_words(axis: str, value: Value) -> str:
+    """A value as it is typed; of one that was not given, that it is the model's own."""
+    if value is None:
+        return "none" if axis in ("lora", "checkpoint") else "of the model"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _name(cell: Cell) -> str:
+    held = dict(cell.values)
+    said = [value_in_words(axis, held.pop(axis)) for axis in ("model", "suite")]
+    given = {axis.replace("_", "-"): value_in_words(axis, value) for axis, value in held.items() if value is not None}
+    said += [f"{axis}-{value}" for axis, value in given.items()]
+    exact = "-".join(said)
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", exact)[:LONGEST].strip("-.")
+    if readable == exact:
+        return readable
+    digest = hashlib.sha256(json.dumps(cell.values).encode()).hexdigest()[:8]
+    return f"{readable}-{digest}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid, checked.
+
+    Attributes
+    ----------
+    axes : the values of each axis, in order; axes that are left out have one, the model's own.
+    baseline : the values of the setting that all others are held against.
+    """
+
+    axes: Mapping[str, tuple[Value, ...]]
+    baseline: Mapping[str, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for axis, values in self.axes.items():
+            if axis not in AXES:
+                hint = did_you_mean(axis, AXES) or f"axes are {', '.join(AXES)}"
+                raise SweepError(f"axes: unknown axis {quoted(axis)}; {hint}")
+            if not values:
+                raise SweepError(f"axes.{axis}: it is empty; give it a value, or leave it out")
+            doubled = [value for place, value in enumerate(values) if value in values[:place]]
+            if doubled:
+                twice = value_in_words(axis, doubled[0])
+                raise SweepError(f"axes.{axis}: {twice} comes twice, so cells would be doubled; leave one out")
+        most = prod(len(self.values(axis)) for axis in AXES)
+        if most > MOST_CELLS:
+            raise SweepError(f"axes: {most:,} cells, more than {MOST_CELLS:,}; divide the sweep")
+        self._check_baseline()
+        self._check_names()
+
+    def _check_baseline(self) -> None:
+        for axis, value in self.baseline.items():
+            if axis in REPLICATES:
+                raise SweepError(
+                    f"baseline.{axis}: each {axis} has its own baseline, drawn from the same noise; leave it out"
+                )
+            if axis not in AXES:
+                hint = did_you_mean(axis, self.axes) or f"axes are {', '.join(self.axes)}"
+                raise SweepError(f"baseline: unknown axis {quoted(axis)}; {hint}")
+            there = self.values(axis)
+            if value not in there:
+                known = first_and_more([value_in_words(axis, each) for each in there], 10)
+                raise SweepError(
+                    f"baseline.{axis}: found {value_in_words(axis, value)}, and the axis has {known}; give one of them"
+                )
+
+    def _check_names(self) -> None:
+        """Two cells that would lie in one folder: of names that differ in case alone, on many systems."""
+        held: dict[str, Cell] = {}
+        for cell in self:
+            other = held.setdefault(cell.name.lower(), cell)
+            if other != cell:
+                raise SweepError(f"axes: two cells would lie in one folder, {cell.name}; rename one of what they name")
+
+    def values(self, axis: str) -> tuple[Value, ...]:
+        """The values of an axis; of one that is left out, its default."""
+        return self.axes.get(axis) or (DEFAULTS.get(axis),)
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """Axes of more than one value."""
+        return tuple(axis for axis in AXES if len(self.values(axis)) > 1)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(self.cells)
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """Every cell once. Without a LoRA there is none to scale, so all scales of none are one cell."""
+        found = (Cell(tuple(zip(AXES, values, strict=True))) for values in product(*map(self.values, AXES)))
+        return tuple(dict.fromkeys(each if each["lora"] else each.at(lora_scale=None) for each in found))
+
+    def settings(self, suite: Value) -> list[Cell]:
+        """The settings of a suite, seeds taken together, in the order of the grid."""
+        return list(dict.fromkeys(cell.setting for cell in self if cell["suite"] == suite))
+
+    def cells_of(self, setting: Cell) -> list[Cell]:
+        """The cells of a setting, a seed each."""
+        return [setting.at(seed=seed) for seed in self.values("seed")]
+
+    def baseline_of(self, cell: Cell) -> Cell:
+        """What a cell, or a setting, is held against: the same suite and seed."""
+        values = {axis: self.baseline.get(axis, self.values(axis)[0]) for axis in AXES if axis not in REPLICATES}
+        found = cell.at(**values)
+        return found if found["lora"] else found.at(lora_scale=None)

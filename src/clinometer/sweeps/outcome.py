@@ -1,0 +1,174 @@
+"""What a sweep found: the numbers of every setting over all its seeds, and its differences from the baseline.
+
+Settings are held against each other as runs are (:mod:`clinometer.pipeline.comparison`), in pairs of images that were
+drawn from one noise. All differences of one kind over the whole grid are one family of tests.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from clinometer.errors import ClinometerError, RunNotFoundError
+from clinometer.metrics.differences import judged_over_grid
+from clinometer.metrics.records import Score
+from clinometer.pipeline.comparison import compare_runs
+from clinometer.pipeline.score import RESAMPLES
+from clinometer.report.rows import Row, Scores
+from clinometer.runs import Directory, Progress, Run, Silence
+from clinometer.runs.comparison import Comparison
+from clinometer.runs.pooled import pooled
+from clinometer.studies import study_of
+from clinometer.studies.common import scores_table
+from clinometer.studies.refusals.scoring import with_refusals
+from clinometer.sweeps.grid import Cell, Grid, Value
+from clinometer.sweeps.kept import Computed, kept
+from clinometer.sweeps.record import SweepRecord, cell_place
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of the grid and what was found at it.
+
+    Attributes
+    ----------
+    cell : its values, the seed left out.
+    runs : its finished runs, by seed.
+    missing : seeds that did not finish, and why.
+    run : its runs as one; None where none has finished.
+    scores : the numbers of that.
+    comparison : it held against the baseline, over the seeds that both have; None for the baseline itself.
+    undone : why there is no comparison.
+    """
+
+    cell: Cell
+    runs: dict[Value, Run]
+    missing: dict[Value, str]
+    run: Run | None = None
+    scores: pd.DataFrame | None = None
+    comparison: Comparison | None = None
+    undone: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All settings of a sweep, suite by suite, in the order of the grid."""
+
+    record: SweepRecord
+    settings: tuple[Setting, ...]
+
+    @property
+    def grid(self) -> Grid:
+        """The grid."""
+        return self.record.grid
+
+    def of_suite(self, suite: Value) -> list[Setting]:
+        """The settings of a suite."""
+        return [each for each in self.settings if each.cell["suite"] == suite]
+
+    def is_baseline(self, setting: Setting) -> bool:
+        """Whether all others are held against it."""
+        return self.grid.baseline_of(setting.cell) == setting.cell
+
+
+def outcome_of(
+    directory: Directory, record: SweepRecord, progress: Progress | None = None, *, resamples: int = RESAMPLES
+) -> Outcome:
+    """Read every finished cell, and compute what was not computed of these before."""
+    progress = progress or Silence()
+    grid = record.grid
+    settings = [_setting(directory, record, cell) for suite in grid.values("suite") for cell in grid.settings(suite)]
+    progress.start("comparing settings", len(settings), 0)
+    by_cell = {each.cell: each for each in settings}
+    found = []
+    for setting in settings:
+        found.append(_compared(directory, setting, by_cell[grid.baseline_of(setting.cell)], resamples))
+        progress.advance(1)
+    progress.finish()
+    return Outcome(record, tuple(_over_grid(found)))
+
+
+def _setting(directory: Directory, record: SweepRecord, cell: Cell) -> Setting:
+    runs, missing = dict[Value, Run](), dict[Value, str]()
+    for each in record.grid.cells_of(cell):
+        status = record.status(each)
+        if status.status == "finished":
+            runs[each["seed"]] = Run(cell_place(directory, each))
+        else:
+            missing[each["seed"]] = status.reason or "not drawn yet"
+    return Setting(cell, runs, missing)
+
+
+def _compared(directory: Directory, setting: Setting, baseline: Setting, resamples: int) -> Setting:
+    """The same with its numbers, and its differences from the baseline."""
+    if not setting.runs:
+        return replace(setting, undone="no run of it has finished")
+    try:
+        setting = _scored(directory, setting, resamples)
+        if setting.cell == baseline.cell:
+            return setting
+        return replace(setting, comparison=_comparison(directory, setting, baseline, resamples))
+    except ClinometerError as error:
+        return replace(setting, undone=str(error))
+
+
+def _scored(directory: Directory, setting: Setting, resamples: int) -> Setting:
+    runs = list(setting.runs.values())
+    run = pooled(runs)
+    if len(runs) == 1:
+        return replace(setting, run=run, scores=run.scores)
+
+    def compute() -> Computed:
+        return with_refusals(run, study_of(run.suite).score(run, resamples).scores), {}
+
+    scores, _ = kept(directory, f"{setting.cell.name}-scores", runs, resamples, compute)
+    return replace(setting, run=run, scores=scores)
+
+
+def _comparison(directory: Directory, setting: Setting, baseline: Setting, resamples: int) -> Comparison:
+    """Over the seeds that both have."""
+    seeds = [seed for seed in setting.runs if seed in baseline.runs]
+    if not seeds:
+        raise RunNotFoundError("the baseline has no finished run of its seeds")
+    first, second = ([each.runs[seed] for seed in seeds] for each in (baseline, setting))
+    both = pooled(first), pooled(second)
+
+    def compute() -> Computed:
+        found = compare_runs(*both, resamples=resamples)
+        return found.scores, {name: getattr(found, name) for name in FACTS}
+
+    scores, facts = kept(directory, f"{setting.cell.name}-differences", [*first, *second], resamples, compute)
+    return Comparison(first=both[0], second=both[1], scores=scores, **facts)
+
+
+FACTS = ("unpaired", "pairs", "dropped", "identical")
+"""What a comparison tells besides its scores."""
+
+
+def _over_grid(settings: Sequence[Setting]) -> list[Setting]:
+    """The same with all differences of one kind corrected together, whatever the setting, the suite and the unit."""
+    held: list[tuple[int, Score]] = [(order, row) for order, each in enumerate(settings) for row in _rows(each)]
+    families = defaultdict[tuple[str, str, str], list[int]](list)
+    for place, (_, row) in enumerate(held):
+        families[row.metric, row.component, row.encoder].append(place)
+    judged = [row for _, row in held]
+    for (metric, component, _), places in families.items():
+        family = f"{metric}: {component} over {len(places)} differences of the grid"
+        for place, row in zip(places, judged_over_grid([judged[place] for place in places], family), strict=True):
+            judged[place] = row
+    by_setting = defaultdict[int, list[Any]](list)
+    for (order, _), row in zip(held, judged, strict=True):
+        by_setting[order].append(row)
+    return [
+        each if each.comparison is None
+        else replace(each, comparison=replace(each.comparison, scores=scores_table(by_setting[order])))
+        for order, each in enumerate(settings)
+    ]  # fmt: skip
+
+
+def _rows(setting: Setting) -> Sequence[Row]:
+    return () if setting.comparison is None else Scores.from_frame(setting.comparison.scores).rows

@@ -1,0 +1,229 @@
+"""The page of a sweep: what was found at each setting, how numbers move along each axis, and every difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from clinometer.pipeline.comparison_page import comparison_tables, comparison_verdict, pairing_in_words
+from clinometer.report import wording
+from clinometer.report.figures.bands import Line, Step, bands_figure
+from clinometer.report.figures.svg import Figure
+from clinometer.report.html import asset, environment, policy
+from clinometer.report.rows import Row
+from clinometer.report.verdict_words import decided, difference_words
+from clinometer.runs import Directory
+from clinometer.sweeps.grid import REPLICATES, Cell, Value, value_in_words
+from clinometer.sweeps.outcome import Outcome, Setting
+from clinometer.sweeps.table import image_count, magnitude_of, numbers_of, undone_of
+from clinometer.sweeps.words import DIFFERENCE_SYMBOL, number_in_words
+
+PAGE: Final = "sweep.html"
+MOST_LINES: Final = 8
+"""Lines of a figure: one of each shape. Of more settings, those of the baseline alone are drawn."""
+MOST_TABLES: Final = 60
+"""Settings whose differences stand on the page, concept by concept; differences.csv has all."""
+
+
+def write_page(directory: Directory, outcome: Outcome) -> None:
+    """Write ``sweep.html``."""
+    directory.write_bytes(PAGE, sweep_html(outcome).encode("utf-8", "replace"))
+
+
+def sweep_html(outcome: Outcome) -> str:
+    """Render a sweep as one self-contained HTML page."""
+    style = asset("style.css")
+    suites = [_suite(outcome, suite) for suite in outcome.grid.values("suite") if outcome.of_suite(suite)]
+    cells = [outcome.record.status(cell) for cell in outcome.grid]
+    return (
+        environment("clinometer.report")
+        .get_template("sweep_page.html")
+        .render(
+            title=outcome.record.title or "Sweep",
+            axes=[_axis(outcome, axis) for axis in outcome.grid.varied],
+            finished=sum(cell.status == "finished" for cell in cells),
+            cells=len(cells),
+            suites=suites,
+            undone=[(_called(outcome, each.cell), why) for each in outcome.settings for why in undone_of(each)],
+            style=Markup(style),
+            policy=policy(style, ""),
+        )
+    )
+
+
+def _axis(outcome: Outcome, axis: str) -> dict[str, Any]:
+    values = [value_in_words(axis, value) for value in outcome.grid.values(axis)]
+    first = outcome.grid.baseline_of(next(iter(outcome.grid)))
+    of_baseline = "" if axis in REPLICATES else value_in_words(axis, first[axis])
+    return {"name": axis.replace("_", " "), "values": wording.listed(values), "baseline": of_baseline}
+
+
+def _called(outcome: Outcome, cell: Cell) -> str:
+    """A setting by its values on the axes that are varied."""
+    return cell.words(tuple(axis for axis in outcome.grid.varied if axis != "seed"))
+
+
+def _suite(outcome: Outcome, suite: Value) -> dict[str, Any]:
+    settings = outcome.of_suite(suite)
+    compared = [each for each in settings if each.comparison is not None]
+    numbers = _numbers(settings)
+    return _suite_rows(outcome, suite) | {
+        "said": _said(outcome, compared),
+        "axes": [
+            {"name": axis.replace("_", " "), "figures": list(_figures(outcome, settings, axis, numbers))}
+            for axis in outcome.grid.varied
+            if axis not in REPLICATES
+        ],
+        "comparisons": [_differences(outcome, each) for each in compared[:MOST_TABLES]],
+        "left_out": max(0, len(compared) - MOST_TABLES),
+    }
+
+
+def _numbers(settings: Sequence[Setting]) -> list[tuple[str, str]]:
+    """The numbers that settings have about the whole suite, by metric and component."""
+    return list(dict.fromkeys((row.metric, row.component) for each in settings for row in numbers_of(each)))
+
+
+def _suite_rows(outcome: Outcome, suite: Value) -> dict[str, Any]:
+    settings = outcome.of_suite(suite)
+    numbers = _numbers(settings)
+    return {
+        "name": str(suite),
+        "baseline": _called(outcome, outcome.grid.baseline_of(settings[0].cell)),
+        "columns": [number_in_words(*name) for name in numbers],
+        "rows": [_row(outcome, each, numbers) for each in settings],
+    }
+
+
+def settings_tables(outcome: Outcome) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Of each suite a table for a terminal: its title, its columns, and a row a setting."""
+    for suite in outcome.grid.values("suite"):
+        shown = _suite_rows(outcome, suite)
+        columns = ["setting", "seeds", "images", *shown["columns"], "difference", "q", "verdict"]
+        rows = [
+            [row[name] for name in ("name", "seeds", "images")]
+            + [number.partition(" ")[0] for number in row["numbers"]]
+            + [row[name] for name in ("difference", "q", "verdict")]
+            for row in shown["rows"]
+        ]
+        yield f"{suite}; the baseline is {shown['baseline']}", columns, rows
+
+
+def _said(outcome: Outcome, compared: Sequence[Setting]) -> str:
+    """How many settings lean more than the baseline, how many less."""
+    rows = [row for row in map(magnitude_of, compared) if row is not None]
+    more = sum(decided(row) and row.side == "second" for row in rows)
+    less = sum(decided(row) and row.side == "first" for row in rows)
+    if not rows:
+        return "No setting could be held against the baseline."
+    return (
+        f"Of {wording.count(len(rows), 'setting')}, {more} lean more than the baseline and {less} less; "
+        f"of {len(rows) - more - less} the images do not tell."
+    )
+
+
+def _row(outcome: Outcome, setting: Setting, numbers: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    held = {(row.metric, row.component): row for row in numbers_of(setting)}
+    over_all = magnitude_of(setting)
+    called = _called(outcome, setting.cell), "the baseline"
+    return {
+        "name": called[0],
+        "is_baseline": outcome.is_baseline(setting),
+        "seeds": str(len(setting.runs)),
+        "images": f"{image_count(setting):,}",
+        "numbers": [_cell(held.get(name)) for name in numbers],
+        "difference": _cell(over_all, signed=True),
+        "q": "" if over_all is None else wording.probability(over_all.q, "q").removeprefix("q ").removeprefix("= "),
+        "verdict": _verdict(outcome, setting, over_all),
+    }
+
+
+def _verdict(outcome: Outcome, setting: Setting, over_all: Row | None) -> str:
+    if outcome.is_baseline(setting):
+        return "baseline"
+    comparison = setting.comparison
+    if comparison is not None and 0 < comparison.identical == comparison.pairs and not comparison.dropped:
+        return "the same images"
+    if over_all is None:
+        return setting.undone or "no difference is told in one number"
+    return difference_words(over_all, ("the baseline", "it")) if over_all.defined else over_all.reason
+
+
+def _cell(row: Row | None, *, signed: bool = False) -> str:
+    if row is None or not row.defined:
+        return wording.MISSING
+    digits = wording.digits_for([row.value, row.low, row.high])
+    value = (wording.signed if signed else wording.number)(row.value, digits)
+    return f"{value} {wording.interval(row.low, row.high, digits)}".strip()
+
+
+def _differences(outcome: Outcome, setting: Setting) -> dict[str, Any]:
+    assert setting.comparison is not None
+    baseline = outcome.grid.baseline_of(setting.cell)
+    called = _called(outcome, baseline), _called(outcome, setting.cell)
+    return {
+        "name": called[1],
+        "said": comparison_verdict(setting.comparison, called),
+        "pairing": pairing_in_words(setting.comparison),
+        "tables": comparison_tables(setting.comparison, called),
+    }
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def _figures(
+    outcome: Outcome, settings: Sequence[Setting], axis: str, numbers: Sequence[tuple[str, str]]
+) -> Iterator[Figure]:
+    """The difference from the baseline along an axis, and each number."""
+    lines = _lines(outcome, settings, axis)
+    place = f"{settings[0].cell['suite']}-{axis}"
+    label = axis.replace("_", " ")
+
+    def drawn(order: int, symbol: str, row_of: Any, zero: str) -> Figure | None:
+        held = [
+            Line(name, tuple(Step(x, said, row_of(each) or Row()) for x, said, each in steps)) for name, steps in lines
+        ]
+        return bands_figure(
+            held, name=f"sweep-{order}-{_identifier(place)}", title=f"{symbol} along {label}", x_label=label,
+            symbol=symbol, zero=zero,
+        )  # fmt: skip
+
+    figures = [drawn(0, DIFFERENCE_SYMBOL, lambda each: _difference_row(outcome, each), "the baseline")]
+    for order, name in enumerate(numbers, 1):
+        figures.append(drawn(order, number_in_words(*name), lambda each, name=name: _number(each, name), ""))
+    return (figure for figure in figures if figure is not None)
+
+
+def _identifier(text: str) -> str:
+    return "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in text)
+
+
+def _difference_row(outcome: Outcome, setting: Setting) -> Row | None:
+    """The difference of a setting; of the baseline itself it is 0, and nothing varies."""
+    return Row(value=0.0) if outcome.is_baseline(setting) and setting.runs else magnitude_of(setting)
+
+
+def _number(setting: Setting, name: tuple[str, str]) -> Row | None:
+    return next((row for row in numbers_of(setting) if (row.metric, row.component) == name), None)
+
+
+Steps = list[tuple[float, str, Setting]]
+
+
+def _lines(outcome: Outcome, settings: Sequence[Setting], axis: str) -> list[tuple[str, Steps]]:
+    """Settings along an axis, a line for each combination of the other axes: of many, the baseline's alone."""
+    others = tuple(each for each in outcome.grid.varied if each not in (axis, *REPLICATES))
+    values = outcome.grid.values(axis)
+    numeric = all(isinstance(value, int | float) for value in values)
+    held: dict[Cell, Steps] = {}
+    for setting in settings:
+        value = setting.cell[axis]
+        x = float(value) if numeric and isinstance(value, int | float) else float(values.index(value))
+        held.setdefault(setting.cell.at(**{axis: None}), []).append((x, value_in_words(axis, value), setting))
+    if len(held) > MOST_LINES:
+        kept = outcome.grid.baseline_of(settings[0].cell).at(**{axis: None})
+        held = {kept: held[kept]}
+    return [(cell.words(others) if others else "", sorted(steps, key=lambda s: s[0])) for cell, steps in held.items()]

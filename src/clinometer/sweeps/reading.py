@@ -1,0 +1,125 @@
+"""A sweep as it is asked for: a YAML file, or a mapping of the same keys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from clinometer.errors import SuiteError, SweepError
+from clinometer.suites.base import explain
+from clinometer.suites.reading import read_text, read_yaml
+from clinometer.suites.strict import ImageCount, Strict, Text
+from clinometer.sweeps.grid import Grid, Value
+
+
+def _several(given: Any) -> Any:
+    """One value as a list of one."""
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _named(given: Any) -> Any:
+    """``none`` as nothing."""
+    return [None if each == "none" else each for each in _several(given)]
+
+
+Texts = Annotated[tuple[Text, ...], BeforeValidator(_several)]
+TextsOrNone = Annotated[tuple[Text | None, ...], BeforeValidator(_named)]
+Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+Steps = Annotated[int, Field(ge=1, strict=True)]
+Scale = Annotated[float, Field(ge=0)]
+
+
+class Axes(Strict):
+    """The axes of a sweep, as a file writes them: a value or a list of them each."""
+
+    suite: Texts = ("reference",)
+    model: Texts = ("reference",)
+    checkpoint: TextsOrNone = (None,)
+    lora: TextsOrNone = (None,)
+    lora_scale: Annotated[tuple[float | None, ...], BeforeValidator(_named)] = (None,)
+    scheduler: TextsOrNone = (None,)
+    negative_prompt: TextsOrNone = (None,)
+    guidance: Annotated[tuple[Scale | None, ...], BeforeValidator(_named)] = (None,)
+    steps: Annotated[tuple[Steps | None, ...], BeforeValidator(_named)] = (None,)
+    seed: Annotated[tuple[Seed, ...], BeforeValidator(_several)] = (0,)
+
+
+class SweepFile(Strict):
+    """A sweep, as a file writes it. What is no axis holds for every cell."""
+
+    title: Text | None = None
+    out: Text | None = None
+    axes: Axes = Axes()
+    baseline: dict[str, Any] = Field(default_factory=dict)
+    encoder: Annotated[tuple[Text, ...] | None, BeforeValidator(lambda given: given and _several(given))] = None
+    images: ImageCount | None = None
+    protocol: Literal["paper"] | None = None
+    text_targets: Literal["prompt", "keyword"] | None = None
+    until: Literal["decided"] | Annotated[float, Field(gt=0)] | None = None
+    portraits: Text | None = None
+    expression: Text = "N"
+    budget: Scale | None = None
+    batch_size: Annotated[int, Field(ge=1)] | None = None
+    device: Text = "auto"
+    dtype: Text = "auto"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def grid(self) -> Grid:
+        """The grid, checked."""
+        held: dict[str, tuple[Value, ...]] = {name: getattr(self.axes, name) for name in Axes.model_fields}
+        return Grid(held, self._baseline())
+
+    def _baseline(self) -> dict[str, Value]:
+        """The values of the baseline, read as those of its axes are."""
+        read: dict[str, Value] = {}
+        for axis, value in self.baseline.items():
+            if axis in Axes.model_fields:
+                (read[axis],) = getattr(Axes.model_validate({axis: value}), axis) or (None,)
+            else:
+                read[axis] = value
+        return read
+
+
+KEYS: Final = tuple(SweepFile.model_fields)
+
+
+def load_sweep(path: str | os.PathLike[str]) -> SweepFile:
+    """Read a sweep's file.
+
+    Raises
+    ------
+    SweepError
+        There is none, or it says something it must not: the message names the file and the key.
+    """
+    place = Path(path)
+    try:
+        return sweep_from_mapping(read_yaml(read_text(place), source=str(place)), source=str(place))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise SweepError(f"{place}: no such file; give a YAML file with axes, see docs/sweeps.md") from error
+    except (OSError, ValueError) as error:
+        raise SweepError(f"{place}: cannot be read as text: {error}") from error
+    except SuiteError as error:
+        raise SweepError(str(error)) from error
+
+
+def sweep_from_mapping(data: Mapping[str, Any], *, source: str = "sweep") -> SweepFile:
+    """Check a sweep that is already a mapping.
+
+    Raises
+    ------
+    SweepError
+        It says something it must not.
+    """
+    try:
+        asked = SweepFile.model_validate(data)
+        asked.grid  # noqa: B018 - checked now, not at the first cell
+    except ValidationError as error:
+        raise SweepError(explain(error, source)) from error
+    except SweepError as error:
+        raise SweepError(f"{source}: {error}") from error
+    return asked

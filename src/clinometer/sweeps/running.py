@@ -1,0 +1,168 @@
+"""The cells of a sweep, one after another: models are loaded once, and a cell that fails stops no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from clinometer.errors import ClinometerError, RunLockedError, SweepError
+from clinometer.models.protocols import Generator
+from clinometer.models.registry import HUB_ID
+from clinometer.models.weights import user_path
+from clinometer.pipeline.at_hand import Encoders, Models
+from clinometer.pipeline.audits import Asked, Workers, audit
+from clinometer.pipeline.engines import Engine
+from clinometer.runs import Directory, Progress
+from clinometer.suites import Suite
+from clinometer.sweeps.grid import Cell, Grid
+from clinometer.sweeps.reading import SweepFile
+from clinometer.sweeps.record import CellRecord, SweepRecord, cell_place, write_record
+
+OPTIONS: Final = ("lora", "lora_scale", "scheduler", "negative_prompt")
+"""Axes that are options of the model's adapter."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is given beside the grid: models, suites and encoders as objects, by the names that the axes have for them.
+
+    ``retry_failed`` draws images anew that failed earlier.
+    """
+
+    models: Mapping[str, Generator] = field(default_factory=dict)
+    suites: Mapping[str, Suite] = field(default_factory=dict)
+    encoder: Encoders | None = None
+    retry_failed: bool = False
+
+
+class SharedWorkers:
+    """Workers that stay from one cell to the next, with the models they hold."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._held = ExitStack()
+        self._engine: Engine | None = None
+        self._is_open = False
+
+    @contextmanager
+    def opened(self, device: str) -> Iterator[Engine | None]:
+        """Open the engine the first time, and keep it for as long as nothing goes wrong."""
+        if not self._is_open:
+            self._engine = self._held.enter_context(self._workers.opened(device))
+            self._is_open = True
+        try:
+            yield self._engine
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the workers; the next cell would open others."""
+        self._held.close()
+        self._is_open = False
+
+
+def run_cells(
+    directory: Directory, record: SweepRecord, asked: SweepFile, given: Given, workers: Workers, progress: Progress
+) -> SweepRecord:
+    """Audit every cell of the grid; what is finished of one is kept. Returns what became of them.
+
+    The caller holds the directory.
+    """
+    models, shared = Models(), SharedWorkers(workers)
+    order = _by_weights(record.grid)
+    try:
+        for number, cell in enumerate(order, 1):
+            progress.note(f"cell {number} of {len(order)}: {cell.words(record.grid.varied)}")
+            place = cell_place(directory, cell)
+            found = _outcome(cell, partial(_run, cell, asked, given, place, models, shared, progress), progress)
+            record = record.model_copy(update={"cells": record.cells | {cell.name: found}})
+            write_record(directory, record)
+    finally:
+        shared.close()
+    return record
+
+
+def _by_weights(grid: Grid) -> list[Cell]:
+    """The cells in the order of the grid, but all of one model together: it is loaded once."""
+    held: dict[Any, list[Cell]] = {}
+    for cell in grid:
+        held.setdefault(cell.weights, []).append(cell)
+    return [cell for cells in held.values() for cell in cells]
+
+
+def _run(
+    cell: Cell, asked: SweepFile, given: Given, place: str, models: Models, workers: SharedWorkers, progress: Progress
+) -> None:
+    audit(asked_of(cell, asked, given, place), models, workers, progress)
+
+
+def _outcome(cell: Cell, run: Callable[[], None], progress: Progress) -> CellRecord:
+    """Audit a cell, and say what became of it."""
+    values = dict(cell.values)
+    try:
+        run()
+    except RunLockedError:
+        raise
+    except ClinometerError as error:
+        reason = str(error)
+    except Exception as error:  # whatever happens to one cell must not cost the others
+        reason = f"an error of clinometer's own: {type(error).__name__}: {error}"
+    else:
+        return CellRecord(values=values, status="finished")
+    progress.note(f"this cell failed: {reason}")
+    return CellRecord(values=values, status="failed", reason=" ".join(reason.split())[:2000])
+
+
+def asked_of(cell: Cell, asked: SweepFile, given: Given, out: str) -> Asked:
+    """The audit that a cell is."""
+    own = {axis: cell[axis] for axis in OPTIONS if cell[axis] is not None}
+    options = {name: value for name, value in asked.options.items() if name != "lora_scale" or cell["lora"]}
+    return Asked(
+        model=given.models.get(str(cell["model"])) or model_of(cell),
+        suite=given.suites.get(str(cell["suite"])) or str(cell["suite"]),
+        out=out,
+        encoder=asked.encoder if given.encoder is None else given.encoder,
+        protocol=asked.protocol,
+        images=asked.images,
+        seed=int(cell["seed"] or 0),
+        steps=None if cell["steps"] is None else int(cell["steps"]),
+        guidance_scale=None if cell["guidance"] is None else float(cell["guidance"]),
+        batch_size=asked.batch_size,
+        device=asked.device,
+        dtype=asked.dtype,
+        text_targets=asked.text_targets,
+        model_options=options | own,
+        budget=asked.budget,
+        portraits=asked.portraits,
+        expression=asked.expression,
+        until=asked.until,
+        retry_failed=given.retry_failed,
+    )
+
+
+def model_of(cell: Cell) -> str:
+    """The model of a cell: of one with a checkpoint, the folder of that name within it, or a revision on the hub.
+
+    Raises
+    ------
+    SweepError
+        The model is neither a folder nor on the hub.
+    """
+    model, checkpoint = str(cell["model"]), cell["checkpoint"]
+    if checkpoint is None:
+        return model
+    folder = user_path(model)
+    if folder.is_dir():
+        return str(Path(model) / str(checkpoint))
+    if re.fullmatch(HUB_ID, model) and "@" not in model:
+        return f"{model}@{checkpoint}"
+    raise SweepError(
+        f"checkpoint: found {checkpoint}, and {model} is neither a folder that holds checkpoints nor OWNER/NAME on the "
+        "hub, whose revisions they would be; name each checkpoint as a model"
+    )

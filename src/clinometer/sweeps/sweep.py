@@ -1,0 +1,131 @@
+"""A sweep from its file to its page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from clinometer.errors import SweepError
+from clinometer.pipeline.audits import Workers
+from clinometer.runs import Directory, Progress, Run
+from clinometer.sweeps.grid import Cell
+from clinometer.sweeps.outcome import Outcome, outcome_of
+from clinometer.sweeps.page import write_page
+from clinometer.sweeps.reading import SweepFile, load_sweep, sweep_from_mapping
+from clinometer.sweeps.record import SweepRecord, cell_place, opened_record, read_record
+from clinometer.sweeps.running import Given, run_cells
+from clinometer.sweeps.table import differences_of, table_of, write_tables
+
+
+class Sweep:
+    """A sweep's directory, opened: ``sweep.table``, ``sweep.differences``, ``sweep.runs``, ``sweep.failed``, …"""
+
+    def __init__(self, url: str | os.PathLike[str]) -> None:
+        self.directory = Directory(url)
+        self.record: SweepRecord = read_record(self.directory)
+
+    @property
+    def url(self) -> str:
+        """Where the sweep is."""
+        return self.directory.url
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells of the grid, in its order."""
+        return list(self.record.grid)
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """The cells of the grid that failed, by their folders, and why."""
+        statuses = {cell.name: self.record.status(cell) for cell in self.cells}
+        return {name: status.reason for name, status in statuses.items() if status.status == "failed"}
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """The finished runs of the grid, by the folders of their cells."""
+        finished = [cell for cell in self.cells if self.record.status(cell).status == "finished"]
+        return {cell.name: Run(cell_place(self.directory, cell)) for cell in finished}
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row a number of every setting, with its difference from the baseline."""
+        return table_of(self.outcome)
+
+    @property
+    def differences(self) -> pd.DataFrame:
+        """Every difference from the baseline, as the rows of a comparison."""
+        return differences_of(self.outcome)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What was found at every setting; read where it was computed before."""
+        return outcome_of(self.directory, self.record)
+
+    def __repr__(self) -> str:
+        count = len(self.cells)
+        return f"Sweep({self.url!r}: {count} cells, {len(self.runs)} finished, {len(self.failed)} failed)"
+
+
+def read_sweep(given: str | os.PathLike[str] | Mapping[str, Any] | SweepFile) -> SweepFile:
+    """A sweep as it was asked for: a file, or what one would say."""
+    if isinstance(given, SweepFile):
+        return given
+    return sweep_from_mapping(given) if isinstance(given, Mapping) else load_sweep(given)
+
+
+def default_out(given: str | os.PathLike[str] | Mapping[str, Any] | SweepFile, asked: SweepFile) -> str:
+    """Where a sweep lies of which nobody said where: it has the name of its file, or of its first cell."""
+    if asked.out is not None:
+        return asked.out
+    if isinstance(given, str | os.PathLike):
+        return str(Path("runs") / Path(given).stem)
+    first = next(iter(asked.grid))
+    return str(Path("runs") / f"{first['model']}-{first['suite']}-sweep".replace("/", "-"))
+
+
+def sweep(
+    given: str | os.PathLike[str] | Mapping[str, Any] | SweepFile,
+    out: str | os.PathLike[str] | None,
+    objects: Given,
+    workers: Workers,
+    progress: Progress,
+) -> Sweep:
+    """Audit every cell that is not finished, hold all against the baseline, and write the tables and the page.
+
+    Raises
+    ------
+    SweepError, RunError, EngineError
+        As :func:`clinometer.sweep`.
+    """
+    asked = read_sweep(given)
+    directory = Directory(out or default_out(given, asked))
+    with directory.locked():
+        record = opened_record(directory, asked)
+        record = run_cells(directory, record, asked, objects, workers, progress)
+        outcome = outcome_of(directory, record, progress)
+        write_tables(directory, outcome)
+        write_page(directory, outcome)
+    swept = Sweep(directory.url)
+    swept.__dict__["outcome"] = outcome
+    return swept
+
+
+def require_finished(sweep: Sweep) -> None:
+    """Refuse to end well where a cell failed.
+
+    Raises
+    ------
+    SweepError
+        The message counts them, says of the first why, and names the way out.
+    """
+    if sweep.failed:
+        name, reason = next(iter(sweep.failed.items()))
+        raise SweepError(
+            f"{sweep.url}: {len(sweep.failed)} of {len(sweep.cells)} cells failed; the others are finished. The first, "
+            f"{name}: {reason}. Mend that and give the same command again: only what failed is done"
+        )
