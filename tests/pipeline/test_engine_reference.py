@@ -6,7 +6,7 @@ import pytest
 
 from tests.pipeline.reference_audits import audit
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples", "kept_workers")]
 
 
 @pytest.fixture(autouse=True)

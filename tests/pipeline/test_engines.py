@@ -21,7 +21,7 @@ from clinometer.runs.vectors import NoVectorsError
 from tests.pipeline.engine_toys import Broken, Deadly, audit, children, tables
 from tests.toys import Eye, Notes, Painter, toy_suite
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "kept_workers")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def assert_made_alike(run, finished):
     assert not list(Path(run.directory.root).glob(".leases*"))
 
 
-def test_a_finished_run_starts_no_worker(tmp_path, finished, monkeypatch):
+def test_a_finished_run_starts_no_worker(tmp_path, finished, fresh_workers, monkeypatch):
     monkeypatch.setattr("clinometer.pipeline.engines.local.ProcessPoolExecutor", None)
     audit(finished.url, workers=2)
 
@@ -310,7 +310,7 @@ class Counting(Eye):
 
 
 @pytest.mark.parametrize(("said", "threads"), [(None, "1"), ("2", "2")])
-def test_a_worker_computes_with_one_thread_unless_told_otherwise(tmp_path, monkeypatch, said, threads):
+def test_a_worker_computes_with_one_thread_unless_told_otherwise(tmp_path, fresh_workers, monkeypatch, said, threads):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if said is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", said)
@@ -364,7 +364,7 @@ def test_an_engine_that_is_none_is_named(spec, workers, message):
         open_engine(spec, workers)
 
 
-def test_one_process_is_opened_for_each_of_several_gpus(monkeypatch):
+def test_one_process_is_opened_for_each_of_several_gpus(fresh_workers, monkeypatch):
     monkeypatch.setattr("clinometer.pipeline.engines.opening.visible_gpus", lambda: ["4", "7"])
     engine = open_engine("local", None)
     assert isinstance(engine, LocalEngine)
