@@ -38,6 +38,7 @@ from clinometer.cli.options import (
     WorkersOption,
     as_typed,
     given,
+    refuse_repeated,
     refuse_without,
 )
 from clinometer.cli.ratings import ratings
@@ -55,12 +56,19 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except ClinometerError as error:
-            error.args = (as_typed(str(error), self.commands[ctx.invoked_subcommand], words),)
+            command = self.commands.get(ctx.invoked_subcommand or "")
+            if command is not None:
+                error.args = (as_typed(str(error), command, words),)
             raise
         except KeyboardInterrupt:
             goes_on = " The same command goes on from here." if ctx.invoked_subcommand in RESUMED else ""
             typer.echo(f"clinometer: stopped.{goes_on}", err=True)
             raise typer.Exit(130) from None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        found = super().resolve_command(ctx, args)
+        refuse_repeated(found[1], found[2])
+        return found
 
 
 app = typer.Typer(

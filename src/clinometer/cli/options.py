@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -112,6 +113,20 @@ def as_typed(message: str, command: Any, words: Collection[str] = ()) -> str:
 def given(**options: Any) -> dict[str, Any]:
     """Keep the options that the user gave."""
     return {name: value for name, value in options.items() if value is not None and value is not False}
+
+
+def refuse_repeated(command: Any, words: Sequence[str]) -> None:
+    """Refuse an option of one value that was given twice: all but the last would be dropped without a word."""
+    try:
+        context = command.context_class(command)
+        _, _, order = command.make_parser(context).parse_args(list(words))
+    except Exception:  # a mistake of another kind is told by whoever reads the words next
+        return
+    counted = Counter(each for each in order if each.param_type_name == "option")
+    for option, times in counted.items():
+        if times > 1 and not (option.multiple or option.is_flag):
+            typed = max(option.opts, key=len)
+            raise InvalidInputError(f"{typed}: found {times} values, and it takes one; give it once")
 
 
 def refuse_without(*, needs: str, **options: Any) -> None:

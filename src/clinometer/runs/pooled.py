@@ -126,11 +126,11 @@ def pooled(runs: Sequence[Run]) -> Run:
 
 def _require_alike(runs: Sequence[Run]) -> None:
     first = runs[0]
-    for run in runs[1:]:
+    for order, run in enumerate(runs[1:], 1):
         for what, asked in _asked(run).items():
             if asked != _asked(first)[what]:
                 raise RunMismatchError(f"{run.url}: its {what} is not that of {first.url}; only seeds may differ")
-        if run.record["seed"] in [other.record["seed"] for other in runs[: runs.index(run)]]:
+        if run.record["seed"] in [other.record["seed"] for other in runs[:order]]:
             raise RunMismatchError(f"{run.url}: seed {run.record['seed']} comes twice; its images would count twice")
 
 

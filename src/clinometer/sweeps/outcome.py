@@ -94,7 +94,7 @@ def outcome_of(
 
 def _setting(directory: Directory, record: SweepRecord, cell: Cell) -> Setting:
     runs, missing = dict[Value, Run](), dict[Value, str]()
-    for each in record.grid.cells_of(cell):
+    for each in sorted(record.grid.cells_of(cell), key=lambda each: int(each["seed"] or 0)):  # however they were given
         status = record.status(each)
         if status.status == "finished":
             runs[each["seed"]] = Run(cell_place(directory, each))

@@ -57,7 +57,7 @@ def _axis(outcome: Outcome, axis: str) -> dict[str, Any]:
     values = [value_in_words(axis, value) for value in outcome.grid.values(axis)]
     first = outcome.grid.baseline_of(next(iter(outcome.grid)))
     of_baseline = "" if axis in REPLICATES else value_in_words(axis, first[axis])
-    return {"name": axis.replace("_", " "), "values": wording.listed(values), "baseline": of_baseline}
+    return {"name": axis.replace("_", " "), "given": wording.listed(values), "baseline": of_baseline}
 
 
 def _called(outcome: Outcome, cell: Cell) -> str:

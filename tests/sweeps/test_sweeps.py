@@ -1,0 +1,219 @@
+"""A sweep is its audits: cells are ordinary runs, whatever else is in the grid and whenever they were drawn."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import clinometer as cm
+from clinometer.cli.sweep import print_sweep
+from clinometer.errors import ModelError, RunMismatchError, SweepError
+from clinometer.runs.browse import found_below
+from clinometer.runs.pooled import pooled
+from clinometer.runs.storage import Directory
+from clinometer.sweeps.sweep import require_finished
+from tests.sweeps.toy_sweeps import AXES, SUITE, Shifted, contents, painters, swept
+from tests.toys import Eye
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Two models at two seeds."""
+    return swept(tmp_path_factory.mktemp("whole") / "sweep")
+
+
+def parts(folder):
+    """Hashes of what was drawn and embedded."""
+    files = sorted((*folder.rglob("samples/*.parquet"), *folder.rglob("embeddings/**/*.parquet")))
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def folder_of(sweep, name=""):
+    return Path(sweep.directory.root) / "cells" / name
+
+
+def test_a_sweep_of_one_cell_is_an_audit_bit_for_bit(tmp_path):
+    one = swept(tmp_path / "sweep", {"model": "plain", "seed": 1})
+    alone = cm.audit(Shifted(name="plain"), SUITE, tmp_path / "audit", encoder=Eye(), seed=1)
+    ((name, run),) = one.runs.items()
+    assert name == "plain-toy-seed-1"
+    cell = folder_of(one, name)
+    assert parts(cell) == parts(tmp_path / "audit")
+    assert contents(cell) == contents(tmp_path / "audit")
+    assert run.record["model"] == alone.record["model"]
+    assert {path.name for path in cell.iterdir()} == {path.name for path in (tmp_path / "audit").iterdir()}
+
+
+def test_cells_are_the_same_in_whatever_order_and_whatever_else_is_in_the_grid(whole, tmp_path):
+    turned = swept(tmp_path / "turned", {"model": ["redder", "plain"], "seed": [1, 0]}, baseline={"model": "plain"})
+    assert parts(folder_of(turned)) == parts(folder_of(whole))
+    assert turned.runs.keys() == whole.runs.keys()
+    key = ["model", "kind", "metric", "component", "concept"]
+    tables = [sweep.table.sort_values(key).reset_index(drop=True) for sweep in (whole, turned)]
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_cells_that_are_added_redo_none_and_change_none(whole, tmp_path):
+    out = tmp_path / "sweep"
+    first = painters()
+    swept(out, {"seed": 0}, models=first)
+    before = {path: path.stat().st_mtime_ns for path in (out / "cells").rglob("*.parquet")}
+    drawn = {name: model.drawn for name, model in first.items()}
+    grown = swept(out, models=first)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert {name: model.drawn for name, model in first.items()} == {name: 2 * count for name, count in drawn.items()}
+    assert contents(out) == contents(Path(whole.directory.root))
+    assert len(grown.runs) == 4
+
+
+def test_a_sweep_that_is_stopped_goes_on_as_if_it_had_not_been(whole, tmp_path):
+    out, models = tmp_path / "sweep", painters(redder=Shifted(1.0, name="redder", stop_after=10))
+    with pytest.raises(KeyboardInterrupt):
+        swept(out, models=models)
+    assert sum(status["status"] == "finished" for status in record(out)["cells"].values()) == 2
+    models["redder"].stop_after = None
+    drawn = models["plain"].drawn
+    again = swept(out, models=models)
+    assert models["plain"].drawn == drawn
+    assert contents(out) == contents(Path(whole.directory.root))
+    assert not again.failed
+
+
+def record(out):
+    return json.loads((out / "sweep.json").read_text())
+
+
+def test_a_finished_sweep_computes_nothing_again(whole, tmp_path):
+    shutil.copytree(whole.directory.root, tmp_path / "sweep")
+    models, eye = painters(), Eye()
+    before = contents(tmp_path / "sweep")
+    swept(tmp_path / "sweep", models=models, encoder=eye)
+    assert contents(tmp_path / "sweep") == before
+    assert [model.drawn for model in models.values()] == [0, 0]
+    assert eye.seen == 0
+
+
+class Broken(Shifted):
+    """It cannot draw."""
+
+    def generate(self, requests):
+        raise RuntimeError("no such kernel")
+        yield
+
+
+def test_a_cell_that_fails_stops_no_other_and_is_told_with_the_way_out(tmp_path):
+    found = swept(tmp_path / "sweep", models=painters(redder=Broken(1.0, name="redder")))
+    assert list(found.failed) == ["redder-toy-seed-0", "redder-toy-seed-1"]
+    assert list(found.runs) == ["plain-toy-seed-0", "plain-toy-seed-1"]
+    with pytest.raises(SweepError, match=r"2 of 4 cells failed; the others are finished. The first.*kernel"):
+        require_finished(found)
+    undone = found.table[found.table.kind == "undone"]
+    assert list(undone.model) == ["redder", "redder"]
+    assert undone.reason.str.contains("no such kernel").all()
+    mended = swept(tmp_path / "sweep")
+    assert not mended.failed
+    require_finished(mended)
+
+
+def test_differences_are_those_of_compare(whole, tmp_path):
+    one = swept(tmp_path / "sweep", {"seed": 0})
+    runs = one.runs
+    (expected,) = cm.compare(runs["plain-toy-seed-0"], runs["redder-toy-seed-0"])
+    found = one.differences.drop(columns=[name for name in one.differences if name not in expected.scores])
+    same = ["component", "concept", "encoder", "value", "low", "high", "p", "n_target"]
+    pd.testing.assert_frame_equal(found[same], expected.scores[same])
+
+
+def test_seeds_of_a_setting_are_one_sample(whole):
+    setting = whole.outcome.settings[1]
+    assert setting.comparison.pairs == sum(len(run.plan) for run in setting.runs.values())
+    assert setting.comparison.paired
+    both = pooled(list(setting.runs.values()))
+    held = {key: vector for run in setting.runs.values() for key, vector in run.embeddings("eye").items()}
+    for key, vector in both.embeddings("eye").items():
+        np.testing.assert_array_equal(vector, held.pop(key))
+    assert not held
+    assert len(both.samples) == len(both.plan)
+    assert dict(both.images(both.samples.id)).keys() == set(both.samples.id)
+
+
+def test_runs_of_other_questions_are_not_pooled(whole):
+    runs = whole.runs
+    with pytest.raises(RunMismatchError, match="its model is not that of"):
+        pooled([runs["plain-toy-seed-0"], runs["redder-toy-seed-1"]])
+    with pytest.raises(RunMismatchError, match="seed 0 comes twice"):
+        pooled([runs["plain-toy-seed-0"]] * 2)
+
+
+def test_a_redder_model_is_found_redder_and_q_is_over_the_grid(whole):
+    rows = whole.table[(whole.table.kind == "difference") & (whole.table.component == "mcas")]
+    assert (rows.value > 0).all()
+    assert (rows.q >= rows.p).all()
+    assert (rows.p_holm >= rows.q).all()
+    assert whole.differences.family.str.contains("of the grid").all()
+
+
+def test_a_directory_of_something_else_is_refused(whole, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunMismatchError, match=r"not empty and not a sweep: it has no sweep.json"):
+        swept(tmp_path)
+    with pytest.raises(SweepError, match=r"images: found 5, and the cells of .* were asked with None; give that"):
+        swept(whole.directory.root, images=5)
+
+
+def test_the_runs_are_found_where_runs_are_looked_for(whole):
+    names = {directory.root.rsplit("/", 1)[-1] for directory in found_below(str(folder_of(whole).parents[1]))}
+    assert names == set(whole.runs)
+    assert {directory.root for directory in found_below(whole.url)} == {
+        run.directory.root for run in whole.runs.values()
+    }
+
+
+def test_weights_are_loaded_once_for_all_their_cells(tmp_path, monkeypatch):
+    loaded = []
+
+    class Settable(Shifted):
+        def with_settings(self, guidance_scale=0.0, **others):
+            return Settable(guidance_scale, name=self.card.name)
+
+    def load(spec, guidance_scale=0.0, **options):
+        loaded.append(spec)
+        if spec == "gone":
+            raise ModelError("gone: it is not there")
+        return Settable(guidance_scale, name=spec)
+
+    monkeypatch.setattr("clinometer.pipeline.at_hand.load_generator", load)
+    axes = {"model": ["a", "b", "gone"], "guidance": [0, 1], "seed": [0, 1]}
+    found = cm.sweep({"axes": axes | {"suite": "toy"}}, tmp_path / "s", suites={"toy": SUITE}, encoder=Eye())
+    assert loaded == ["a", "b", "gone", "gone", "gone", "gone"]
+    assert len(found.runs) == 8
+    scales = {name: run.model_card["settings"]["guidance_scale"] for name, run in found.runs.items()}
+    assert scales["a-toy-guidance-1-seed-0"] == 1
+    assert scales["a-toy-guidance-0-seed-1"] == 0
+
+
+@pytest.mark.pages
+def test_the_page_and_the_terminal_say_what_was_found(whole, capsys):
+    page = (folder_of(whole).parent / "sweep.html").read_text()
+    told = ("Of 1 setting, 0 lean more", "the baseline is <bdi>plain", "<bdi>plain and redder</bdi>", "4 of 4 cells")
+    for expected in (*told, "<svg", "Along the axes"):
+        assert expected in page
+    assert "<script" not in page
+    print_sweep(whole)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the baseline is plain" in said
+    assert "sweep.html" in said
+
+
+def test_what_can_be_read_of_a_sweep_later(whole):
+    opened = cm.Sweep(whole.url)
+    pd.testing.assert_frame_equal(opened.table, whole.table)
+    assert repr(opened) == f"Sweep({whole.url!r}: 4 cells, 4 finished, 0 failed)"
+    with pytest.raises(Exception, match=r"sweep.json: no such file"):
+        cm.Sweep(f"{whole.url}/cells")
+    assert Directory(whole.url).names("pooled", ".parquet")
+    assert AXES["seed"] == [0, 1]
