@@ -66,6 +66,25 @@ def test_no_module_takes_anothers_private_names():
     assert taken == []
 
 
+def changed_from_outside(tree: ast.Module) -> set[str]:
+    """What a module assigns to in imported modules of others, such as ``transformers.PreTrainedModel.x``."""
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    targets = [target for node in ast.walk(tree) if isinstance(node, ast.Assign) for target in node.targets]
+    names = [ast.unparse(target) for target in targets if isinstance(target, ast.Attribute)]
+    return {name for name in names if name.partition(".")[0] in imported - sys.stdlib_module_names}
+
+
+def test_other_libraries_are_changed_in_one_place():
+    modules = {path: ast.parse(path.read_text("utf-8")) for path in Path(clinometer.__file__).parent.rglob("*.py")}
+    changed = {path.name: found for path, tree in modules.items() if (found := changed_from_outside(tree))}
+    assert changed == {"_compat.py": {"transformers.PreTrainedModel.from_pretrained"}}
+
+
 def test_no_test_imports_another():
     """What tests share stands in a module of its own: an import would collect, and set up, what it does not need."""
     root = Path(__file__).parent

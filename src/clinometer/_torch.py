@@ -1,31 +1,15 @@
 """The one door to torch: everything that needs it imports it from here.
 
-Importing this module imports torch, so nothing that must start fast may import it at its top. Four things
-are put right on the way in:
-
-* Idle OpenMP threads sleep instead of spinning (``OMP_WAIT_POLICY=PASSIVE``, unless it is set already),
-  because a run shares its cores with image encoding and with other workers.
-* torchvision's compiled operators do not load beside a torch of another build (a CUDA torchvision beside a
-  CPU torch). Importing torchvision, and so open_clip or the CLIP of transformers, then fails with ``operator
-  torchvision::nms does not exist``, although nothing here detects boxes. The missing schemas are declared,
-  without an implementation.
-* glibc keeps memory that torch frees (`KEPT`), unless the environment says how it is to allocate. It would give every
-  operator's output back to the system, whose pages the next operator waits for.
-* A machine without torch gets a message instead of a traceback.
+Importing this module imports torch, so nothing that must start fast may import it at its top. What is put right on the
+way in stands in :mod:`clinometer._compat`. A machine without torch gets a message instead of a traceback.
 """
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
-import os
-import sys
-from contextlib import suppress
-from pathlib import Path
-
+from clinometer._compat import declare_torchvision_operators, keep_freed_memory, let_idle_threads_sleep
 from clinometer.errors import ModelError
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+let_idle_threads_sleep()
 
 try:
     import torch
@@ -38,47 +22,8 @@ except ImportError as error:  # pragma: no cover - needs a machine without torch
 __all__ = ["dtype_name", "is_out_of_memory", "resolve_device", "resolve_dtype", "to_device", "torch"]
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-_TORCHVISION_SCHEMAS = {
-    "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-}
-
-
-KEPT = (128 * 2**20, 32 * 2**20)
-"""Bytes: blocks up to this size come from the heap, which keeps as much when they are freed. Older glibc takes no more
-than the second."""
-_MALLOC_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
-
-
-def _keep_freed_memory() -> None:
-    """Tell glibc's allocator to keep what is freed, unless the environment has told it something."""
-    if sys.platform != "linux" or any(name in os.environ for name in _MALLOC_SETTINGS):
-        return
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "mallopt"):  # musl, for one, has none
-        return
-    # The trim threshold only where the other was taken: either ends glibc's own way of finding both.
-    if taken := next((size for size in KEPT if library.mallopt(_M_MMAP_THRESHOLD, size)), None):
-        library.mallopt(_M_TRIM_THRESHOLD, taken)
-
-
-def _declare_missing_torchvision_operators() -> None:
-    """Declare the operators that torchvision expects, where its compiled library cannot be loaded."""
-    spec = importlib.util.find_spec("torchvision")
-    if spec is None or spec.origin is None:
-        return
-    # Load the real operators first where they do load: a schema may be defined only once in a process.
-    for library in sorted(Path(spec.origin).parent.glob("_C*")):
-        with suppress(OSError, ImportError, RuntimeError):
-            torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
-    for name, schema in _TORCHVISION_SCHEMAS.items():
-        if not hasattr(torch.ops.torchvision, name):
-            torch.library.define(f"torchvision::{name}", schema.removeprefix(name))
-
-
-_keep_freed_memory()
-_declare_missing_torchvision_operators()
+keep_freed_memory()
+declare_torchvision_operators(torch)
 
 
 def resolve_device(device: str | None = None) -> torch.device:

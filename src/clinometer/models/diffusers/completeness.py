@@ -8,14 +8,14 @@ text alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 import transformers
 
+from clinometer._compat import missing_weights_told
 from clinometer._messages import first_and_more
 from clinometer._torch import torch
 from clinometer.errors import ModelError
@@ -25,8 +25,6 @@ NEVER_READ = ("logit_scale", "logit_bias", "mask_token")
 
 TEXT_ALONE = (*NEVER_READ, "pooler", "lm_head", "visual", "vision_tower", "vision_model", "multi_modal_projector")
 """What is not read either where a language model serves as a text encoder; some repositories leave it out."""
-
-_swapping = RLock()
 
 
 def require_weights(name: str, missing: Iterable[str], unread: tuple[str, ...]) -> None:
@@ -55,26 +53,15 @@ def require_values(name: str, pipeline: Any, way_out: str) -> None:
 
 @contextmanager
 def whole_components(name: str) -> Iterator[None]:
-    """Refuse a pipeline's transformers components that lack weights, while diffusers loads them.
+    """Refuse a pipeline's transformers components that lack weights, while diffusers loads them."""
 
-    diffusers throws away what transformers tells of missing weights, and there is no other way to ask for it.
-    """
-    plain = vars(transformers.PreTrainedModel)["from_pretrained"].__func__
-
-    def from_pretrained(kind: Any, /, *args: Any, output_loading_info: bool = False, **options: Any) -> Any:
-        model, told = plain(kind, *args, output_loading_info=True, **options)
-        path = args[0] if args else options.get("pretrained_model_name_or_path")
-        component = Path(str(path or kind.__name__)).name
+    def require_whole(source: str, missing: Collection[str]) -> None:
+        component = Path(source).name
         unread = TEXT_ALONE if "text_encoder" in component else NEVER_READ
-        require_weights(f"{name}/{component}", told["missing_keys"], unread)
-        return (model, told) if output_loading_info else model
+        require_weights(f"{name}/{component}", missing, unread)
 
-    with _swapping:
-        transformers.PreTrainedModel.from_pretrained = classmethod(from_pretrained)
-        try:
-            yield
-        finally:
-            transformers.PreTrainedModel.from_pretrained = classmethod(plain)
+    with missing_weights_told(require_whole):
+        yield
 
 
 def require_vocabularies(name: str, pipeline: Any) -> None:

@@ -1,0 +1,99 @@
+"""What is changed in other libraries, or in how they run, for a whole process: all of it, and what removes it.
+
+=============================== ================================================== ===================================
+what                            why                                                until
+=============================== ================================================== ===================================
+`let_idle_threads_sleep`        OpenMP's idle threads spin, on cores that image    torch's OpenMP sleeps by default
+                                encoding and other workers need
+`keep_freed_memory`             glibc gives each operator's output back to the     torch allocates for itself on the
+                                system, and the next waits for its pages; measured CPU
+                                in docs/decisions/0032-freed-memory-is-kept.md
+`declare_torchvision_operators` torchvision of one build beside torch of another   open_clip and transformers import
+                                cannot be imported, nor can what imports it        torchvision only where they need it
+`missing_weights_told`          diffusers throws away what transformers tells of   diffusers hands on the loading info
+                                weights that a file lacks                          of components
+=============================== ================================================== ===================================
+
+Nothing heavy is imported at the top.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+KEPT = (128 * 2**20, 32 * 2**20)
+"""Bytes: blocks up to this size come from the heap, which keeps as much when they are freed. Older glibc takes no more
+than the second."""
+_MALLOC_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+
+_TORCHVISION_SCHEMAS = {
+    "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+}
+
+_swapping = RLock()
+
+
+def let_idle_threads_sleep() -> None:
+    """Have OpenMP's idle threads sleep, unless the environment says how they wait. Before torch is imported."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc's allocator to keep what is freed, unless the environment has told it something."""
+    if sys.platform != "linux" or any(name in os.environ for name in _MALLOC_SETTINGS):
+        return
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallopt"):  # musl, for one, has none
+        return
+    # The trim threshold only where the other was taken: either ends glibc's own way of finding both.
+    if taken := next((size for size in KEPT if library.mallopt(_M_MMAP_THRESHOLD, size)), None):
+        library.mallopt(_M_TRIM_THRESHOLD, taken)
+
+
+def declare_torchvision_operators(torch: Any) -> None:
+    """Declare the operators that torchvision expects, without an implementation, where its library cannot be loaded.
+
+    Importing torchvision, and so open_clip or the CLIP of transformers, fails otherwise with ``operator
+    torchvision::nms does not exist``, although nothing here detects boxes.
+    """
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        return
+    # Load the real operators first where they do load: a schema may be defined only once in a process.
+    for library in sorted(Path(spec.origin).parent.glob("_C*")):
+        with suppress(OSError, ImportError, RuntimeError):
+            torch.ops.load_library(str(library))
+    for name, schema in _TORCHVISION_SCHEMAS.items():
+        if not hasattr(torch.ops.torchvision, name):
+            torch.library.define(f"torchvision::{name}", schema.removeprefix(name))
+
+
+@contextmanager
+def missing_weights_told(tell: Callable[[str, Collection[str]], None]) -> Iterator[None]:
+    """Have every model that transformers loads meanwhile told: what it was loaded from, and the weights it lacks."""
+    import transformers
+
+    plain = vars(transformers.PreTrainedModel)["from_pretrained"].__func__
+
+    def from_pretrained(kind: Any, /, *args: Any, output_loading_info: bool = False, **options: Any) -> Any:
+        model, told = plain(kind, *args, output_loading_info=True, **options)
+        path = args[0] if args else options.get("pretrained_model_name_or_path")
+        tell(str(path or kind.__name__), told["missing_keys"])
+        return (model, told) if output_loading_info else model
+
+    with _swapping:
+        transformers.PreTrainedModel.from_pretrained = classmethod(from_pretrained)
+        try:
+            yield
+        finally:
+            transformers.PreTrainedModel.from_pretrained = classmethod(plain)
