@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -52,17 +53,19 @@ def suite_of(images: int, concepts: int) -> Suite:
     )  # fmt: skip
 
 
-def make_run(place: Path, images: int, concepts: int) -> Run:
-    """Write a run as an audit would leave it, but for its scores."""
+def make_run(place: Path, images: int, concepts: int, pictures: Sequence[bytes] = ()) -> Run:
+    """Write a run as an audit would leave it, but for its scores; of these pictures in turn, or of one small one."""
     suite = suite_of(images, concepts)
     plan = build_plan(suite.questions(), seed=0, model_fingerprint=GENERATOR.fingerprint, part_size=PART)
     record = new_record(suite, GENERATOR, seed=0, origin="generated")
     run = create_run(place, with_checksum(record | {"encoders": {"eye": card_record(ENCODER)}}), plan)
-    rng, png = np.random.default_rng(0), encode_png(Image.new("RGB", (8, 8), "teal"))
+    rng, drawn = np.random.default_rng(0), cycle(pictures or [encode_png(Image.new("RGB", (8, 8), "teal"))])
     texts = suite.texts()
     run.write_texts("eye", texts, rng.standard_normal((len(texts), 16)).astype(np.float32))
     for part, samples in parts_of(plan).items():
-        run.ledger.write_table(samples_name(part), pa.Table.from_pylist(list(rows(samples, png)), schema=SAMPLE_SCHEMA))
+        run.ledger.write_table(
+            samples_name(part), pa.Table.from_pylist(list(rows(samples, drawn)), schema=SAMPLE_SCHEMA)
+        )
         vectors = rng.standard_normal((len(samples), 16)).astype(np.float32)
         run.write_embeddings("eye", part, [sample.id for sample in samples], vectors)
     run.ledger.list_files()
@@ -70,9 +73,9 @@ def make_run(place: Path, images: int, concepts: int) -> Run:
     return run
 
 
-def rows(samples: list, png: bytes) -> Iterator[dict]:
-    """A part's rows, all of one picture."""
-    for sample in samples:
+def rows(samples: list, drawn: Iterator[bytes]) -> Iterator[dict]:
+    """A part's rows, each with the next picture."""
+    for sample, png in zip(samples, drawn, strict=False):
         kept = {key: value for key, value in asdict(sample).items() if key not in ("part", "file")}
         yield kept | {"status": "ok", "image": {"bytes": png}, "sha256": sha256(png), "seconds": 0.1}
 

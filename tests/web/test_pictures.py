@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import clinometer as cm
-from clinometer.runs.browse import stored_images
+from clinometer.runs.browse import stored_images, stored_in
 from clinometer.web import pictures as module
 from tests.web.serving import bomb, client, ids, pictures, replace_image, with_message
 
@@ -104,3 +104,15 @@ def test_only_a_few_rows_are_read_around_one(runs):
             held = stored_images(run, part, row)
             assert len(held) <= 8
             assert held[row][0] == sample.id
+
+
+def test_many_pictures_are_made_in_one_reading_of_their_part(runs, tmp_path, monkeypatch):
+    run, album = cm.open_run(runs / "step-900"), module.Album(tmp_path)
+    stored = [each for part in run.parts for each in stored_in(run, part).values()]
+    wanted = [each for each in stored if each.sha256][::3]
+    album.make_ready(run, wanted, "small")
+    monkeypatch.setattr(module, "stored_images", None)  # nothing is read again
+    one_by_one = module.Album(tmp_path / "other")
+    ready = [album.picture(run, each, "small") for each in wanted]
+    monkeypatch.undo()
+    assert ready == [one_by_one.picture(run, each, "small") for each in wanted]

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
@@ -17,9 +18,9 @@ from alembic.migration import MigrationContext
 
 import clinometer as cm
 from clinometer.errors import RatingsError
-from clinometer.web.database import open_database, reading, writing
+from clinometer.web.database import GroupCommit, open_database, reading, writing
 from clinometer.web.ratings.links import hash_of
-from clinometer.web.ratings.tables import Answer, Base, Rater, Turn
+from clinometer.web.ratings.tables import Answer, Base, Rater, Task, Turn
 from tests.web.raters_at_once import Witness, all_rate
 from tests.web.rating import make
 from tests.web.serving import client
@@ -65,6 +66,46 @@ def test_a_reader_waits_for_no_writer(tmp_path):
     engine = open_database(f"sqlite:///{tmp_path / 'ratings.sqlite'}")
     with writing(engine), reading(engine) as session:
         assert session.scalar(sa.select(sa.func.count()).select_from(Answer)) == 0
+
+
+def test_works_at_once_share_a_commit_and_none_undoes_another(tmp_path):
+    engine = open_database(f"sqlite:///{tmp_path / 'ratings.sqlite'}")
+    commits, together, begun = [], GroupCommit(engine), threading.Barrier(21)
+    sa.event.listen(engine, "commit", commits.append)
+
+    def add(order: int) -> int:
+        def work(session):
+            session.add(Task(id=f"{order:02d}", title="T", question="Q", consent="C", answers=[], raters_each=1))
+            session.flush()
+            if order % 5 == 0:
+                raise ValueError(order)
+            return order
+
+        begun.wait()
+        return together.write(work)
+
+    with ThreadPoolExecutor(20) as pool:
+        futures = [pool.submit(add, order) for order in range(20)]
+        with writing(engine):  # the disk is slow, and all come meanwhile
+            begun.wait()
+            threading.Event().wait(0.2)
+    said = [future.exception() or future.result() for future in futures]
+    assert [order for order in said if isinstance(order, int)] == [k for k in range(20) if k % 5]
+    assert [type(error) for error in said if not isinstance(error, int)] == [ValueError] * 4
+    with reading(engine) as session:
+        assert set(session.scalars(sa.select(Task.id))) == {f"{k:02d}" for k in range(20) if k % 5}
+    assert len(commits) <= 4
+
+
+def test_a_commit_that_fails_is_told_to_all_who_share_it(tmp_path):
+    engine = open_database(f"sqlite:///{tmp_path / 'ratings.sqlite'}")
+
+    def fail(connection):
+        raise OSError("the disk is full")
+
+    sa.event.listen(engine, "commit", fail)
+    with pytest.raises(OSError, match="full"):
+        GroupCommit(engine).write(lambda session: session.scalar(sa.select(sa.func.count()).select_from(Task)))
 
 
 @pytest.mark.parametrize(

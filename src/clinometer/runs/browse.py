@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow.parquet as pq
@@ -21,6 +22,17 @@ _STAMPS: Final = ("size", "mtime", "LastModified", "last_modified", "updated", "
 _ROWS: Final = 8
 """Images read at once on the way to the one that is wanted."""
 _BUFFER: Final = 1 << 20
+_IMAGE: Final = ["id", "sha256", "image.bytes"]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where an image lies in its run, and the hash of its bytes; empty where there is no image."""
+
+    id: str
+    part: int
+    row: int
+    sha256: str
 
 
 def found_below(place: str, *, depth: int = 4, most_folders: int = 20_000) -> Iterator[Directory]:
@@ -78,6 +90,47 @@ def planned_count(run: Run) -> int:
         raise RunCorruptError(f"{name}: cannot be read ({said}). {PLAN_LOST}") from error
 
 
+def stored_in(run: Run, part: int) -> dict[str, Stored]:
+    """Where the images of a part lie, by their ids; no pixels are read.
+
+    Raises
+    ------
+    RunCorruptError, RunNotFoundError
+        The part is not what was written, or is not there.
+    """
+    table = run.ledger.read_table(samples_name(part), ["id", "sha256"])
+    rows = zip(table["id"].to_pylist(), table["sha256"].to_pylist(), strict=True)
+    return {identifier: Stored(identifier, part, row, sha256 or "") for row, (identifier, sha256) in enumerate(rows)}
+
+
+def read_through(run: Run, part: int, rows: Collection[int]) -> Iterator[tuple[int, bytes | None]]:
+    """The images of some rows of a part as they are stored, in order; the part is read once, a few rows at a time.
+
+    Raises
+    ------
+    RunCorruptError
+        One is not what was written, or the part cannot be read.
+    """
+    name, wanted, start = run.directory.path(samples_name(part)), set(rows), 0
+    try:
+        with run.directory.fs.open(name, "rb") as file:
+            opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
+            for batch in opened.iter_batches(_ROWS, columns=_IMAGE, use_threads=False):
+                for order in sorted(wanted & set(range(start, start + batch.num_rows))):
+                    yield order, _checked(batch.slice(order - start, 1).to_pylist()[0], name)
+                start += batch.num_rows
+    except RunCorruptError:
+        raise
+    except Exception as error:
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: Exception) -> RunCorruptError:
+    """Damaged bytes lead Arrow to errors of many kinds."""
+    said = " ".join(str(error).split())[:200] or type(error).__name__
+    return RunCorruptError(f"{name}: cannot be read ({said}). {REDO}")
+
+
 def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, bytes | None]]:
     """A few images of a part as they are stored, by row, that of ``row`` among them: its id and its bytes, or None.
 
@@ -92,9 +145,8 @@ def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, 
     try:
         with run.directory.fs.open(name, "rb") as file:
             first, rows = _rows_around(pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER), row)
-    except Exception as error:  # damaged bytes lead Arrow to errors of many kinds
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise RunCorruptError(f"{name}: cannot be read ({said}). {REDO}") from error
+    except Exception as error:
+        raise _unreadable(name, error) from error
     return {first + order: (each["id"], _checked(each, name)) for order, each in enumerate(rows)}
 
 
@@ -116,8 +168,7 @@ def _rows_around(file: pq.ParquetFile, row: int) -> tuple[int, list[dict[str, An
         if row < start + held:
             break
         start += held
-    wanted = ["id", "sha256", "image.bytes"]
-    for batch in file.iter_batches(_ROWS, row_groups=[group], columns=wanted, use_threads=False):
+    for batch in file.iter_batches(_ROWS, row_groups=[group], columns=_IMAGE, use_threads=False):
         if row < start + batch.num_rows:
             return start, batch.to_pylist()
         start += batch.num_rows

@@ -48,7 +48,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.runs = runs_index.RunsIndex(settings.runs)
     app.state.shelf = Shelf(settings.cache / "samples")
     app.state.album = pictures.Album(settings.cache)
-    app.state.ratings = Room(settings)
+    app.state.ratings = Room(settings, app.state.album)
     _include_routers(app)
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(RequestValidationError, _wrong_address)

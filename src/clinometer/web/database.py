@@ -1,15 +1,19 @@
 """The database that people write to: SQLite in a file by default, or PostgreSQL by URL; its schema is Alembic's.
 
 An answer is on disk when its transaction ends. SQLite runs in WAL mode with ``synchronous=FULL``, so a commit is synced
-before it returns; PostgreSQL's default does the same.
+before it returns; PostgreSQL's default does the same. Answers that come at once share a commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from alembic import command
 from alembic.config import Config
@@ -20,9 +24,14 @@ from sqlalchemy.orm import Session
 
 from clinometer.errors import RatingsError
 
+Made = TypeVar("Made")
+
 FILE: Final = "ratings.sqlite"
 WAIT: Final = 30
 """Seconds that a writer waits for the others."""
+CONNECTIONS: Final = 20
+"""Connections to PostgreSQL that are kept: as many requests as that are worked on at a time."""
+_WRITERS: Final[WeakKeyDictionary[Engine, threading.Lock]] = WeakKeyDictionary()
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
@@ -57,8 +66,80 @@ def open_database(url: str) -> Engine:
 @contextmanager
 def writing(engine: Engine) -> Iterator[Session]:
     """A transaction that writes: kept when the block ends, undone when it raises."""
-    with Session(engine, expire_on_commit=False) as session, session.begin():
+    with _turn_of(engine), Session(engine, expire_on_commit=False) as session, session.begin():
         yield session
+
+
+def _turn_of(engine: Engine) -> AbstractContextManager[Any]:
+    """SQLite has one writer at a time, and has the others ask again and again: here they wait for each other."""
+    return _WRITERS.setdefault(engine, threading.Lock()) if engine.dialect.name == "sqlite" else nullcontext()
+
+
+class GroupCommit:
+    """Writes of requests that come at once, in one transaction: a disk that syncs slowly then bounds no one's wait.
+
+    Whoever gets the lock does the work of all who wait for it, each within a savepoint, and commits once. PostgreSQL
+    writes at once and groups commits itself, so there each work is a transaction.
+    """
+
+    MOST: Final = 64
+    """Works of a transaction."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._is_needed = engine.dialect.name == "sqlite"
+        self._leads = threading.Lock()
+        self._waiting: deque[_Work[Any]] = deque()
+
+    def write(self, work: Callable[[Session], Made]) -> Made:
+        """What the work returns, once that is on disk; it raises what the work raises, and nothing of it is kept."""
+        if not self._is_needed:
+            with writing(self._engine) as session:
+                return work(session)
+        own = _Work(work)
+        self._waiting.append(own)
+        while not own.is_over:
+            with self._leads:
+                if not own.is_over:
+                    self._do_together()
+        return own.outcome()
+
+    def _do_together(self) -> None:
+        taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), self.MOST))]
+        try:
+            with writing(self._engine) as session:
+                for each in taken:
+                    each.do(session)
+        except Exception as error:  # nothing of any is on disk, and each is told so
+            for each in taken:
+                each.error = error
+        finally:
+            for each in taken:
+                each.is_over = True
+
+
+@dataclass
+class _Work(Generic[Made]):
+    """What one request writes, and what became of it."""
+
+    work: Callable[[Session], Made]
+    made: Made | None = None
+    error: Exception | None = None
+    is_over: bool = False
+
+    def do(self, session: Session) -> None:
+        """Do it, or leave no trace of it."""
+        try:
+            with session.begin_nested():
+                self.made = self.work(session)
+        except Exception as error:
+            self.error = error
+
+    def outcome(self) -> Made:
+        """What it returned; raises what it raised."""
+        if self.error is not None:
+            raise self.error
+        return cast("Made", self.made)
 
 
 @contextmanager
@@ -70,7 +151,7 @@ def reading(engine: Engine) -> Iterator[Session]:
 
 def _engine(url: str) -> Engine:
     if make_url(url).get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
+        return create_engine(url, pool_pre_ping=True, pool_size=CONNECTIONS, max_overflow=0)
     engine = create_engine(url, connect_args={"timeout": WAIT, "check_same_thread": False})
     event.listen(engine, "connect", _durable)
     event.listen(engine, "begin", _begin)

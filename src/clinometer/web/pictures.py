@@ -10,7 +10,7 @@ import io
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 
 from clinometer import api
 from clinometer.models.images import decode_image
-from clinometer.runs.browse import stored_images
+from clinometer.runs.browse import Stored, read_through, stored_images
 from clinometer.web.samples import Sample, Samples
 
 router = APIRouter()
@@ -52,7 +52,7 @@ class Album:
         self._decoding = threading.BoundedSemaphore(AT_ONCE)
         self._recent = _Recent()
 
-    def picture(self, run: api.Run, sample: Sample, size: Size) -> bytes | None:
+    def picture(self, run: api.Run, sample: Sample | Stored, size: Size) -> bytes | None:
         """A sample's picture as WebP; None where there is none or it cannot be decoded.
 
         Raises
@@ -70,6 +70,29 @@ class Album:
         if made is not None:
             self._keep(key, made)
         return made
+
+    def make_ready(self, run: api.Run, images: Iterable[Stored], size: Size) -> None:
+        """Make the pictures that are not kept yet, reading each part once: one by one each would read its part anew.
+
+        Raises
+        ------
+        RunCorruptError
+            A part cannot be read.
+        """
+        parts: dict[int, dict[int, Stored]] = {}
+        for each in images:
+            if each.sha256 and not self._has(f"{each.sha256}/{size}"):
+                parts.setdefault(each.part, {})[each.row] = each
+        for part, wanted in sorted(parts.items()):
+            for row, content in read_through(run, part, wanted):
+                with self._decoding:
+                    made = shrunk(content, SIDES[size]) if content else None
+                if made is not None:
+                    self._keep(f"{wanted[row].sha256}/{size}", made)
+
+    def _has(self, key: str) -> bool:
+        with self._opened() as database:
+            return database.execute("SELECT 1 FROM pictures WHERE key = ?", (key,)).fetchone() is not None
 
     def _kept(self, key: str) -> bytes | None:
         with self._opened() as database:
@@ -103,7 +126,7 @@ class _Recent:
         self._held: OrderedDict[tuple[str, int, int], Batch] = OrderedDict()
         self._lock = threading.Lock()
 
-    def image(self, run: api.Run, sample: Sample) -> bytes | None:
+    def image(self, run: api.Run, sample: Sample | Stored) -> bytes | None:
         """The stored bytes of a sample's image; None where they are another's by now."""
         with self._lock:
             batch = next((held for key, held in self._held.items() if self._has(key, held, run, sample)), None)
@@ -122,7 +145,7 @@ class _Recent:
                 self._held.popitem(last=False)
 
     @staticmethod
-    def _has(key: tuple[str, int, int], held: Batch, run: api.Run, sample: Sample) -> bool:
+    def _has(key: tuple[str, int, int], held: Batch, run: api.Run, sample: Sample | Stored) -> bool:
         return key[:2] == (run.url, sample.part) and held.get(sample.row, ("", None))[0] == sample.id
 
 

@@ -15,6 +15,8 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from fastapi import Request
 from limits import parse
+from limits.aio.storage import MemoryStorage as AsyncMemoryStorage
+from limits.aio.strategies import FixedWindowRateLimiter as AsyncFixedWindowRateLimiter
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 from markupsafe import Markup
@@ -109,11 +111,11 @@ class RateLimit:
     def __init__(self, app: ASGIApp, a_second: int) -> None:
         self.app = app
         self._limit = parse(f"{a_second}/second")
-        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        self._limiter = AsyncFixedWindowRateLimiter(AsyncMemoryStorage())  # the other one starts threads all the time
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] == "http" and not self._limiter.hit(self._limit, address_of(scope)):
+        if scope["type"] == "http" and not await self._limiter.hit(self._limit, address_of(scope)):
             refusal = PlainTextResponse("Too many requests; try again in a second.", 429, {"Retry-After": "1"})
             await refusal(scope, receive, send)
             return

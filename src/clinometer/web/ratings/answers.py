@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
-from sqlalchemy import func, select
+from sqlalchemy import case, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session, joinedload
 
@@ -42,17 +42,18 @@ def join(session: Session, invitation: Invitation) -> str | None:
     rater = Rater(task_id=task.id, invitation_id=invitation.id, name=secrets.token_hex(6), hash=hash_of(token))
     session.add(rater)
     session.flush()
-    checks = [item for item in task.items if item.attention]
+    checks = session.scalars(select(Item.id).where(Item.task_id == task.id, Item.attention != ""))
     order = _order([*items, *checks], round(task.repeats * len(items)), items, drawn)
-    session.add_all(
-        Turn(rater_id=rater.id, item_id=item.id, place=place, repeat=repeat)
+    turns = [
+        {"rater_id": rater.id, "item_id": item, "place": place, "repeat": repeat}
         for place, (item, repeat) in enumerate(order, 1)
-    )
+    ]
+    session.execute(insert(Turn), turns)
     return token
 
 
-def _wanting(session: Session, task: Task, drawn: random.Random) -> list[Item]:
-    """Items that want raters, those with fewest first, as many as one rater gets."""
+def _wanting(session: Session, task: Task, drawn: random.Random) -> list[int]:
+    """Ids of items that want raters, those with fewest first, as many as one rater gets."""
     counted = (
         select(Turn.item_id, func.count())
         .join(Rater, Rater.id == Turn.rater_id)
@@ -60,15 +61,16 @@ def _wanting(session: Session, task: Task, drawn: random.Random) -> list[Item]:
         .group_by(Turn.item_id)
     )
     asked: dict[int, int] = {item: n for item, n in session.execute(counted)}
-    items = [item for item in task.items if not item.attention and asked.get(item.id, 0) < task.raters_each]
+    rated = session.scalars(select(Item.id).where(Item.task_id == task.id, Item.attention == "").order_by(Item.id))
+    items = [item for item in rated if asked.get(item, 0) < task.raters_each]
     drawn.shuffle(items)
-    items.sort(key=lambda item: asked.get(item.id, 0))
+    items.sort(key=lambda item: asked.get(item, 0))
     return items[: task.items_each or None]
 
 
 def _order(
-    items: Sequence[Item], repeats: int, repeatable: Sequence[Item], drawn: random.Random
-) -> list[tuple[Item, bool]]:
+    items: Sequence[int], repeats: int, repeatable: Sequence[int], drawn: random.Random
+) -> list[tuple[int, bool]]:
     """All items at random, and some a second time, later."""
     order = [(item, False) for item in drawn.sample(list(items), len(items))]
     for item in drawn.sample(list(repeatable), min(repeats, len(repeatable))):
@@ -78,20 +80,24 @@ def _order(
 
 
 def progress_of(session: Session, rater: Rater) -> Progress:
-    """The first turn without an answer."""
-    turns = select(Turn).where(Turn.rater_id == rater.id)
-    following = session.scalar(
-        turns.outerjoin(Answer, Answer.turn_id == Turn.id)
-        .where(Answer.turn_id.is_(None))
-        .order_by(Turn.place)
-        .limit(1)
-        .options(joinedload(Turn.item))
-    )
-    total = session.scalar(select(func.count()).where(Turn.rater_id == rater.id)) or 0
-    done = session.scalar(
-        select(func.count()).select_from(Answer).join(Turn, Turn.id == Answer.turn_id).where(Turn.rater_id == rater.id)
-    )
-    return Progress(following, done or 0, total)
+    """Where a rater is: the first turn without an answer is next."""
+    place, done, total = _counted(session, rater)
+    return Progress(turn_at(session, rater, place) if place is not None else None, done, total)
+
+
+def next_place(session: Session, rater: Rater) -> int | None:
+    """The place of the turn that is next; None at the end."""
+    return _counted(session, rater)[0]
+
+
+def _counted(session: Session, rater: Rater) -> tuple[int | None, int, int]:
+    """The place that is next, how many turns are answered, and all."""
+    waiting = case((Answer.turn_id.is_(None), Turn.place))
+    counts = select(func.min(waiting), func.count(Answer.turn_id), func.count(Turn.id))
+    row = session.execute(
+        counts.select_from(Turn).outerjoin(Answer, Answer.turn_id == Turn.id).where(Turn.rater_id == rater.id)
+    ).one()
+    return row[0], row[1], row[2]
 
 
 def turn_at(session: Session, rater: Rater, place: int) -> Turn | None:
@@ -102,14 +108,14 @@ def turn_at(session: Session, rater: Rater, place: int) -> Turn | None:
 
 def record(session: Session, rater: Rater, place: int, answer: str, seconds: float | None) -> bool:
     """Keep an answer; the first of a turn counts, and a further one changes nothing. False of what cannot be one."""
-    turn = turn_at(session, rater, place)
+    turn = session.scalar(select(Turn.id).where(Turn.rater_id == rater.id, Turn.place == place))
     names = {each["name"] for each in rater.task.answers}
-    current = progress_of(session, rater).turn
-    if turn is None or answer not in names or (current is not None and place > current.place):
+    following = next_place(session, rater)
+    if turn is None or answer not in names or (following is not None and place > following):
         return False
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    into = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     known = seconds if seconds is not None and isfinite(seconds) and 0 <= seconds <= LONGEST else None
-    values = insert(Answer).values(turn_id=turn.id, answer=answer, seconds=known, given=now())
+    values = into(Answer).values(turn_id=turn, answer=answer, seconds=known, given=now())
     session.execute(values.on_conflict_do_nothing(index_elements=["turn_id"]))
     return True
 

@@ -7,7 +7,7 @@ import secrets
 from datetime import timedelta
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, joinedload
 
 from clinometer.errors import RatingsError
 from clinometer.web.ratings.tables import Invitation, Rater, Task, now
@@ -48,7 +48,8 @@ def invitation_of(session: Session, token: str) -> Invitation | None:
 
 def rater_of(session: Session, token: str) -> Rater | None:
     """The rater of a token; None of an unknown one."""
-    return session.scalar(select(Rater).where(Rater.hash == hash_of(token)))
+    held = select(Rater).where(Rater.hash == hash_of(token))
+    return session.scalar(held.options(joinedload(Rater.task), joinedload(Rater.invitation)))
 
 
 def refusal_of(session: Session, invitation: Invitation) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Path, Request, Response
 from fastapi.responses import RedirectResponse
+from sqlalchemy.orm import Session
 from starlette.exceptions import HTTPException
 
-from clinometer.web.database import reading, writing
+from clinometer.web.database import reading
 from clinometer.web.pages import render
 from clinometer.web.ratings import answers
 from clinometer.web.ratings.links import invitation_of, rater_of, rater_refusal, refusal_of
@@ -48,34 +50,45 @@ def consent_page(request: Request, token: Token) -> Response:
         said = refusal_of(session, invitation)
         if said:
             return _end(request, said, 403)
+        _room(request).make_ready(invitation.task_id)
         return render(request, "ratings/consent.html", task=invitation.task, token=token)
 
 
 @router.post("/join/{token}")
 def join(request: Request, token: Token) -> Response:
     """Consent: from here on there is a rater, with an order of items."""
-    with writing(_room(request).engine) as session:
+
+    def joined(session: Session) -> tuple[str, str | None]:
         invitation = _known_invitation(invitation_of(session, token))
         said = refusal_of(session, invitation)
-        own = None if said else answers.join(session, invitation)
+        return said, None if said else answers.join(session, invitation)
+
+    said, own = _room(request).write(joined)
     if own is None:
         return _end(request, said or NOTHING_LEFT, 403 if said else 200)
     return RedirectResponse(f"/rate/{own}", 303)
 
 
+@dataclass(frozen=True)
+class Standing:
+    """A rater, and where they are; or why they cannot go on."""
+
+    rater: Rater
+    said: str
+    held: answers.Progress | None
+
+
+def _standing(session: Session, rater: Rater) -> Standing:
+    said = rater_refusal(rater)
+    return Standing(rater, said, None if said else answers.progress_of(session, rater))
+
+
 @router.get("/rate/{token}")
 def turn_page(request: Request, token: Token) -> Response:
     """The item that is next, or the end."""
-    room = _room(request)
-    with reading(room.engine) as session:
-        rater = _known_rater(rater_of(session, token))
-        said = rater_refusal(rater)
-        if said:
-            return _end(request, said, 403)
-        held = answers.progress_of(session, rater)
-        pictures = len(room.samples_of(held.turn.item)) if held.turn else 0
-        template = "ratings/turn.html" if request.headers.get("X-Part") == "turn" else "ratings/rate.html"
-        return render(request, template, task=rater.task, token=token, held=held, pictures=pictures)
+    with reading(_room(request).engine) as session:
+        standing = _standing(session, _known_rater(rater_of(session, token)))
+    return _shown(request, token, standing)
 
 
 @router.post("/rate/{token}")
@@ -87,23 +100,49 @@ def answer(
     seconds: Annotated[str, Form(max_length=30)] = "",
 ) -> Response:
     """Keep an answer: it is on disk when the page says so. Sent twice, it counts once."""
-    with writing(_room(request).engine) as session:
+
+    def recorded(session: Session) -> Standing:
         rater = _known_rater(rater_of(session, token))
-        said = rater_refusal(rater)
-        if not said and not answers.record(session, rater, place, answer, _seconds(seconds)):
+        if not rater_refusal(rater) and not answers.record(session, rater, place, answer, _seconds(seconds)):
             raise HTTPException(400, "That is no answer to a picture of yours. Open the page again.")
-    return _end(request, said, 403) if said else RedirectResponse(f"/rate/{token}", 303)
+        return _standing(session, rater)
+
+    return _gone_on(request, token, _room(request).write(recorded))
 
 
 @router.post("/rate/{token}/undo")
 def undo(request: Request, token: Token, place: Place) -> Response:
     """Take the last answer back."""
-    with writing(_room(request).engine) as session:
+
+    def taken_back(session: Session) -> Standing:
         rater = _known_rater(rater_of(session, token))
-        said = rater_refusal(rater)
-        if not said:
+        if not rater_refusal(rater):
             answers.undo(session, rater, place)
-    return _end(request, said, 403) if said else RedirectResponse(f"/rate/{token}", 303)
+            session.flush()
+        return _standing(session, rater)
+
+    return _gone_on(request, token, _room(request).write(taken_back))
+
+
+def _gone_on(request: Request, token: str, standing: Standing) -> Response:
+    """The next item: the page's script shows it at once, a browser without script is sent to its page."""
+    if standing.said or _is_by_script(request):
+        return _shown(request, token, standing)
+    return RedirectResponse(f"/rate/{token}", 303)
+
+
+def _shown(request: Request, token: str, standing: Standing) -> Response:
+    """The page of a turn, or the part of it that the script exchanges; or why there is none."""
+    held = standing.held
+    if held is None:
+        return _end(request, standing.said, 403)
+    pictures = len(_room(request).samples_of(held.turn.item)) if held.turn else 0
+    template = "ratings/turn.html" if _is_by_script(request) else "ratings/rate.html"
+    return render(request, template, task=standing.rater.task, token=token, held=held, pictures=pictures)
+
+
+def _is_by_script(request: Request) -> bool:
+    return request.headers.get("X-Part") == "turn"
 
 
 @router.get("/rate/{token}/picture/{place}/{order}")
@@ -113,8 +152,8 @@ def picture(request: Request, token: Token, place: int, order: int) -> Response:
     with reading(room.engine) as session:
         rater = _known_rater(rater_of(session, token))
         turn = answers.turn_at(session, rater, place) if not rater_refusal(rater) else None
-        following = answers.progress_of(session, rater).turn
-        if turn is None or (following is not None and place > following.place):
+        following = answers.next_place(session, rater)
+        if turn is None or (following is not None and place > following):
             raise HTTPException(404, "There is no such picture.")
         session.expunge_all()
     made = room.picture(turn.item, order)

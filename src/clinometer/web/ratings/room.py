@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import Final
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
 
+from clinometer.errors import ClinometerError
 from clinometer.runs import Run
+from clinometer.runs.browse import Stored, stored_in
 from clinometer.runs.ratings.store import OF_CONCEPT
-from clinometer.web.database import database_url, open_database
-from clinometer.web.pictures import AT_ONCE, SIDES, shrunk
+from clinometer.web.database import GroupCommit, Made, database_url, open_database, reading
+from clinometer.web.pictures import Album
 from clinometer.web.ratings.tables import Item
 from clinometer.web.settings import Settings
 
@@ -20,23 +25,37 @@ MOST_PICTURES: Final = 12
 """Images of a concept that are shown at once."""
 KEPT: Final = 512
 """Pictures that are held, some tens of kilobytes each."""
+PARTS: Final = 64
+"""Parts of runs of which it is held where their images lie."""
 
 
 class Room:
     """The ratings of a server. The database is opened when somebody first needs it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, album: Album) -> None:
         self._settings = settings
+        self._album = album
         self._runs: dict[str, Run] = {}
+        self._parts: OrderedDict[tuple[str, int], dict[str, Stored]] = OrderedDict()
         self._pictures: OrderedDict[tuple[str, str], bytes | None] = OrderedDict()
+        self._begun: set[str] = set()
         self._lock = threading.Lock()
-        self._decoding = threading.BoundedSemaphore(AT_ONCE)
 
     @cached_property
     def engine(self) -> Engine:
         """The database of tasks and answers."""
         with self._lock:
             return open_database(database_url(self._settings.database, self._settings.cache))
+
+    def write(self, work: Callable[[Session], Made]) -> Made:
+        """What some work on the database returns, once it is on disk."""
+        return self._commits.write(work)
+
+    @cached_property
+    def _commits(self) -> GroupCommit:
+        engine = self.engine
+        with self._lock:
+            return GroupCommit(engine)
 
     def samples_of(self, item: Item) -> list[str]:
         """The samples that an item shows: one, or the first neutral ones of a concept."""
@@ -58,16 +77,46 @@ class Room:
                 return self._pictures[key]
         return self._keep(key)
 
+    def make_ready(self, task: str) -> None:
+        """Make the pictures of a task in the background, once: its raters will ask for them all."""
+        with self._lock:
+            if task in self._begun:
+                return
+            self._begun.add(task)
+        threading.Thread(target=self._make_ready, args=(task,), daemon=True).start()
+
+    def _make_ready(self, task: str) -> None:
+        with reading(self.engine) as session:
+            items = session.scalars(select(Item).where(Item.task_id == task)).all()
+            session.expunge_all()
+        by_run: dict[str, list[str]] = {}
+        for item in items:
+            by_run.setdefault(item.run, []).extend(self.samples_of(item))
+        for url, samples in by_run.items():
+            with suppress(ClinometerError):  # whoever asks for such a picture is told
+                self._album.make_ready(self._run(url), [self._stored(url, each) for each in samples], "large")
+
     def _keep(self, key: tuple[str, str]) -> bytes | None:
-        run, identifier = key
-        with self._decoding:
-            content = next((held for _, held in self._run(run).images([identifier])), None)
-            made = shrunk(content, SIDES["large"]) if content else None
+        made = self._album.picture(self._run(key[0]), self._stored(*key), "large")
         with self._lock:
             self._pictures[key] = made
             while len(self._pictures) > KEPT:
                 self._pictures.popitem(last=False)
         return made
+
+    def _stored(self, url: str, sample: str) -> Stored:
+        """Where an image lies."""
+        run = self._run(url)
+        key = (url, run.sample(sample).part)
+        with self._lock:
+            held = self._parts.get(key)
+        if held is None:
+            held = stored_in(run, key[1])
+            with self._lock:
+                self._parts[key] = held
+                while len(self._parts) > PARTS:
+                    self._parts.popitem(last=False)
+        return held[sample]
 
     def _run(self, url: str) -> Run:
         with self._lock:
