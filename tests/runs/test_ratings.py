@@ -11,11 +11,13 @@ import pytest
 import clinometer as cm
 from clinometer.api import verify_run
 from clinometer.errors import RatingsError, RunCorruptError, RunMismatchError
+from clinometer.pipeline.reporting import write_report
 from clinometer.runs.ratings import add_ratings, ratings_of, rescore
 from clinometer.runs.ratings.importing import import_ratings
 from clinometer.runs.ratings.readings import readings_of
 from clinometer.runs.ratings.sampling import draw_items
 from clinometer.runs.ratings.scoring import compared_groups, human_study
+from tests import toy_editing
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -247,3 +249,27 @@ def test_a_suite_of_no_two_groups_is_refused(finished):
 
     with pytest.raises(RunMismatchError, match="two groups"):
         compared_groups(Nothing())
+
+
+# --- edits -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.pages
+def test_edits_are_rated_and_held_against_the_reader(tmp_path):
+    suite = toy_editing.toy_suite()
+    run = cm.audit(toy_editing.Recolourer(), suite, tmp_path / "run", encoder=toy_editing.Reader())
+    items = draw_items(run, 4, attention=2)
+    edits = run.samples[run.samples.role == "edit"]
+    assert {item.name for item in items if not item.attention} <= set(edits.id)
+    assert {item.attention for item in items if item.attention} == {"man", "woman"}
+    read = readings_of(run)["mean"]
+    assert set(read) == set(edits.id)
+    rows = [(i, f"worker {k}", "Man" if read[i] else "woman") for i in edits.id[::2] for k in range(2)]
+    import_ratings(run, write_csv(tmp_path / "r.csv", rows))
+    rescore(run)
+    assert (human(run, "sensitivity").value.dropna() == 1).all()
+    shares = human(run, "corrected_share").query("encoder == 'mean'").set_index("concept").value
+    for concept, held in edits.groupby("concept"):  # people see what the reader does, so the reader is right of all
+        assert shares[concept] == pytest.approx(np.mean([read[i] for i in held.id]))
+    write_report(run)
+    assert "People and the machine" in run.directory.read_bytes("report.html").decode()

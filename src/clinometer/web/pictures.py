@@ -20,8 +20,8 @@ from fastapi import Path as InPath
 from PIL import Image
 from starlette.exceptions import HTTPException
 
-from clinometer import api
 from clinometer.models.images import decode_image
+from clinometer.runs import Run
 from clinometer.runs.browse import Stored, read_through, stored_images
 from clinometer.web.samples import Sample, Samples
 
@@ -52,7 +52,7 @@ class Album:
         self._decoding = threading.BoundedSemaphore(AT_ONCE)
         self._recent = _Recent()
 
-    def picture(self, run: api.Run, sample: Sample | Stored, size: Size) -> bytes | None:
+    def picture(self, run: Run, sample: Sample | Stored, size: Size) -> bytes | None:
         """A sample's picture as WebP; None where there is none or it cannot be decoded.
 
         Raises
@@ -71,7 +71,7 @@ class Album:
             self._keep(key, made)
         return made
 
-    def make_ready(self, run: api.Run, images: Iterable[Stored], size: Size) -> None:
+    def make_ready(self, run: Run, images: Iterable[Stored], size: Size) -> None:
         """Make the pictures that are not kept yet, reading each part once: one by one each would read its part anew.
 
         Raises
@@ -126,7 +126,7 @@ class _Recent:
         self._held: OrderedDict[tuple[str, int, int], Batch] = OrderedDict()
         self._lock = threading.Lock()
 
-    def image(self, run: api.Run, sample: Sample | Stored) -> bytes | None:
+    def image(self, run: Run, sample: Sample | Stored) -> bytes | None:
         """The stored bytes of a sample's image; None where they are another's by now."""
         with self._lock:
             batch = next((held for key, held in self._held.items() if self._has(key, held, run, sample)), None)
@@ -145,7 +145,7 @@ class _Recent:
                 self._held.popitem(last=False)
 
     @staticmethod
-    def _has(key: tuple[str, int, int], held: Batch, run: api.Run, sample: Sample | Stored) -> bool:
+    def _has(key: tuple[str, int, int], held: Batch, run: Run, sample: Sample | Stored) -> bool:
         return key[:2] == (run.url, sample.part) and held.get(sample.row, ("", None))[0] == sample.id
 
 

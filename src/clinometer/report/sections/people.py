@@ -23,6 +23,7 @@ def people(view: View) -> dict[str, Any] | None:
         return None
     encoders = _encoders(view)
     shares = view.scores.select(HUMAN, "share", encoder="")
+    concepts = [_concept(view, row, encoders[0] if encoders else "") for row in shares]
     return {
         "raters": wording.count(alpha.n_a, "rater"),
         "rated_items": wording.count(alpha.n_b, "item"),
@@ -30,7 +31,8 @@ def people(view: View) -> dict[str, Any] | None:
         "agreement": [_rate(view, *each) for each in RATES],
         "encoders": [_encoder(view, name) for name in encoders],
         "lead": encoders[0] if encoders else "",
-        "concepts": [_concept(view, row, encoders[0] if encoders else "") for row in shares],
+        "concepts": concepts,
+        "has_read": any(row["raw"] != wording.MISSING for row in concepts),
         "correlations": _correlations(view),
         "missing": wording.reasons(_missing(view)),
         "one": any("one rater" in row.reason for row in shares),

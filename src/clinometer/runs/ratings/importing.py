@@ -13,9 +13,10 @@ from typing import Any
 from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import RatingsError
 from clinometer.runs.ratings.files import Rating, read_ratings
+from clinometer.runs.ratings.readings import RATED
 from clinometer.runs.ratings.store import OF_CONCEPT, add_ratings
 from clinometer.runs.store import Run
-from clinometer.suites import Suite
+from clinometer.suites import EditingSuite, Suite
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class _Items:
         self.by_name = {sample.id: sample.id for sample in run.plan}
         self.by_name |= {PurePosixPath(s.file).name: s.id for s in run.plan if s.file}
         self.by_name |= {s.file: s.id for s in run.plan if s.file}
-        concepts = {name for s in run.plan if s.role == "target" for name in (s.concept, s.category) if name}
+        concepts = {name for s in run.plan if s.role in RATED for name in (s.concept, s.category) if name}
         self.by_name |= {name: f"{OF_CONCEPT}{name}" for name in sorted(concepts - self.by_name.keys())}
         self.by_name |= {f"{OF_CONCEPT}{name}": f"{OF_CONCEPT}{name}" for name in concepts}
 
@@ -75,7 +76,9 @@ class _Items:
 
 
 def _answers_of(suite: Suite) -> Mapping[str, str]:
-    """Groups by their names and labels, in small letters."""
+    """Groups by their names and labels, in small letters; of an editing suite the two genders."""
+    if isinstance(suite, EditingSuite):
+        return {name.lower(): name for name in (suite.genders.a, suite.genders.b)}
     groups = getattr(suite, "groups", {})
     labels = {(getattr(group, "label", None) or name).lower(): name for name, group in groups.items()}
     return labels | {name.lower(): name for name in groups}

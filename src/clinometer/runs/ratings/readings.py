@@ -13,7 +13,8 @@ from clinometer.metrics.records import MEAN
 from clinometer.runs.embedded import embedded
 from clinometer.runs.store import Run
 from clinometer.stats.association import association_scores
-from clinometer.suites import AssociationSuite, LeaningSuite
+from clinometer.suites import AssociationSuite, EditingSuite, LeaningSuite
+from clinometer.suites.editing import EDIT
 
 SIGNED: Final = (
     ("mcas", "mcas"), ("mcas", "ii"), ("mcas", "itp"), ("mcas", "ita"), ("mcas", "tt"), ("share", "share"),
@@ -21,15 +22,19 @@ SIGNED: Final = (
 )  # fmt: skip
 """Scores of a concept that are larger the more it leans to a."""
 
+RATED: Final = ("target", EDIT)
+"""Roles of the images that people rate: those of concepts that name no group, and edits into a profession."""
+
 Readings = Mapping[str, Mapping[str, float]]
 """Encoder → sample id → 1 where it reads the image as a, else 0."""
 
 
 def readings_of(run: Run) -> Readings:
-    """Readings of the neutral images by the rule of the study's own numbers; none of a study that has no such rule.
+    """Readings of the rated images by the rule of the study's own numbers; none of a study that has no such rule.
 
     A leaning study reads by the words of a and b, as ``share`` does; an association study by the attribute images of
-    the stimulus. ``"mean"`` averages over the encoders.
+    the stimulus; an editing study by the mean over its wordings, where its own reader abstains if they disagree.
+    ``"mean"`` averages over the encoders.
     """
     margins = {name: margins for name in run.encoder_cards if (margins := _margins(run, name))}
     if not margins:
@@ -58,7 +63,18 @@ def _margins(run: Run, encoder: str) -> dict[str, float]:
         return _by_words(run, run.suite, encoder)
     if isinstance(run.suite, AssociationSuite):
         return _by_attribute_images(run, run.suite, encoder)
+    if isinstance(run.suite, EditingSuite):
+        return _by_wordings(run, run.suite, encoder)
     return {}
+
+
+def _by_wordings(run: Run, suite: EditingSuite, encoder: str) -> dict[str, float]:
+    vectors, texts = embedded(run, encoder)
+    ids = [sample.id for sample in run.plan if sample.role == EDIT and sample.id in vectors]
+    if not texts or not ids:
+        return {}
+    a, b = (np.stack([texts[getattr(wording, side)] for wording in suite.wordings]) for side in ("a", "b"))
+    return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
 
 
 def _by_words(run: Run, suite: LeaningSuite, encoder: str) -> dict[str, float]:

@@ -12,10 +12,12 @@ import pandas as pd
 from clinometer._messages import did_you_mean
 from clinometer.errors import RatingsError
 from clinometer.metrics.records import MEAN
-from clinometer.runs.ratings.readings import readings_of
+from clinometer.runs.ratings.readings import RATED, readings_of
 from clinometer.runs.ratings.scoring import compared_groups
 from clinometer.runs.ratings.store import OF_CONCEPT
 from clinometer.runs.store import Run
+from clinometer.suites import EditingSuite, Suite
+from clinometer.suites.editing import PORTRAIT
 
 Strata = Literal["concept", "reading", "none"]
 """Within what images are drawn: each concept, each concept and what the encoders read in it, or the whole run."""
@@ -66,9 +68,9 @@ def draw_items(
 
 
 def _shown(run: Run, concepts: Collection[str]) -> pd.DataFrame:
-    """The neutral images that are there, of some concepts."""
+    """The images that may be rated and are there, of some concepts."""
     samples = run.samples
-    held = samples[(samples.status == "ok") & (samples.role == "target")]
+    held = samples[(samples.status == "ok") & samples.role.isin(RATED)]
     known = set(held.concept)
     for name in concepts:
         if name not in known:
@@ -104,11 +106,19 @@ def _drawn(
         yield DrawnItem(str(row.id), str(row.concept), name, len(held) if name else 0)
 
 
+def _drawn_for(suite: Suite, group: str) -> list[str]:
+    """Groups whose images show one of the two that are compared: itself, or the portraits of a gender."""
+    if isinstance(suite, EditingSuite):
+        return [name for name, portraits in suite.groups.items() if portraits.gender == group]
+    return [group]
+
+
 def _attention(run: Run, number: int, rng: np.random.Generator) -> Sequence[DrawnItem]:
     """As many images of either group, drawn for it by name."""
     samples, items = run.samples, []
     for order, group in enumerate(compared_groups(run.suite) if number else ()):
-        of = samples[(samples.status == "ok") & (samples.role == "attribute") & (samples.group == group)]
+        of = samples[(samples.status == "ok") & samples.group.isin(_drawn_for(run.suite, group))]
+        of = of[of.role.isin(("attribute", PORTRAIT))]
         each = (number + 1 - order) // 2
         for row in of.iloc[rng.permutation(len(of))[:each]].itertuples():
             items.append(DrawnItem(str(row.id), str(row.concept), attention=group))

@@ -11,7 +11,7 @@ import pandas as pd
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.human import HUMAN, HumanStudy, RatedConcept, human_rows
 from clinometer.metrics.records import MEAN
-from clinometer.runs.ratings.readings import Readings, machine_scores, readings_of
+from clinometer.runs.ratings.readings import RATED, Readings, machine_scores, readings_of
 from clinometer.runs.ratings.store import OF_CONCEPT, has_ratings, ratings_of
 from clinometer.runs.store import Run
 from clinometer.suites import LeaningSuite, Suite
@@ -153,8 +153,8 @@ def _taken(held: Mapping[str, float], ids: Sequence[str]) -> np.ndarray:
 
 
 def _images(run: Run) -> Iterator[tuple[str, str, list[str]]]:
-    """Concepts with their category and the neutral images that are there."""
+    """Concepts with their category and the rated images that are there."""
     there = run.samples
-    shown = there[(there.status == "ok") & (there.role == "target")]
+    shown = there[(there.status == "ok") & there.role.isin(RATED)]
     for (concept, category), held in shown.groupby(["concept", "category"], sort=False):
         yield str(concept), str(category), held.id.tolist()

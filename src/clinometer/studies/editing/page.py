@@ -8,6 +8,7 @@ from clinometer.report import wording
 from clinometer.report.page import Page, Section, Summary, unmeasured
 from clinometer.report.rows import Row, Scores
 from clinometer.report.sections.method import measured_how
+from clinometer.report.sections.people import people
 from clinometer.report.sections.protocol import protocol
 from clinometer.report.sections.table import table
 from clinometer.report.verdict_words import counted, verdict_words
@@ -67,6 +68,7 @@ EDITING: Final = Page(
         Section("planted", "Planted", editing_planted, "planted"),
         Section("skin", "Skin", skin, "skin"),
         Section("strips", "Before and after", strips, "strips"),
+        Section("people", "People", people, "people"),
         Section("table", "All numbers", table, "table"),
         Section("protocol", "Protocol", protocol, "protocol"),
         Section("method", "Method and limits", measured_how, "method"),

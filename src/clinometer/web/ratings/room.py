@@ -15,7 +15,9 @@ from sqlalchemy.orm import Session
 from clinometer.errors import ClinometerError
 from clinometer.runs import Run
 from clinometer.runs.browse import Stored, stored_in
+from clinometer.runs.ratings.readings import RATED
 from clinometer.runs.ratings.store import OF_CONCEPT
+from clinometer.suites.editing import EDIT
 from clinometer.web.database import GroupCommit, Made, database_url, open_database, reading
 from clinometer.web.pictures import Album
 from clinometer.web.ratings.tables import Item
@@ -62,8 +64,8 @@ class Room:
         if not item.name.startswith(OF_CONCEPT):
             return [item.name]
         plan = self._run(item.run).plan
-        of = [s.id for s in plan if s.role == "target" and item.concept in (s.concept, s.category) and not s.group]
-        return of[:MOST_PICTURES]
+        named = [s for s in plan if s.role in RATED and item.concept in (s.concept, s.category)]
+        return [s.id for s in named if s.role == EDIT or not s.group][:MOST_PICTURES]
 
     def picture(self, item: Item, order: int) -> bytes | None:
         """An item's picture as WebP, drawn anew from its pixels; None where there is none."""
