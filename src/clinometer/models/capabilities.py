@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from clinometer.errors import ModelError
+from clinometer.models.abilities import Denoises, Edits, offers
 from clinometer.models.encoders.own_text import OWN, own_text_components
 
 
@@ -38,19 +40,17 @@ def capabilities_of(generator: Any) -> Capabilities:
     components = dict(getattr(getattr(generator, "pipeline", None), "components", {}))
     encoders = [each for name, each in components.items() if "text_encoder" in name and each is not None]
     return Capabilities(
-        edit=_gives(generator, "editor"),
-        classify=_gives(generator, "denoiser"),
+        edit=offers(generator, Edits) and _gives(generator.editor),
+        classify=offers(generator, Denoises) and _gives(generator.denoiser),
         text_encoders=tuple(type(each).__name__ for each in encoders),
         own_text=tuple(f"{OWN}{name}" for name in own_text_components(generator)),
         prior=any(name.split("_")[0] == "prior" for name in components),
     )
 
 
-def _gives(generator: Any, name: str) -> bool:
-    if not hasattr(generator, name):
-        return False
+def _gives(make: Callable[[], object]) -> bool:
     try:
-        getattr(generator, name)()
+        make()
     except ModelError:
         return False
     return True

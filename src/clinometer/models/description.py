@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clinometer.errors import ModelError
+from clinometer.models.abilities import LooksUpTexts, ReadsTexts, SeesImages, offers
 from clinometer.models.capabilities import Capabilities, capabilities_of
 from clinometer.models.protocols import Card
 from clinometer.models.registry import (
@@ -63,12 +64,12 @@ def describe_model(spec: str, **options: Any) -> Description:
         generator = load_generator(spec, **options)
         return Description(generator.card, capabilities_of(generator), licence=_licence(spec))
     encoder = load_encoder(spec, **options)
-    reads = hasattr(encoder, "encode_texts")
-    looked_up = hasattr(encoder, "missing")  # a file of vectors: which texts it has is not known before one is asked
+    reads = offers(encoder, ReadsTexts)
+    looked_up = offers(encoder, LooksUpTexts)  # a file of vectors: which texts it has is not known before one is asked
     return Description(
         encoder.card,
         reads_text=reads,
-        sees_images=hasattr(encoder, "encode_images"),
+        sees_images=offers(encoder, SeesImages),
         dimensions=encoder.encode_texts(["a person"]).shape[1] if reads and not looked_up else None,
         licence=_licence(spec),
     )

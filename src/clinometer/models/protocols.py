@@ -129,13 +129,8 @@ class GenerationResult:
 class Generator(Protocol):
     """Draws images from prompts.
 
-    One that can find how many it draws at once has ``fit_batch_size(prompt, known=None)``: it sets ``batch_size``, to
-    ``known`` where a run has found it before. One that can draw at other settings without being loaded anew has
-    ``with_settings(**settings)``, which returns another generator on the same weights: steps, guidance_scale and
-    others of :data:`SETTINGS`, all that are not its defaults. One that runs out of memory lowers ``batch_size`` and
-    goes on. One that
-    takes a bad answer for a wrong setting until it ``has_drawn`` an image has that flag: a run that holds images of it
-    sets it.
+    One that runs out of memory lowers ``batch_size`` and goes on. What else one may be able to do, such as edit, stands
+    in :mod:`clinometer.models.abilities`.
     """
 
     card: Card
@@ -161,10 +156,8 @@ class Encoder(Protocol):
     """Embeds images and texts in one space.
 
     One that reads no text leaves ``encode_texts`` out: what needs texts is then undefined, with that reason. One that
-    sees no image leaves ``encode_images`` out: it serves association tests on words, and no run takes it. One that
-    looks texts up has ``missing(texts)``, which lists those that it does not have. One that resizes and normalises
-    images before its model sees them may offer the two steps apart: ``prepare_images(images)``, a list of one item an
-    image, which threads do ahead of the model, and ``encode_prepared(items)``.
+    sees no image leaves ``encode_images`` out: it serves association tests on words, and no run takes it. What else one
+    may be able to do, such as look texts up, stands in :mod:`clinometer.models.abilities`.
     """
 
     card: Card

@@ -21,6 +21,7 @@ from clinometer._messages import first_and_more
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.records import storable
 from clinometer.metrics.weat import Spread, Weat, stimulus_weat
+from clinometer.models.abilities import LooksUpTexts, ReadsTexts, SeesImages, offers
 from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Encoder
 from clinometer.runs.failures import named
@@ -202,7 +203,7 @@ def _asked(test: str | Path | Suite, sentences: bool) -> Iterator[_Asked]:
 
 def _pictures(images: Path, asked: Sequence[_Asked], encoder: Encoder) -> dict[str, _Set]:
     """The embedded pictures of every folder that a set names and that is there."""
-    if not hasattr(encoder, "encode_images"):
+    if not offers(encoder, SeesImages):
         raise ModelError(f"encoder {encoder.card.name}: it embeds texts only; name one of images, such as RN50/openai")
     folders = {stimuli.folder for each in asked for stimuli in each.suite.sets.values() if stimuli.folder}
     there = sorted(folder for folder in folders if (images / folder).is_dir())
@@ -240,11 +241,11 @@ def _vectors(asked: Sequence[_Asked], pictures: Mapping[str, _Set], encoder: Enc
         for word in stimuli.words
         for text in each.texts_of(stimuli, word)
     )
-    if texts and not hasattr(encoder, "encode_texts"):
+    if texts and not offers(encoder, ReadsTexts):
         raise ModelError(f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another")
     name = encoder.card.name
     with named("encoder", name, kept=""):
-        missing = set(encoder.missing(texts)) if hasattr(encoder, "missing") else set()
+        missing = set(encoder.missing(texts)) if offers(encoder, LooksUpTexts) else set()
         known = [text for text in texts if text not in missing]
         if not known:
             return {}

@@ -10,6 +10,7 @@ from typing import Any
 
 from clinometer.errors import ModelError
 from clinometer.models import load_encoder, load_generator
+from clinometer.models.abilities import TakesSettings, offers
 from clinometer.models.presets import with_presets
 from clinometer.models.protocols import SETTINGS, Encoder, Generator
 from clinometer.pipeline.encoders import require_images, require_names
@@ -65,11 +66,11 @@ class Models:
 
     def _can_set(self, given: Mapping[str, Any]) -> bool:
         assert self._weights is not None
-        return self._weights.options == given or hasattr(self._weights.generator, "with_settings")
+        return self._weights.options == given or offers(self._weights.generator, TakesSettings)
 
     @staticmethod
     def _at_settings(weights: _Weights, given: Mapping[str, Any]) -> tuple[Generator, Recipe]:
-        if not hasattr(weights.generator, "with_settings"):
+        if not offers(weights.generator, TakesSettings):
             return weights.generator, weights.recipe
         settings = _split(given)[0]
         recipe = AtSettings(weights.recipe, settings)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from clinometer._messages import quoted
 from clinometer.errors import ModelError
+from clinometer.models.abilities import ReadsTexts, SeesImages, offers
 from clinometer.models.protocols import Encoder
 from clinometer.runs.places import embeddings_name
 from clinometer.studies import study_of
@@ -16,7 +17,7 @@ LONGEST_NAME = 200
 
 def require_images(encoder: Encoder) -> None:
     """Refuse an encoder that sees none."""
-    if not hasattr(encoder, "encode_images"):
+    if not offers(encoder, SeesImages):
         raise ModelError(
             f"encoder {encoder.card.name}: it embeds texts only, and a run holds images; name a dual encoder, such as "
             "ViT-B-32/openai (clinometer test takes any encoder)"
@@ -27,7 +28,7 @@ def require_texts(encoders: Sequence[Encoder], suite: Suite, *, until: bool) -> 
     """Refuse an encoder that reads none, where scores need it or where they decide how many images there are."""
     needed = until or study_of(suite).texts_needed
     for each in encoders:
-        if needed and not hasattr(each, "encode_texts"):
+        if needed and not offers(each, ReadsTexts):
             raise ModelError(
                 f"encoder {each.card.name}: it embeds images only, and a suite of study {suite.study} asks by words "
                 "what they show; name a dual encoder, such as ViT-B-32/openai"

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from clinometer._torch_threads import use_threads
+from clinometer.models.abilities import Converts, offers
 from clinometer.models.protocols import Card, GenerationResult
 from clinometer.pipeline.engines.protocol import Unit
 from clinometer.pipeline.recipes import Recipe, built
@@ -77,16 +78,20 @@ class StageWork:
     def _make(self, model: Any, run: WorkerRun, unit: Unit) -> Outcome:
         """Make what the parts of a unit lack."""
         run.choose(unit)
-        before = dict(getattr(model, "conversions", {}))
+        before = _conversions(model)
         notes = _Notes()
         self.stage(run, model, notes)
-        after = getattr(model, "conversions", {})
+        after = _conversions(model)
         return Outcome(
             notes=tuple(notes.messages),
             batch_size=getattr(model, "batch_size", None),
             results=tuple(_results(run)) if self.draws else (),
             conversions={what: count - before.get(what, 0) for what, count in after.items()},
         )
+
+
+def _conversions(model: object) -> dict[str, int]:
+    return dict(model.conversions) if offers(model, Converts) else {}
 
 
 def _results(run: Run) -> Iterator[GenerationResult]:

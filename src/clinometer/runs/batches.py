@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from clinometer.models.abilities import DrawsAtOnce, offers
 from clinometer.models.protocols import Generator
 from clinometer.runs.failures import named
 from clinometer.runs.ledger import RECORD, Ledger
@@ -17,13 +18,13 @@ def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: 
 
     A run that is there already says what it found, so that it goes on with the batches it would have had.
     """
-    fit = getattr(generator, "fit_batch_size", None)
-    if fit is None:
+    if not offers(generator, DrawsAtOnce):
         return
     begun = generator.batch_size
     known = _recorded(Directory(out))
     with named("generator", generator.card.name, kept=""):
-        fit(max((question.prompt for question in suite.questions()), key=len, default=""), known=known)
+        longest = max((question.prompt for question in suite.questions()), key=len, default="")
+        generator.fit_batch_size(longest, known=known)
     if known is None and generator.batch_size != begun:
         progress.note(f"{generator.batch_size} images a batch: as many as memory holds")
 

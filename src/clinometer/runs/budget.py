@@ -6,6 +6,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
 from clinometer.errors import ModelError
+from clinometer.models.abilities import Priced, offers
 from clinometer.models.protocols import Generator
 from clinometer.runs.store import Run
 
@@ -19,7 +20,7 @@ def remaining_images(run: Run) -> int:
 
 def price_of(generator: Generator) -> float:
     """What an image of a generator costs; 0 where it names no price."""
-    return float(getattr(generator, "price_per_image", 0.0))
+    return float(generator.price_per_image) if offers(generator, Priced) else 0.0
 
 
 def require_budget(run: Run, generator: Generator, budget: float | None, *, further: int = 0) -> None:

@@ -11,6 +11,7 @@ from PIL.Image import Image
 
 from clinometer._messages import quoted
 from clinometer.errors import ModelError
+from clinometer.models.abilities import Converts, Remembers, offers
 from clinometer.models.images import BYTES_A_PIXEL, encode_png, ending_of, sha256
 from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator, Status
 from clinometer.models.weights import in_one_line
@@ -41,8 +42,8 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
         title = "drawing" if run.record["origin"] == "generated" else "reading"
         draw_parts(run, None, draw, progress, title, paid=price_of(generator) > 0)
         failures.require_one([sample for sample in run.plan if not sample.source])
-    if run.is_whole:
-        tell_conversions(getattr(generator, "conversions", {}), progress)
+    if run.is_whole and offers(generator, Converts):
+        tell_conversions(generator.conversions, progress)
 
 
 def tell_conversions(converted: Mapping[str, int], progress: Progress) -> None:
@@ -54,7 +55,7 @@ def tell_conversions(converted: Mapping[str, int], progress: Progress) -> None:
 
 def remind(model: Any, run: Run, *, edits: bool) -> None:
     """Tell a model that asks for it that the run holds images of its own: its settings are such as draw some."""
-    if not getattr(model, "has_drawn", True):
+    if offers(model, Remembers) and not model.has_drawn:
         model.has_drawn = run.has_image(edited=edits)
 
 

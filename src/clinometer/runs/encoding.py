@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import RunNotFoundError
+from clinometer.models.abilities import PreparesImages, ReadsTexts, offers
 from clinometer.models.protocols import Encoder
 from clinometer.runs.failures import named
 from clinometer.runs.progress import Progress
@@ -108,7 +109,7 @@ def forgotten(run: Run, encoder: str) -> Iterator[None]:
 
 def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], np.ndarray]]:
     """What an encoder does to images before its model, and with it; one that does not tell them apart does all last."""
-    if hasattr(encoder, "encode_prepared"):
+    if offers(encoder, PreparesImages):
         return encoder.prepare_images, encoder.encode_prepared
     return list, encoder.encode_images
 
@@ -135,7 +136,7 @@ def _read_images(
 def _encode_texts(run: Run, encoder: Encoder) -> None:
     if run.has_texts(encoder.card.name):
         return
-    reads_text = hasattr(encoder, "encode_texts")
+    reads_text = offers(encoder, ReadsTexts)
     texts = run.suite.texts() if reads_text else []
     name = encoder.card.name
     vectors = require_vectors(encoder.encode_texts(texts), name, texts) if texts else NO_VECTORS

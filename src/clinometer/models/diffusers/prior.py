@@ -12,6 +12,7 @@ import numpy as np
 
 from clinometer._torch import dtype_name, torch
 from clinometer.errors import ModelError
+from clinometer.models.abilities import DrawsInTwoStages, offers
 from clinometer.models.batching import Batches
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.protocols import Card, GenerationRequest
@@ -142,7 +143,7 @@ def _before_the_decoder(pipeline: Any, arguments: dict[str, Any]) -> torch.Tenso
 def prior_of(generator: Any) -> DiffusersPrior | None:
     """The prior of a loaded generator; None where it has none, or shows no pipeline."""
     try:
-        prior: DiffusersPrior | None = generator.prior() if hasattr(generator, "prior") else None
+        prior: DiffusersPrior | None = generator.prior() if offers(generator, DrawsInTwoStages) else None
     except ModelError:
         return None
     return prior

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clinometer.errors import ImportManifestError, InvalidInputError
+from clinometer.models.abilities import Priced, offers
 from clinometer.models.files.folder import NAMES, FolderSource, ManifestRow, read_manifest
 from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator
 
@@ -127,7 +128,7 @@ class PortraitSource:
         self._folder, self._model = folder, model
         self.batch_size = model.batch_size
         self.conversions = folder.conversions
-        self.price_per_image = float(getattr(model, "price_per_image", 0.0))
+        self.price_per_image = float(model.price_per_image) if offers(model, Priced) else 0.0
         portraits = {"name": folder.card.name, "sha256": folder.card.weights_sha256}
         self.card = replace(model.card, settings=model.card.settings | {"portraits": portraits})
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from clinometer.errors import ModelError, RunCorruptError, RunNotFoundError
 from clinometer.metrics.records import Score
+from clinometer.models.abilities import Denoises, offers
 from clinometer.models.protocols import Denoiser, Generator
 from clinometer.runs.failures import named
 from clinometer.runs.places import classifications_name
@@ -57,14 +58,13 @@ def denoiser_of(generator: Generator) -> Denoiser:
     ModelError
         It draws images and no more: a folder, or an adapter without ``denoiser``.
     """
-    if not hasattr(generator, "denoiser"):
+    if not offers(generator, Denoises):
         raise ModelError(
             f"{generator.card.name}: it gives no access to its denoiser, so it cannot classify; expected a diffusers "
             "pipeline (--model DIRECTORY or OWNER/NAME) or a plug-in with a method denoiser()"
         )
     with named("denoiser of", generator.card.name):
-        denoiser: Denoiser = generator.denoiser()
-    return denoiser
+        return generator.denoiser()
 
 
 def require_denoiser(generator: Generator, suite: Suite) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from clinometer.errors import ModelError
 from clinometer.metrics.records import Score
-from clinometer.models.protocols import EditRequest, GenerationResult, Generator
+from clinometer.models.abilities import Edits, NamesStrength, offers
+from clinometer.models.protocols import Editor, EditRequest, GenerationResult, Generator
 from clinometer.runs.budget import price_of
 from clinometer.runs.drawing import draw_parts, remind
 from clinometer.runs.embedded import embedded
@@ -62,7 +62,7 @@ def require_editor(generator: Generator, suite: Suite) -> None:
     """Refuse a generator that cannot edit, or not at several strengths, before anything is drawn."""
     assert isinstance(suite, EditingSuite)
     editor = _editor(generator)
-    if len(suite.strengths) > 1 and not getattr(editor, "names_strength", True):
+    if len(suite.strengths) > 1 and offers(editor, NamesStrength) and not editor.names_strength:
         raise ModelError(
             f"{generator.card.name}: its edits have no strength, found {len(suite.strengths)} strengths in suite "
             f"{suite.name}; expected one: copy the suite, with one number under strengths"
@@ -79,14 +79,13 @@ def edit(run: Run, generator: Generator, progress: Progress) -> None:
         failures.require_one([sample for sample in run.plan if sample.source])
 
 
-def _editor(generator: Generator) -> Any:
-    make = getattr(generator, "editor", None)
-    if make is None:
+def _editor(generator: Generator) -> Editor:
+    if not offers(generator, Edits):
         raise ModelError(f"{generator.card.name}: it draws images but edits none; expected a model that does")
-    return make()
+    return generator.editor()
 
 
-def _edit_part(run: Run, editor: Any, failures: Failures, samples: Sequence[Sample]) -> Iterator[GenerationResult]:
+def _edit_part(run: Run, editor: Editor, failures: Failures, samples: Sequence[Sample]) -> Iterator[GenerationResult]:
     sources = dict(run.images({sample.source for sample in samples}))
     requests = []
     for sample in samples:

@@ -1,0 +1,141 @@
+"""What a model may be able to do besides what every one can: a protocol for each, and one way to ask.
+
+A model has an ability where it has all of its members, by whatever name its class goes. `offers` asks for them as
+Python does when they are used, so that a model that hands on what another can do is asked the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
+
+import numpy as np
+
+from clinometer.models.protocols import Denoiser, Editor, Generator
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Ability = TypeVar("Ability")
+
+
+def offers(model: object, ability: type[Ability]) -> TypeGuard[Ability]:
+    """Whether a model has an ability.
+
+    >>> class Drawer:
+    ...     price_per_image = 0.04
+    >>> offers(Drawer(), Priced), offers(Drawer(), DrawsAtOnce)
+    (True, False)
+    """
+    # its own members alone: a generator is one already
+    members = {*vars(ability), *vars(ability).get("__annotations__", {})}
+    return all(hasattr(model, name) for name in members if not name.startswith("_"))
+
+
+# --- generators ----------------------------------------------------------------------------------------------------
+
+
+class Edits(Generator, Protocol):
+    """Changes images towards prompts; ``editor`` raises `ModelError` where its weights cannot."""
+
+    def editor(self) -> Editor:
+        """Give what edits."""
+        ...
+
+
+class Denoises(Generator, Protocol):
+    """Gives access to its denoising errors; ``denoiser`` raises `ModelError` where its weights give none."""
+
+    def denoiser(self) -> Denoiser:
+        """Give what denoises."""
+        ...
+
+
+class DrawsInTwoStages(Generator, Protocol):
+    """Draws an image embedding from a text, then the image; ``prior`` is None where this pipeline does not."""
+
+    def prior(self) -> Any:
+        """Give the first stage."""
+        ...
+
+
+class DrawsAtOnce(Generator, Protocol):
+    """Finds how many images it draws at once, and sets ``batch_size``: to ``known`` where a run has found it before."""
+
+    def fit_batch_size(self, prompt: str, *, known: int | None = None) -> None:
+        """Find it, for prompts no longer than this."""
+        ...
+
+
+class TakesSettings(Generator, Protocol):
+    """Draws at other settings without being loaded anew: `with_settings` gives another generator on the same weights.
+
+    It is given those of :data:`~clinometer.models.protocols.SETTINGS` that are not its defaults.
+    """
+
+    def with_settings(self, **settings: Any) -> Generator:
+        """Give the other generator."""
+        ...
+
+
+class Priced(Generator, Protocol):
+    """Costs money, in any one currency."""
+
+    price_per_image: float
+
+
+class Converts(Generator, Protocol):
+    """Reads images from files: what it did to them, and to how many."""
+
+    conversions: Mapping[str, int]
+
+
+class Remembers(Protocol):
+    """Takes a bad answer for a wrong setting until it ``has_drawn`` an image; a run that holds images of it says so."""
+
+    has_drawn: bool
+
+
+class NamesStrength(Editor, Protocol):
+    """An editor that says whether its edits have a strength; one that says nothing has."""
+
+    names_strength: bool
+
+
+# --- encoders ------------------------------------------------------------------------------------------------------
+
+
+class SeesImages(Protocol):
+    """Embeds images."""
+
+    def encode_images(self, images: Sequence[Image]) -> np.ndarray:
+        """Embed images: (n, d) float32, not normalised."""
+        ...
+
+
+class ReadsTexts(Protocol):
+    """Embeds texts."""
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Embed texts: (n, d) float32, not normalised."""
+        ...
+
+
+class LooksUpTexts(Protocol):
+    """Looks texts up, and lists those that it does not have."""
+
+    def missing(self, texts: Iterable[str]) -> Sequence[str]:
+        """List them."""
+        ...
+
+
+class PreparesImages(Protocol):
+    """Resizes and normalises images apart from its model: threads do so ahead of it, an item an image."""
+
+    def prepare_images(self, images: Sequence[Image]) -> list[Any]:
+        """Prepare images, in any thread."""
+        ...
+
+    def encode_prepared(self, prepared: Sequence[Any]) -> np.ndarray:
+        """Embed what was prepared: (n, d) float32."""
+        ...
