@@ -44,6 +44,15 @@ def shortened(text: str, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
+def named_in_a_line(names: Iterable[str], most: int = 300) -> str:
+    r"""Names that somebody else chose, such as those of columns, in one short line.
+
+    >>> named_in_a_line(["file", "a\n\nb"]), named_in_a_line([])
+    ('file, a b', 'none')
+    """
+    return shortened(" ".join(", ".join(names).split()), most) or "none"
+
+
 def quoted(value: object, most: int = 80) -> str:
     """What a message shows of something found: its ``repr``, not all of a long one.
 

@@ -14,6 +14,10 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli import serve as module
 from clinometer.cli.app import app
+from clinometer.web.app import create_app
+from clinometer.web.database import reading
+from clinometer.web.ratings.tasks import tasks_with_counts
+from clinometer.web.settings import Settings
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -48,6 +52,14 @@ def mistake(*words, **environment):
     result = CliRunner(env=environment).invoke(app, ["serve", *map(str, words)])
     assert result.exit_code != 0
     return str(result.exception)
+
+
+def test_a_demonstration_is_added_to_what_is_served(runs, tmp_path):
+    served = create_app(Settings(runs=(str(runs),), cache=tmp_path))
+    module._add_demo(served)
+    with reading(served.state.ratings.engine) as session:
+        ((_, raters, answers),) = tasks_with_counts(session)
+    assert (raters > 1, answers > raters) == (True, True)
 
 
 @pytest.mark.slow

@@ -68,6 +68,7 @@ def test_a_manifest_elsewhere(folder, tmp_path_factory):
     ("text", "message"),
     [
         ("", "line 1: found the columns none; expected file"),
+        ('"an\n\n\nimage",b\na.png,cook', "line 1: found the columns an image, b; expected file"),
         ("path,concept\na.png,cook", "line 1: found the columns path, concept; expected file"),
         ("file,colour\na.png,x", "expected file, and concept or group, or the prompt"),
         ("file,concept\n", "lists no images"),

@@ -183,7 +183,7 @@ def test_paper_has_the_pictures_that_were_open_under_their_headings(open_page):
     page.locator("details.concept summary").first.click()
     page.emulate_media(media="print")
     assert page.locator("#gallery .album:visible").count() == 0
-    assert page.get_by_role("heading", name="Images that could not be made").is_visible()
+    assert page.get_by_role("heading", name="Images that are missing").is_visible()
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)

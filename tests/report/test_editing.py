@@ -1,11 +1,12 @@
 """The page of an editing study: its headline says what its verdicts say."""
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from clinometer.report import ReportInput
-from clinometer.studies.editing.sections.edits import finding, resting, skin_finding
+from clinometer.studies.editing.sections.edits import _tile, finding, resting, skin_finding
 from clinometer.studies.editing.view import PIXELS, EditingView
 from clinometer.suites import load_suite
 from tests.report.synthetic import model_card, picture
@@ -91,3 +92,16 @@ def test_the_finding_is_the_largest_that_leans():
         "man 40 percentage points more often than the other way round."
     )
     assert resting(view).startswith("That is +40 points [10, 70], towards man, q = 0.040")
+
+
+def test_an_image_that_cannot_be_decoded_is_called_unreadable():
+    """It is neither there nor the encoder's fault, nor was it refused."""
+    tiles = [
+        _tile(EditingView.of(replace(view_of(change()).report, image=image)), {"id": "a", "status": "ok"}, "portrait")
+        for image in (picture, lambda _: b"\x89PNG broken", lambda _: None)
+    ]
+    assert [(tile["status"], tile["picture"] is None) for tile in tiles] == [
+        ("ok", False),
+        ("unreadable", True),
+        ("unreadable", True),
+    ]

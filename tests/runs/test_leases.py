@@ -214,3 +214,35 @@ def test_a_filesystem_without_links_has_first_files_too(tmp_path, monkeypatch):
 
     monkeypatch.setattr("clinometer.runs.storage.os.link", refuse)
     test_the_first_file_stays(Directory(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        b"\0" * 50,
+        b"[]",
+        b'{"pid": "x", "host": 3, "machine": null, "token": "../other"}',
+        b'{"pid": -1}',
+        b'{"a": 1}',
+    ],
+)
+def test_a_damaged_claim_is_nobodys(directory, claim):
+    """A holder's token names a file that is removed with its claim: one that leads elsewhere must be none."""
+    directory.write_bytes(".leases/driver-000001.json", claim)
+    directory.write_bytes(".leases/driver-nobody.json", claim)
+    directory.write_bytes("other.beat", b"somebody else's")
+    own = lease(directory)
+    own.acquire()
+    own.release()
+    assert directory.exists("other.beat")
+
+
+def test_a_sign_that_is_no_time_keeps_nobody_out_for_ever(directory):
+    first = lease(directory)
+    first.acquire()
+    token = first._read_holder(1).token
+    die(first)
+    directory.write_bytes(f".leases/{token}.beat", b'{"time": NaN}')
+    second = lease(directory)
+    second.acquire(wait=5)
+    second.release()

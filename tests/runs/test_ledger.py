@@ -4,6 +4,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import resource
 import shutil
 import warnings
 from pathlib import Path
@@ -14,12 +15,20 @@ import pytest
 
 import clinometer as cm
 from clinometer.api import verify_run
-from clinometer.errors import RunCorruptError, RunNotFoundError, SuiteError, UncheckedRunWarning
+from clinometer.errors import (
+    RunCorruptError,
+    RunMismatchError,
+    RunNotFoundError,
+    SuiteError,
+    UncheckedRunWarning,
+)
 from clinometer.pipeline import score
 from clinometer.pipeline.reporting import write_report
+from clinometer.runs.asked_run import PLAN_LOST
 from clinometer.runs.record import checksum_of, new_record, with_checksum
+from clinometer.runs.sample_table import SAMPLE_SCHEMA
 from clinometer.runs.seals import read_sealed, seal_of, sealed
-from clinometer.runs.storage import Directory
+from clinometer.runs.storage import REDO, Directory
 from clinometer.runs.store import Run, create_run
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
@@ -410,3 +419,69 @@ def test_a_run_that_its_margin_stopped_keeps_it(tmp_path):
     audit(tmp_path / "run", until=0.2, images=12)
     with pytest.raises(SuiteError, match=r"drawn until decided by the suite as it was; start a new run"):
         cm.score_run(tmp_path / "run", suite_options=["margin=0.3"])
+
+
+# --- what no seal tells ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("plan.parquet", "Restore it, or start a new run"),
+        ("samples/part-00000.parquet", "only what is missing is done anew"),
+        ("embeddings/eye/texts.parquet", "only what is missing is done anew"),
+    ],
+)
+def test_a_file_that_is_gone_is_named_with_the_way_out(run, name, way_out):
+    (run / name).unlink()
+    with pytest.raises(RunCorruptError, match=f"{name}: it was written and is missing. .*{way_out}"):
+        Run(run).ledger.read_table(name, way_out=PLAN_LOST if name == "plan.parquet" else REDO)
+
+
+def test_the_record_of_another_run_is_named(run, tmp_path):
+    other = audit(tmp_path / "other", model=Painter(name="other"))
+    shutil.copy(Path(other.url) / "run.json", run / "run.json")
+    with pytest.raises(RunMismatchError, match=r"run\.json is of a run of model 'other'"):
+        audit(run)
+
+
+def test_a_report_that_is_gone_is_not_missed_by_the_next(run):
+    (run / "report.html").unlink()
+    assert write_report(cm.open_run(run)) == []
+
+
+def test_an_image_that_is_gone_from_its_part_is_not_the_encoders_fault(run):
+    opened = cm.open_run(run)
+    name = "samples/part-00000.parquet"
+    rows = opened.ledger.read_table(name).to_pylist()
+    rows[0] |= {"image": None, "sha256": None}
+    opened.ledger.write_table(name, pa.Table.from_pylist(rows, schema=SAMPLE_SCHEMA))
+    opened.ledger.list_files()
+    with pytest.raises(RunCorruptError, match=f"part-00000.parquet: image {rows[0]['id']} is missing from it"):
+        cm.score_run(run, encoder=Eye("another eye"))
+
+
+@pytest.mark.parametrize("name", ["run.json", "plan.parquet", "report.html"])
+def test_a_pipe_is_no_file(run, name):
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    with pytest.raises(RunCorruptError, match=f"{name}: cannot be read: "):
+        verify_run(run)
+
+
+def test_a_file_without_end_is_not_read_whole(run):
+    for name in ("report.html", "run.json"):
+        with (run / name).open("r+b") as stream:
+            stream.truncate(3_000_000_000)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(RunCorruptError, match=name):
+            verify_run(run)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes
+
+
+@pytest.mark.parametrize("protocol", [3, {"departures": 3}, {"departures": [{"option": "x"}]}])
+def test_an_odd_protocol_is_named(run, protocol):
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(with_checksum(record | {"protocol": protocol})))
+    with pytest.raises(RunCorruptError, match="protocol"):
+        assert cm.open_run(run).record

@@ -152,11 +152,38 @@ def test_a_table_that_cannot_be_used_is_refused_and_leaves_nothing(run, tmp_path
     assert ratings_of(run).empty
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"a": 1}', '[{"a": 1}]', '[{"data": {"x": 1}}]'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "{", '{"a": 1}', '[{"a": 1}]', '[{"data": {"x": 1}}]', "[" * 100_000,
+        '[{"data": {"id": "x"}, "annotations": 3}]', '[{"data": {"id": "x"}, "annotations": [3]}]',
+        '[{"data": {"id": "x"}, "annotations": [{"completed_by": 1, "result": {"a": 1}}]}]',
+        '[{"data": {"id": "x"}, "annotations": [{"completed_by": 1, "result": [{"value": [1]}]}]}]',
+        '[{"data": {"id": "x"}, "annotations": [{"completed_by": 1, "result": [{"value": {"choices": {"a": 1}}}]}]}]',
+        '[{"data": {"id": "' + "x" * 5000 + '"}, "annotations": [{"completed_by": 1, "result": [{"value": '
+        '{"choices": ["a"]}}]}]}]',
+    ],
+)  # fmt: skip
 def test_what_is_no_export_is_refused(run, tmp_path, content):
     file = tmp_path / "s.json"
     file.write_text(content)
     with pytest.raises(RatingsError, match=r"s\.json"):
+        import_ratings(run, file)
+
+
+@pytest.mark.parametrize("content", [b"item,rater,answer\n" + b"x" * 200_000, b"\xff\xfe\0", b"item,rater\0,answer\nx"])
+def test_what_is_no_table_is_refused(run, tmp_path, content):
+    file = tmp_path / "r.csv"
+    file.write_bytes(content)
+    with pytest.raises(RatingsError, match=r"r\.csv"):
+        import_ratings(run, file)
+
+
+def test_a_file_without_end_is_not_read(run, tmp_path):
+    file = tmp_path / "r.csv"
+    with file.open("wb") as stream:
+        stream.truncate(3_000_000_000)
+    with pytest.raises(RatingsError, match="more than 100,000,000 bytes"):
         import_ratings(run, file)
 
 

@@ -3,11 +3,14 @@
 import re
 import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
 from clinometer.models.protocols import Card
 from clinometer.runs.readings import Reader, part_numbers, piece_of
+from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.serving import client, ids, pictures
 
@@ -201,3 +204,57 @@ def test_a_damaged_part_is_told_in_a_line(runs, tmp_path):
     else:
         assert response.status_code == 409
         assert part.name in response.text
+
+
+@pytest.mark.parametrize("harm", ["a byte", "half", "text", "a folder"])
+def test_a_damaged_index_is_made_anew(runs, tmp_path, harm):
+    """SQLite takes a changed byte for another number: the index has a checksum, as the run's files have."""
+    first = client(runs, cache=tmp_path)
+    address = f"/explore?run={ids(first)['step-900']}&order=unsure"
+    whole = first.get(address).text
+    place = next((tmp_path / "samples").glob("*.sqlite"))
+    content = bytearray(place.read_bytes())
+    content[content.index(b"target") + 1] ^= 1
+    if harm == "a folder":
+        place.unlink()
+        place.mkdir()
+        (place / "file").touch()
+    else:
+        place.write_bytes({"a byte": content, "half": content[: len(content) // 2], "text": b"text"}[harm])
+    for browser in (first, client(runs, cache=tmp_path)):
+        response = browser.get(address)
+        if harm == "a folder":
+            assert response.status_code == 409
+            assert "no index of a run can be written there" in response.text
+        else:
+            assert response.text == whole
+
+
+def test_other_files_beside_the_parts_are_passed_over(runs, tmp_path):
+    shutil.copytree(runs / "step-900", tmp_path / "runs" / "run")
+    (tmp_path / "runs" / "run" / "samples" / "notes.parquet").write_bytes(b"no part")
+    browser = client(tmp_path / "runs", cache=tmp_path / "cache")
+    assert browser.get("/explore", params={"run": ids(browser)["run"]}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("file", "column", "cells"),
+    [
+        ("samples/part-00000.parquet", "role", pa.array([3] * 100)),
+        ("samples/part-00000.parquet", "prompt", pa.array([None] * 100, pa.string())),
+        ("embeddings/eye/part-00000.parquet", "vector", pa.array([[1.0] * (row % 3) for row in range(100)])),
+        ("embeddings/eye/part-00000.parquet", "vector", pa.array(["text"] * 100)),
+    ],
+)
+def test_a_table_of_another_shape_is_told_in_a_line(runs, tmp_path, file, column, cells):
+    """Of a run without checksums nothing but the shape of its tables can be asked."""
+    place = tmp_path / "runs" / "run"
+    shutil.copytree(runs / "step-900", place)
+    as_of_format_1(place)
+    table = pq.read_table(place / file)
+    held = table.set_column(table.column_names.index(column), column, cells.slice(0, len(table)))
+    pq.write_table(held, place / file)
+    browser = client(tmp_path / "runs", cache=tmp_path / "cache")
+    response = browser.get("/explore", params={"run": ids(browser)["run"]})
+    assert response.status_code == 409
+    assert file in response.text

@@ -1,12 +1,15 @@
 """The index of runs: what is there is found, searched and sorted, and what is broken is told."""
 
+import os
 import re
 import shutil
+from html import unescape
 
 import fsspec
 import pytest
 
 import clinometer as cm
+from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.serving import client, ids, pictures
 
@@ -77,8 +80,12 @@ def test_htmx_gets_the_table_alone(browser):
 
 def test_broken_runs_are_listed_with_their_error_in_one_line(runs, tmp_path):
     place = tmp_path / "runs"
-    for name in ("whole", "no json", "no plan", "another version"):
+    for name in ("whole", "no json", "no plan", "another version", "loop", "pipe"):
         shutil.copytree(runs / "step-900", place / name)
+    for name in ("loop", "pipe"):
+        (place / name / "run.json").unlink()
+    os.symlink("run.json", place / "loop" / "run.json")
+    os.mkfifo(place / "pipe" / "run.json")
     (place / "no json" / "run.json").write_text("{")
     (place / "no plan" / "plan.parquet").write_bytes(b"PAR1")
     record = (place / "another version" / "run.json").read_text()
@@ -87,9 +94,19 @@ def test_broken_runs_are_listed_with_their_error_in_one_line(runs, tmp_path):
     page = browser.get("/").text
     assert set(ids(browser)) == {"whole"}
     errors = re.findall(r"<strong>Cannot be shown.</strong> <bdi>([^<]+)</bdi>", page)
-    assert [error.split(":")[0] for error in errors] == ["run.json", "run.json", "plan.parquet"]
+    assert [error.split(":")[0] for error in errors] == ["run.json", "run.json", "run.json", "plan.parquet", "run.json"]
     assert str(tmp_path) not in page
     assert names(page)[0] == "whole"
+
+
+def test_numbers_that_are_none_are_told(runs, tmp_path):
+    """Of a run without checksums nothing but the shape of its tables can be asked."""
+    place = tmp_path / "runs" / "old"
+    shutil.copytree(runs / "step-900", place)
+    as_of_format_1(place)
+    cm.open_run(place).scores.assign(value="much").to_parquet(place / "scores.parquet")
+    browser = client(tmp_path / "runs", cache=tmp_path / "cache")
+    assert "scores.parquet: cannot be read (its column 'value' holds" in unescape(browser.get("/").text)
 
 
 def test_a_run_without_scores_is_shown(tmp_path):

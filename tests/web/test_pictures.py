@@ -1,6 +1,7 @@
 """Pictures: decoded under limits, encoded anew, kept."""
 
 import io
+import os
 import shutil
 import sqlite3
 
@@ -87,7 +88,7 @@ def test_pictures_are_kept_and_the_oldest_go(runs, tmp_path, monkeypatch):
     for address in pictures(browser.get(f"/explore?run={ids(browser)['step-900']}").text)[:12]:
         assert browser.get(address).status_code == 200
     with sqlite3.connect(tmp_path / "pictures.sqlite") as database:
-        assert database.execute("SELECT COUNT(*) FROM pictures").fetchone() == (5,)
+        assert database.execute("SELECT COUNT(*) FROM kept").fetchone() == (5,)
 
 
 def test_a_picture_that_is_kept_is_not_made_again(browser, monkeypatch):
@@ -116,3 +117,38 @@ def test_many_pictures_are_made_in_one_reading_of_their_part(runs, tmp_path, mon
     ready = [album.picture(run, each, "small") for each in wanted]
     monkeypatch.undo()
     assert ready == [one_by_one.picture(run, each, "small") for each in wanted]
+
+
+@pytest.mark.parametrize("harm", ["a page", "text", "one picture"])
+def test_a_damaged_file_of_pictures_is_made_anew(runs, tmp_path, harm):
+    browser = client(runs, cache=tmp_path)
+    run = ids(browser)["step-900"]
+    address = pictures(browser.get(f"/explore?run={run}").text)[0]
+    whole = browser.get(address).content
+    kept = tmp_path / "pictures.sqlite"
+    if harm == "one picture":
+        with sqlite3.connect(kept) as database:
+            database.execute("UPDATE kept SET content = ?", (whole[:-1] + b"\0",))
+    else:
+        kept.write_bytes(b"no database at all" if harm == "text" else kept.read_bytes()[:100] + bytes(4000))
+    assert browser.get(address).content == whole
+    assert browser.get(address).content == whole  # and is kept again
+
+
+def test_a_picture_is_the_one_that_the_index_was_made_of(changed, tmp_path):
+    """An image and its hash that are exchanged together leave the run's record as it was: the index knows better."""
+    browser, run, sample = changed(with_message(b"one"))
+    assert served(browser, run, sample, "small").status_code == 200
+    stamp = browser.app.state.runs.get(run).stamp
+    place = tmp_path / "runs" / "run"
+    record, times = (place / "run.json").read_bytes(), (place / "run.json").stat()
+    folder = (place / "samples").stat()
+    replace_image(cm.open_run(place), 1, with_message(b"another"))
+    (place / "run.json").write_bytes(record)
+    os.utime(place / "run.json", ns=(times.st_atime_ns, times.st_mtime_ns))
+    os.utime(place / "samples", ns=(folder.st_atime_ns, folder.st_mtime_ns))
+    assert browser.app.state.runs.get(run).stamp == stamp
+    browser.app.state.album = module.Album(tmp_path / "another")  # which has not read it yet
+    response = served(browser, run, sample, "large")
+    assert response.status_code == 409
+    assert "not the one that was read before" in response.text

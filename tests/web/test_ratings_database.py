@@ -117,6 +117,19 @@ def test_a_database_that_does_not_answer_is_named(wrong):
     assert "secret" not in str(caught.value)
 
 
+def test_a_damaged_database_is_named(tmp_path):
+    place = tmp_path / "ratings.sqlite"
+    engine = open_database(f"sqlite:///{place}")
+    engine.dispose()  # the last to close takes its journal in
+    content = place.read_bytes()
+    place.write_bytes(content[:4096] + bytes(len(content) - 4096))
+    with pytest.raises(RatingsError, match=r"ratings\.sqlite"), reading(engine) as session:
+        session.scalar(sa.select(sa.func.count()).select_from(Answer))
+    place.write_bytes(b"no database at all")
+    with pytest.raises(RatingsError, match=r"ratings\.sqlite: file is not a database"):
+        open_database(f"sqlite:///{place}")
+
+
 def serve(folder, url, cache):
     command = [sys.executable, "-m", "clinometer", "serve", str(folder), "--port", "0", "--cache", str(cache)]
     server = subprocess.Popen([*command, "--database", url], stdout=subprocess.PIPE, text=True)

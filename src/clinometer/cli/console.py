@@ -129,7 +129,7 @@ def print_summary(run: Run) -> None:
     lost = run.samples[run.samples.status != "ok"]
     if len(lost):
         console.print(
-            f"[bold]{len(lost)}[/] of {len(run.plan)} images could not be made; the report says which. "
+            f"[bold]{len(lost)}[/] of {len(run.plan)} images are missing; the report says which. "
             f"The first: {shown(str(lost.reason.iloc[0]))}"
         )
     print_report_place(run)

@@ -120,7 +120,7 @@ def _add_demo(app: FastAPI) -> None:
     from clinometer.web.ratings.demo import add_demo
 
     listed = (each for each in app.state.runs.listed() if not each.error)
-    add_demo(app.state.ratings.engine, [app.state.runs.run(each.id) for each in listed])
+    add_demo(app.state.ratings.engine, [app.state.runs.get(each.id).run for each in listed])
 
 
 def _socket(host: str, port: int) -> socket.socket:

@@ -13,6 +13,7 @@ from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundErro
 from clinometer.runs.ledger import Ledger
 from clinometer.runs.plan import PLAN_SCHEMA, Sample, parts_of, plan_to_table, table_to_plan
 from clinometer.runs.record import difference_between, question_of
+from clinometer.runs.shapes import always
 from clinometer.runs.storage import Directory
 from clinometer.runs.suite_options import changes_of, with_changes
 from clinometer.suites import Suite, suite_from_mapping
@@ -84,7 +85,9 @@ class AskedRun:
     @cached_property
     def plan(self) -> list[Sample]:
         """Every planned sample, in order."""
-        return table_to_plan(self.ledger.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST))
+        return table_to_plan(
+            self.ledger.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST, like=always(PLAN_SCHEMA))
+        )
 
     def extend_plan(self, samples: Sequence[Sample]) -> None:
         """Plan more samples, in parts of their own. No encoder has embedded the whole run any more."""
@@ -152,7 +155,7 @@ class AskedRun:
                 if field == "model":
                     detail = f" ({difference_between(self.model_card, record['model'])})"
                 raise RunMismatchError(
-                    f"{self.url}: holds a run of {field} {found}, not of {field} {theirs[field]}{detail}; "
+                    f"{self.url}: run.json is of a run of {field} {found}, not of {field} {theirs[field]}{detail}; "
                     "give another --out, or delete that directory"
                 )
 

@@ -42,11 +42,19 @@ def found_below(place: str, *, depth: int = 4, most_folders: int = 20_000) -> It
         below: list[Directory] = []
         for directory in level:
             looked_at += 1
-            if directory.exists(RECORD):
+            if _is_run(directory):
                 yield directory
             elif looked_at <= most_folders:
                 below += _folders_in(directory)
         level = below
+
+
+def _is_run(directory: Directory) -> bool:
+    """Whether a folder is a run; one of which that cannot be said is shown with the reason."""
+    try:
+        return directory.exists(RECORD)
+    except RunCorruptError:
+        return True
 
 
 def _folders_in(directory: Directory) -> list[Directory]:

@@ -15,7 +15,7 @@ from clinometer.models.images import decode_stored, sha256
 from clinometer.runs.asked_run import AskedRun
 from clinometer.runs.places import classifications_name, samples_name, unfinished_name, vectors_name
 from clinometer.runs.plan import Sample
-from clinometer.runs.sample_table import SAMPLE_FIELDS, SAMPLE_SCHEMA, WITHOUT_PIXELS
+from clinometer.runs.sample_table import SAMPLE_FIELDS, SAMPLE_SCHEMA, SAMPLE_SHAPE, WITHOUT_PIXELS
 from clinometer.runs.storage import REDO
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class DrawnRun(AskedRun):
     def _part(self, part: int, columns: list[str]) -> pa.Table:
         """Some columns, ``id`` among them, of a part that is there."""
         name = samples_name(part)
-        table = self.ledger.read_table(name, columns)
+        table = self.ledger.read_table(name, columns, like=SAMPLE_SHAPE)
         if table["id"].to_pylist() != [sample.id for sample in self._all_parts[part]]:
             raise RunCorruptError(
                 f"{self.directory.path(name)}: its images are not those of the plan's part {part}. {REDO}"
@@ -78,7 +78,7 @@ class DrawnRun(AskedRun):
         """The rows of a part that was stopped in its midst."""
         kept: list[dict[str, Any]] = []
         if self.directory.exists(unfinished_name(part)):
-            table = self.ledger.read_table(unfinished_name(part), columns)
+            table = self.ledger.read_table(unfinished_name(part), columns, like=SAMPLE_SHAPE)
             kept = self._with_images(unfinished_name(part), table) if "image" in columns else table.to_pylist()
         return kept
 
@@ -93,6 +93,8 @@ class DrawnRun(AskedRun):
         rows: list[dict[str, Any]] = table.to_pylist()
         for row in rows:
             content = (row["image"] or {}).get("bytes")
+            if not content and row.get("status") == "ok":
+                raise RunCorruptError(f"{self.directory.path(name)}: image {row['id']} is missing from it. {REDO}")
             if (content and sha256(content)) != row["sha256"]:
                 raise RunCorruptError(
                     f"{self.directory.path(name)}: image {row['id']} is not the one that was written (its sha256 does "

@@ -121,7 +121,11 @@ class EncodedRun(DrawnRun):
         self.ledger.require_there(vectors_name(encoder, part) for part in self.parts)
         for part in self.parts:
             if self.has_embeddings(encoder, part):
-                yield part, self._vectors(vectors_name(encoder, part), "id")
+                yield part, self.part_vectors(encoder, part)
+
+    def part_vectors(self, encoder: str, part: int) -> dict[str, np.ndarray]:
+        """The image vectors of one part, by sample id."""
+        return self._vectors(vectors_name(encoder, part), "id")
 
     def require_embedded(self, encoder: str, vectors: Collection[str], parts: Iterable[int] | None = None) -> None:
         """Refuse embeddings of an encoder that lack an image: without it a score would be one of fewer, unseen.
@@ -160,9 +164,9 @@ class EncodedRun(DrawnRun):
         table = self.ledger.read_table(name, [key, "vector"])
         column = table["vector"].combine_chunks()
         found = "no lists of one length"
-        if pa.types.is_fixed_size_list(column.type):
+        if pa.types.is_fixed_size_list(column.type) and pa.types.is_floating(column.type.value_type):
             vectors = np.asarray(column.flatten(), dtype=np.float32).reshape(-1, column.type.list_size)
-            if np.isfinite(vectors).all():
+            if len(vectors) == len(table) and np.isfinite(vectors).all():
                 return dict(zip(table[key].to_pylist(), vectors, strict=True))
             found = "NaN or infinity"
         raise RunCorruptError(f"{self.directory.path(name)}: its vectors hold {found}, expected finite numbers. {REDO}")

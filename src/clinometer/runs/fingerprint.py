@@ -88,7 +88,7 @@ def _is_listed(run: Run, name: str) -> bool:
     if name.endswith(".parquet"):
         run.ledger.read_table(name)
         return True
-    return hashlib.sha256(run.directory.read_bytes(name)).hexdigest() == run.ledger.files.get(name)
+    return run.directory.sha256(name) == run.ledger.files.get(name)
 
 
 def _checked_files(run: Run) -> dict[str, str] | None:

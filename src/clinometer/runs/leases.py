@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
@@ -36,6 +38,8 @@ LIFETIME: Final = 60.0
 """Seconds without a sign after which a holder has lost its lease."""
 SIGNS: Final = 3
 """Signs in a lifetime: one may come late, or be lost."""
+_TOKEN: Final = re.compile(r"[0-9a-f]{32}")
+"""It names a file."""
 
 
 def boot_id() -> str:
@@ -56,6 +60,13 @@ class Holder:
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it can be one: what was read back may be anything."""
+        texts = (self.host, self.machine, self.token)
+        is_process = type(self.pid) is int and 0 < self.pid < 2**31
+        return is_process and all(isinstance(each, str) for each in texts) and bool(_TOKEN.fullmatch(self.token))
 
 
 def is_of_this_machine(holder: Holder) -> bool:
@@ -134,8 +145,9 @@ class Lease:
         return True
 
     def _generations(self) -> list[int]:
-        names = self._place.names(FOLDER, ".json")
-        return [int(name[-11:-5]) for name in names if name.startswith(f"{FOLDER}/{self._name}-")]
+        claims = re.compile(rf"{re.escape(FOLDER)}/{re.escape(self._name)}-(\d{{6,18}})\.json")
+        found = map(claims.fullmatch, self._place.names(FOLDER, ".json"))
+        return [int(name[1]) for name in found if name is not None]
 
     def _is_over(self, generation: int) -> bool:
         """Whether a claim's holder is gone: known to be, or silent while it was watched.
@@ -154,13 +166,15 @@ class Lease:
     def _read_holder(self, generation: int) -> Holder | None:
         """Who made a claim; None where it is gone or is none."""
         with suppress(RunNotFoundError, RunCorruptError, TypeError):
-            return Holder(**self._place.read_json(self._claim(generation)))
+            holder = Holder(**self._place.read_json(self._claim(generation)))
+            return holder if holder.is_one else None
         return None
 
     def _last_sign(self, holder: Holder) -> float:
         """When a holder last gave a sign, in seconds since 1970 by its own clock; 0 where it gave none."""
-        with suppress(RunNotFoundError, RunCorruptError, KeyError, TypeError, ValueError):
-            return float(self._place.read_json(_beat(holder))["time"])
+        with suppress(RunNotFoundError, RunCorruptError, KeyError, TypeError, ValueError, OverflowError):
+            said = float(self._place.read_json(_beat(holder))["time"])
+            return said if isfinite(said) else 0.0
         return 0.0
 
     def _last_holder(self) -> str:

@@ -11,15 +11,17 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
-from clinometer.errors import RunCorruptError, RunLockedError, UncheckedRunWarning
+from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, UncheckedRunWarning
 from clinometer.runs.leases import Lease, is_gone
 from clinometer.runs.record import is_checked, require_whole, with_checksum
-from clinometer.runs.storage import REDO, REDO_MISSING, Directory
+from clinometer.runs.shapes import require_shape
+from clinometer.runs.storage import REDO, REDO_MISSING, Directory, Shape
 
 RECORD: Final = "run.json"
 TABLES: Final = ("plan.parquet", "scores.parquet", "curves.parquet")
@@ -101,17 +103,36 @@ class Ledger:
         """The checksum of each file that is listed, by name."""
         return dict(self.record.get("files") or {})
 
-    def read_table(self, name: str, columns: list[str] | None = None, *, way_out: str = REDO) -> pa.Table:
-        """Read a table, or some of its columns, if it is what this run wrote.
+    def read_table(
+        self,
+        name: str,
+        columns: list[str] | None = None,
+        *,
+        way_out: str = REDO,
+        like: pa.Schema | None = None,
+        shape: Shape | None = None,
+    ) -> pa.Table:
+        """Read a table, or some of its columns, if it is what this run wrote, and shaped ``like`` a schema.
 
         Raises
         ------
         RunCorruptError
-            It is not: the message names the file and the way out.
+            It is not, or was written and is missing: the message names the file and the way out.
+        RunNotFoundError
+            It was not written.
         """
-        return self.directory.read_table(
-            name, columns, way_out=way_out, check=lambda found: self._require(name, found, way_out)
-        )
+        if like is not None:
+            shape = partial(require_shape, like=like)
+        try:
+            return self.directory.read_table(
+                name, columns, way_out=way_out, check=lambda found: self._require(name, found, way_out), shape=shape
+            )
+        except RunNotFoundError as error:
+            if name not in self.files:
+                raise
+            raise RunCorruptError(
+                f"{self.directory.path(name)}: it was written and is missing. {way_out.replace(REDO, REDO_MISSING)}"
+            ) from error
 
     def _require(self, name: str, found: str | None, way_out: str) -> None:
         if not is_checked(self.record):

@@ -19,7 +19,7 @@ import pyarrow as pa
 from clinometer.errors import RunMismatchError
 from clinometer.runs.ledger import Ledger
 from clinometer.runs.plan import Sample
-from clinometer.runs.storage import REDO, Check, Directory
+from clinometer.runs.storage import REDO, Check, Directory, Shape
 from clinometer.runs.store import Run
 
 _PART: Final = re.compile(r"(.*/)?part-(\d+)\.parquet")
@@ -64,10 +64,16 @@ class _PooledDirectory(Directory):
         return sorted(found, key=lambda name: (len(name), name))
 
     def read_table(
-        self, name: str, columns: list[str] | None = None, *, way_out: str = REDO, check: Check | None = None
+        self,
+        name: str,
+        columns: list[str] | None = None,
+        *,
+        way_out: str = REDO,
+        check: Check | None = None,
+        shape: Shape | None = None,
     ) -> pa.Table:
         directory, own = self._at(name)
-        return directory.read_table(own, columns, way_out=way_out, check=check)
+        return directory.read_table(own, columns, way_out=way_out, check=check, shape=shape)
 
 
 class _PooledLedger(Ledger):

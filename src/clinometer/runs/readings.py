@@ -14,22 +14,25 @@ A part of a run is read at a time: what is held grows with concepts and groups.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from clinometer.errors import RunNotFoundError
 from clinometer.runs.places import samples_name, vectors_name
-from clinometer.runs.sample_table import WITHOUT_PIXELS
+from clinometer.runs.sample_table import SAMPLE_SHAPE, WITHOUT_PIXELS
 from clinometer.runs.store import Run
 from clinometer.stats.association import unit_vectors
 from clinometer.suites import LeaningSuite
 
 Owner = tuple[str, str]
 """Whose image it is: its role, and its concept; of a role without concepts its group."""
+
+_PART: Final = re.compile(r"samples/part-(\d{5,9})\.parquet")
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,8 @@ class Piece:
 
 def part_numbers(run: Run) -> list[int]:
     """Numbers of the parts whose images are there."""
-    return [_number(name) for name in run.directory.names("samples", ".parquet")]
-
-
-def _number(name: str) -> int:
-    return int(name.rsplit("-", 1)[-1].removesuffix(".parquet"))
+    found = map(_PART.fullmatch, run.directory.names("samples", ".parquet"))
+    return [int(name[1]) for name in found if name is not None]
 
 
 def piece_of(run: Run, part: int) -> Piece:
@@ -79,7 +79,7 @@ def piece_of(run: Run, part: int) -> Piece:
     RunCorruptError, RunNotFoundError
         It is not what was written, or is there no more.
     """
-    table = run.ledger.read_table(samples_name(part), WITHOUT_PIXELS)
+    table = run.ledger.read_table(samples_name(part), WITHOUT_PIXELS, like=SAMPLE_SHAPE)
     return Piece(part, {name: table[name].to_pylist() for name in WITHOUT_PIXELS})
 
 
@@ -121,10 +121,10 @@ class Reader:
         name = vectors_name(self.encoder, piece.part)
         if not self._run.directory.exists(name):
             return np.zeros(0, int), np.zeros((0, 1))
-        table = self._run.ledger.read_table(name, ["id", "vector"])
-        vectors = np.asarray(table["vector"].combine_chunks().flatten(), np.float32).reshape(len(table), -1)
+        held = self._run.part_vectors(self.encoder, piece.part)
+        vectors = np.stack([*held.values()]) if held else np.zeros((0, 1), np.float32)
         row_of = {identifier: row for row, identifier in enumerate(piece.columns["id"])}
-        rows = np.array([row_of.get(identifier, -1) for identifier in table["id"].to_pylist()], int)
+        rows = np.array([row_of.get(identifier, -1) for identifier in held], int)
         whole = (rows >= 0) & np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)  # others have no direction
         units = unit_vectors(vectors[whole], name="vector") if whole.any() else np.zeros((0, vectors.shape[1]))
         return rows[whole], units

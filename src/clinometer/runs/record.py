@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from clinometer.errors import RunCorruptError
 from clinometer.models.protocols import Card
@@ -126,6 +126,24 @@ class _Option(BaseModel):
     since: str
 
 
+class _Departure(BaseModel):
+    """Where a run is not what its paper prescribes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    option: str
+    paper: str
+    run: str
+    reason: str = ""
+
+
+class _Protocol(BaseModel):
+    """The protocol that a run stands under."""
+
+    departures: list[_Departure]
+    typed: list[_Departure] = []
+
+
 class _Record(BaseModel):
     """What every run has recorded since the first; what came later has a default."""
 
@@ -140,7 +158,9 @@ class _Record(BaseModel):
     machine: dict[str, str]
     until: _Until | None = None
     batch_size: int | None = None
+    protocol: _Protocol | None = None
     begun_encoders: dict[str, _Model] = {}
+    dropped_encoders: dict[str, _Model] = {}
     own_encoders: dict[str, _Model] = {}
     suite_options: list[_Option] = []
     files: dict[str, str] = {}

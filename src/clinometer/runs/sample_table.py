@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 
 from clinometer.runs.plan import PLAN_SCHEMA
+from clinometer.runs.shapes import always
 
 IMAGE_TYPE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
 SAMPLE_FIELDS = {
@@ -25,3 +26,4 @@ SAMPLE_SCHEMA = pa.schema(
     # `datasets` reads this and shows the column as images
     metadata={"huggingface": json.dumps({"info": {"features": _FEATURES | {"image": {"_type": "Image"}}}})},
 )
+SAMPLE_SHAPE = always(SAMPLE_SCHEMA, empty=("reason", "image", "sha256", "seconds"))

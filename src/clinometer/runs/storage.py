@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -26,6 +28,15 @@ local_path = LocalFileSystem._strip_protocol
 
 Check = Callable[[str | None], None]
 """Told the checksum that a file bears and has, or None, before a byte of it is interpreted."""
+
+Shape = Callable[[pa.Table], None]
+"""Told what a table holds; raises what it has against it."""
+
+MOST_BYTES: Final = 2**29
+"""Of a file that is read whole and is no table: a page, a table as text."""
+
+MOST_JSON: Final = 2**26
+"""Of run.json and the like: it lists a file for each part."""
 
 LEFTOVER = re.compile(r"\..+\.(\d+|[0-9a-f]{32})\.tmp")
 """What a killed process was writing."""
@@ -224,7 +235,7 @@ class Directory:
         with suppress(OSError):
             self.fs.rmdir(self.path(folder))
 
-    def read_bytes(self, name: str) -> bytes:
+    def read_bytes(self, name: str, most: int = MOST_BYTES) -> bytes:
         """Read a file.
 
         Raises
@@ -232,14 +243,40 @@ class Directory:
         RunNotFoundError
             There is no such file.
         RunCorruptError
-            It may not be read, or its disk does not answer.
+            It may not be read, its disk does not answer, it is no file, or has more bytes than ``most``.
         """
         try:
-            return bytes(self.fs.cat_file(self.path(name)))
-        except FileNotFoundError as error:
-            raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
+            with self._opened(name) as file:
+                content = bytes(file.read(most + 1))
         except OSError as error:
             raise _unreadable(self.path(name), error) from error
+        if len(content) > most:
+            raise RunCorruptError(f"{self.path(name)}: more than {most:,} bytes, as it was not written; restore it")
+        return content
+
+    def sha256(self, name: str) -> str:
+        """The checksum of a file, however large it is; errors as of :meth:`read_bytes`."""
+        try:
+            with self._opened(name) as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise _unreadable(self.path(name), error) from error
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[Any]:
+        """Open a file for reading: one that is there, and no pipe or device that gives bytes without end."""
+        path = self.path(name)
+        try:
+            if self.is_local and not stat.S_ISREG(os.stat(path).st_mode):
+                raise OSError(errno.EISDIR if os.path.isdir(path) else errno.EINVAL, "it is no file")
+            with self.fs.open(path, "rb") as file:
+                yield file
+        except FileNotFoundError as error:
+            raise RunNotFoundError(f"{path}: no such file; is {self.url} a run directory?") from error
+        except OSError as error:
+            if error.errno is None:  # of Arrow, which says so of damaged bytes
+                raise
+            raise _unreadable(path, error) from error
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Write a mapping as readable JSON."""
@@ -248,7 +285,7 @@ class Directory:
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a mapping back."""
         try:
-            content = json.loads(self.read_bytes(name))
+            content = json.loads(self.read_bytes(name, MOST_JSON))
             if isinstance(content, dict):
                 return content
             found = f"found {type(content).__name__}, expected a mapping"
@@ -270,11 +307,18 @@ class Directory:
         return checksum if self.create_bytes(name, content) else None
 
     def read_table(
-        self, name: str, columns: list[str] | None = None, *, way_out: str = REDO, check: Check | None = None
+        self,
+        name: str,
+        columns: list[str] | None = None,
+        *,
+        way_out: str = REDO,
+        check: Check | None = None,
+        shape: Shape | None = None,
     ) -> pa.Table:
         """Read a Parquet table, or some of its columns.
 
-        Of a sealed file all is read and hashed, but for pixels that are not asked for. ``check`` may refuse it too.
+        Of a sealed file all is read and hashed, but for pixels that are not asked for. ``check`` may refuse it too, by
+        its checksum, and ``shape`` by what it holds.
 
         Raises
         ------
@@ -283,7 +327,7 @@ class Directory:
             or it may not be read.
         """
         try:
-            with self.fs.open(self.path(name), "rb") as file:
+            with self._opened(name) as file:
                 contents = read_sealed(file, name, pixels=columns is None or "image" in columns)
                 if contents is not None and contents.said != contents.found:
                     raise RunCorruptError(
@@ -292,25 +336,22 @@ class Directory:
                     )
                 if check is not None:
                     check(None if contents is None else contents.found)
-                return _table(file if contents is None else pa.BufferReader(contents.buffer), columns)
-        except FileNotFoundError as error:
-            raise RunNotFoundError(f"{self.path(name)}: no such file; is {self.url} a run directory?") from error
-        except RunCorruptError:
+                table = _table(file if contents is None else pa.BufferReader(contents.buffer), columns)
+            if shape is not None:
+                shape(table)
+            return table
+        except (RunCorruptError, RunNotFoundError):
             raise
-        except (
-            Exception
-        ) as error:  # bytes that were damaged lead Arrow anywhere: to text, numbers, memory that are none
-            if isinstance(error, OSError) and error.errno is not None:
-                raise _unreadable(self.path(name), error) from error
+        except Exception as error:  # bytes that were damaged lead Arrow anywhere: to texts and numbers that are none
             said = " ".join(str(error).split()) or type(error).__name__
             raise RunCorruptError(f"{self.path(name)}: cannot be read ({said[:300]}). {way_out}") from error
 
     def seal(self, name: str) -> str | None:
         """The checksum that a table carries; None where it carries none, or is not there."""
         try:
-            with self.fs.open(self.path(name), "rb") as file:
+            with self._opened(name) as file:
                 return seal_of(file)
-        except OSError:
+        except (RunCorruptError, RunNotFoundError, OSError):
             return None
 
     def require_place(self) -> None:

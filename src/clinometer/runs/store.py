@@ -33,6 +33,7 @@ from clinometer.runs.encoded_run import EncodedRun
 from clinometer.runs.old_scores import with_verdicts_as_data
 from clinometer.runs.plan import PLAN_SCHEMA, Sample, plan_to_table
 from clinometer.runs.record import with_checksum
+from clinometer.runs.shapes import require_numbers
 from clinometer.runs.storage import Directory
 
 SCORE_AGAIN = "Score the run again: clinometer score RUN"
@@ -68,7 +69,9 @@ class Run(EncodedRun):
         if not self.directory.exists(name):
             raise RunNotFoundError(f"{self.url}: not scored yet; give: clinometer score {self.url}")
         # without what pandas wrote about it, which says nothing more and of a run without checksums may be damaged
-        table: pd.DataFrame = self.ledger.read_table(name, way_out=SCORE_AGAIN).to_pandas(ignore_metadata=True)
+        table: pd.DataFrame = self.ledger.read_table(name, way_out=SCORE_AGAIN, shape=require_numbers).to_pandas(
+            ignore_metadata=True
+        )
         return table
 
     def __repr__(self) -> str:

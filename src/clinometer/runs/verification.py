@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
 from clinometer._messages import first_and_more
@@ -42,9 +41,12 @@ def verify(run: Run, progress: Progress) -> int:
     return len(checks) + 1
 
 
-def missing_files(run: Run) -> list[str]:
-    """What was written and is not there any more: a line for each stage's files, with the way out."""
-    there = set(run.ledger.present())
+def missing_files(run: Run, besides: Collection[str] = ()) -> list[str]:
+    """What was written and is not there any more: a line for each stage's files, with the way out.
+
+    ``besides`` : files that nobody misses.
+    """
+    there = {*run.ledger.present(), *besides}
     listed = [*run.ledger.files, *(() if run.ledger.files else map(samples_name, run.parts))]
     gone: dict[str, list[str]] = {}
     for name in listed:
@@ -70,7 +72,7 @@ def _checks(run: Run) -> Iterator[Callable[[], object]]:
 def _require_bytes(run: Run, name: str) -> None:
     """Refuse a file without a seal that is not the one that run.json lists."""
     listed = run.ledger.files.get(name)
-    found = hashlib.sha256(run.directory.read_bytes(name)).hexdigest()
+    found = run.directory.sha256(name)
     if listed is not None and found != listed:
         raise RunCorruptError(
             f"{run.directory.path(name)}: it is not what was written (checksum {listed[:8]}…, found {found[:8]}…). "

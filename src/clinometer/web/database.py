@@ -19,7 +19,14 @@ from alembic import command
 from alembic.config import Config
 from filelock import FileLock
 from sqlalchemy import Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    NoSuchModuleError,
+    ProgrammingError,
+)
 from sqlalchemy.orm import Session
 
 from clinometer.errors import RatingsError
@@ -55,10 +62,11 @@ def open_database(url: str) -> Engine:
         engine = _engine(url)
         _upgrade(engine)
     except (ArgumentError, NoSuchModuleError, DatabaseError, OSError, ImportError) as error:
-        said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        said = _in_a_line(error)
         shown = _without_password(url)
         raise RatingsError(
-            f"--database {shown}: {said}; expected sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
+            f"--database {shown}: {said}; expected sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME; restore a "
+            "damaged file, or move it away"
         ) from error
     return engine
 
@@ -66,7 +74,7 @@ def open_database(url: str) -> Engine:
 @contextmanager
 def writing(engine: Engine) -> Iterator[Session]:
     """A transaction that writes: kept when the block ends, undone when it raises."""
-    with _turn_of(engine), Session(engine, expire_on_commit=False) as session, session.begin():
+    with _answering(engine), _turn_of(engine), Session(engine, expire_on_commit=False) as session, session.begin():
         yield session
 
 
@@ -145,8 +153,32 @@ class _Work(Generic[Made]):
 @contextmanager
 def reading(engine: Engine) -> Iterator[Session]:
     """A transaction that reads."""
-    with Session(engine.execution_options(clinometer_reads=True)) as session:
+    with _answering(engine), Session(engine.execution_options(clinometer_reads=True)) as session:
         yield session
+
+
+@contextmanager
+def _answering(engine: Engine) -> Iterator[None]:
+    """Name the database where it does not answer: its file is damaged, its disk is full, its server is gone.
+
+    Raises
+    ------
+    RatingsError
+        The message says which, and the way out.
+    """
+    try:
+        yield
+    except DatabaseError as error:
+        if isinstance(error, IntegrityError | ProgrammingError | DataError):  # that would be our own mistake
+            raise
+        raise RatingsError(
+            f"the database of ratings, {_without_password(str(engine.url))}: {_in_a_line(error)}; mend that, restore "
+            "it, or name another with --database"
+        ) from error
+
+
+def _in_a_line(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error).strip().splitlines()[0]
 
 
 def _engine(url: str) -> Engine:

@@ -6,23 +6,27 @@ a file reaches a browser.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi import Path as InPath
 from PIL import Image
 from starlette.exceptions import HTTPException
 
-from clinometer.models.images import decode_image
+from clinometer.errors import RunCorruptError
+from clinometer.models.images import decode_image, sha256
 from clinometer.runs import Run
 from clinometer.runs.browse import Stored, read_through, stored_images
+from clinometer.runs.places import samples_name
+from clinometer.runs.storage import REDO
 from clinometer.web.samples import Sample, Samples
 
 router = APIRouter()
@@ -66,7 +70,7 @@ class Album:
             return kept
         with self._decoding:
             content = self._recent.image(run, sample)
-            made = shrunk(content, SIDES[size]) if content else None
+            made = shrunk(content, SIDES[size]) if content and _is_of(content, sample) else None
         if made is not None:
             self._keep(key, made)
         return made
@@ -86,33 +90,47 @@ class Album:
         for part, wanted in sorted(parts.items()):
             for row, content in read_through(run, part, wanted):
                 with self._decoding:
-                    made = shrunk(content, SIDES[size]) if content else None
+                    made = shrunk(content, SIDES[size]) if content and _is_of(content, wanted[row]) else None
                 if made is not None:
                     self._keep(f"{wanted[row].sha256}/{size}", made)
 
     def _has(self, key: str) -> bool:
-        with self._opened() as database:
-            return database.execute("SELECT 1 FROM pictures WHERE key = ?", (key,)).fetchone() is not None
+        return self._kept(key) is not None
 
     def _kept(self, key: str) -> bytes | None:
-        with self._opened() as database:
-            found = database.execute("SELECT content FROM pictures WHERE key = ?", (key,)).fetchone()
-        return found[0] if found else None
+        asked = "SELECT digest, content FROM kept WHERE key = ?"
+        found = self._with_file(lambda database: database.execute(asked, (key,)).fetchone())
+        return found[1] if found and found[0] == _digest(key, found[1]) else None
 
     def _keep(self, key: str, content: bytes) -> None:
-        with self._opened() as database, database:
-            added = database.execute("INSERT OR IGNORE INTO pictures (key, content) VALUES (?, ?)", (key, content))
-            database.execute("DELETE FROM pictures WHERE number <= ?", ((added.lastrowid or 0) - MOST_KEPT,))
+        row = (key, _digest(key, content), content)
 
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with closing(sqlite3.connect(self._place, timeout=10)) as database:
-            database.executescript(
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;"
-                "CREATE TABLE IF NOT EXISTS pictures (number INTEGER PRIMARY KEY, key TEXT UNIQUE, content BLOB);"
-            )
-            yield database
+        def keep(database: sqlite3.Connection) -> None:
+            added = database.execute("INSERT OR REPLACE INTO kept (key, digest, content) VALUES (?, ?, ?)", row)
+            database.execute("DELETE FROM kept WHERE number <= ?", ((added.lastrowid or 0) - MOST_KEPT,))
+
+        self._with_file(keep)
+
+    def _with_file(self, do: Callable[[sqlite3.Connection], Any]) -> Any:
+        """Ask the file. One that is damaged goes, and what was asked of it is not done: a picture is made anew."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with closing(sqlite3.connect(self._place, timeout=10)) as database, database:
+                database.executescript(
+                    "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;"
+                    "CREATE TABLE IF NOT EXISTS kept "
+                    "(number INTEGER PRIMARY KEY, key TEXT UNIQUE, digest BLOB, content BLOB);"
+                )
+                return do(database)
+        except sqlite3.OperationalError:  # others write, or none can be written there: this picture is not kept
+            return None
+        except sqlite3.DatabaseError:
+            for ending in ("", "-wal", "-shm"):
+                with suppress(OSError):
+                    self._place.with_name(f"{self._place.name}{ending}").unlink(missing_ok=True)
+            return None
+        except OSError:
+            return None
 
 
 class _Recent:
@@ -147,6 +165,26 @@ class _Recent:
     @staticmethod
     def _has(key: tuple[str, int, int], held: Batch, run: Run, sample: Sample | Stored) -> bool:
         return key[:2] == (run.url, sample.part) and held.get(sample.row, ("", None))[0] == sample.id
+
+
+def _is_of(content: bytes, sample: Sample | Stored) -> bool:
+    """Whether an image is the one that the index was made of: it may have been exchanged together with its hash.
+
+    Raises
+    ------
+    RunCorruptError
+        It is not.
+    """
+    if sample.sha256 and sha256(content) != sample.sha256:
+        raise RunCorruptError(
+            f"{samples_name(sample.part)}: image {sample.id} is not the one that was read before. {REDO}"
+        )
+    return True
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    """What tells a picture that was kept from one that was damaged since."""
+    return hashlib.blake2b(content, key=key.encode()[:64], digest_size=16).digest()
 
 
 def shrunk(content: bytes, side: int) -> bytes | None:

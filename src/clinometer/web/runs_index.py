@@ -142,8 +142,9 @@ def _looked_at(directory: Directory) -> Known:
     try:
         run = api.open_run(directory.url)
         return Known(stamp, _described(run, listed), run)
-    except ClinometerError as error:
-        said = shortened(printable(" ".join(directory.without_place(error).split())), 300)
+    except Exception as error:  # one run that cannot be read must not take the others from the page
+        told = "" if isinstance(error, ClinometerError) else f"it cannot be read: {type(error).__name__}: "
+        said = shortened(printable(" ".join(f"{told}{directory.without_place(error)}".split())), 300)
         return Known(stamp, Listed(listed.id, listed.place, listed.name, error=said), None)
 
 

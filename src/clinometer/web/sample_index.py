@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clinometer import api
+from clinometer.errors import RunStorageError
 from clinometer.runs.readings import Owner, Piece, Reader, part_numbers, piece_of
 from clinometer.web.runs_index import Known
 
@@ -66,6 +67,7 @@ class Shelf:
         self._patience = patience
         self._lock = threading.Lock()
         self._builds: dict[Path, _Build] = {}
+        self._whole: dict[Path, tuple[int, int, int]] = {}
 
     def path(self, known: Known) -> Path:
         """The index of a run as it is now.
@@ -78,7 +80,7 @@ class Shelf:
             The run cannot be read.
         """
         place = self._place(known)
-        if place.exists():
+        if self._is_whole(place):
             return place
         build = self._begun(known, place)
         build.thread.join(self._patience)
@@ -91,7 +93,20 @@ class Shelf:
 
     def has(self, known: Known) -> bool:
         """Whether a run as it is now has been read."""
-        return self._place(known).exists()
+        return self._is_whole(self._place(known))
+
+    def _is_whole(self, place: Path) -> bool:
+        """Whether an index is there and is what was written: SQLite itself takes many a changed byte for a number."""
+        try:
+            info = place.stat()
+            key = (info.st_mtime_ns, info.st_size, info.st_ino)
+            if self._whole.get(place) != key:
+                if _checksum(place) != _said(place).read_text(encoding="ascii"):
+                    return False
+                self._whole[place] = key
+        except (OSError, ValueError):
+            return False
+        return True
 
     def _place(self, known: Known) -> Path:
         return self._folder / f"{known.listed.id}-{_digest(known.stamp)}.sqlite"
@@ -110,12 +125,28 @@ class Shelf:
             assert known.run is not None
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             make_index(known.run, place, lambda share: setattr(build, "share", share))
+            _said(place).write_text(_checksum(place), encoding="ascii")
+        except (OSError, sqlite3.Error) as error:
+            build.error = RunStorageError(
+                f"{self._folder}: no index of a run can be written there: {error}; mend that, or give another --cache"
+            )
+            return
         except Exception as error:  # told to whoever asked for the page
             build.error = error
             return
-        for old in self._folder.glob(f"{known.listed.id}-*.sqlite"):
-            if old != place:
+        for old in self._folder.glob(f"{known.listed.id}-*.sqlite*"):
+            if old not in (place, _said(place)):
                 old.unlink(missing_ok=True)
+
+
+def _said(place: Path) -> Path:
+    """The file that says an index's checksum."""
+    return place.with_name(f"{place.name}.sha256")
+
+
+def _checksum(place: Path) -> str:
+    with place.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest(stamp: str) -> str:

@@ -27,7 +27,7 @@ from time import perf_counter
 from typing import Any, Final, Literal, TypeVar, overload
 
 from clinometer._cores import available_cores
-from clinometer._messages import first_and_more, quoted, shortened
+from clinometer._messages import first_and_more, named_in_a_line, quoted
 from clinometer.errors import ImportManifestError
 from clinometer.models.images import (
     BYTES_A_PIXEL,
@@ -251,7 +251,7 @@ def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         fields = reader.fieldnames or []
         if "file" not in fields or not {"concept", "group", "prompt"} & set(fields):
             raise ImportManifestError(
-                f"{path.name}, line 1: found the columns {shortened(', '.join(fields), 300) or 'none'}; "
+                f"{path.name}, line 1: found the columns {named_in_a_line(fields)}; "
                 "expected file, and concept or group, or the prompt"
             )
         for record in reader:

@@ -11,6 +11,7 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any, Final
 
+from clinometer._messages import named_in_a_line
 from clinometer.errors import RatingsError
 
 COLUMNS: Final[dict[str, tuple[str, ...]]] = {
@@ -28,6 +29,13 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 
 LEFT_OUT: Final = frozenset({"rejected", "returned", "timed-out", "timed out"})
 """Statuses of work that did not count."""
+
+
+MOST_BYTES: Final = 100_000_000
+"""Of a file: of a million answers, and more."""
+
+LONGEST: Final = 4_000
+"""Characters of an entry."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +70,14 @@ def read_ratings(file: Path, named: Mapping[str, str] | None = None) -> list[Rat
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8-sig")
+        with file.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) <= MOST_BYTES:
+            return content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         said = getattr(error, "strerror", None) or "it is not UTF-8"
         raise RatingsError(f"{file}: cannot be read: {said}") from error
+    raise RatingsError(f"{file}: more than {MOST_BYTES:,} bytes; divide it into several")
 
 
 # --- CSV -------------------------------------------------------------------------------------------------------------
@@ -73,8 +85,8 @@ def _text(file: Path) -> str:
 
 def _rows(text: str, file: Path, named: Mapping[str, str]) -> Iterator[Rating]:
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
-    columns = {key: _column(key, reader.fieldnames or (), named, file) for key in COLUMNS}
     try:
+        columns = {key: _column(key, reader.fieldnames or (), named, file) for key in COLUMNS}
         for row in reader:
             if str(row.get(columns["status"]) or "").strip().lower() not in LEFT_OUT:
                 yield _rating(row, columns, f"{file}, line {reader.line_num}")
@@ -91,7 +103,7 @@ def _column(key: str, header: Sequence[str], named: Mapping[str, str], file: Pat
     """The column of the file that holds this, empty for one that is not needed and not there."""
     if key in named:
         if named[key] not in header:
-            raise RatingsError(f"{file}: no column {named[key]!r} for the {key}; found {', '.join(header) or 'none'}")
+            raise RatingsError(f"{file}: no column {named[key]!r} for the {key}; found {named_in_a_line(header)}")
         return named[key]
     lower = {name.strip().lower(): name for name in header}
     for name in COLUMNS[key]:
@@ -99,7 +111,7 @@ def _column(key: str, header: Sequence[str], named: Mapping[str, str], file: Pat
             return lower[name.lower()]
     if key in ("item", "rater", "answer"):
         raise RatingsError(
-            f"{file}: no column for the {key}; found {', '.join(header) or 'none'}. Name it: --{key}-column NAME"
+            f"{file}: no column for the {key}; found {named_in_a_line(header)}. Name it: --{key}-column NAME"
         )
     return ""
 
@@ -109,7 +121,22 @@ def _rating(row: Mapping[str, Any], columns: Mapping[str, str], place: str) -> R
     for key in ("item", "rater", "answer"):
         if not held[key]:
             raise RatingsError(f"{place}: the {key} is empty; expected one in every row (column {columns[key]!r})")
-    return Rating(held["item"], held["rater"], held["answer"], _seconds(held["seconds"]), held["time"], place)
+    return _short(Rating(held["item"], held["rater"], held["answer"], _seconds(held["seconds"]), held["time"], place))
+
+
+def _short(rating: Rating) -> Rating:
+    """A rating none of whose entries is a book."""
+    for name, entry in (
+        ("item", rating.item),
+        ("rater", rating.rater),
+        ("answer", rating.answer),
+        ("time", rating.time),
+    ):
+        if len(entry) > LONGEST:
+            raise RatingsError(
+                f"{rating.place}: the {name} has {len(entry):,} characters, expected {LONGEST:,} or fewer"
+            )
+    return rating
 
 
 def _seconds(text: str) -> float:
@@ -127,7 +154,7 @@ def _json(text: str, file: Path) -> list[Any]:
     try:
         tasks = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RatingsError(f"{file}: not JSON: {error}") from error
+        raise RatingsError(f"{file}: not JSON: {' '.join(str(error).split())[:200]}") from error
     if not isinstance(tasks, list):
         raise RatingsError(f"{file}: expected Label Studio's export, a list of tasks; found {type(tasks).__name__}")
     return tasks
@@ -143,9 +170,18 @@ def _label_studio(tasks: Sequence[Any], file: Path) -> Iterator[Rating]:
         item = next((str(data[name]) for name in ("item", "id", "image") if data.get(name)), "")
         if not item:
             raise RatingsError(f"{place}: its data name no item; expected a field item, id or image")
-        for annotation in task.get("annotations") or []:
+        for annotation in _mappings(task.get("annotations"), "annotations", place):
             if not annotation.get("was_cancelled"):
                 yield from _choices(annotation, item, place)
+
+
+def _mappings(held: Any, name: str, place: str) -> Sequence[Mapping[str, Any]]:
+    """A list of mappings, which may be missing."""
+    if not held:
+        return ()
+    if not isinstance(held, list) or not all(isinstance(each, dict) for each in held):
+        raise RatingsError(f"{place}: its {name} are no list of mappings, as Label Studio writes them")
+    return held
 
 
 def _choices(annotation: Mapping[str, Any], item: str, place: str) -> Iterator[Rating]:
@@ -153,9 +189,11 @@ def _choices(annotation: Mapping[str, Any], item: str, place: str) -> Iterator[R
     rater = str(by.get("id") or by.get("email") or "") if isinstance(by, dict) else str(by or "")
     if not rater:
         raise RatingsError(f"{place}: an annotation does not say by whom (completed_by)")
-    for result in annotation.get("result") or []:
-        chosen = (result.get("value") or {}).get("choices") or []
-        if chosen:
+    for result in _mappings(annotation.get("result"), "result", place):
+        value = result.get("value")
+        chosen = value.get("choices") if isinstance(value, dict) else None
+        if chosen and isinstance(chosen, list):
             seconds = _seconds(str(annotation.get("lead_time")))
-            yield Rating(item, rater, str(chosen[0]), seconds, str(annotation.get("created_at") or ""), place)
+            time = str(annotation.get("created_at") or "")
+            yield _short(Rating(item, rater, str(chosen[0]), seconds, time, place))
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from clinometer.errors import RunCorruptError
 from clinometer.runs.ledger import RATINGS
+from clinometer.runs.shapes import always
 from clinometer.runs.store import Run
 
 SCHEMA: Final = pa.schema(
@@ -32,6 +34,8 @@ DEFAULTS: Final[dict[str, Any]] = {
     "question": "", "seconds": None, "time": "", "order": 0, "repeat": False, "attention": "", "stratum": "",
     "stratum_size": 0,
 }  # fmt: skip
+_PART: Final = re.compile(rf"{RATINGS}/part-\d{{5,9}}\.parquet")
+
 OF_CONCEPT: Final = "concept:"
 """What the item that shows all images of a concept is called, before the concept's name."""
 IMPORT_AGAIN: Final = "Restore it, or delete it and take its ratings in again: clinometer ratings import RUN FILE"
@@ -53,7 +57,10 @@ def add_ratings(run: Run, source: str, rows: Sequence[Mapping[str, Any]]) -> str
 
 def ratings_of(run: Run) -> pd.DataFrame:
     """Every rating of a run, part by part; of a rater's answers to one item that are no repeats, the first counts."""
-    tables = [run.ledger.read_table(name, SCHEMA.names, way_out=IMPORT_AGAIN) for name in _parts(run)]
+    tables = [
+        run.ledger.read_table(name, SCHEMA.names, way_out=IMPORT_AGAIN, like=always(SCHEMA, empty=("seconds",)))
+        for name in _parts(run)
+    ]
     ratings: pd.DataFrame = pa.concat_tables([SCHEMA.empty_table(), *tables]).to_pandas()
     return ratings.drop_duplicates(["source", "rater", "item", "repeat"], keep="first", ignore_index=True)
 
@@ -64,7 +71,7 @@ def has_ratings(run: Run) -> bool:
 
 
 def _parts(run: Run) -> list[str]:
-    there = sorted(run.directory.names(RATINGS, ".parquet"))
+    there = sorted(name for name in run.directory.names(RATINGS, ".parquet") if _PART.fullmatch(name))
     gone = [name for name in run.ledger.files if name.startswith(f"{RATINGS}/") and name not in there]
     if gone:
         raise RunCorruptError(f"{run.directory.path(gone[0])}: it was written and is missing. {IMPORT_AGAIN}")

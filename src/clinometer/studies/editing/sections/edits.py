@@ -272,4 +272,4 @@ def strips(view: EditingView) -> dict[str, Any]:
 def _tile(view: EditingView, sample: dict[Any, Any] | None, alt: str) -> dict[str, Any]:
     status = str(sample["status"]) if sample is not None else "missing"
     picture = thumbnail(view.report.image(str(sample["id"]))) if sample is not None and status == "ok" else None
-    return {"alt": alt, "status": status, "picture": picture}
+    return {"alt": alt, "status": "unreadable" if status == "ok" and picture is None else status, "picture": picture}
