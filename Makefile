@@ -18,7 +18,7 @@ audit: .venv/installed
 
 # A file's tests share what they set up, so a file stays in one process; those with slow tests begin.
 test: .venv/installed-dev browser
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 10
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check

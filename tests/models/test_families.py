@@ -55,11 +55,20 @@ def test_an_image_is_what_the_pipeline_itself_draws(shared, name):
     assert furthest(draw(generator, REQUESTS[1:2]), [(plain * 255).round().astype(int)]) <= 1
 
 
+class Stopping(Eye):
+    """Ends an audit once its images are drawn: what follows is none of the family's."""
+
+    def encode_texts(self, texts):
+        raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_a_stopped_audit_goes_on_and_ends_the_same(families, shared, name, tmp_path, monkeypatch):
     suite = toy_suite(target=2, attribute=1, concepts=2)
     stopped = shared(name)
-    whole = cm.audit(stopped, suite, tmp_path / "whole", encoder=Eye())
+    with pytest.raises(KeyboardInterrupt):
+        cm.audit(stopped, suite, tmp_path / "whole", encoder=Stopping())
+    whole = cm.open_run(tmp_path / "whole")
     generate, drawn = stopped.generate, []
 
     def stop(requests):
