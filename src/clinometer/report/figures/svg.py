@@ -14,13 +14,13 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
-from matplotlib import rc_context
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure as Canvas
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
 
 SVG: Final = "{http://www.w3.org/2000/svg}"
 XLINK: Final = "{http://www.w3.org/1999/xlink}"
@@ -95,6 +95,9 @@ class Figure:
 @contextmanager
 def canvas(width: float, height: float) -> Iterator[Canvas]:
     """Open an empty figure of ``width`` × ``height`` CSS pixels, in the page's style."""
+    from matplotlib import rc_context  # most commands, and every worker, draw no figure
+    from matplotlib.figure import Figure as Canvas
+
     with rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
@@ -111,6 +114,8 @@ def finish(figure: Canvas, *, name: str, title: str, description: str, tips: Map
     title, description : what the drawing is, and what it shows, for those who do not see it.
     tips : text shown on hovering over a mark, by the ``gid`` it was drawn with.
     """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     buffer = io.BytesIO()
     FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
     root = ET.fromstring(buffer.getvalue())
