@@ -19,7 +19,7 @@ from math import sqrt
 import numpy as np
 
 from benchmarks.rates import Experiment, Found
-from benchmarks.verdict_simulations import FAMILY_LEVEL, POPULATIONS, Population, design_of, rate_over_studies
+from benchmarks.verdict_simulations import FAMILY_LEVEL, POPULATIONS, Population, design_of, rate_over_studies, side_of
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
@@ -111,7 +111,7 @@ def comparisons(
     for study in range(n):
         rng = np.random.default_rng([*seed, images, len(shares[0]), list(WAYS).index(way), study])
         rows = verdict_rows(two_runs(population, rng, shares, images, way), way)
-        held.append([(row.p, row.low, row.high, _side(row)) for row in rows])
+        held.append([(row.p, row.low, row.high, side_of(row)) for row in rows])
     p, low, high, side = np.moveaxis(np.array(held, float), -1, 0)
     return Comparisons(p, low, high, side, true_difference(population, *shares))
 
@@ -121,10 +121,6 @@ def true_difference(population: Population, first: np.ndarray, second: np.ndarra
     if (first == second).all():
         return np.zeros(len(first))
     return population.truth(second) - population.truth(first)
-
-
-def _side(row: Score) -> int:
-    return {"a": 1, "b": -1}[row.side] if row.verdict == Verdict.MORE else 0
 
 
 def equal_runs(n: int, population: int, share: float, concepts: int, images: int, way: str) -> list[Found]:

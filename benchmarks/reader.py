@@ -1,29 +1,25 @@
 """Does the reference encoder read right, and does correcting its shares bring them nearer to the truth?
 
-    python -m benchmarks.reader [--images 50] [--out RUN] [--write]
+    python -m benchmarks.reader [--images 50] [--out RUN]
 
 Audits the reference model, and lets the independent judge (``reference/judge.py``: the nearest of 5,472 drawings, which
 knows nothing of the encoder) read the very same images. The artwork is fetched by npm, once. What is compared, over the
 concepts: the share of men as the encoder reads it, the same corrected for misreading (``corrected_share``), and the
 judge's. As this encoder hardly errs on the groups' own images, the same is asked of one that was made worse on purpose:
-noise is added to its image vectors. ``--write`` keeps both readers' counts in the package (``readings.yaml``): the
-report names the concepts they read differently.
+noise is added to its image vectors.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import yaml
 from PIL import Image
 from scipy.stats import binomtest, false_discovery_control
 
 import clinometer as cm
-from clinometer.models import reference
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.misclassification import Reading, corrected_share
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
@@ -31,7 +27,6 @@ from clinometer.studies.leaning.scores.reader import reader_checks
 from clinometer.studies.leaning.scoring import encoder_embeddings, study_design
 from clinometer.suites import Suite, load_suite, suite_from_mapping
 
-READINGS: Final = Path(reference.__file__).with_name("readings.yaml")
 FURTHER: Final = {"name": "shrugging", "prompt": "an image of a person shrugging", "keyword": "shrugging"}
 """Asked by the reference model's association tests, where it stood out."""
 
@@ -130,7 +125,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=50, help="of each concept")
     parser.add_argument("--out", default="runs/reader", help="the run; one that is finished is not drawn again")
-    parser.add_argument("--write", action="store_true", help=f"write {READINGS.name} of the package")
     options = parser.parse_args()
     run = cm.audit(suite=asked(options.images), out=options.out)
     truth = judged(run)
@@ -138,12 +132,6 @@ def main() -> None:
     found = differing(run, truth)
     for name, row in sorted(found.items(), key=lambda item: item[1]["q"]):
         print(f"{name}: {row}")
-    if options.write:
-        head = (
-            "# Men counted by the encoder and by the judge in the same images; q of McNemar's test over the concepts.\n"
-        )
-        head += "# Written by: python -m benchmarks.reader --write\n"
-        READINGS.write_text(head + yaml.safe_dump(found, sort_keys=False, default_flow_style=None), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from scipy import stats
 
 from benchmarks.rates import Experiment, Found
 from clinometer.metrics import Score
-from clinometer.metrics.verdict import LEVEL, Verdict
+from clinometer.metrics.verdict import LEVEL
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.composite_rows import mcas_rows
@@ -194,15 +194,14 @@ def studies(population: Population, shares: np.ndarray, images: int, n: int, *se
     for study in range(n):
         rng = np.random.default_rng([*seed, images, len(shares), study])
         rows = verdict_rows(population.draw(rng, shares, images), design)
-        held.append(
-            [
-                (row.p, row.low, row.high, row.verdict in (Verdict.LEANS, Verdict.LEANS_SLIGHTLY),
-                 {"a": 1, "b": -1}.get(row.side, 0))
-                for row in rows
-            ]
-        )  # fmt: skip
-    p, low, high, leans, side = np.moveaxis(np.array(held, float), -1, 0)
-    return Studies(p, low, high, leans.astype(bool), side, population.truth(shares))
+        held.append([(row.p, row.low, row.high, side_of(row)) for row in rows])
+    p, low, high, side = np.moveaxis(np.array(held, float), -1, 0)
+    return Studies(p, low, high, side != 0, side, population.truth(shares))
+
+
+def side_of(row: Score) -> int:
+    """The side that a verdict names, 0 for none; below the fewest images, what it would name."""
+    return int(np.sign(row.value)) if row.q <= LEVEL and not row.low <= 0 <= row.high else 0
 
 
 def rate_over_studies(kind: str, what: str, setting: str, nominal: float, held: np.ndarray) -> Found:
@@ -328,6 +327,7 @@ def experiments() -> list[Experiment]:
     return [
         *((at_parity, 1_000 if images < 100 else 300, {"population": p, "concepts": concepts, "images": images})
           for p in mixtures for concepts in (8, 28) for images in (8, 20, 100)),
+        (at_parity, 4_000, {"population": 2, "concepts": 28, "images": 10}),
         *((at_parity, 1_000, {"population": 0, "concepts": 28, "images": images}) for images in (4, 6)),
         *((leaning, 500 if images < 100 else 150,
            {"population": p, "shares": shares, "concepts": 28, "images": images})

@@ -49,22 +49,23 @@ class Verdict:
 
 
 class Judge:
-    """Holds the artwork; `judge(images)` finds the nearest drawing of each."""
+    """Holds the artwork; `judge(images)` finds the nearest drawing of each, on this device."""
 
-    def __init__(self, pictures: art.Pictures) -> None:
+    def __init__(self, pictures: art.Pictures, device: torch.device | str = "cpu") -> None:
         self.pictures = pictures
-        self._art = _blurred(pictures.images)
+        self.device = torch.device(device)
+        self._art = _blurred(pictures.images).to(self.device)
         self._flat = self._art.flatten(1)
         self._norms = self._flat.square().sum(1)
-        self._gender = torch.from_numpy(pictures.gender)
+        self._gender = torch.from_numpy(pictures.gender).to(self.device)
 
     def judge(self, images: np.ndarray, exclude: np.ndarray | None = None, batch: int = 64) -> Verdict:
         """`exclude`: boolean (n, number of drawings), drawings that may not be chosen for a picture."""
         rows = []
         for start in range(0, len(images), batch):
             part = slice(start, start + batch)
-            away = None if exclude is None else torch.from_numpy(exclude[part])
-            rows.append(self._judge_batch(_blurred(images[part]), away))
+            away = None if exclude is None else torch.from_numpy(exclude[part]).to(self.device)
+            rows.append(self._judge_batch(_blurred(images[part]).to(self.device), away))
         columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
         return Verdict(*columns)
 
@@ -83,11 +84,11 @@ class Judge:
         exact = exact.masked_fill(squared.gather(1, candidates).isinf(), torch.inf)
         third = CANDIDATES // 3
         man, woman = exact[:, :third].amin(1), exact[:, third : 2 * third].amin(1)
-        best = candidates.gather(1, exact.argmin(1, keepdim=True)).squeeze(1).numpy()
-        margin = ((woman - man) / (woman + man).clamp(min=1e-9)).numpy()
+        best = candidates.gather(1, exact.argmin(1, keepdim=True)).squeeze(1).cpu().numpy()
+        margin = ((woman - man) / (woman + man).clamp(min=1e-9)).cpu().numpy()
         binary = np.where(np.abs(margin) < 1e-6, -1, (margin < 0).astype(int))
         of = self.pictures
-        return of.concept[best], of.gender[best], of.tone[best], binary, margin, exact.amin(1).numpy()
+        return of.concept[best], of.gender[best], of.tone[best], binary, margin, exact.amin(1).cpu().numpy()
 
     def _shifted_distance(self, images: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
         """(n, candidates): root mean square difference, smallest over SHIFTS of the picture."""

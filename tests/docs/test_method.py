@@ -62,8 +62,9 @@ def test_constants_of_the_page_are_those_of_the_code():
     counts = (RESAMPLES, permutations, MEET_IN_THE_MIDDLE_LIMIT, EXACT_LIMIT)
     assert {f"{count:,}" for count in counts} <= numbers(METHOD)
     assert f"n − 1 + {PRIOR_FREEDOM:g}" in PROSE
-    assert FEWEST_SAMPLES == FEWEST_IMAGES == 8
-    assert re.search(r"\beight\b", PROSE)
+    assert (FEWEST_SAMPLES, FEWEST_IMAGES) == (8, 10)
+    assert "fewer than eight concepts" in PROSE
+    assert "Below **ten images**" in PROSE
     assert {f"{UNBIASED_ANGLE:.4f}", f"{parity_gap_null(8):.3f}"} <= numbers(METHOD)
 
 

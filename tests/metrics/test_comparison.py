@@ -72,7 +72,8 @@ def test_runs_are_shown_alike_within_the_margin_and_not_beyond_it():
 
 
 def test_what_is_undecided_says_how_many_images_would_decide():
-    rows = compare(embeddings(), embeddings(seed=5), paired=False, of=design(margin=0.05))
+    first, second = (embeddings(images=12, seed=seed) for seed in (0, 5))
+    rows = compare(first, second, paired=False, of=design(margin=0.05))
     undecided = [row for row in rows if row.verdict == "undecided" and row.component == "mcas"]
     assert undecided
     assert all(row.n_decide > row.n_target for row in undecided)
@@ -88,7 +89,7 @@ def test_swapping_the_runs_negates():
 
 
 def test_swapping_the_groups_negates():
-    first = embeddings()
+    first = embeddings(images=12)
     second = shifted(first, (0.3, 0.0, -0.2, 0.0, 0.1, 0.0))
     ours = one(compare(first, second), "comparison", "mcas", concept="target 0")
     theirs = one(compare(first, second, of=design(a="woman", b="man")), "comparison", "mcas", concept="target 0")
@@ -97,7 +98,7 @@ def test_swapping_the_groups_negates():
 
 
 def test_pairs_find_what_two_samples_do_not():
-    first = embeddings()
+    first = embeddings(images=12)
     second = shifted(first, (0.08,) * 6)
     paired = one(compare(first, second), "comparison", "mcas", concept="target 2")
     unpaired = one(compare(first, second, paired=False), "comparison", "mcas", concept="target 2")

@@ -112,7 +112,7 @@ def test_noise_in_no_finding_out(seed, shift):
 
 
 def test_what_reads_keeps_its_verdicts():
-    rows = study(able(leanings=(2.0, -2.0, 0.0, 1.0, -1.0, 0.0)))
+    rows = study(able(leanings=(2.0, -2.0, 0.0, 1.0, -1.0, 0.0), images=10))
     assert any(row.verdict.startswith("leans") for row in rows)
 
 

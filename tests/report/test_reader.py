@@ -14,7 +14,7 @@ from clinometer.models import reference
 from clinometer.pipeline.reporting import render_html
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.studies.leaning.sections.planted import DIFFERENT
+from clinometer.studies.leaning.sections.planted import APART
 from tests.report.page import Page
 from tests.report.synthetic import small_input
 from tests.toys import Eye, Painter, toy_suite
@@ -84,18 +84,18 @@ def test_concepts_that_the_judge_reads_otherwise_are_named():
     names = list(whole.suite.targets)
     apart, alike = names[0].name, names[1].name
     held = {
-        apart: {"n": 50, "encoder": 10, "judge": 20, "differ": 12, "q": 0.01},
-        alike: {"n": 50, "encoder": 20, "judge": 20, "differ": 0, "q": 1.0},
-        "elsewhere": {"n": 50, "encoder": 0, "judge": 50, "differ": 50, "q": 0.0},
+        apart: {"n": 50, "encoder": 10, "judge": 20, "differ": 12, "low": 0.25, "high": 0.57},
+        alike: {"n": 50, "encoder": 20, "judge": 20, "differ": 0, "low": 0.25, "high": 0.57},
+        "elsewhere": {"n": 50, "encoder": 0, "judge": 50, "differ": 50, "low": 0.9, "high": 1.0},
     }
     said = Page(render_html(replace(whole, readings=held))).by_id("planted").text
     told = said.split("Is it the model or the reader?")[1].split("Planted and measured")[0]
     assert f"{apart}0.200.4012 of 50" in told
-    assert "for 1 of 2 concepts" in told
+    assert "for 1 of 2 concepts" in " ".join(told.split())
     assert alike not in told
     assert "elsewhere" not in told
     agreed = Page(render_html(replace(whole, readings={alike: held[alike]}))).by_id("planted").text
-    assert "agree in more than 92 of 100 images" in agreed
+    assert "less than 3 % apart" in agreed
 
 
 def test_the_readings_that_ship_are_of_the_reference_suites_concepts():
@@ -103,5 +103,5 @@ def test_the_readings_that_ship_are_of_the_reference_suites_concepts():
     assert {"guard", "shrugging", "walking"} <= set(readings.index)
     assert set(readings.index) <= set(reference.planted())
     assert ((readings.encoder - readings.judge).abs() <= readings.differ).all()
-    named = set(readings[readings.differ >= DIFFERENT * readings.n].index)
-    assert {"guard", "walking", "rowing", "shrugging"} <= named
+    named = set(readings[(readings.encoder - readings.judge).abs() >= APART * readings.n].index)
+    assert {"guard", "walking", "meditating", "shrugging"} <= named

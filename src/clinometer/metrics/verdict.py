@@ -67,7 +67,7 @@ LEVEL = 0.05
 OTHERS = "others"
 """The side of a group's profile that is all groups but itself."""
 
-FEWEST_IMAGES = 8
+FEWEST_IMAGES = 10
 """Images of a target from which on its test was shown to hold its level, and its interval to cover
 (docs/simulations.md)."""
 

@@ -21,7 +21,12 @@ def planted_of(run: Run) -> Mapping[str, Mapping[str, float]] | None:
 def readings_of(run: Run) -> Mapping[str, Mapping[str, float]] | None:
     """How the reference encoder and the independent judge read the same images, for a planted run that it read.
 
-    None for any other model or encoder.
+    None for any other model or encoder, and for other settings than those the images were drawn with: guidance moves
+    what a model draws.
     """
     is_read = any(card["name"] == "reference" for card in run.encoder_cards.values())
-    return reference.readings() if is_read and planted_of(run) is not None else None
+    if not is_read or planted_of(run) is None:
+        return None
+    settings, defaults = run.model_card["settings"], reference.card()["defaults"]
+    drawn_so = (settings["steps"], settings["guidance_scale"]) == (defaults["steps"], defaults["guidance"])
+    return reference.readings() if drawn_so else None

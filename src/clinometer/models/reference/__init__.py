@@ -66,9 +66,9 @@ def readings() -> Mapping[str, Mapping[str, float]]:
     """Return how the CLIP and the independent judge read the same images.
 
     For each concept the images (`n`), those that either takes for a man (`encoder`, `judge`), those on which they
-    `differ`, and q of McNemar's test over the concepts.
+    `differ`, and the 99 % interval of the share of men that the judge counted (`low`, `high`).
 
-    Measured by `python -m benchmarks.reader` on the weights as shipped.
+    Measured by `python -m benchmarks.judged_truth` on the weights as shipped, at their own settings.
     """
     return MappingProxyType({name: MappingProxyType(row) for name, row in _read("readings.yaml").items()})
 

@@ -81,7 +81,7 @@ def mcas_study(
     ``low``, ``high``, p and q are over images (those of targets and of attributes), words fixed; the stimulus interval
     is over the words and the encoders too. What is linear in the cosines has the intervals and tests of
     :mod:`clinometer.studies.leaning.scores.inference`, everything else percentiles of bootstrap replicates. A verdict
-    rests on MCAS of the mean over encoders, and in the profile on every group and pair, from eight images of a target
+    rests on MCAS of the mean over encoders, and in the profile on every group and pair, from ten images of a target
     on. What is missing (no images, one image, no text tower) makes NaN with a reason, and the rest goes on. The same
     arguments, the same bits. ``n_permutations`` = 0 leaves out the labels. A view that cannot read its own attribute
     images gives no verdict: ``not measured``, with the reason.

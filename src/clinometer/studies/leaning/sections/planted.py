@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from clinometer.report import wording
@@ -9,8 +10,8 @@ from clinometer.studies.leaning.figures import planted_figure
 from clinometer.studies.leaning.figures.planted import planted_probabilities
 from clinometer.studies.leaning.view import LeaningView
 
-DIFFERENT: Final = 0.08
-"""Share of images, read differently by the encoder and the judge, from which on a concept is named."""
+APART: Final = 0.03
+"""Difference of the shares of men, as the encoder and the judge count them, from which on a concept is named."""
 
 
 def planted(view: LeaningView) -> dict[str, Any] | None:
@@ -18,26 +19,34 @@ def planted(view: LeaningView) -> dict[str, Any] | None:
     probabilities = planted_probabilities(view)
     if not probabilities:
         return None
+    counted = counted_of(view)
     return {
         "share": planted_figure(view, score="share"),
         "mcas": planted_figure(view, score="mcas"),
         "label_a": view.label_a,
         "concepts": _concepts(view, probabilities),
         "within": _within(view, probabilities),
+        "counted": max(int(row["n"]) for row in counted.values()) if counted else 0,
         "verdicts": verdicts_held_against(view, probabilities),
         "readers": readers(view),
     }
 
 
+def counted_of(view: LeaningView) -> dict[str, Mapping[str, float]]:
+    """What encoder and independent judge counted in the same images, of the concepts of this run."""
+    return {name: row for name, row in (view.report.readings or {}).items() if name in view.concepts}
+
+
 def readers(view: LeaningView) -> dict[str, Any] | None:
-    """Concepts that encoder and independent judge read differently in many of the same images; None if unmeasured."""
-    held = {name: row for name, row in (view.report.readings or {}).items() if name in view.concepts}
+    """Concepts of which encoder and independent judge count other shares in the same images; None if unmeasured."""
+    held = counted_of(view)
     if not held:
         return None
-    apart = {name: row for name, row in held.items() if row["differ"] >= DIFFERENT * row["n"]}
+    apart = {name: row for name, row in held.items() if _distance(row) >= APART}
     return {
         "n": max(int(row["n"]) for row in held.values()),
         "of": len(held),
+        "apart": wording.percent(APART),
         "rows": [
             {
                 "name": name,
@@ -45,17 +54,30 @@ def readers(view: LeaningView) -> dict[str, Any] | None:
                 "judge": wording.number(row["judge"] / row["n"]),
                 "differ": f"{int(row['differ'])} of {int(row['n'])}",
             }
-            for name, row in sorted(apart.items(), key=lambda item: -item[1]["differ"] / item[1]["n"])
+            for name, row in sorted(apart.items(), key=lambda item: -_distance(item[1]))
         ],
     }
 
 
+def _distance(row: Mapping[str, float]) -> float:
+    return abs(row["encoder"] - row["judge"]) / row["n"]
+
+
+def _counted_share(view: LeaningView, row: Mapping[str, float] | None) -> str:
+    if row is None:
+        return wording.MISSING
+    men = row["judge"] / row["n"]
+    return wording.number(men if view.group_a == "man" else 1 - men)
+
+
 def _concepts(view: LeaningView, probabilities: dict[str, float]) -> list[dict[str, str]]:
+    counted = counted_of(view)
     ordered = sorted(probabilities, key=lambda name: -probabilities[name])
     return [
         {
             "name": name,
             "planted": wording.number(probabilities[name]),
+            "counted": _counted_share(view, counted.get(name)),
             "share": wording.number(share.value) if share else wording.MISSING,
             "interval": wording.interval(share.low, share.high) if share else "",
             "mcas": wording.signed(mcas.value, view.digits) if mcas else wording.MISSING,
@@ -66,13 +88,17 @@ def _concepts(view: LeaningView, probabilities: dict[str, float]) -> list[dict[s
 
 
 def verdicts_held_against(view: LeaningView, probabilities: dict[str, float]) -> list[str]:
-    """How many planted leanings the verdicts found, missed or turned round, and what they found at parity."""
+    """How many leanings the verdicts found, missed or turned round, and what they found at parity.
+
+    A concept leans as the judge counts it in many images, or, where nobody counted, as it was planted.
+    """
     sides: dict[str, list[str]] = {"found": [], "missed": [], "wrong": [], "false": [], "calm": []}
+    counted = counted_of(view)
     for name, planted in probabilities.items():
         lean = view.heap(name)
         if lean == "unmeasured":
             continue
-        expected = "" if planted == 0.5 else "a" if planted > 0.5 else "b"
+        expected = _side(view, counted[name]) if name in counted else "" if planted == 0.5 else "ba"[planted > 0.5]
         if lean not in ("a", "b"):
             sides["missed" if expected else "calm"].append(name)
         else:
@@ -80,14 +106,25 @@ def verdicts_held_against(view: LeaningView, probabilities: dict[str, float]) ->
     leaning, level = len(sides["found"] + sides["missed"] + sides["wrong"]), len(sides["false"] + sides["calm"])
     said = []
     if leaning:
-        held = f"{len(sides['found'])} of {wording.count(leaning, 'planted leaning')} found on the right side"
+        held = f"{len(sides['found'])} of {wording.count(leaning, 'leaning')} found on the right side"
         said.append(f"{held}, {len(sides['wrong'])} on the wrong one{_named(sides['wrong'])}.")
         if sides["missed"]:
             said.append(f"Not found in so few images: {wording.listed(sides['missed'])}.")
     if level:
-        called = f"{len(sides['false'])} of {wording.count(level, 'concept')} planted at parity called leaning"
+        called = f"{len(sides['false'])} of {wording.count(level, 'concept')} at parity called leaning"
         said.append(f"{called}{_named(sides['false'])}.")
+    misread = [
+        name for name in sides["wrong"] + sides["false"] if name in counted and _distance(counted[name]) >= APART
+    ]
+    if misread:
+        said.append(f"The encoder misreads {wording.listed(misread)}: see below.")
     return said
+
+
+def _side(view: LeaningView, row: Mapping[str, float]) -> str:
+    """The side of the share that the judge counted, of men; none where its interval holds one half."""
+    of_men = "a" if row["low"] > 0.5 else "b" if row["high"] < 0.5 else ""
+    return of_men if view.group_a == "man" else of_men.translate(str.maketrans("ab", "ba"))
 
 
 def _named(names: list[str]) -> str:
