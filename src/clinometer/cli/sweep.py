@@ -29,10 +29,7 @@ def sweep(
     workers: WorkersOption = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Draw images anew that failed earlier.")] = False,
 ) -> None:
-    """Audit a grid of models and settings: each cell a run, all held against a baseline.
-
-    Stopped, the same command goes on where it was. Cells that are added later redo none.
-    """
+    """Audit a grid of models and settings, each cell a run. Stopped, the same command goes on where it was."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress
 
