@@ -219,7 +219,7 @@ def test_a_filesystem_that_is_not_at_hand_is_named(monkeypatch):
     with pytest.raises(RunStorageError, match="nothing://bucket/run: its kind of filesystem is not at hand"):
         Directory("nothing://bucket/run")
 
-    def lack(url):
+    def lack(url, **options):
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr("clinometer.runs.storage.url_to_fs", lack)

@@ -20,8 +20,12 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
+from clinometer.runs.disk import create_file, settle, write_file
 from clinometer.runs.holding import held, require_held
 from clinometer.runs.seals import read_sealed, seal_of, sealed, unsealed
+from clinometer.runs.stores import READ_ONLY, STORES, answering, be_patient, is_of_client, no_answer, options_for
+
+_LOCAL = LocalFileSystem()
 
 local_path = LocalFileSystem._strip_protocol
 """A path made absolute, with ``~`` read."""
@@ -46,14 +50,17 @@ REDO = "Delete the file and give the command that began the run again: only this
 
 
 class Directory:
-    """A directory at a path or URL. Every write goes to a temporary name first and is then renamed."""
+    """A directory at a path or URL. A file is written whole or not at all.
+
+    Elsewhere than on an object store that takes a temporary name first, which is then renamed.
+    """
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
         self.url = os.fspath(url)
         try:
             # A path may hold "::", which fsspec takes for URLs in a chain.
             is_url = "://" in self.url
-            self.fs, root = url_to_fs(self.url) if is_url else (LocalFileSystem(), local_path(self.url))
+            self.fs, root = url_to_fs(self.url, **options_for(self.url)) if is_url else (_LOCAL, local_path(self.url))
         except (ImportError, ValueError) as error:
             raise RunStorageError(
                 f"{self.url}: its kind of filesystem is not at hand ({error}); install its package, or give a path"
@@ -62,11 +69,22 @@ class Directory:
             said = f"{type(error).__name__}: {error}"
             raise RunStorageError(f"{self.url}: cannot be opened ({said}); mend the URL, or give a path") from error
         self.root = root.rstrip("/")
+        be_patient(self.fs)
 
     @property
     def is_local(self) -> bool:
         """Whether the directory is on this machine's own filesystem."""
         return isinstance(self.fs, LocalFileSystem)
+
+    @property
+    def is_store(self) -> bool:
+        """Whether it lies on an object store."""
+        return not STORES.isdisjoint(self._kinds)
+
+    @property
+    def _kinds(self) -> tuple[str, ...]:
+        kinds = self.fs.protocol
+        return (kinds,) if isinstance(kinds, str) else tuple(kinds)
 
     @property
     def place(self) -> str:
@@ -94,7 +112,8 @@ class Directory:
     def _is_there(self, path: str) -> bool:
         try:
             if not self.is_local:
-                return bool(self.fs.exists(path))
+                with answering(path):
+                    return bool(self.fs.exists(path))
             os.stat(path)  # fsspec takes whatever goes wrong for a file that is not there, and it would be drawn anew
         except (FileNotFoundError, NotADirectoryError):
             return False
@@ -107,7 +126,8 @@ class Directory:
         if not self._is_there(path):
             return []
         try:
-            return [entry.rstrip("/").rsplit("/", 1)[-1] for entry in self.fs.ls(path, detail=False)]
+            with answering(path):
+                return [entry.rstrip("/").rsplit("/", 1)[-1] for entry in self.fs.ls(path, detail=False)]
         except OSError as error:
             raise _unreadable(path, error) from error
 
@@ -133,17 +153,37 @@ class Directory:
             The disk is full, or it may not be written there. What was there before is untouched.
         """
         require_held(self, name)
+        self._require_writable()
+        if self.is_store:
+            self._put(name, content)
+            return
         folder, temporary = self._temporary(name)
         try:
-            self._write_whole(temporary, content)
             if self.is_local:
+                write_file(temporary, content)
                 os.replace(temporary, self.path(name))
-                _settle(folder)
+                settle(folder)
             else:
+                self.fs.makedirs(folder, exist_ok=True)
+                self.fs.pipe_file(temporary, bytes(content))
                 self.fs.mv(temporary, self.path(name))
         except OSError as error:
             with suppress(OSError):
                 self.fs.rm(temporary)
+            raise self._unwritable(name, error) from error
+
+    def _require_writable(self) -> None:
+        if not READ_ONLY.isdisjoint(self._kinds):
+            raise RunStorageError(f"{self.url}: runs are read from there and not written; give another --out")
+
+    def _put(self, name: str, content: bytes | memoryview, **options: Any) -> None:
+        """Write a file of an object store in one piece, or in several of which nothing is seen until the last is in."""
+        try:
+            with answering(self.path(name)):
+                self.fs.pipe_file(self.path(name), bytes(content), **options)
+        except FileExistsError:
+            raise
+        except OSError as error:
             raise self._unwritable(name, error) from error
 
     def create_bytes(self, name: str, content: bytes | memoryview) -> bool:
@@ -155,47 +195,23 @@ class Directory:
             As of :meth:`write_bytes`.
         """
         require_held(self, name)
+        self._require_writable()
         try:
             if self.is_local:
-                self._create_local(name, content)
+                create_file(self.path(name), self._temporary(name)[1], content)
             else:
-                self.fs.pipe_file(self.path(name), bytes(content), mode="create")
+                self._put(name, content, mode="create")
         except FileExistsError:
-            return False
+            # A store may have taken it and its answer been lost; asked again, it says that there is one.
+            return self.is_store and self.read_bytes(name) == bytes(content)
         except OSError as error:
             raise self._unwritable(name, error) from error
         return True
-
-    def _create_local(self, name: str, content: bytes | memoryview) -> None:
-        """Write under a temporary name, and link it: a link is made only where there is no file yet."""
-        folder, temporary = self._temporary(name)
-        try:
-            self._write_whole(temporary, content)
-            try:
-                os.link(temporary, self.path(name))
-            except OSError as error:
-                if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
-                    raise
-                if self._is_there(self.path(name)):  # a filesystem without links: what is between here and
-                    raise FileExistsError(self.path(name)) from error
-                os.replace(temporary, self.path(name))  # here is all that two writers can fall into
-            _settle(folder)
-        finally:
-            with suppress(OSError):
-                os.unlink(temporary)
 
     def _temporary(self, name: str) -> tuple[str, str]:
         """The folder of a file, and a name in it that no other writer has, on this machine or another."""
         folder, base = self.path(name).rsplit("/", 1)
         return folder, f"{folder}/.{base}.{uuid4().hex}.tmp"  # hidden: what reads a folder of parts takes it for none
-
-    def _write_whole(self, path: str, content: bytes | memoryview) -> None:
-        self.fs.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
-        with self.fs.open(path, "wb") as file:
-            file.write(content)
-            if self.is_local:
-                file.flush()
-                os.fsync(file.fileno())
 
     def _unwritable(self, name: str, error: OSError) -> RunStorageError:
         return RunStorageError(
@@ -223,7 +239,10 @@ class Directory:
         if not self.exists(name):
             return
         try:
-            self.fs.rm_file(self.path(name))
+            with answering(self.path(name)):
+                self.fs.rm_file(self.path(name))
+        except FileNotFoundError:
+            return
         except OSError as error:
             raise RunStorageError(
                 f"{self.path(name)}: cannot be removed: {error.strerror or error}; fix the permission and give "
@@ -274,9 +293,15 @@ class Directory:
         except FileNotFoundError as error:
             raise RunNotFoundError(f"{path}: no such file; is {self.url} a run directory?") from error
         except OSError as error:
+            if is_of_client(error):
+                raise no_answer(path, error) from error
             if error.errno is None:  # of Arrow, which says so of damaged bytes
                 raise
             raise _unreadable(path, error) from error
+        except Exception as error:
+            if is_of_client(error):
+                raise no_answer(path, error) from error
+            raise
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Write a mapping as readable JSON."""
@@ -340,7 +365,7 @@ class Directory:
             if shape is not None:
                 shape(table)
             return table
-        except (RunCorruptError, RunNotFoundError):
+        except (RunCorruptError, RunNotFoundError, RunStorageError):
             raise
         except Exception as error:  # bytes that were damaged lead Arrow anywhere: to texts and numbers that are none
             said = " ".join(str(error).split()) or type(error).__name__
@@ -362,6 +387,10 @@ class Directory:
         RunStorageError
             It cannot be made, or not be written.
         """
+        self._require_writable()
+        if self.is_store:
+            self.exists("")  # a bucket is not made by the way: its name may be mistyped
+            return
         try:
             self.fs.makedirs(self.root, exist_ok=True)
             if self.is_local and not os.access(self.root, os.W_OK):
@@ -397,16 +426,6 @@ def _table(source: Any, columns: list[str] | None) -> pa.Table:
     if lost:  # which read() would pass over
         raise pa.ArrowInvalid(f"it has no column {lost[0]!r}")
     return unsealed(opened.read(columns, use_threads=False))
-
-
-def _settle(folder: str) -> None:
-    """Have the disk note a new name: a power cut may else take back the renaming of a file that is on it."""
-    with suppress(OSError):  # some systems open no directories
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> RunCorruptError:
