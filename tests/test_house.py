@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,11 +55,16 @@ def test_the_walls_hold():
     assert result.returncode == 0, result.stdout
 
 
+@cache
+def modules() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text("utf-8")) for path in Path(clinometer.__file__).parent.rglob("*.py")}
+
+
 def test_no_module_takes_anothers_private_names():
     taken = [
         f"{path.name}: {alias.name}"
-        for path in Path(clinometer.__file__).parent.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path, tree in modules().items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module != "clinometer"
         for alias in node.names
         if alias.name.startswith("_")
@@ -68,20 +74,20 @@ def test_no_module_takes_anothers_private_names():
 
 def changed_from_outside(tree: ast.Module) -> set[str]:
     """What a module assigns to in imported modules of others, such as ``transformers.PreTrainedModel.x``."""
+    nodes = list(ast.walk(tree))
     imported = {
         (alias.asname or alias.name).partition(".")[0]
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Import)
         for alias in node.names
     }
-    targets = [target for node in ast.walk(tree) if isinstance(node, ast.Assign) for target in node.targets]
+    targets = [target for node in nodes if isinstance(node, ast.Assign) for target in node.targets]
     names = [ast.unparse(target) for target in targets if isinstance(target, ast.Attribute)]
     return {name for name in names if name.partition(".")[0] in imported - sys.stdlib_module_names}
 
 
 def test_other_libraries_are_changed_in_one_place():
-    modules = {path: ast.parse(path.read_text("utf-8")) for path in Path(clinometer.__file__).parent.rglob("*.py")}
-    changed = {path.name: found for path, tree in modules.items() if (found := changed_from_outside(tree))}
+    changed = {path.name: found for path, tree in modules().items() if (found := changed_from_outside(tree))}
     assert changed == {"_compat.py": {"transformers.PreTrainedModel.from_pretrained"}}
 
 
