@@ -75,6 +75,17 @@ def test_it_serves_until_it_is_stopped(served):
 
 
 @pytest.mark.slow
+def test_the_demonstration_is_there_to_rate(served):
+    process, address = served("--demo")
+    assert "/explore" in process.stdout.readline()
+    page = httpx.get(f"{address}/ratings", timeout=60).text
+    assert "Demonstration: simulated raters" in page
+    shown = httpx.get(f"{address}/explore", timeout=60, follow_redirects=True)
+    assert str(shown.url).startswith(f"{address}/explore?run=")
+    assert "people-say" in shown.text
+
+
+@pytest.mark.slow
 def test_with_a_password_nothing_is_shown_without_it(served):
     _, address = served("--host", "0.0.0.0", CLINOMETER_PASSWORD="correct horse battery")
     address = address.replace("0.0.0.0", "127.0.0.1")

@@ -7,6 +7,7 @@ import re
 import shutil
 import threading
 import time
+from itertools import pairwise
 
 import pytest
 import uvicorn
@@ -17,6 +18,7 @@ from sqlalchemy import func, select
 import clinometer as cm
 from clinometer.web.database import reading
 from clinometer.web.ratings.tables import Answer
+from clinometer.web.runs_index import id_of
 from tests.web.rating import make
 from tests.web.serving import client
 
@@ -127,6 +129,15 @@ def test_a_blurred_picture_is_shown_when_it_is_asked_for(joined):
     assert page.evaluate(blurred) == "none"
 
 
+@pytest.mark.parametrize("viewport", [PHONE, DESK, {"width": 1280, "height": 800}], ids=["phone", "desk", "laptop"])
+def test_the_question_the_picture_and_the_answers_stand_below_each_other(joined, viewport):
+    page, _ = joined(viewport=viewport)
+    places = [page.locator(each).first.bounding_box() for each in (".turn-head", ".turn-pictures", ".answers")]
+    for above, below in pairwise(places):
+        assert above["y"] + above["height"] <= below["y"]
+    assert places[2]["y"] + 52 <= viewport["height"]  # without scrolling an answer can be given
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
 def test_axe_finds_nothing(joined, served, viewport, scheme):
@@ -134,7 +145,17 @@ def test_axe_finds_nothing(joined, served, viewport, scheme):
     address = served[1]
     page.keyboard.press("1")
     expect(page.locator("#saving")).to_have_text("Saved")
-    for place in (None, f"/ratings/{task}", "/ratings", "/ratings/new"):
+    explored = f"/explore?run={id_of(served[2].directory)}"
+    people = f"/runs/{id_of(served[2].directory)}/people"
+    for place in (
+        None,
+        f"/ratings/{task}",
+        "/ratings",
+        "/ratings/new",
+        explored,
+        f"{explored}&people=otherwise",
+        people,
+    ):
         if place:
             page.goto(address + place)
         found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]})

@@ -13,7 +13,7 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
-from clinometer.web import assets, explorer, login, pictures, reports, runs_index, trends
+from clinometer.web import assets, explorer, login, people, pictures, reports, runs_index, trends
 from clinometer.web.pages import problem, render
 from clinometer.web.ratings import making, organiser_pages, rater_pages
 from clinometer.web.ratings.room import Room
@@ -63,7 +63,7 @@ def _include_routers(app: FastAPI) -> None:
     app.include_router(assets.router)
     app.include_router(login.router)
     app.include_router(rater_pages.router)
-    for room in (runs_index, explorer, pictures, trends, reports, making, organiser_pages):
+    for room in (runs_index, explorer, people, pictures, trends, reports, making, organiser_pages):
         app.include_router(room.router, dependencies=organiser)
 
 

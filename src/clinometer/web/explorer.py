@@ -22,9 +22,23 @@ from clinometer import api
 from clinometer.report.called import names_of
 from clinometer.web.findings import Finding, findings_of
 from clinometer.web.pages import is_partial, render
+from clinometer.web.people import Said, said_of
 from clinometer.web.pictures import Identifier
 from clinometer.web.runs_index import Known, Listed
-from clinometer.web.samples import ORDERS, STATUSES, Choice, Eye, Noise, Order, Owner, Sample, Samples, Status
+from clinometer.web.samples import (
+    ORDERS,
+    PEOPLE,
+    STATUSES,
+    Choice,
+    Eye,
+    Noise,
+    Order,
+    Owner,
+    People,
+    Sample,
+    Samples,
+    Status,
+)
 
 router = APIRouter()
 
@@ -44,6 +58,7 @@ class Asked(BaseModel):
     of : whose images, as ``role/name``; all where none is named.
     encoder : whose readings; the first of the leading run by default.
     side : only images that read as this group. within : only those whose margin is at most this.
+    people : only those that people rated, or see as the encoder reads, or otherwise.
     """
 
     run: Annotated[list[Text], Field(max_length=MOST_RUNS)] = []
@@ -51,6 +66,7 @@ class Asked(BaseModel):
     encoder: Text = ""
     side: Text = ""
     status: Status = "any"
+    people: People = "any"
     within: float | None = Field(None, ge=0, le=2)
     order: Order = "seed"
     page: int = Field(1, ge=1, le=10_000_000)
@@ -80,6 +96,7 @@ class Column:
     name: str
     eye: Eye | None
     findings: Mapping[str, Finding]
+    said: Mapping[str, Said]
 
     @property
     def id(self) -> str:
@@ -95,6 +112,11 @@ class Column:
     def label(self, group: str) -> str:
         """A group's label for people."""
         return self.run.suite.label_of(group)
+
+    def differs(self, sample: Sample) -> bool:
+        """Whether most people say another thing of a picture than the encoder reads."""
+        said = self.said.get(sample.id)
+        return bool(said and said.answer and sample.side and said.answer != sample.side)
 
     def finding(self, owner: Owner) -> Finding | None:
         """What the scores say of an owner; nothing of groups, for which none is asked."""
@@ -149,7 +171,14 @@ def explore(request: Request, asked: Annotated[Asked, Query()]) -> Response:
     view = viewed(request.app.state, asked)
     template = "explorer_view.html" if is_partial(request, "view") else "explorer.html"
     return render(
-        request, template, v=view, runs=_nearest_first(listed, view), orders=ORDERS, statuses=STATUSES, sizes=PER_PAGE
+        request,
+        template,
+        v=view,
+        runs=_nearest_first(listed, view),
+        orders=ORDERS,
+        statuses=STATUSES,
+        sizes=PER_PAGE,
+        ways=PEOPLE,
     )
 
 
@@ -181,7 +210,9 @@ def viewed(state: Any, asked: Asked) -> View:
     """
     runs = [state.runs.get(identifier) for identifier in dict.fromkeys(asked.run)]
     paths = [state.shelf.path(known) for known in runs]
+    said = [said_of(state.ratings, known) for known in runs]
     with Samples(paths[0]) as lead:
+        lead.bring_people({item: each.answer for item, each in said[0].items()})
         owners, eyes = lead.owners(), lead.eyes()
         eye = next((each for each in eyes if each.name == asked.encoder), next(iter(eyes), None))
         choice = choice_of(asked, owners, eye)
@@ -190,7 +221,7 @@ def viewed(state: Any, asked: Asked) -> View:
     others = [_beside(path, found, eye) for path in paths[1:]]
     return View(
         asked,
-        tuple(_columns(runs, [eye, *(own for own, _ in others)])),
+        tuple(_columns(runs, [eye, *(own for own, _ in others)], said)),
         tuple(owners),
         tuple(eyes),
         tuple(_sections(asked, owners, found, [by_noise for _, by_noise in others])),
@@ -205,15 +236,15 @@ def _beside(path: Path, found: Sequence[Sample], eye: Eye | None) -> tuple[Eye |
         return own, samples.of_noise([sample.noise for sample in found], own.code if own else None)
 
 
-def _columns(runs: Sequence[Known], eyes: Sequence[Eye | None]) -> Iterator[Column]:
+def _columns(runs: Sequence[Known], eyes: Sequence[Eye | None], said: Sequence[Mapping[str, Said]]) -> Iterator[Column]:
     """The runs of a view, each called as on the page of a comparison."""
     names = names_of([known.run for known in runs if known.run is not None])
-    for known, name, eye in zip(runs, names, eyes, strict=True):
-        yield Column(known, name, eye, findings_of(known))
+    for known, name, eye, held in zip(runs, names, eyes, said, strict=True):
+        yield Column(known, name, eye, findings_of(known), held)
 
 
-def _column(known: Known, eye: Eye | None) -> Column:
-    return Column(known, known.listed.name, eye, findings_of(known))
+def _column(state: Any, known: Known, eye: Eye | None) -> Column:
+    return Column(known, known.listed.name, eye, findings_of(known), said_of(state.ratings, known))
 
 
 def choice_of(asked: Asked, owners: Sequence[Owner], eye: Eye | None) -> Choice:
@@ -226,6 +257,7 @@ def choice_of(asked: Asked, owners: Sequence[Owner], eye: Eye | None) -> Choice:
         asked.status,
         asked.within,
         asked.order,
+        asked.people,
     )
 
 
@@ -259,7 +291,7 @@ def one_picture(request: Request, run: Identifier, sample: Identifier) -> Respon
     return render(
         request,
         "picture.html",
-        column=_column(known, None),
+        column=_column(state, known, None),
         sample=found,
         owner=owners[found.owner],
         seen=seen,
@@ -280,4 +312,4 @@ def _of_same_noise(state: Any, known: Known, sample: Sample) -> Iterator[tuple[C
                 eye = next(iter(samples.eyes()), None)
                 for own in samples.of_noise([sample.noise], eye.code if eye else None).values():
                     shown += 1
-                    yield _column(other, eye), own
+                    yield _column(state, other, eye), own

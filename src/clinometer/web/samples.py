@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 Order = Literal["seed", "typical", "unusual", "unsure", "sure"]
+People = Literal["any", "rated", "alike", "otherwise"]
 Status = Literal["any", "ok", "refused", "failed", "blank"]
 
 ORDERS: Final[dict[Order, str]] = {
@@ -18,6 +19,12 @@ ORDERS: Final[dict[Order, str]] = {
     "unusual": "least typical first",
     "unsure": "least certain first",
     "sure": "most certain first",
+}
+PEOPLE: Final[dict[People, str]] = {
+    "any": "any",
+    "rated": "rated by people",
+    "alike": "seen as the encoder reads",
+    "otherwise": "seen otherwise",
 }
 STATUSES: Final[dict[Status, str]] = {
     "any": "any",
@@ -34,6 +41,10 @@ _SORTED_BY: Final[dict[Order, tuple[str, bool]]] = {
 }
 """The column, and whether it falls."""
 
+_COMPARED: Final[dict[People, tuple[str, ...]]] = {
+    "alike": ("p.answer = r.side", "r.side <> ''"),
+    "otherwise": ("p.answer <> r.side", "p.answer <> ''", "r.side <> ''"),
+}
 Noise = tuple[str, int, float]
 """What an image began from: prompt, seed and strength."""
 
@@ -67,7 +78,8 @@ class Eye:
 class Choice:
     """Which samples are wanted: of these owners (all where none is named), read so by this encoder, in this order.
 
-    ``within`` : only readings whose margin is at most this.
+    ``within`` : only readings whose margin is at most this. ``people`` : only images that people rated, or of these
+    the ones of which most said the group that the encoder reads, or something else.
     """
 
     owners: tuple[int, ...] = ()
@@ -76,11 +88,13 @@ class Choice:
     status: Status = "any"
     within: float | None = None
     order: Order = "seed"
+    people: People = "any"
 
     @property
     def is_of_readings(self) -> bool:
         """Whether images that the encoder did not see are left out."""
-        return self.eye is not None and (bool(self.side) or self.within is not None or self.order != "seed")
+        compared = self.people in ("alike", "otherwise")
+        return self.eye is not None and (bool(self.side) or self.within is not None or self.order != "seed" or compared)
 
 
 @dataclass(frozen=True)
@@ -118,6 +132,11 @@ class Samples:
 
     def __exit__(self, *error: object) -> None:
         self._database.close()
+
+    def bring_people(self, answers: Mapping[str, str]) -> None:
+        """Bring what most people said of rated images, by id, for choices among them; it is gone with this object."""
+        self._database.execute("CREATE TEMP TABLE people (id TEXT PRIMARY KEY, answer TEXT)")
+        self._database.executemany("INSERT INTO people VALUES (?, ?)", answers.items())
 
     def owners(self) -> list[Owner]:
         """Every concept and group that has images, in the order of the plan."""
@@ -203,10 +222,14 @@ def _source(choice: Choice) -> tuple[str, list[Any]]:
             said.append(("r.side = ?", [choice.side]))
         if choice.within is not None:
             said.append(("r.margin <= ?", [choice.within]))
+    if choice.people != "any":  # few are rated: they come first, and the others are looked up
+        readings = " CROSS JOIN readings r ON r.sample = s.position" if choice.is_of_readings else ""
+        tables = f"people p CROSS JOIN samples s ON s.id = p.id{readings}"
+        said += [(condition, []) for condition in _COMPARED.get(choice.people, ()) if choice.is_of_readings]
     if choice.owners:
         said.append((f"{owner} IN ({', '.join('?' * len(choice.owners))})", list(choice.owners)))
     if choice.status != "any":
-        tables += " JOIN samples s ON s.position = r.sample" if choice.is_of_readings else ""
+        tables += " JOIN samples s ON s.position = r.sample" if tables == "readings r" else ""
         said.append(("s.status = ?", [choice.status]))
     where = f" WHERE {' AND '.join(each for each, _ in said)}" if said else ""
     return f"FROM {tables}{where}", [value for _, values in said for value in values]

@@ -18,7 +18,7 @@ from clinometer.runs.browse import Stored, stored_in
 from clinometer.runs.ratings.readings import RATED
 from clinometer.runs.ratings.store import OF_CONCEPT
 from clinometer.suites.editing import EDIT
-from clinometer.web.database import GroupCommit, Made, database_url, open_database, reading
+from clinometer.web.database import FILE, GroupCommit, Made, database_url, open_database, reading
 from clinometer.web.pictures import Album
 from clinometer.web.ratings.tables import Item
 from clinometer.web.settings import Settings
@@ -42,6 +42,12 @@ class Room:
         self._pictures: OrderedDict[tuple[str, str], bytes | None] = OrderedDict()
         self._begun: set[str] = set()
         self._lock = threading.Lock()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a database; where nobody made a task yet, none is made by looking."""
+        file = self._settings.cache / FILE
+        return bool(self._settings.database) or "engine" in self.__dict__ or file.exists()
 
     @cached_property
     def engine(self) -> Engine:

@@ -1,0 +1,122 @@
+"""What people say of single pictures, beside what the encoder reads; and of a run, the report's section on people.
+
+Answers come from the run, and from the tasks of this server, which the run may not hold yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+from fastapi import APIRouter, Request, Response
+from markupsafe import Markup
+from sqlalchemy import func, select
+
+from clinometer import api
+from clinometer.report.html import environment
+from clinometer.report.inputs import ReportInput
+from clinometer.report.sections.people import people as section
+from clinometer.report.view import View
+from clinometer.runs.ratings.store import has_ratings, ratings_of
+from clinometer.web.database import reading
+from clinometer.web.pages import render
+from clinometer.web.pictures import Identifier
+from clinometer.web.ratings.room import Room
+from clinometer.web.ratings.tables import Answer, Item, Rater, Turn
+from clinometer.web.runs_index import Known
+
+router = APIRouter()
+
+
+@dataclass(frozen=True)
+class Said:
+    """What people said of one picture.
+
+    Attributes
+    ----------
+    answer : what most of them said; empty where two answers tie.
+    counts : how many gave each answer, the most frequent first.
+    """
+
+    answer: str
+    counts: tuple[tuple[str, int], ...]
+
+    @property
+    def raters(self) -> int:
+        """How many people said something."""
+        return sum(n for _, n in self.counts)
+
+    @property
+    def agreeing(self) -> int:
+        """How many gave the most frequent answer."""
+        return self.counts[0][1]
+
+    @classmethod
+    def of(cls, counts: Counter[str]) -> Said:
+        """From how often each answer was given."""
+        ranked = tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
+        tied = len(ranked) > 1 and ranked[0][1] == ranked[1][1]
+        return cls("" if tied else ranked[0][0], ranked)
+
+
+def said_of(room: Room, known: Known) -> Mapping[str, Said]:
+    """What people said of each rated picture of a run, by its id; repeats do not count."""
+    assert known.run is not None
+    live = list(_on_this_server(room, known.run.directory.place))
+    tasks = {source for source, *_ in live}
+    counts: dict[str, Counter[str]] = {}
+    for source, item, answer, n in _in_the_run(known.run, known.stamp):
+        if source not in tasks:  # what the run holds of a task may be older than what the server does
+            counts.setdefault(item, Counter())[answer] += n
+    for _, item, answer, n in live:
+        counts.setdefault(item, Counter())[answer] += n
+    return {item: Said.of(each) for item, each in counts.items()}
+
+
+@lru_cache(maxsize=64)
+def _in_the_run(run: api.Run, stamp: str) -> tuple[tuple[str, str, str, int], ...]:
+    """Source, item, answer and how often, of what the run holds."""
+    if not has_ratings(run):
+        return ()
+    held = ratings_of(run)
+    counted = held[~held["repeat"]].groupby(["source", "item", "answer"]).size()
+    rows: Any = counted.reset_index(name="n").itertuples(index=False)
+    return tuple((str(row.source), str(row.item), str(row.answer), int(row.n)) for row in rows)
+
+
+def _on_this_server(room: Room, place: str) -> Iterator[tuple[str, str, str, int]]:
+    """The same of the tasks of this server."""
+    if not room.is_there:
+        return
+    asked = (
+        select(Item.task_id, Item.name, Answer.answer, func.count())
+        .join(Turn, Turn.item_id == Item.id)
+        .join(Answer, Answer.turn_id == Turn.id)
+        .join(Rater, Rater.id == Turn.rater_id)
+        .where(Item.run == place, Rater.withdrawn.is_(None), Turn.repeat.is_(False))
+        .group_by(Item.task_id, Item.name, Answer.answer)
+    )
+    with reading(room.engine) as session:
+        for task, item, answer, n in session.execute(asked):
+            yield f"task {task}", item, answer, n
+
+
+@router.get("/runs/{run}/people")
+def people_page(request: Request, run: Identifier) -> Response:
+    """The report's section on people, of a run whose ratings were scored."""
+    known = request.app.state.runs.get(run)
+    content = _section(known.run, known.stamp) if known.listed.is_scored else ""
+    return render(request, "people.html", known=known, content=Markup(content))
+
+
+@lru_cache(maxsize=16)
+def _section(run: api.Run, stamp: str) -> str:
+    """The section as the report has it; empty where nobody rated."""
+    nothing: Any = {"model_card": run.model_card, "encoder_cards": {}, "settings": {}, "samples": pd.DataFrame()}
+    shown = ReportInput(title="", suite=run.suite, scores=run.scores, image=lambda identifier: None, **nothing)
+    told = section(View.of(shown))
+    return environment("clinometer.report").get_template("sections/people.html").render(s=told) if told else ""
