@@ -30,9 +30,8 @@ def test_the_page_says_that_the_interval_covers():
     rows = told("ratings-coverage")
     assert len(rows) > 40
     for what, data, _, rate, error in rows:
-        few_raters = "of 5 raters" in data
-        lowest = 0.90 if few_raters else 0.93 if "share 0.05" in data else 0.94
-        assert rate >= lowest - (0 if few_raters else 2 * error), (what, data)
+        lowest = 0.93 if "share 0.05" in data else 0.94
+        assert rate >= lowest - 2 * error, (what, data)
         hardly_errs = what.endswith(("never wrong", "wrong in 5 %")) or "share 0.05" in data
         assert hardly_errs or rate <= 0.96 + 4 * error, (what, data)
 

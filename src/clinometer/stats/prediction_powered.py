@@ -37,7 +37,6 @@ from scipy.stats import norm, t
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import require_confidence
-from clinometer.stats.bootstrap import welch_satterthwaite
 
 CORNER = 0.5
 """Answers added to each corner of (y, f); chosen by simulation."""
@@ -145,7 +144,8 @@ def rated_share(
 
     Where several raters differ, their scatter is added as that of raters drawn at random (Owen 2007, *The pigeonhole
     bootstrap*): with s_j the sum of rater j's residuals, each weighed as in θ, ``R/(R−1) (Σ_j s_j² − Σ_ij of its
-    terms²)``, not below 0, and the normal quantile becomes Student's.
+    terms²)``, not below 0, and the normal quantile becomes Student's of R − 1 degrees of freedom where that is above 0.
+    Satterthwaite's degrees take a variance that came out small for one that is small: few raters then hold too seldom.
 
     >>> found = rated_share([1, 1, 0, 0] * 25, [1, 1, 0, 0] * 25, [1, 0, 0, 0] * 100)
     >>> round(found.value, 3), round(found.weight, 3)
@@ -223,7 +223,7 @@ def _estimate(sample: _Sample, mean_reading: float, total: int | None, confidenc
     growing, fixed = _variance(sample, share, linear, total)
     raters, of_raters = _rater_variance(sample, share, linear, slope, among)
     between = raters / _smoothed_scale(sample)
-    freedom = float(welch_satterthwaite([(growing + fixed, inf), (between, of_raters)])) if between > 0 else inf
+    freedom = of_raters if between > 0 else inf
     effective = 1 / (growing + fixed + between)
     low, high = wilson_at(share, effective, _quantile(confidence, freedom))
     return RatedShare(share, low, high, n, total or 0, slope, effective, growing, fixed + between, freedom)
