@@ -2,7 +2,11 @@
 
 import hashlib
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +20,7 @@ from clinometer.runs.browse import found_below
 from clinometer.runs.pooled import pooled
 from clinometer.runs.storage import Directory
 from clinometer.sweeps.sweep import require_finished
+from tests.sweeps.sweep_by_workers import sweep_by_workers
 from tests.sweeps.toy_sweeps import AXES, SUITE, Shifted, contents, painters, swept
 from tests.toys import Eye
 
@@ -196,11 +201,48 @@ def test_weights_are_loaded_once_for_all_their_cells(tmp_path, monkeypatch):
     assert scales["a-toy-guidance-0-seed-1"] == 0
 
 
+def test_cells_drawn_until_decided_draw_where_it_is_needed_and_are_not_compared(tmp_path):
+    found = swept(tmp_path / "sweep", {"seed": 0}, until="decided", images=15)
+    drawn = {name: run.samples.concept.value_counts().drop("") for name, run in found.runs.items()}
+    assert all(10 <= count <= 15 for counts in drawn.values() for count in counts)
+    assert found.differences.empty
+    (told,) = found.table[found.table.kind == "undone"].reason
+    assert "drawn until decided" in told
+    assert not found.failed
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_with_its_workers_goes_on(tmp_path):
+    """Twice, with two workers, in the midst of a cell; then as if it had not been."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    out = tmp_path / "killed"
+    for least in (1, 4):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.sweeps.sweep_by_workers", str(out), "0.05"],
+            env=environment,
+            cwd=Path(__file__).parents[2],
+        )
+        deadline = time.monotonic() + 200
+        while len(list(out.rglob("samples/part-*.parquet"))) < least and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+        assert len(list(out.rglob("samples/part-*.parquet"))) >= least
+    sweep_by_workers(out)
+    sweep_by_workers(tmp_path / "whole")
+    assert parts(out / "cells") == parts(tmp_path / "whole" / "cells")
+    assert contents(out) == contents(tmp_path / "whole")
+
+
 @pytest.mark.pages
 def test_the_page_and_the_terminal_say_what_was_found(whole, capsys):
     page = (folder_of(whole).parent / "sweep.html").read_text()
-    told = ("Of 1 setting, 0 lean more", "the baseline is <bdi>plain", "<bdi>plain and redder</bdi>", "4 of 4 cells")
-    for expected in (*told, "<svg", "Along the axes"):
+    told = (
+        "Of 1 setting, 0 lean more",
+        "<bdi>Colours</bdi>; the baseline is <bdi>plain",
+        "<bdi>plain and redder</bdi>",
+    )
+    for expected in (*told, "4 of 4 cells", "<svg", "Along the axes"):
         assert expected in page
     assert "<script" not in page
     print_sweep(whole)

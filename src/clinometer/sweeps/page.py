@@ -89,26 +89,39 @@ def _numbers(settings: Sequence[Setting]) -> list[tuple[str, str]]:
 def _suite_rows(outcome: Outcome, suite: Value) -> dict[str, Any]:
     settings = outcome.of_suite(suite)
     numbers = _numbers(settings)
+    title = next((each.run.suite.title for each in settings if each.run is not None), str(suite))
     return {
-        "name": str(suite),
+        "name": title,
         "baseline": _called(outcome, outcome.grid.baseline_of(settings[0].cell)),
         "columns": [number_in_words(*name) for name in numbers],
         "rows": [_row(outcome, each, numbers) for each in settings],
     }
 
 
+DELTA: Final = "\N{GREEK CAPITAL LETTER DELTA}"
+MOST_NUMBERS: Final = 2
+"""Numbers of a setting that a terminal has room for."""
+
+
 def settings_tables(outcome: Outcome) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Of each suite a table for a terminal: its title, its columns, and a row a setting."""
     for suite in outcome.grid.values("suite"):
         shown = _suite_rows(outcome, suite)
-        columns = ["setting", "seeds", "images", *shown["columns"], "difference", "q", "verdict"]
+        columns = [
+            "setting",
+            "images",
+            *shown["columns"][:MOST_NUMBERS],
+            "\N{GREEK CAPITAL LETTER DELTA}",
+            "q",
+            "verdict",
+        ]
         rows = [
-            [row[name] for name in ("name", "seeds", "images")]
-            + [number.partition(" ")[0] for number in row["numbers"]]
+            [row["name"], row["images"]]
+            + [number.partition(" ")[0] for number in row["numbers"][:MOST_NUMBERS]]
             + [row[name] for name in ("difference", "q", "verdict")]
             for row in shown["rows"]
         ]
-        yield f"{suite}; the baseline is {shown['baseline']}", columns, rows
+        yield f"{shown['name']}; the baseline is {shown['baseline']}", columns, rows
 
 
 def _said(outcome: Outcome, compared: Sequence[Setting]) -> str:
@@ -203,7 +216,7 @@ def _identifier(text: str) -> str:
 
 def _difference_row(outcome: Outcome, setting: Setting) -> Row | None:
     """The difference of a setting; of the baseline itself it is 0, and nothing varies."""
-    return Row(value=0.0) if outcome.is_baseline(setting) and setting.runs else magnitude_of(setting)
+    return Row(value=0.0, low=0.0, high=0.0) if outcome.is_baseline(setting) and setting.runs else magnitude_of(setting)
 
 
 def _number(setting: Setting, name: tuple[str, str]) -> Row | None:
