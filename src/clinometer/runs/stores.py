@@ -26,7 +26,7 @@ def options_for(url: str) -> dict[str, Any]:
 BUSY: Final = frozenset({429, 500, 502, 503, 504})
 """Answers of a server that may do what it is asked a little later."""
 
-ATTEMPTS: Final = 8
+ATTEMPTS: Final = 6
 """Times a request is made before it is given up: a tenth of a second apart first, and each time 1.7 times as long."""
 
 
