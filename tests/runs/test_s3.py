@@ -279,9 +279,9 @@ def test_a_bucket_that_is_not_there_is_named_and_not_made(store):
 
 SCRIPT = """
     import clinometer as cm
-    from tests.runs.test_s3 import SUITE
-    from tests.toys import Eye, Painter
-    cm.audit(Painter(delay=0.1), SUITE, "s3://bucket/killed", encoder=Eye())
+    from tests.toys import Eye, Painter, toy_suite
+    suite = toy_suite(target=3, attribute=2, concepts=2)
+    cm.audit(Painter(delay=0.1), suite, "s3://bucket/killed", encoder=Eye())
 """
 
 
