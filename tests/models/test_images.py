@@ -289,3 +289,12 @@ def test_a_transparent_colour_is_stored_as_it_looks():
     image.putpixel((1, 0), (200, 0, 0))
     image.info["transparency"] = (10, 20, 30)
     assert np.asarray(decode_stored(encode_png(image))).tolist() == [[[255, 255, 255], [200, 0, 0]]]
+
+
+def test_a_thread_of_pixels_is_not_read():
+    """An encoder brings its shorter side to its own size: of one pixel by 20,000 that takes gigabytes."""
+    found = [
+        decode_image(encode_png(Image.new("RGB", size, (9, 90, 200)))) for size in ((2, 200), (201, 2), (1, 20_000))
+    ]
+    assert [each.status for each in found] == ["blank", "failed", "failed"]
+    assert found[1].reason == "it has 201 x 2 pixels, one side over 100 times the other"

@@ -197,6 +197,15 @@ def test_a_missing_part_is_said_and_taken_in_again(run, tmp_path):
     assert len(ratings_of(run)) == len(answered(run))
 
 
+def test_going_on_with_a_run_misses_its_ratings(run, tmp_path):
+    """What is drawn is drawn anew where it is gone; what people said is not, and must not leave the scores unseen."""
+    import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
+    rescore(run)
+    run.directory.remove("ratings/part-00000.parquet")
+    with pytest.raises(RunCorruptError, match=r"part-00000\.parquet: it was written and is missing"):
+        cm.audit(Painter(), toy_suite(target=8), run.url, encoder=Eye())
+
+
 def test_a_changed_part_is_refused(run, tmp_path):
     import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
     path = tmp_path / "run/ratings/part-00000.parquet"

@@ -38,6 +38,9 @@ WAY_OUT = "an import's --max-pixels raises it"
 DECODING_BYTES = 2**28
 """What threads that decode may hold together, `PLAIN_BYTES` a pixel; a larger image is decoded alone."""
 
+MOST_SIDES = 100
+"""The longer side of an image, in its shorter ones: one pixel by 200,000 would take an encoder gigabytes."""
+
 STRIP_PIXELS = 2**20
 """Pixels that are converted at once: an image is never held a second time in wider numbers."""
 
@@ -162,6 +165,7 @@ def decode_stored(data: bytes) -> Image.Image:
     """Decode what a run stores into RGB: what `encode_png` wrote, or a file that `decode_file` read and checked."""
     with _no_warnings:
         image: Image.Image = Image.open(io.BytesIO(data), formats=tuple(KEPT))
+        _require_sides(image)
         image.load()
     return image if image.mode == "RGB" else _to_rgb(image, [])
 
@@ -271,6 +275,15 @@ class _NoWarnings:
 _no_warnings = _NoWarnings()
 
 
+def _require_sides(image: Image.Image) -> None:
+    """Refuse what an encoder would blow up: it brings the shorter side to its own size, and the longer one with it."""
+    short, long = sorted(image.size)
+    if long > MOST_SIDES * short:
+        raise _UnreadableError(
+            f"it has {image.width} x {image.height} pixels, one side over {MOST_SIDES} times the other"
+        )
+
+
 def _require_pixels(image: Image.Image, max_pixels: int) -> None:
     most = max_pixels * PLAIN_BYTES // DECODER_BYTES.get(str(image.format), PLAIN_BYTES)
     if image.width * image.height > most:
@@ -285,6 +298,7 @@ def _decode(stream: BinaryIO, max_pixels: int) -> tuple[Image.Image, list[str], 
     with _no_warnings:
         image: Image.Image = Image.open(stream, formats=FORMATS)
         _require_pixels(image, max_pixels)
+        _require_sides(image)
         kind, conversions = str(image.format), list[str]()
         if getattr(image, "is_animated", False):  # to count the frames would read them all
             conversions.append("first frame of several")

@@ -165,8 +165,9 @@ class Ledger:
             raise RunCorruptError(f"{self.directory.path(gone)}: it was written and is missing. {REDO_MISSING}")
 
     def forget_missing(self) -> None:
-        """Take files off the list that are gone: for the command that writes them anew."""
-        self.unlist([name for name in self.files if not self.directory.exists(name)])
+        """Take files off the list that are gone, for the command that writes them anew; no ratings, which none does."""
+        drawn = (name for name in self.files if not name.startswith(f"{RATINGS}/"))
+        self.unlist([name for name in drawn if not self.directory.exists(name)])
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a table; what was listed under its name is so no more."""
@@ -200,7 +201,11 @@ class Ledger:
             self.update(lambda record: {"files": dict(_files(record)) | {name: self._written[name] for name in names}})
 
     def _found(self, listed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Files and their checksums: those written here are known, others are listed or carry theirs."""
+        """Files and their checksums: those written here are known, others are listed or carry theirs.
+
+        Ratings stay listed where they are gone, as nothing writes them anew.
+        """
+        yield from ((name, checksum) for name, checksum in listed.items() if name.startswith(f"{RATINGS}/"))
         for name in self.present():
             known = self._written.get(name) or listed.get(name) or self.directory.seal(name)
             if known:
