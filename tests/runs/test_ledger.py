@@ -35,7 +35,7 @@ from tests.toys import Eye, Painter, toy_suite
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
-SUITE = toy_suite(margin=0.1, target=8)
+SUITE = toy_suite(margin=0.1, target=10)
 
 
 def audit(out, **options):
@@ -350,7 +350,7 @@ def test_an_old_run_says_so_in_a_line_and_goes_on_working(run, tmp_path):
     before = contents(run)
     as_of_format_1(run)
     with pytest.warns(UncheckedRunWarning, match=r"run.json is of format 1, without checksums: .* cannot be verified$"):
-        assert len(cm.open_run(run).samples) == 62
+        assert len(cm.open_run(run).samples) == 70
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UncheckedRunWarning)
         cm.score_run(run)
