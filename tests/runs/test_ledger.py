@@ -366,6 +366,21 @@ def test_an_old_run_says_so_in_a_line_and_goes_on_working(run, tmp_path):
     assert "none: begun by an earlier version" in (run / "report.html").read_text()
 
 
+def test_vectors_of_another_length_are_named_in_an_old_run(run):
+    as_of_format_1(run)
+    part = run / "embeddings/eye" / PARTS[0].split("/")[-1]
+    table = pq.read_table(part)
+    short = pa.FixedSizeListArray.from_arrays(pa.array([1.0] * 2 * len(table), pa.float32()), 2)
+    pq.write_table(table.set_column(table.schema.get_field_index("vector"), "vector", short), part)
+    with (
+        pytest.warns(UncheckedRunWarning),
+        pytest.raises(
+            RunCorruptError, match=r"part-0000\d.parquet: its vectors have \d+ numbers, those of other parts"
+        ),
+    ):
+        cm.score_run(run)
+
+
 def test_an_old_run_keeps_the_suite_it_was_asked(run):
     as_of_format_1(run)
     text = (run / "run.json").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -119,9 +120,18 @@ class EncodedRun(DrawnRun):
     def embedding_parts(self, encoder: str) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """The same part by part, of those that are embedded."""
         self.ledger.require_there(vectors_name(encoder, part) for part in self.parts)
+        width = 0
         for part in self.parts:
             if self.has_embeddings(encoder, part):
-                yield part, self.part_vectors(encoder, part)
+                vectors = self.part_vectors(encoder, part)
+                for vector in islice(vectors.values(), 1):  # those of one part are as long as each other
+                    width = width or len(vector)
+                    if len(vector) != width:
+                        name = self.directory.path(vectors_name(encoder, part))
+                        raise RunCorruptError(
+                            f"{name}: its vectors have {len(vector)} numbers, those of other parts {width}. {REDO}"
+                        )
+                yield part, vectors
 
     def part_vectors(self, encoder: str, part: int) -> dict[str, np.ndarray]:
         """The image vectors of one part, by sample id."""
