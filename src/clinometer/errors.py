@@ -83,5 +83,9 @@ class RunStorageError(RunError):
     """A part of the run cannot be written."""
 
 
+class DamagedRunWarning(UserWarning):
+    """A part of a finished run is missing or is not what was written; its report says so at the top."""
+
+
 class UncheckedRunWarning(UserWarning):
     """A run was begun before files had checksums: what is read back from it cannot be verified."""

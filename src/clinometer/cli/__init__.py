@@ -54,12 +54,12 @@ def _end(error: Exception, said: str, status: int, *, shown: bool) -> None:
 
 def _in_a_line() -> Callable[..., None]:
     """What shows warnings: clinometer's own in a line, each once; others as Python shows them."""
-    from clinometer.errors import UncheckedRunWarning
+    from clinometer.errors import DamagedRunWarning, UncheckedRunWarning
 
     python_shows, told = warnings.showwarning, set[str]()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        if not issubclass(category, UncheckedRunWarning):
+        if not issubclass(category, (DamagedRunWarning, UncheckedRunWarning)):
             python_shows(message, category, *place, **more)
         elif str(message) not in told:
             told.add(str(message))

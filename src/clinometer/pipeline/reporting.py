@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
+from clinometer.errors import DamagedRunWarning
 from clinometer.report.from_run import report_input
 from clinometer.report.html import render_page
 from clinometer.report.inputs import ReportInput
@@ -48,8 +50,14 @@ def refresh_report(run: Run) -> bool:
     ------
     RunError
         As :func:`write_report`.
+
+    Warns
+    -----
+    DamagedRunWarning
+        For each part that is missing or damaged.
     """
     if is_current(run, REPORT, fingerprint_of_report(run)) and are_whole(run, (REPORT,)):
         return False
-    write_report(run)
+    for damage in write_report(run):
+        warnings.warn(DamagedRunWarning(damage), stacklevel=2)
     return True
