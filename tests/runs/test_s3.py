@@ -12,6 +12,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import httpx
 import pyarrow as pa
 import pytest
 
@@ -40,6 +41,7 @@ def store():
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
+    httpx.post(f"http://{host}:{port}/moto-api/reset").raise_for_status()  # a process has one store, whatever serves it
     proxy = FaultyProxy(host, port)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (
@@ -104,8 +106,8 @@ def test_every_command_takes_a_url(runs, store, tmp_path):
     (compared,) = cm.compare(there.url, other.url, out="s3://bucket/compared")
     assert compared.paired
     assert {"comparison.html", "comparison.csv"} <= set(Directory("s3://bucket/compared").contents())
-    cm.score_run(there.url, encoder=Eye("second"))
-    assert set(cm.open_run(there.url).encoder_cards) == {"eye", "second"}
+    cm.score_run(other.url, encoder=Eye("second"))
+    assert set(cm.open_run(other.url).encoder_cards) == {"eye", "second"}
     assert write_report(cm.open_run(other.url)) == []
     folder = tmp_path / "images"
     folder.mkdir()

@@ -108,7 +108,7 @@ def stored_in(run: Run, part: int) -> dict[str, Stored]:
     """
     table = run.ledger.read_table(samples_name(part), ["id", "sha256"])
     rows = zip(table["id"].to_pylist(), table["sha256"].to_pylist(), strict=True)
-    return {identifier: Stored(identifier, part, row, sha256 or "") for row, (identifier, sha256) in enumerate(rows)}
+    return {identifier: Stored(identifier, part, row, kept or "") for row, (identifier, kept) in enumerate(rows)}
 
 
 def read_through(run: Run, part: int, rows: Collection[int]) -> Iterator[tuple[int, bytes | None]]:
