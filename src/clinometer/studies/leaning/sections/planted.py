@@ -52,7 +52,7 @@ def readers(view: LeaningView) -> dict[str, Any] | None:
                 "name": name,
                 "encoder": wording.number(row["encoder"] / row["n"]),
                 "judge": wording.number(row["judge"] / row["n"]),
-                "differ": f"{int(row['differ'])} of {int(row['n'])}",
+                "differ": f"{int(row['differ'])} of {int(row['n']):,}",
             }
             for name, row in sorted(apart.items(), key=lambda item: -_distance(item[1]))
         ],
