@@ -19,7 +19,6 @@ drawn again.
 from __future__ import annotations
 
 import argparse
-import io
 import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -30,9 +29,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import yaml
-from PIL import Image
 
 import clinometer as cm
+from benchmarks.reader import judged, read_as_men
 from clinometer.models import reference
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.common import scores_table
@@ -63,34 +62,15 @@ def audited(seed: int, images: int, options: argparse.Namespace) -> cm.Run:
 
 def counted(seed: int, images: int, options: argparse.Namespace) -> pd.DataFrame:
     """Men, women and pictures of neither in the images of each concept, by the judge and by the encoder."""
-    from clinometer._torch import resolve_device
-    from reference import art, judge
-
     run = audited(seed, images, options)
-    the_judge = judge.Judge(art.load(), resolve_device(options.device))
-    read, mcas = read_as_men(run), verdicts_on(run, images, seed).set_index("concept").value
-    rows = []
-    for target in run.suite.targets:
-        ids = [sample.id for sample in run.plan if sample.concept == target.name]
-        pictures = [np.asarray(Image.open(io.BytesIO(png)).convert("RGB")) for _, png in run.images(ids) if png]
-        men = the_judge.judge(np.stack(pictures)).man()
-        clear = ~np.isnan(men)
-        rows.append((target.name, len(men), int(clear.sum()), int(np.nansum(men)), int(read[target.name].sum()),
-                     int((read[target.name][clear] != men[clear]).sum()), mcas[target.name]))  # fmt: skip
-    return pd.DataFrame(rows, columns=["concept", "images", "judged", "men", "read_as_men", "differ", "mcas"])
-
-
-def read_as_men(run: cm.Run) -> dict[str, np.ndarray]:
-    """Whether the encoder reads each image of each concept as a man, by the rule of ``share``."""
-    from clinometer.stats.association import unit_vectors
-
     own = encoder_embeddings(run, run.suite, "reference")
-    words = [unit_vectors(own.group_words[group]).mean(axis=0) for group in ("man", "woman")]
-    towards = words[0] - words[1]
-    return {
-        target.name: unit_vectors(images) @ towards > 0
-        for target, images in zip(run.suite.targets, own.target_images, strict=True)
-    }
+    mcas = verdicts_on(run, images, seed).set_index("concept").value
+    rows = []
+    for (name, men), read in zip(judged(run, options.device).items(), read_as_men(own), strict=True):
+        clear = ~np.isnan(men)
+        rows.append((name, len(men), int(clear.sum()), int(np.nansum(men)), int(read.sum()),
+                     int((read[clear] != men[clear]).sum()), mcas[name]))  # fmt: skip
+    return pd.DataFrame(rows, columns=["concept", "images", "judged", "men", "read_as_men", "differ", "mcas"])
 
 
 def verdicts(seed: int, options: argparse.Namespace) -> pd.DataFrame:

@@ -43,11 +43,12 @@ def asked(images: int) -> Suite:
     return suite_from_mapping(suite, source="benchmarks/reader.py").with_options(images=images)
 
 
-def judged(run: cm.Run) -> dict[str, np.ndarray]:
+def judged(run: cm.Run, device: str = "cpu") -> dict[str, np.ndarray]:
     """1 for a man, 0 for a woman, NaN for neither, by the judge; of each concept's images in the order of the plan."""
+    from clinometer._torch import resolve_device
     from reference import art, judge  # the artwork is rendered when it is first asked for
 
-    the_judge = judge.Judge(art.load())
+    the_judge = judge.Judge(art.load(), resolve_device(device))
     found = {}
     for target in run.suite.targets:
         ids = [sample.id for sample in run.plan if sample.concept == target.name]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -124,13 +123,13 @@ class EncodedRun(DrawnRun):
         for part in self.parts:
             if self.has_embeddings(encoder, part):
                 vectors = self.part_vectors(encoder, part)
-                for vector in islice(vectors.values(), 1):  # those of one part are as long as each other
-                    width = width or len(vector)
-                    if len(vector) != width:
-                        name = self.directory.path(vectors_name(encoder, part))
-                        raise RunCorruptError(
-                            f"{name}: its vectors have {len(vector)} numbers, those of other parts {width}. {REDO}"
-                        )
+                found = next(map(len, vectors.values()), width)
+                width = width or found
+                if found != width:
+                    name = self.directory.path(vectors_name(encoder, part))
+                    raise RunCorruptError(
+                        f"{name}: its vectors have {found} numbers, those of other parts {width}. {REDO}"
+                    )
                 yield part, vectors
 
     def part_vectors(self, encoder: str, part: int) -> dict[str, np.ndarray]:
