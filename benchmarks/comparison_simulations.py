@@ -23,7 +23,7 @@ from benchmarks.verdict_simulations import FAMILY_LEVEL, POPULATIONS, Population
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
-from clinometer.studies.leaning.compare import compare_leanings, difference_rows, measured_runs
+from clinometer.studies.leaning.compare import compare_leanings, difference_family, measured_runs
 from clinometer.studies.leaning.scores.context import Settings
 
 WAYS = {"independent": None, "partners, loosely": 0.5, "partners, closely": 0.95}
@@ -79,7 +79,7 @@ def verdict_rows(runs: Runs, way: str) -> list[Score]:
     """The rows that carry the verdicts on concepts, as ``compare_leanings`` makes them, and nothing else of it."""
     design, paired = design_of(len(runs[0].target_images)), WAYS[way] is not None
     measured = measured_runs([runs[0]], [runs[1]], design, Settings(1, 0, 0, 0.95), paired)
-    return difference_rows(design, measured, "mean", "mcas", paired=paired, confidence=0.95)
+    return difference_family(design, measured, "mean", "mcas", paired=paired, confidence=0.95).judged()
 
 
 @dataclass(frozen=True)

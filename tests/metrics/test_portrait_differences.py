@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from clinometer.metrics.portrait_differences import DEALT, SWAPPED, PortraitPair, difference_row, magnitude_row
+from clinometer.metrics.portrait_differences import DEALT, SWAPPED, PortraitPair, difference_row, portrait_magnitude
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
 
@@ -72,7 +72,7 @@ def test_the_magnitude_is_tested_by_the_same_relabellings(paired):
     def size(values):
         return np.mean([abs(theta(values, column)) for column in range(3)])
 
-    row = magnitude_row(
+    row = portrait_magnitude(
         PortraitPair(first, second, paired), {group: np.full(3, weight) for group, weight in WEIGHTS.items()},
         rng=np.random.default_rng(0), **OPTIONS,
     )  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_group_without_portraits_has_no_difference_and_no_test():
     assert np.isnan([row.value, row.p]).all()
     assert row.reason == "nothing was measured"
     weights = {group: np.ones(1) for group in WEIGHTS}
-    size = magnitude_row(PortraitPair(first, drawn(rng), True), weights, rng=rng, **OPTIONS)
+    size = portrait_magnitude(PortraitPair(first, drawn(rng), True), weights, rng=rng, **OPTIONS)
     assert np.isnan(size.value)
     assert "both runs measure" in size.reason
     assert size.verdict == "not measured"

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC, judge_magnitude, not_measured, outward
+from clinometer.metrics.differences import METRIC, not_measured
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
+from clinometer.metrics.two_runs import magnitude_row, with_reasons
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.clusters import ClusterEstimate, contrast, mean_difference, share_difference
 from clinometer.stats.permutation import PermutationTest, permute_labels, permute_statistic
@@ -89,7 +90,7 @@ def difference_row(
     return _tested(row, test, paired=pair.paired)
 
 
-def magnitude_row(
+def portrait_magnitude(
     pair: PortraitPair,
     weights: Mapping[str, np.ndarray],
     *,
@@ -130,16 +131,12 @@ def magnitude_row(
         for inside in [pool.groups == group]
     ]
     row = _row(contrast(held, [1.0] * len(held)), **about)
-    low, high = outward(
-        row.low, row.high, [_excess(terms[side], pool.groups[side]) for side in (~pool.second, pool.second)]
-    )
-    row = replace(row, low=low, high=high)
     tolerance = 1e-10 * float(np.abs(own).sum() + np.abs(other).sum())
     test = permute_statistic(
         differ, pool.second, pool.strata, tolerance=tolerance, n_permutations=n_permutations, rng=rng
     )
     row = _noted(_tested(row, test, paired=pair.paired), pair.lacking(weights))
-    return judge_magnitude(replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: magnitude"))
+    return magnitude_row(row, [_excess(terms[side], pool.groups[side]) for side in (~pool.second, pool.second)])
 
 
 def _excess(terms: np.ndarray, groups: np.ndarray) -> float:
@@ -200,8 +197,7 @@ def _noted(row: Score, lacking: str) -> Score:
         return row
     if not isfinite(row.value):
         return replace(row, reason=f"nothing was measured in one of the runs: {lacking}")
-    left_out = f"left out, as one of the runs has nothing of it: {lacking}"
-    return replace(row, reason="; ".join(part for part in (row.reason, left_out) if part))
+    return with_reasons(row, f"left out, as one of the runs has nothing of it: {lacking}")
 
 
 def _tested(row: Score, test: PermutationTest, *, paired: bool) -> Score:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from clinometer.metrics.classification import image_associations
-from clinometer.metrics.differences import METRIC, judge_differences
-from clinometer.metrics.families import corrected
-from clinometer.metrics.portrait_differences import PortraitPair, difference_row, magnitude_row
+from clinometer.metrics.portrait_differences import PortraitPair, difference_row, portrait_magnitude
 from clinometer.metrics.records import Score
+from clinometer.metrics.two_runs import Family, judged_families
 from clinometer.studies.classification.scores import (
     DENOISER,
     ClassificationDesign,
@@ -62,29 +61,33 @@ def compare_classifications(
             rng=np.random.default_rng([seed, *name.encode()]), group=name, setting=setting, encoder=DENOISER,
         )  # fmt: skip
 
-    groups = [row("association", group, {group: 1.0}) for group in design.groups]
-    contrasts = [row("differential", each.name, contrast_weights(each)) for each in design.contrasts]
-    judged = judge_differences(
-        corrected(contrasts, f"{METRIC}: {len(contrasts)} contrasts"),
-        a=[each.name_x for each in design.contrasts],
-        b=[each.name_y for each in design.contrasts],
+    groups = Family(
+        rows=[row("association", group, {group: 1.0}) for group in design.groups],
+        name=f"association of {len(design.groups)} groups",
+    )
+    contrasts = Family(
+        rows=[row("differential", contrast.name, contrast_weights(contrast)) for contrast in design.contrasts],
+        name=f"{len(design.contrasts)} contrasts",
+        sides=([contrast.name_x for contrast in design.contrasts], [contrast.name_y for contrast in design.contrasts]),
         margin=design.margin,
     )
-    magnitude = magnitude_row(
-        PortraitPair(_repeated(pair.first, len(contrasts)), _repeated(pair.second, len(contrasts)), paired),
+    n = len(design.contrasts)
+    magnitude = portrait_magnitude(
+        PortraitPair(_repeated(pair.first, n), _repeated(pair.second, n), paired),
         {
-            group: np.array([contrast_weights(each).get(group, 0.0) for each in design.contrasts])
+            group: np.array([contrast_weights(contrast).get(group, 0.0) for contrast in design.contrasts])
             for group in design.groups
-            if any(group in (*each.x, *each.y) for each in design.contrasts)
+            if any(group in (*contrast.x, *contrast.y) for contrast in design.contrasts)
         },
         n_permutations=n_permutations, confidence=confidence, rng=np.random.default_rng([seed, 1]),
     )  # fmt: skip
-    return [*corrected(groups, f"{METRIC}: association of {len(groups)} groups"), *judged, magnitude]
+    return [*judged_families([groups, contrasts]), magnitude]
 
 
-def contrast_weights(each: Contrast) -> dict[str, float]:
+def contrast_weights(contrast: Contrast) -> dict[str, float]:
     """ΔS as a weighted sum of the groups' S."""
-    return {group: 1 / len(each.x) for group in each.x} | {group: -1 / len(each.y) for group in each.y}
+    x, y = contrast.x, contrast.y
+    return dict.fromkeys(x, 1 / len(x)) | dict.fromkeys(y, -1 / len(y))
 
 
 def _associations(run: ClassifiedPortraits, design: ClassificationDesign) -> dict[str, np.ndarray]:

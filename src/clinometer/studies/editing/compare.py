@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC, judge_differences
-from clinometer.metrics.families import corrected
-from clinometer.metrics.portrait_differences import PortraitPair, difference_row, magnitude_row
+from clinometer.metrics.portrait_differences import PortraitPair, difference_row, portrait_magnitude
 from clinometer.metrics.records import Score
+from clinometer.metrics.two_runs import Family, judged_families
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
 from clinometer.studies.editing.scores import PIXELS, flips, portrait_means, read_gender
 
@@ -89,7 +88,7 @@ class _Comparison:
         pair = self.pair(first, second, _side)
         rows = self.rows(pair, self.asymmetry(), "flip_asymmetry", shares=True, encoder=encoder)
         sides = (self.design.a, self.design.b) if encoder == "mean" else None
-        return [*rates, *_corrected(rows, "flip asymmetry", sides)]
+        return [*rates, *_judged(rows, "flip asymmetry", sides)]
 
     def tone_rows(self) -> list[Score]:
         """Changes of skin tone of every group, then the contrast between the two tones, where the design has some."""
@@ -103,13 +102,13 @@ class _Comparison:
             encoder=PIXELS,
         )  # fmt: skip
         sides = (f"lightening {darker} skin", f"lightening {lighter} skin")
-        return [*rows, *_corrected(contrasts, "skin tone contrast", sides)]
+        return [*rows, *_judged(contrasts, "skin tone contrast", sides)]
 
     def magnitude(self, first: np.ndarray, second: np.ndarray) -> Score:
         """The asymmetry's size over classes and strengths."""
         pair = self.pair(first, second, _side, classes_only=True)
         columns = next(iter(pair.first.values())).shape[1]
-        return magnitude_row(
+        return portrait_magnitude(
             pair, {side: np.full(columns, weight) for side, weight in self.asymmetry().items()},
             n_permutations=self.n_permutations, confidence=self.confidence, rng=np.random.default_rng([self.seed, 1]),
         )  # fmt: skip
@@ -147,7 +146,7 @@ class _Comparison:
             for row in self.rows(pair, {group.name: 1.0}, component, shares=shares, encoder=encoder, group=group.name)
         ]
         sides = ("lighter skin", "darker skin") if component == "ita_change" else None
-        return _corrected(rows, component.replace("_", " "), sides)
+        return _judged(rows, component.replace("_", " "), sides)
 
     def pair(self, first: np.ndarray, second: np.ndarray, named: Named, *, classes_only: bool = False) -> PortraitPair:
         """Each portrait's mean over the professions of every cell, by whatever the groups are called."""
@@ -220,12 +219,11 @@ def _side(group: PortraitGroup) -> str:
     return f"{group.gender}, {group.tone}"
 
 
-def _corrected(rows: Sequence[Score], subject: str, sides: tuple[str, str] | None) -> list[Score]:
+def _judged(rows: Sequence[Score], subject: str, sides: tuple[str, str] | None = None) -> list[Score]:
     """Correct and judge classes and single professions apart: the second family repeats the first in detail."""
-    done = []
-    for detail in (False, True):
-        held = [row for row in rows if bool(row.concept) == detail]
-        family = corrected(held, f"{METRIC}: {subject} of {len(held)} {'professions' if detail else 'classes'} × "
-                                 "strengths × groups")  # fmt: skip
-        done += judge_differences(family, a=sides[0], b=sides[1]) if sides else family
-    return done
+    of_classes = [row for row in rows if not row.concept]
+    of_professions = [row for row in rows if row.concept]
+    return judged_families(
+        Family(rows=family, name=f"{subject} of {len(family)} {units} × strengths × groups", sides=sides)
+        for family, units in ((of_classes, "classes"), (of_professions, "professions"))
+    )

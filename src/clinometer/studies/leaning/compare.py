@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf, isfinite, nan
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import (
-    METRIC,
-    judge_differences,
-    judge_magnitude,
-    named_or_counted,
-    not_measured,
-    outward,
-)
+from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
 from clinometer.metrics.mcas import MODALITIES, component_of
 from clinometer.metrics.records import Score
+from clinometer.metrics.two_runs import Family, image_seeds, magnitude_row, require_comparable, with_reasons
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.bootstrap import Interval, magnitude_excess, percentile_interval
 from clinometer.stats.moderation import NO_SPREAD, DifferenceTests, MeanTests
-from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.studies.leaning.scores.context import Settings, Study
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.studies.leaning.scores.estimates import (
@@ -97,28 +90,27 @@ def compare_leanings(
     InvalidInputError
         Encoders or, where paired, counts of images that differ between the runs.
     """
-    names = [[each.encoder for each in run] for run in (first, second)]
-    if names[0] != names[1]:
-        raise InvalidInputError(f"encoders: found {names[0]} and {names[1]}, expected the same in both runs")
     layouts = [layout_of(run, design) for run in (first, second)]
-    if paired and image_counts(layouts[0]) != image_counts(layouts[1]):
-        raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
+    require_comparable(first, second, [image_counts(layout) for layout in layouts], paired=paired)
     lost = lost_prompts(layouts)
     first, second = ([without_prompts(each, lost) for each in run] for run in (first, second))
     checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
     settings = Settings(n_resamples, 1, seed, confidence)
     measured = measured_runs(first, second, design, settings, paired)
-    rows = []
-    for encoder in measured[0][1]:
-        for component in COMPONENTS:
-            family = difference_rows(design, measured, encoder, component, paired=paired, confidence=confidence)
-            rows += [_noted(row, lost, design, paired) for row in family]
+    rows = [
+        row
+        for encoder in measured[0][1]
+        for component in COMPONENTS
+        for row in difference_family(
+            design, measured, encoder, component, paired=paired, confidence=confidence
+        ).judged()
+    ]
     if image_counts(layouts[0]) != image_counts(layouts[1]):
         measured = measured_runs(*_levelled(first, second), design, settings, paired)
     of_both = measured[0][1]["mean"].targets, measured[1][1]["mean"].targets
-    magnitude = _magnitude(design, of_both, paired, confidence)
-    return withheld_between([*rows, _noted(magnitude, lost, design, paired)], *checks)
+    rows.append(_magnitude(design, of_both, paired, confidence))
+    return withheld_between([_noted(row, lost, design, paired) for row in rows], *checks)
 
 
 def image_counts(layout: Layout) -> tuple[object, object]:
@@ -152,8 +144,7 @@ def _noted(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired
         return row
     said = " and ".join(f"{_prompts_in_words(group, at, design)} of {group}" for group, at in shown.items())
     wanted = "images that both runs drew" if paired else "images in one of the runs"
-    left_out = f"left out of both for want of {wanted}: {said}"
-    return replace(row, reason="; ".join(part for part in (row.reason, left_out) if part))
+    return with_reasons(row, f"left out of both for want of {wanted}: {said}")
 
 
 def _prompts_in_words(group: str, positions: Sequence[int], design: Design) -> str:
@@ -171,8 +162,10 @@ def measured_runs(
     paired: bool,
 ) -> list[_Run]:
     """Both runs, each a study and its views; replicates by the same weights but for images without partners."""
-    apart = settings if paired else replace(settings, image_seed=settings.seed + 1)
-    studies = [_study(design, layout_of(run, design), own) for run, own in ((first, settings), (second, apart))]
+    studies = [
+        _study(design, layout_of(run, design), replace(settings, image_seed=image_seed))
+        for run, image_seed in zip((first, second), image_seeds(settings.seed, paired=paired), strict=True)
+    ]
     return [
         (study, {view.encoder: view for view in views_of(run, study, labels=False)})
         for run, study in zip((first, second), studies, strict=True)
@@ -206,38 +199,51 @@ def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
     return component_of(tensor, design.index(design.a), design.index(design.b), component)
 
 
-def difference_rows(
+def difference_family(
     design: Design, measured: Sequence[_Run], encoder: str, component: str, *, paired: bool, confidence: float
-) -> list[Score]:
-    """Differences of one component of every target, with intervals, tests, q-values and, of MCAS, verdicts."""
+) -> Family:
+    """Differences of one component of every target; MCAS of the mean over encoders has verdicts."""
     (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
     weights = pair_weights(study, MODALITIES if component == "mcas" else (component,), *study.pair)
-    found: ContrastTests | ContrastDifferences
+    tests: ContrastTests | ContrastDifferences
     if paired:
-        found = contrast_tests(study, paired_difference(first, second), weights, two_kinds=False, moderated=False)
+        tests = contrast_tests(study, paired_difference(first, second), weights, two_kinds=False, moderated=False)
     else:
-        found = unpaired_differences((study, other), (first, second), weights)
-    inner, outer = found.images.interval(confidence), found.stimulus.interval(confidence)
-    value, p = found.images.value, p_values(found.images)
-    inner, outer = (of_no_width(each, found.images) for each in (inner, outer))
-    q, p_holm = benjamini_hochberg(p), holm(p)
-    margin = np.full_like(p, nan) if design.margin is None else found.images.p_outside(design.margin)
-    sizes = [min(each) for each in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
+        tests = unpaired_differences((study, other), (first, second), weights)
+    outer = of_no_width(tests.stimulus.interval(confidence), tests.images)
+    sizes = [min(both) for both in zip(study.layout.target_sizes, other.layout.target_sizes, strict=True)]
     rows = [
         Score(
             metric=METRIC, component=component, concept=target.name, category=target.category, encoder=encoder,
-            value=float(value[t]), low=float(inner.low[t]), high=float(inner.high[t]),
-            stimulus_low=float(np.fmin(inner.low[t], outer.low[t])),
-            stimulus_high=float(np.fmax(inner.high[t], outer.high[t])),
-            p=float(p[t]), q=float(q[t]), p_holm=float(p_holm[t]), p_equivalence=float(margin[t]),
-            test=_test(paired) if isfinite(p[t]) else "", family=f"{METRIC}: {component} over {len(value)} targets",
-            n_target=n, reason=_reason(float(value[t]), float(p[t]), lost=not n and component != "itp", paired=paired),
+            stimulus_low=float(np.fmin(fields["low"], outer.low[t])),
+            stimulus_high=float(np.fmax(fields["high"], outer.high[t])), n_target=n, **fields,
+            reason=_reason(fields["value"], fields["p"], lost=not n and component != "itp", paired=paired),
         )
-        for t, (target, n) in enumerate(zip(design.targets, sizes, strict=True))
+        for t, (target, n, fields) in enumerate(
+            zip(design.targets, sizes, tested(tests.images, design.margin, paired, confidence), strict=True)
+        )
     ]  # fmt: skip
-    if (component, encoder) != ("mcas", "mean"):
-        return rows
-    return judge_differences(rows, a=design.a, b=design.b, margin=design.margin, fewest=FEWEST_IMAGES)
+    return Family(
+        rows=rows, name=f"{component} over {len(rows)} targets", margin=design.margin, fewest=FEWEST_IMAGES,
+        sides=(design.a, design.b) if (component, encoder) == ("mcas", "mean") else None,
+    )  # fmt: skip
+
+
+def tested(
+    tests: MeanTests | DifferenceTests, margin: float | None, paired: bool, confidence: float
+) -> Iterator[dict[str, Any]]:
+    """Of every target: the difference, its interval, its p, and that of two one-sided tests within the margin."""
+    ends, p = of_no_width(tests.interval(confidence), tests), p_values(tests)
+    inside = np.full_like(p, nan) if margin is None else tests.p_outside(margin)
+    for t, p_value in enumerate(p.tolist()):
+        yield {
+            "value": float(tests.value[t]),
+            "low": float(ends.low[t]),
+            "high": float(ends.high[t]),
+            "p": p_value,
+            "p_equivalence": float(inside[t]),
+            "test": _test(paired) if isfinite(p_value) else "",
+        }
 
 
 def of_no_width(interval: Interval, tests: MeanTests | DifferenceTests) -> Interval:
@@ -277,17 +283,15 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
     value, images, stimulus = difference("point"), difference("images"), difference("stimulus")
     inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
     of_images = excess("images")
-    low, high = outward(float(inner.low), float(inner.high), of_images)
-    stimulus_low, stimulus_high = outward(float(outer.low), float(outer.high), excess("stimulus"))
     surely = np.sign(value) * max(0.0, abs(float(value)) - of_images[int(value > 0)])
     p = float(p_value_of_no_difference(images, np.asarray(surely)))
     row = Score(
-        metric=METRIC, component="magnitude", category="all", value=float(value), low=low, high=high,
-        stimulus_low=stimulus_low, stimulus_high=stimulus_high, p=p, q=p, p_holm=p,
-        test=_test(paired, MAGNITUDE_TEST) if isfinite(p) else "", family=f"{METRIC}: magnitude",
+        metric=METRIC, component="magnitude", category="all", value=float(value), low=float(inner.low),
+        high=float(inner.high), stimulus_low=float(outer.low), stimulus_high=float(outer.high), p=p,
+        test=_test(paired, MAGNITUDE_TEST) if isfinite(p) else "",
         n_target=int(known.sum()), reason=left_out if isfinite(p) else NO_INTERVAL,
     )  # fmt: skip
-    return judge_magnitude(row)
+    return magnitude_row(row, of_images, excess("stimulus"))
 
 
 def _with_interval(design: Design, both: tuple[Replicates, Replicates], known: np.ndarray) -> tuple[np.ndarray, str]:

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from clinometer.metrics.differences import FIRST, METRIC, SECOND, judge_sides, not_measured
-from clinometer.metrics.families import corrected, permuted
+from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score, storable
+from clinometer.metrics.two_runs import Family, alone
 from clinometer.metrics.verdict import Judgement, Verdict, image_ends, judged_as, stimulus_ends
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast, share_difference
 from clinometer.stats.proportion import share_exchange, wilson_interval
@@ -116,12 +117,12 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
         for members in [list(items)]
         if _refused(members)
     ]
-    family = corrected([rows[0] for rows in detail], f"{METRIC}: refusals of {len(detail)} concepts and groups")
+    family = Family(rows=[rows[0] for rows in detail], name=f"refusals of {len(detail)} concepts and groups")
     return [
-        _of_these(_judged(_alone(replace(over_all[0], reason=note)))),
+        _of_these(_judged(alone(replace(over_all[0], reason=note)))),
         *over_all[1:],
         *_gap(held, a, b, paired),
-        *map(_judged, family),
+        *map(_judged, family.corrected()),
         *(own for rows in detail for own in rows[1:]),
     ]
 
@@ -230,7 +231,7 @@ def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> lis
     if min(map(len, held)) < 2:
         return [_judged(replace(row, reason=ONE_PROMPT))]
     test = sign_flip_test(_contributions(sides))
-    row = _alone(replace(row, test=SWAPPED, **permuted(test)))
+    row = alone(replace(row, test=SWAPPED, **permuted(test)))
     first, second = np.abs(np.subtract(*(_unit_rates(units).mean(axis=0) for units in held)))
     whose, above, below = (SECOND, a, b) if second >= first else (FIRST, b, a)  # whose own difference is larger
     return [replace(_judged(row, above, below), setting=f"{whose} run")]
@@ -254,10 +255,6 @@ def _refused(prompts: Iterable[ComparedPrompt]) -> bool:
 def _counts(prompts: Sequence[ComparedPrompt]) -> list[int]:
     """How many pictures either run answered."""
     return [sum(len(each.first) for each in prompts), sum(len(each.second) for each in prompts)]
-
-
-def _alone(row: Score) -> Score:
-    return replace(row, q=row.p, p_holm=row.p, family=f"{METRIC}: {row.component.replace('_', ' ')}")
 
 
 def _judged(row: Score, above: str = SECOND, below: str = FIRST) -> Score:

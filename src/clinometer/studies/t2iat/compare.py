@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import METRIC, judge_differences, judge_magnitude, not_measured, outward
-from clinometer.metrics.families import corrected, permuted
+from clinometer.metrics.differences import METRIC, not_measured
+from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.draws import containing, freedom_of, interval_of
 from clinometer.metrics.t2iat.swaps import magnitude_test
+from clinometer.metrics.two_runs import Family, judged_families, magnitude_row, require_comparable
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.permutation import PermutationTest
@@ -79,31 +79,34 @@ def compare_associations(
     InvalidInputError
         Encoders or, where paired, counts of images that differ between the runs.
     """
-    runs = (first, second)
-    names = [[each.encoder for each in run] for run in runs]
-    if names[0] != names[1]:
-        raise InvalidInputError(f"encoders: found {names[0]} and {names[1]}, expected the same in both runs")
-    if paired and counts_of(first[0]) != counts_of(second[0]):
-        raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
+    require_comparable(first, second, [counts_of(run[0]) for run in (first, second)], paired=paired)
     asked = Asked(design, shared_stimuli(first[0], second[0], design), paired, n_resamples, seed, confidence)
     mean = compared_pair("mean", first, second, asked)
-    rows = _rows(mean, asked)
+    families = _families(mean, asked)
     if len(first) == 1:
-        single = [replace(row, encoder=first[0].encoder) for row in rows]
+        single = [replace(row, encoder=first[0].encoder) for family in families for row in family.corrected()]
     else:
         pairs = [compared_pair(a.encoder, [a], [b], asked) for a, b in zip(first, second, strict=True)]
-        single = [row for pair in pairs for row in _rows(pair, asked)]
-    return [*_judged(rows, design), *single, _magnitude(mean, first, second, asked)]
+        single = [row for pair in pairs for family in _families(pair, asked) for row in family.corrected()]
+    return [*judged_families(families), *single, _magnitude(mean, first, second, asked)]
 
 
-def _rows(pair: ComparedPair, asked: Asked) -> list[Score]:
-    tests = [_test_rows(pair, test, asked) for test in asked.design.tests]
-    statistics = corrected([rows[0] for rows in tests], f"{METRIC}: tests of the suite")
+def _families(pair: ComparedPair, asked: Asked) -> list[Family]:
+    """Tests, judged over prompts; their effect sizes; stimuli, judged over images."""
+    design = asked.design
+    tests = [_test_rows(pair, test, asked) for test in design.tests]
     stimuli = stimulus_difference_rows(
-        pair.first.stimuli, pair.second.stimuli, asked.design, pair.encoder, paired=asked.paired,
-        confidence=asked.confidence,
-    )  # fmt: skip
-    return [*statistics, *(rows[1] for rows in tests), *stimuli]
+        pair.first.stimuli, pair.second.stimuli, design, pair.encoder, paired=asked.paired, confidence=asked.confidence
+    )
+    sides = (design.a, design.b)
+    return [
+        Family(
+            rows=[statistic for statistic, _ in tests], name="tests of the suite", sides=sides, margin=design.margin,
+            ends=stimulus_ends,
+        ),
+        Family(rows=[effect for _, effect in tests]),
+        Family(rows=stimuli, name="associations of the suite's stimuli", sides=sides, margin=design.margin),
+    ]  # fmt: skip
 
 
 def _test_rows(pair: ComparedPair, test: DesignedTest, asked: Asked) -> tuple[Score, Score]:
@@ -186,19 +189,6 @@ def _explained(row: Score) -> Score:
     return replace(row, reason="; ".join(part for part in (*few, row.reason) if part))
 
 
-def _judged(rows: Sequence[Score], design: AssociationDesign) -> list[Score]:
-    """Give tests and stimuli their verdicts."""
-    sides: dict[str, Any] = {"a": design.a, "b": design.b, "margin": design.margin}
-    tests = [row for row in rows if row.component == "differential_association"]
-    effects = [row for row in rows if row.component == "effect_size"]
-    stimuli = [row for row in rows if row.component == "association"]
-    return [
-        *judge_differences(tests, ends=stimulus_ends, **sides),
-        *effects,
-        *judge_differences(stimuli, **sides),
-    ]
-
-
 def _magnitude(
     pair: ComparedPair, first: Sequence[AssociationEmbeddings], second: Sequence[AssociationEmbeddings], asked: Asked
 ) -> Score:
@@ -211,7 +201,7 @@ def _magnitude(
             pair.first.stimuli, pair.second.stimuli, asked.design, rng, paired=asked.paired, test=SWAP_TEST,
             confidence=asked.confidence,
         )  # fmt: skip
-        return judge_magnitude(row, stimulus_ends)
+        return row
     tests = [test for test in asked.design.tests if all(name in pair.images for name in (test.x, test.y))]
     about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(tests)}
     if not tests:
@@ -220,14 +210,17 @@ def _magnitude(
     values = [[abs(_value(run, test)) for test in tests] for run in (pair.first, pair.second)]
     value = float(np.mean(values[1]) - np.mean(values[0]))
     concepts = sorted({name for test in tests for name in (test.x, test.y)})
-    ends = {}
-    for name, kind in (("image", "images"), ("stimulus", "prompts")):
-        freedom = _freedom(pair, concepts, kind, asked)
-        inner = interval_of(_held(pair, tests, kind, signs), value, freedom, asked.confidence)
-        ends[name] = outward(*inner, [_excess(pair, tests, kind, run) for run in (0, 1)])
+    (low, high), (stimulus_low, stimulus_high) = (
+        interval_of(_held(pair, tests, kind, signs), value, _freedom(pair, concepts, kind, asked), asked.confidence)
+        for kind in ("images", "prompts")
+    )
+    of_images, of_prompts = ([_excess(pair, tests, kind, run) for run in (0, 1)] for kind in ("images", "prompts"))
     found = magnitude_test([pair_swaps(pair, test, asked) for test in tests], np.random.default_rng([asked.seed, 2]))
-    row = Score(value=value, family=f"{METRIC}: magnitude", **_interval(ends), **_permuted(found), **about)
-    return judge_magnitude(_explained(replace(row, q=row.p, p_holm=row.p)), stimulus_ends)
+    row = Score(
+        value=value, low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high, **_permuted(found),
+        **about,
+    )  # fmt: skip
+    return magnitude_row(_explained(row), of_images, of_prompts, ends=stimulus_ends, containing=True)
 
 
 def _value(run: ComparedRun, test: DesignedTest) -> float:

@@ -13,24 +13,21 @@ both runs and taken as fixed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import isfinite, nan
+from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
-from clinometer.errors import InvalidInputError
-from clinometer.metrics.differences import METRIC, judge_differences
-from clinometer.metrics.families import corrected
+from clinometer.metrics.differences import METRIC
 from clinometer.metrics.records import MEAN, Score
+from clinometer.metrics.two_runs import Family, judged_families, require_comparable, with_reasons
 from clinometer.metrics.verdict import FEWEST_IMAGES, OTHERS
 from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests
 from clinometer.studies.leaning.compare import (
     NO_INTERVAL,
-    TEST,
     image_counts,
     lost_prompts,
-    of_no_width,
-    p_values,
+    tested,
     without_prompts,
 )
 from clinometer.studies.leaning.scores.axis_readers import axis_checks, withheld_from_axes
@@ -82,21 +79,17 @@ def compare_intersections(
     InvalidInputError
         Encoders or, where paired, counts of images that differ between the runs.
     """
-    names = [[each.encoder for each in run] for run in (first, second)]
-    if names[0] != names[1]:
-        raise InvalidInputError(f"encoders: found {names[0]} and {names[1]}, expected the same in both runs")
     layouts = [layout_of(run, design) for run in (first, second)]
-    if paired and image_counts(layouts[0]) != image_counts(layouts[1]):
-        raise InvalidInputError("paired: the runs have different numbers of images; pair them, or compare unpaired")
+    require_comparable(first, second, [image_counts(layout) for layout in layouts], paired=paired)
     lost = lost_prompts(layouts)
     first, second = ([without_prompts(each, lost) for each in run] for run in (first, second))
-    rows = [
-        _noted(row, lost)
+    families = [
+        _family(design, effect, pair, confidence)
         for pair in _pairs(first, second, design, paired)
         for effect in effects_of(design)
         if effect.kind != "interaction"
-        for row in _family(design, effect, pair, confidence)
     ]
+    rows = [_noted(row, lost) for row in judged_families(families)]
     for which, run in (("first", first), ("second", second)):
         rows = withheld_from_axes(rows, axis_checks(run, design, confidence=confidence, told=f"in the {which} run, "))
     return rows
@@ -138,44 +131,25 @@ def _mean(views: Sequence[CellView]) -> CellView:
     return CellView(MEAN, views[0].reads_text, cosines, views[0].layout)
 
 
-def _family(design: Design, effect: Effect, pair: _Pair, confidence: float) -> list[Score]:
-    """One effect of every target: differences, intervals, tests, q-values and, of the average, verdicts."""
+def _family(design: Design, effect: Effect, pair: _Pair, confidence: float) -> Family:
+    """One effect of every target; that of the average over encoders has verdicts."""
     margin = design.margin / 2 if design.margin is not None and effect.of_halves else design.margin
     rows = [
-        row
-        for name, weights in zip(effect.names, effect.weights, strict=True)
-        for row in _rows(design, effect, name, pair, pair.tests(weights), margin, confidence)
-    ]
-    rows = corrected(rows, f"{METRIC}: {effect.component} over {len(design.targets)} targets")
-    if pair.encoder != MEAN:
-        return rows
-    others = dict(zip(effect.names, effect.others, strict=True))
-    sides = [others[row.group] or OTHERS for row in rows]
-    return judge_differences(rows, a=[row.group for row in rows], b=sides, margin=margin, fewest=FEWEST_IMAGES)
-
-
-def _rows(
-    design: Design,
-    effect: Effect,
-    name: str,
-    pair: _Pair,
-    tests: MeanTests | DifferenceTests,
-    margin: float | None,
-    confidence: float,
-) -> list[Score]:
-    """One contrast of every target."""
-    ends, p = of_no_width(tests.interval(confidence), tests), p_values(tests)
-    inside = np.full_like(p, nan) if margin is None else tests.p_outside(margin)
-    return [
         Score(
             metric=METRIC, component=f"cell:{name}" if effect.kind == "cell" else effect.component, group=name,
-            concept=target.name, category=target.category, encoder=pair.encoder, n_target=pair.sizes[t],
-            value=float(tests.value[t]), low=float(ends.low[t]), high=float(ends.high[t]), p=float(p[t]),
-            p_equivalence=float(inside[t]), reason=_reason(float(tests.value[t]), float(p[t])),
-            test=TEST.format("paired" if pair.paired else "unpaired") if isfinite(p[t]) else "",
+            concept=target.name, category=target.category, encoder=pair.encoder, n_target=pair.sizes[t], **fields,
+            reason=_reason(fields["value"], fields["p"]),
         )
-        for t, target in enumerate(design.targets)
+        for name, weights in zip(effect.names, effect.weights, strict=True)
+        for fields_of_all in [tested(pair.tests(weights), margin, pair.paired, confidence)]
+        for t, (target, fields) in enumerate(zip(design.targets, fields_of_all, strict=True))
     ]  # fmt: skip
+    others = dict(zip(effect.names, effect.others, strict=True))
+    sides = [row.group for row in rows], [others[row.group] or OTHERS for row in rows]
+    return Family(
+        rows=rows, name=f"{effect.component} over {len(design.targets)} targets", margin=margin, fewest=FEWEST_IMAGES,
+        sides=sides if pair.encoder == MEAN else None,
+    )  # fmt: skip
 
 
 def _reason(value: float, p: float) -> str:
@@ -189,4 +163,4 @@ def _noted(row: Score, lost: Mapping[str, Sequence[int]]) -> Score:
     if not lost:
         return row
     said = ", ".join(f"{len(prompts)} of {group}" for group, prompts in lost.items())
-    return replace(row, reason=f"{row.reason}; prompts left out of both for want of images in one of the runs: {said}")
+    return with_reasons(row, f"prompts left out of both for want of images in one of the runs: {said}")

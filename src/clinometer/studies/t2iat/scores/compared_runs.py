@@ -11,6 +11,7 @@ import numpy as np
 from clinometer.metrics.t2iat.draws import Draws, SetDraws, difference_draws, set_draws
 from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation, prompt_set
 from clinometer.metrics.t2iat.swaps import PairSwaps, places_of, set_swaps
+from clinometer.metrics.two_runs import cut_alike, image_seeds
 from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, average_stimulus, images_only, stimulus_cosines
 
@@ -113,8 +114,7 @@ def _set_draws(
     runs: tuple[ComparedRun, ComparedRun], concept: str, order: int, asked: Asked, *, prompts: bool
 ) -> tuple[SetDraws, SetDraws]:
     """Draws of a concept's association in both runs: by the same weights where their items are partners."""
-    together = prompts or asked.paired
-    seeds = (asked.seed, asked.seed if together else asked.seed + 1)
+    seeds = image_seeds(asked.seed, paired=prompts or asked.paired)
     drawn = [
         set_draws(
             run.held[concept], asked.n_resamples, np.random.default_rng([seed, order, int(prompts)]), prompts=prompts
@@ -151,8 +151,8 @@ def levelled(
     def cut(run: AssociationEmbeddings, other: AssociationEmbeddings) -> AssociationEmbeddings:
         return replace(
             run,
-            neutral={key: images[: len(other.neutral[key])] for key, images in run.neutral.items()},
-            attribute={key: images[: len(other.attribute[key])] for key, images in run.attribute.items()},
+            neutral=cut_alike(run.neutral, other.neutral),
+            attribute=cut_alike(run.attribute, other.attribute),
         )
 
     pairs = list(zip(first, second, strict=True))

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from clinometer.metrics.differences import METRIC, named_or_counted, outward
-from clinometer.metrics.families import corrected, permuted
+from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
+from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
-from clinometer.metrics.t2iat.draws import containing
 from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean, mean_part, paired_bilinear_difference
+from clinometer.metrics.two_runs import magnitude_row
+from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.sign_flips import sign_flip_test
 from clinometer.studies.t2iat.scores.design import AssociationDesign
@@ -31,19 +32,18 @@ def stimulus_difference_rows(
     paired: bool,
     confidence: float,
 ) -> list[Score]:
-    """ΔAsc of every stimulus with its t interval over images, p and q over the suite's stimuli.
+    """ΔAsc of every stimulus with its t interval over images and its p.
 
     ::
 
         ΔAsc = Asc(second) − Asc(first)                 positive: the second leans more to attribute a
         se²  = var over neutral images + var over images with a + var over images with b     (of pairs, or of both runs)
     """
-    rows = [
+    return [
         _row(first[name], second[name], design, paired, confidence, concept=name, category=concept, encoder=encoder)
         for concept, stimuli in design.concepts.items()
         for name in stimuli
     ]
-    return corrected(rows, f"{METRIC}: associations of the suite's stimuli")
 
 
 def _row(
@@ -108,7 +108,7 @@ def magnitude_of_stimuli(
     held = [name for name in names if len(first[name].associations) and len(second[name].associations)]
     about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(held)}
     if not held:
-        return Score(reason="no stimulus is measured in both runs", **about)
+        return not_measured(Score(reason="no stimulus is measured in both runs", **about))
     held, left_out = _with_error(first, second, held, design)
     about["n_target"] = len(held)
     estimates = [_aligned(first[name], second[name], design, paired) for name in held]
@@ -118,16 +118,13 @@ def magnitude_of_stimuli(
     variance, freedom = mean_part(values)
     over_stimuli = Estimate(float(values.mean()), (variance,), (freedom,))
     stimulus_low, stimulus_high = _interval_and_p(over_stimuli, confidence)[0]
-    excess = [_excess(run, held, design) for run in (first, second)]
-    low, high = outward(low, high, excess)
-    stimulus_low, stimulus_high = containing(outward(stimulus_low, stimulus_high, excess), (low, high))
-    p = float(found.p_value[0])
     alone = "interval over stimuli: there is one only" if len(held) == 1 else ""
-    return Score(
+    row = Score(
         value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
-        q=p, p_holm=p, test=test, family=f"{METRIC}: magnitude", **permuted(found),
-        reason="; ".join(filter(None, (alone, left_out))), **about,
+        test=test, **permuted(found), reason="; ".join(filter(None, (alone, left_out))), **about,
     )  # fmt: skip
+    excess = [_excess(run, held, design) for run in (first, second)]
+    return magnitude_row(row, excess, ends=stimulus_ends, containing=True)
 
 
 def _with_error(
