@@ -100,7 +100,7 @@ def visit(place: str, cache: str, images: int, *, reading: bool) -> dict[str, fl
         taken[name] = time.perf_counter() - begun
         return response.text
 
-    first = timed("index", "/").split('name="run" value="')[1][:12]
+    first = timed("index", "/runs").split('name="run" value="')[1][:12]
     address = f"/explore?run={first}"
     if reading:
         timed("first reading", address)

@@ -45,7 +45,7 @@ def client(*places: Path, cache: Path, **settings: Any) -> TestClient:
 
 def ids(browser: TestClient) -> dict[str, str]:
     """The ids of the runs in the index, by name."""
-    rows = re.findall(r'name="run" value="(\w+)" aria-label="Choose ([^"]+)"', browser.get("/").text)
+    rows = re.findall(r'name="run" value="(\w+)" aria-label="Choose ([^"]+)"', browser.get("/runs").text)
     return {name: identifier for identifier, name in rows}
 
 

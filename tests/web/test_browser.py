@@ -54,7 +54,7 @@ def open_page(chromium, address):
     complaints: list[str] = []
     contexts = []
 
-    def opened(path="/", *, viewport=DESK, scheme="light", **options) -> Page:
+    def opened(path="/runs", *, viewport=DESK, scheme="light", **options) -> Page:
         context = chromium.new_context(viewport=viewport, color_scheme=scheme, **options)
         contexts.append(context)
         page = context.new_page()
@@ -168,7 +168,7 @@ def test_axe_finds_nothing_and_nothing_overflows(open_page, scheme, viewport):
     both = explorer(index)
     one = both.split("&")[0]
     own = open_page(one).locator("a:has(.tile)").first.get_attribute("href")
-    for path in ("/", both, one, own, "/trends", "/login"):
+    for path in ("/runs", both, one, own, "/trends", "/login"):
         page = open_page(path, viewport=viewport, scheme=scheme)
         page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
         found = Axe().run(page, options=WCAG).response["violations"]

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from html import unescape
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +19,11 @@ from tests.web.serving import client, ids, pictures
 def shown(page: str) -> list[str]:
     """Ids of the samples of a page, in order."""
     return re.findall(r'href="/runs/\w+/pictures/(\w+)"', page)
+
+
+def headings(page: str) -> set[str]:
+    """Whose images are on a page."""
+    return set(re.findall(r'<h2 id="owner-\d+"><bdi>([^<]+)<', page))
 
 
 def margins(page: str) -> list[float]:
@@ -150,6 +156,22 @@ def test_without_a_run_it_opens_one(browser):
     response = browser.get("/explore")
     assert response.status_code == 303
     assert browser.get(response.headers["location"]).status_code == 200
+
+
+def test_several_runs_begin_with_their_index(browser, tmp_path):
+    assert browser.get("/").headers["location"] == "/runs"
+    assert client(tmp_path, cache=tmp_path).get("/").headers["location"] == "/runs"
+
+
+def test_a_single_run_begins_with_what_leans_furthest_to_either_side(tmp_path):
+    run = cm.audit(Painter(), toy_suite(target=20, attribute=20), tmp_path / "runs" / "run", encoder=Eye())
+    rows = run.scores.query("metric == 'mcas' and component == 'mcas' and encoder == 'mean'").set_index("concept")
+    browser = client(tmp_path / "runs", cache=tmp_path / "cache")
+    page = browser.get(browser.get("/").headers["location"]).text
+    assert set(rows.verdict) == {"leans"}
+    assert headings(page) == {rows.value.idxmax(), rows.value.idxmin()}
+    everything = re.search(r'href="([^"]+)">of all concepts', page)[1]
+    assert headings(browser.get(f"{unescape(everything)}&per=96").text) > set(rows.index)
 
 
 def test_an_encoder_without_words_still_says_what_is_typical(tmp_path):

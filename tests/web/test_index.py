@@ -19,7 +19,7 @@ def names(page: str) -> list[str]:
 
 
 def test_it_shows_what_each_run_is(browser):
-    page = browser.get("/").text
+    page = browser.get("/runs").text
     assert names(page) == ["step-1000", "step-900"] or names(page) == ["step-900", "step-1000"]
     for said in ("step-900", "toy", "54", "too few images to tell"):
         assert said in page
@@ -61,19 +61,19 @@ def test_a_run_that_is_worked_on_is_read_anew(runs, tmp_path):
     ],
 )
 def test_every_word_of_a_search_counts(browser, query, found):
-    page = browser.get("/", params={"q": query}).text
+    page = browser.get("/runs", params={"q": query}).text
     assert set(names(page)) == found
     assert f"{len(found)} of 2 runs" in page
 
 
 @pytest.mark.parametrize("column", ["date", "name", "model", "suite", "seed", "images", "findings"])
 def test_every_column_is_sorted_both_ways(browser, column):
-    up, down = (names(browser.get("/", params={"sort": column, "order": order}).text) for order in ("up", "down"))
+    up, down = (names(browser.get("/runs", params={"sort": column, "order": order}).text) for order in ("up", "down"))
     assert up == down[::-1]
 
 
 def test_htmx_gets_the_table_alone(browser):
-    part = browser.get("/", headers={"HX-Request": "true", "HX-Target": "runs"}).text
+    part = browser.get("/runs", headers={"HX-Request": "true", "HX-Target": "runs"}).text
     assert part.startswith('<div id="runs"')
     assert "<html" not in part
 
@@ -91,7 +91,7 @@ def test_broken_runs_are_listed_with_their_error_in_one_line(runs, tmp_path):
     record = (place / "another version" / "run.json").read_text()
     (place / "another version" / "run.json").write_text(record.replace('"format": 2', '"format": 99'))
     browser = client(place, cache=tmp_path / "cache")
-    page = browser.get("/").text
+    page = browser.get("/runs").text
     assert set(ids(browser)) == {"whole"}
     errors = re.findall(r"<strong>Cannot be shown.</strong> <bdi>([^<]+)</bdi>", page)
     assert [error.split(":")[0] for error in errors] == ["run.json", "run.json", "run.json", "plan.parquet", "run.json"]
@@ -106,7 +106,7 @@ def test_numbers_that_are_none_are_told(runs, tmp_path):
     as_of_format_1(place)
     cm.open_run(place).scores.assign(value="much").to_parquet(place / "scores.parquet")
     browser = client(tmp_path / "runs", cache=tmp_path / "cache")
-    assert "scores.parquet: cannot be read (its column 'value' holds" in unescape(browser.get("/").text)
+    assert "scores.parquet: cannot be read (its column 'value' holds" in unescape(browser.get("/runs").text)
 
 
 def test_a_run_without_scores_is_shown(tmp_path):
@@ -114,7 +114,7 @@ def test_a_run_without_scores_is_shown(tmp_path):
     for name in ("scores.parquet", "scores.csv", "curves.parquet", "report.html"):
         (tmp_path / "runs" / "run" / name).unlink()
     browser = client(tmp_path / "runs", cache=tmp_path / "cache")
-    assert "not scored yet" in browser.get("/").text
+    assert "not scored yet" in browser.get("/runs").text
     assert browser.get(f"/explore?run={ids(browser)['run']}").status_code == 200
 
 
@@ -124,13 +124,13 @@ def test_nothing_is_written_into_a_run(runs, browser):
 
     before = files()
     both = "&".join(f"run={each}" for each in ids(browser).values())
-    for address in ("/", f"/explore?{both}", f"/trends?{both}", f"/compare?{both}"):
+    for address in ("/runs", f"/explore?{both}", f"/trends?{both}", f"/compare?{both}"):
         assert browser.get(address).status_code == 200
     assert files() == before
 
 
 def test_an_empty_folder_says_how_to_fill_it(tmp_path):
-    assert "clinometer audit" in client(tmp_path, cache=tmp_path).get("/").text
+    assert "clinometer audit" in client(tmp_path, cache=tmp_path).get("/runs").text
 
 
 def test_runs_on_an_object_store_are_shown(runs, tmp_path):

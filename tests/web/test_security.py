@@ -63,11 +63,11 @@ def _routes(app):
 
 def test_the_password_opens_and_signing_out_closes(guarded_browser):
     assert sign_in(guarded_browser, "wrong horse battery").status_code == 403
-    assert guarded_browser.get("/").status_code == 303
+    assert guarded_browser.get("/runs").status_code == 303
     assert sign_in(guarded_browser).status_code == 303
-    assert "step-900" in guarded_browser.get("/").text
-    guarded_browser.post("/logout", data={"csrf_token": token(guarded_browser, "/")})
-    assert guarded_browser.get("/").status_code == 303
+    assert "step-900" in guarded_browser.get("/runs").text
+    guarded_browser.post("/logout", data={"csrf_token": token(guarded_browser, "/runs")})
+    assert guarded_browser.get("/runs").status_code == 303
 
 
 def test_a_page_that_asks_for_the_password_leads_back(guarded_browser):
@@ -85,8 +85,8 @@ def test_nobody_is_led_to_another_site(guarded_browser, target):
 
 def test_a_token_opens_too(guarded_browser):
     good, bad = ({"Authorization": f"Bearer {word}"} for word in (PASSWORD, "wrong"))
-    assert guarded_browser.get("/", headers=good).status_code == 200
-    assert guarded_browser.get("/", headers=bad).status_code == 303
+    assert guarded_browser.get("/runs", headers=good).status_code == 200
+    assert guarded_browser.get("/runs", headers=bad).status_code == 303
 
 
 def test_guessing_is_slowed_down(guarded_browser):
@@ -108,7 +108,7 @@ def test_behind_https_cookies_are_for_https(runs, tmp_path):
 
 def test_a_forged_session_is_none(guarded_browser):
     guarded_browser.cookies.set("clinometer", "eyJvcmdhbmlzZXIiOiB0cnVlfQ==.aaaa.bbbb")
-    assert guarded_browser.get("/").status_code == 303
+    assert guarded_browser.get("/runs").status_code == 303
 
 
 def test_the_password_is_not_held(guarded_browser):
@@ -179,14 +179,14 @@ def test_the_form_of_the_password_has_a_token_too(guarded_browser):
 
 
 def test_another_name_for_this_address_is_refused(browser):
-    assert browser.get("/", headers={"Host": "evil.example"}).status_code == 400
+    assert browser.get("/runs", headers={"Host": "evil.example"}).status_code == 400
     assert hosts_asked_for("127.0.0.1", ()) == ("127.0.0.1", "localhost", "[::1]")
     assert hosts_asked_for("0.0.0.0", ("runs.example",))[-1] == "runs.example"
 
 
 def test_every_page_has_the_headers(browser):
     first = ids(browser)["step-900"]
-    addresses = ["/", "/nowhere", "/login", "/static/web.css", f"/explore?run={first}", "/explore?per=7", "/trends"]
+    addresses = ["/runs", "/nowhere", "/login", "/static/web.css", f"/explore?run={first}", "/explore?per=7", "/trends"]
     addresses += pictures(browser.get(f"/explore?run={first}").text)[:1]
     for address in addresses:
         headers = browser.get(address).headers
@@ -311,12 +311,12 @@ def hostile(tmp_path_factory):
 
 def test_html_of_a_run_is_text(hostile, tmp_path):
     browser = client(hostile, cache=tmp_path)
-    known = re.findall(r'name="run" value="(\w+)"', browser.get("/").text)
+    known = re.findall(r'name="run" value="(\w+)"', browser.get("/runs").text)
     assert len(known) == 2
     both = "&".join(f"run={each}" for each in known)
     one = browser.get(f"/explore?run={known[0]}").text
     own = re.search(r'href="(/runs/\w+/pictures/\w+)"', one)[1]
-    addresses = ["/", "/?q=<script>alert(1)</script>", f"/explore?{both}", f"/trends?{both}", f"/compare?{both}", own]
+    addresses = ["/runs?q=<script>alert(1)</script>", f"/explore?{both}", f"/trends?{both}", f"/compare?{both}", own]
     for address in addresses:
         response = browser.get(address)
         assert response.status_code == 200, address
@@ -330,7 +330,7 @@ def test_html_of_a_run_is_text(hostile, tmp_path):
 def test_there_is_no_inline_script_or_style(browser):
     first = ids(browser)["step-900"]
     own = re.search(r'href="(/runs/\w+/pictures/\w+)"', browser.get(f"/explore?run={first}").text)[1]
-    for address in ("/", "/login", f"/explore?run={first}", "/trends", own, "/nowhere"):
+    for address in ("/runs", "/login", f"/explore?run={first}", "/trends", own, "/nowhere"):
         page = browser.get(address).text
         assert not re.search(r"<script(?! src=)", page)
         assert not re.search(r"<style|\sstyle=|\son\w+=", page)
@@ -344,7 +344,7 @@ def test_the_server_is_made_of_its_settings_alone(runs, tmp_path):
 
 def test_guessing_tokens_is_slowed_down_also_after_the_right_one(guarded_browser):
     good = {"Authorization": f"Bearer {PASSWORD}"}
-    assert guarded_browser.get("/", headers=good).status_code == 200
+    assert guarded_browser.get("/runs", headers=good).status_code == 200
     guesses = [{"Authorization": f"Bearer guess {number}"} for number in range(12)]
-    assert [guarded_browser.get("/", headers=guess).status_code for guess in guesses][-2:] == [429, 429]
-    assert guarded_browser.get("/", headers=good).status_code == 200
+    assert [guarded_browser.get("/runs", headers=guess).status_code for guess in guesses][-2:] == [429, 429]
+    assert guarded_browser.get("/runs", headers=good).status_code == 200

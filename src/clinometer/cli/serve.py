@@ -104,7 +104,7 @@ def _listen(settings: Settings, *, demo: bool) -> None:
     address = f"http://{_bracketed(settings.host)}:{listening.getsockname()[1]}"
     found = len(app.state.runs.listed())
     typer.echo(f"{found} {'run' if found == 1 else 'runs'}: {address}  (Ctrl-C ends the server)")
-    typer.echo(f"Pictures of the newest: {address}/explore")
+    typer.echo(f"Pictures of the newest: {address}/explore" if found > 1 else f"Every run: {address}/runs")
     config = uvicorn.Config(
         app,
         log_level="warning",

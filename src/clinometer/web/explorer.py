@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from clinometer import api
 from clinometer.report.called import names_of
-from clinometer.web.findings import Finding, findings_of
+from clinometer.web.findings import Finding, findings_of, furthest
 from clinometer.web.pages import is_partial, render
 from clinometer.web.people import Said, said_of
 from clinometer.web.pictures import Identifier
@@ -162,12 +162,19 @@ class View:
         return (self.asked.page - 1) * self.asked.per + 1
 
 
+@router.get("/")
+def start(request: Request) -> Response:
+    """Where a visitor begins: with the pictures, where there is but one run; with the index of several or none."""
+    listed = request.app.state.runs.listed()
+    return _of_newest(request.app.state, listed) if len(listed) == 1 else RedirectResponse("/runs", 303)
+
+
 @router.get("/explore")
 def explore(request: Request, asked: Annotated[Asked, Query()]) -> Response:
     """The pictures of some runs; for htmx the view without the form."""
     listed = request.app.state.runs.listed() if not asked.run or not is_partial(request, "view") else []
     if not asked.run:
-        return _of_newest(listed)
+        return _of_newest(request.app.state, listed)
     view = viewed(request.app.state, asked)
     template = "explorer_view.html" if is_partial(request, "view") else "explorer.html"
     return render(
@@ -182,13 +189,19 @@ def explore(request: Request, asked: Annotated[Asked, Query()]) -> Response:
     )
 
 
-def _of_newest(listed: Sequence[Listed]) -> Response:
-    """The explorer of the run that was begun last, of those that are scored if there are any."""
+def _of_newest(state: Any, listed: Sequence[Listed]) -> Response:
+    """The explorer of the run that was begun last, of those that are scored if there are any.
+
+    It begins with the concepts that lean furthest to either side: they are what there is to see.
+    """
     whole = [run for run in listed if not run.error]
     if not whole:
-        return RedirectResponse("/", 303)
+        return RedirectResponse("/runs", 303)
     newest = max(whole, key=lambda run: (run.is_scored, run.date))
-    return RedirectResponse(Asked(run=[newest.id]).address(), 303)
+    known = state.runs.get(newest.id)
+    with Samples(state.shelf.path(known)) as samples:
+        shown = {owner.name: owner.key for owner in samples.owners() if owner.role == "target"}
+    return RedirectResponse(Asked(run=[newest.id], of=[shown[c] for c in furthest(known) if c in shown]).address(), 303)
 
 
 def _nearest_first(listed: Sequence[Listed], view: View) -> list[Listed]:

@@ -43,6 +43,14 @@ def _findings(run: api.Run, stamp: str) -> Mapping[str, Finding]:
     return {concept: _finding(run, row, digits) for concept, row in rows.items()}
 
 
+def furthest(known: Known) -> list[str]:
+    """The concept that leans furthest to either side, where any does."""
+    assert known.run is not None
+    rows = judged(Scores.from_frame(known.run.scores)).values() if known.listed.is_scored else []
+    sides = ([row for row in rows if heap_of(row) == heap] for heap in ("a", "b"))
+    return [max(side, key=lambda row: abs(row.value)).concept for side in sides if side]
+
+
 def _finding(run: api.Run, row: Row, digits: int) -> Finding:
     return Finding(
         heap_of(row),

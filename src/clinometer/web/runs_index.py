@@ -179,7 +179,7 @@ def _key(run: Listed, sort: Sort) -> tuple[str | int, str]:
     return (value.casefold() if isinstance(value, str) else value, run.name)
 
 
-@router.get("/")
+@router.get("/runs")
 def index(
     request: Request,
     q: Annotated[str, Query(max_length=200)] = "",
