@@ -10,7 +10,8 @@ import pytest
 
 from clinometer.runs.vector_file import VectorFile
 from clinometer.stats.blocks import Blocks, mapped, sizes_of
-from clinometer.studies.leaning.scores import mcas_study, measuring
+from clinometer.studies.leaning.scores import estimates, mcas_study, measuring, scratch
+from clinometer.studies.leaning.scores.scratch import Scratch
 from tests.metrics.studies import design, embeddings
 
 DESIGN = design()
@@ -39,6 +40,33 @@ def test_vectors_that_are_read_when_needed_give_the_same_numbers(n):
     assert len(asked) <= 6 * n * len(DESIGN.targets)  # a few passes, not one a number
 
 
+@pytest.mark.parametrize("n", [1, 2])
+def test_replicates_that_wait_in_a_file_and_are_read_by_twos_give_the_same_bits(monkeypatch, n):
+    encoders = [embeddings(f"e{seed}", seed=seed) for seed in range(n)]
+    whole = scored(encoders)
+    monkeypatch.setattr(estimates, "NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr(scratch, "IN_MEMORY", 0)
+    assert same(whole, scored(encoders))
+
+
+@pytest.mark.parametrize("total", range(1, 12))
+@pytest.mark.parametrize("at_once", [2, 3, 5])
+def test_parts_hold_every_position_once_and_none_is_alone(total, at_once):
+    parts = [range(total)[part] for part in estimates.parts_of(total, at_once)]
+    assert [place for part in parts for place in part] == list(range(total))
+    assert all(2 <= len(part) <= at_once + 1 for part in parts) or total == 1
+
+
+@pytest.mark.parametrize("in_memory", [0, 2**20])
+def test_a_scratch_file_gives_back_what_was_kept(in_memory):
+    rng, file = np.random.default_rng(0), Scratch(in_memory)
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in ((3, 4), (0, 5), (7,), (2, 3, 4))]
+    kept = [file.keep(array) for array in (*arrays, arrays[0].T)]
+    for array, found in zip((*arrays, arrays[0].T), kept, strict=True):
+        np.testing.assert_array_equal(found.read(), array)
+    np.testing.assert_array_equal(kept[0].read(1, 3), arrays[0][1:3])
+
+
 def test_rows_and_replicates_at_a_time_change_no_more_than_rounding(monkeypatch):
     whole = scored([embeddings("e")])
     monkeypatch.setattr(measuring, "ROWS", 3)
@@ -62,6 +90,8 @@ def test_blocks_are_a_sequence_that_makes_what_is_asked_for():
     assert blocks[-1].shape == (3, 2)
     assert [len(x) for x in mapped(lambda x: x + 1, blocks[2:])] == [2, 3]
     assert made == [3, 2, 3]
+    assert [len(x) for x in blocks.pieces(3, 2)] == [2, 1]
+    assert made == [3, 2, 3, 3]  # once, where nothing tells how to make some of its rows
     with pytest.raises(IndexError):
         blocks[4]
 
@@ -79,6 +109,10 @@ def test_a_file_of_vectors_gives_back_what_was_added_by_key(in_memory):
     np.testing.assert_array_equal(blocks[0], expected["c"])
     np.testing.assert_array_equal(blocks[2], expected["a"])
     assert (blocks.sizes, blocks[1].shape) == ((len(expected["c"]), 0, len(expected["a"])), (0, 5))
+    for rows in (1, 3, 100):
+        doubled = mapped(lambda x, y: x + y, blocks, blocks[:])
+        np.testing.assert_array_equal(np.concatenate(list(doubled.pieces(0, rows))), 2 * np.array(expected["c"]))
+        assert [x.shape for x in blocks[1:].pieces(0, rows)] == [(0, 5)]
 
 
 GROWTH = Path(__file__).parents[2] / "benchmarks" / "growth.py"

@@ -134,11 +134,11 @@ def test_item_means_average_to_the_estimate():
 
 def test_chance_alone_leans_to_nobody_and_scatters_as_the_replicates_do():
     view = views_of([embeddings()], small_study(embeddings()))[0]
-    leaning = composite(view.null, 0, 1)
-    spread = composite(view.targets.stimulus, 0, 1).std(axis=0)
+    leaning = composite(view.targets.whole().null, 0, 1)
+    spread = composite(view.targets.whole().stimulus, 0, 1).std(axis=0)
     np.testing.assert_allclose(leaning.std(axis=0), spread, rtol=1e-4)
     assert (np.abs(leaning.mean(axis=0)) < 4 * spread / np.sqrt(len(leaning))).all()
-    np.testing.assert_allclose(view.null.mean(axis=(0, 3)), view.targets.point.mean(axis=-1), atol=0.01)
+    np.testing.assert_allclose(view.targets.whole().null.mean(axis=(0, 3)), view.targets.point.mean(axis=-1), atol=0.01)
 
 
 def test_pairs_are_matched_by_name_not_by_place():
@@ -167,7 +167,7 @@ def test_replicates_of_a_mean_have_the_variance_of_a_mean():
         expected = sum(
             means[t, s].var(ddof=1) / 5 / 16 for s in own.layout.prompt_slices[:4]
         )  # four prompts of five images: each weighs a quarter
-        assert view.targets.images[:, t, 1, 0].var() == pytest.approx(expected, rel=0.05)
+        assert view.targets.whole().images[:, t, 1, 0].var() == pytest.approx(expected, rel=0.05)
 
 
 def test_stimulus_replicates_resample_words_and_encoders():
@@ -176,15 +176,15 @@ def test_stimulus_replicates_resample_words_and_encoders():
     views = views_of(encoders, own)
     means = np.array([item_means(target_cosines(e, own.layout))[1][1, 0] for e in encoders])  # tt of the first target
     words = own.layout.word_slices[0]
-    single = views[1].targets.stimulus[:, 0, 3, 0]
+    single = views[1].targets.whole().stimulus[:, 0, 3, 0]
     assert single.var() == pytest.approx(means[0, words].var(ddof=1) / 4, rel=0.05)
     # With the encoders drawn as well: law of total variance, words within the drawn encoders.
     tt = means[:, words].mean(axis=1)
-    pooled = views[0].targets.stimulus[:, 0, 3, 0]
+    pooled = views[0].targets.whole().stimulus[:, 0, 3, 0]
     between = tt.var(ddof=1) / 3
     assert pooled.mean() == pytest.approx(tt.mean(), abs=0.01)
     assert pooled.var() > between
-    np.testing.assert_array_equal(views[0].targets.stimulus[:, 0, 1, 0].shape, (20_000,))
+    np.testing.assert_array_equal(views[0].targets.whole().stimulus[:, 0, 1, 0].shape, (20_000,))
 
 
 def test_an_interval_over_attribute_images_is_that_of_t():
@@ -222,9 +222,9 @@ def test_words_and_encoders_add_their_variances_over_stimuli():
 
 def test_words_are_fixed_in_the_interval_over_images():
     view = views_of([embeddings()], small_study(embeddings(), n_resamples=50))[0]
-    tt = view.targets.images[:, :, 3]
+    tt = view.targets.whole().images[:, :, 3]
     np.testing.assert_array_equal(tt, np.broadcast_to(tt[:1], tt.shape))
-    assert view.targets.stimulus[:, :, 3].std(axis=0).min() > 0
+    assert view.targets.whole().stimulus[:, :, 3].std(axis=0).min() > 0
 
 
 def population(rng: np.random.Generator, n_targets: int, n_attributes: int, leaning: float) -> EncoderEmbeddings:

@@ -168,6 +168,15 @@ def test_single_and_missing_images_have_no_interval_and_spoil_no_others():
     assert np.isnan(more.value[-1])
 
 
+def test_samples_of_no_numbers_spoil_no_others():
+    """An encoder that reads no text has no cosines with words."""
+    held = family(5)
+    plain, more = (mean_tests(each, 0.0, 0.01, 20) for each in (held, [*held, np.full(9, np.nan)]))
+    np.testing.assert_array_equal(more.p_value[:-1], plain.p_value)
+    assert np.isnan(more.p_value[-1])
+    assert np.isnan(mean_tests([np.full(9, np.nan)] * 12, 0.0, 0.01, 20).p_value).all()
+
+
 def test_the_share_of_its_own_variance_is_the_slow_count():
     """w from the residuals and from each image's own contribution to them, written out."""
     held = family(6, samples=15, images=12, share=0.9)

@@ -14,7 +14,7 @@ import numpy as np
 
 from clinometer.stats.blocks import Blocks
 
-IN_MEMORY: Final = 2**27
+IN_MEMORY: Final = 2**26
 """Bytes that are held in memory; more go into the system's folder for temporary files (``TMPDIR``)."""
 
 _NUMBER: Final = np.dtype(np.float32)
@@ -52,7 +52,11 @@ class VectorFile:
         """The rows of each key, (n × width), read when they are asked for; n may be 0."""
         spans = [self._spans.get(key, []) for key in keys]
         sizes = [sum(stop - start for start, stop in each) for each in spans]
-        return Blocks(sizes, lambda position: self._read(spans[position], width))
+        return Blocks(
+            sizes,
+            lambda position: self._read(spans[position], width),
+            lambda position, first, stop: self._read(_within(spans[position], first, stop), width),
+        )
 
     def _read(self, spans: Sequence[tuple[int, int]], width: int) -> np.ndarray:
         if not spans:
@@ -63,3 +67,14 @@ class VectorFile:
         row = self.width * _NUMBER.itemsize
         self._file.seek(start * row)
         return np.frombuffer(self._file.read((stop - start) * row), _NUMBER).reshape(-1, self.width)
+
+
+def _within(spans: Sequence[tuple[int, int]], first: int, stop: int) -> list[tuple[int, int]]:
+    """Of rows that lie in spans, those from position ``first`` to ``stop``."""
+    found, before = [], 0
+    for start, end in spans:
+        left, right = max(first - before, 0) + start, min(stop - before + start, end)
+        if left < right:
+            found.append((left, right))
+        before += end - start
+    return found

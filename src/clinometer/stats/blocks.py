@@ -15,11 +15,17 @@ class Blocks(Sequence[np.ndarray]):
     ----------
     sizes : rows of each.
     make : the array at a position.
+    cut : some of its rows, from one to another; without it the whole array is made for them.
     """
 
-    def __init__(self, sizes: Sequence[int], make: Callable[[int], np.ndarray]) -> None:
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        make: Callable[[int], np.ndarray],
+        cut: Callable[[int, int, int], np.ndarray] | None = None,
+    ) -> None:
         self.sizes = tuple(sizes)
-        self._make = make
+        self._make, self._cut = make, cut
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -32,10 +38,32 @@ class Blocks(Sequence[np.ndarray]):
         places = range(len(self.sizes))[index]
         if isinstance(places, int):
             return self._make(places)
-        return Blocks([self.sizes[place] for place in places], lambda position: self._make(places[position]))
+        cut = self._cut
+        return Blocks(
+            [self.sizes[place] for place in places],
+            lambda position: self._make(places[position]),
+            cut and (lambda position, first, stop: cut(places[position], first, stop)),
+        )
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return map(self._make, range(len(self.sizes)))
+
+    def pieces(self, position: int, rows: int) -> Iterator[np.ndarray]:
+        """The array at a position, so many rows at a time; one piece of an array without rows."""
+        if self._cut is None:
+            yield from pieces_of((self[position],), 0, rows)
+            return
+        size = self.sizes[position]
+        for first in range(0, max(size, 1), rows):
+            yield self._cut(position, first, min(first + rows, size))
+
+
+def pieces_of(arrays: Sequence[np.ndarray], position: int, rows: int) -> Iterator[np.ndarray]:
+    """The array at a position, so many rows at a time; one piece of an array without rows."""
+    if isinstance(arrays, Blocks):
+        return arrays.pieces(position, rows)
+    array = arrays[position]
+    return (array[first : first + rows] for first in range(0, max(len(array), 1), rows))
 
 
 def sizes_of(arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
@@ -44,7 +72,17 @@ def sizes_of(arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
 
 
 def mapped(change: Callable[..., np.ndarray], *sequences: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    """Apply a function that keeps the rows to arrays position by position: lazily where the first are lazy."""
+    """Apply a function of each row to arrays position by position: lazily where the first are lazy."""
     if not isinstance(sequences[0], Blocks):
         return tuple(change(*arrays) for arrays in zip(*sequences, strict=True))
-    return Blocks(sequences[0].sizes, lambda position: change(*(each[position] for each in sequences)))
+
+    def cut(position: int, first: int, stop: int) -> np.ndarray:
+        return change(*(_cut(each, position, first, stop) for each in sequences))
+
+    return Blocks(sequences[0].sizes, lambda position: change(*(each[position] for each in sequences)), cut)
+
+
+def _cut(arrays: Sequence[np.ndarray], position: int, first: int, stop: int) -> np.ndarray:
+    if isinstance(arrays, Blocks) and arrays._cut is not None:
+        return arrays._cut(position, first, stop)
+    return arrays[position][first:stop]

@@ -301,7 +301,7 @@ def mean_tests(
 
 
 def _trend_of(moments: Moments) -> Trend | None:
-    known = moments.size > 1
+    known = (moments.size > 1) & np.isfinite(moments.mean)  # what an encoder cannot give, such as cosines of words
     if known.sum() < FEWEST_SAMPLES:
         return None
     family = Moments(*(getattr(moments, name)[known] for name in ("size", "mean", "second", "third", "fourth")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf, isfinite, nan
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,8 @@ from clinometer.stats.moderation import NO_SPREAD, DifferenceTests, MeanTests
 from clinometer.studies.leaning.scores.context import Settings, Study
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.studies.leaning.scores.estimates import (
-    Replicates,
+    TargetReplicates,
+    all_targets,
     variance,
 )
 from clinometer.studies.leaning.scores.inference import (
@@ -199,6 +200,11 @@ def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
     return component_of(tensor, design.index(design.a), design.index(design.b), component)
 
 
+def _drawn(design: Design, run: TargetReplicates, kind: Literal["images", "stimulus"]) -> np.ndarray:
+    """Replicates of MCAS of every target, (R × T)."""
+    return all_targets(run, lambda part: _scores(design, getattr(part, kind), "mcas"))
+
+
 def difference_family(
     design: Design, measured: Sequence[_Run], encoder: str, component: str, *, paired: bool, confidence: float
 ) -> Family:
@@ -261,7 +267,9 @@ def p_values(tests: MeanTests | DifferenceTests) -> np.ndarray:
     return np.where(alike(tests), 1.0, tests.p_value)
 
 
-def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool, confidence: float) -> Score:
+def _magnitude(
+    design: Design, both: tuple[TargetReplicates, TargetReplicates], paired: bool, confidence: float
+) -> Score:
     """Which run leans more, over all targets that both measure."""
     points = [_scores(design, run.point, "mcas") for run in both]
     known = np.isfinite(points[0]) & np.isfinite(points[1])
@@ -270,17 +278,16 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
         return not_measured(Score(metric=METRIC, component="magnitude", category="all", reason=reason))
     known, left_out = _with_interval(design, both, known)
 
-    def difference(kind: str) -> np.ndarray:
-        held = [
-            _scores(design, getattr(run, kind), "mcas") * np.sign(own) for run, own in zip(both, points, strict=True)
-        ]
+    def difference(kind: Literal["images", "stimulus"]) -> np.ndarray:
+        held = [_drawn(design, run, kind) * np.sign(own) for run, own in zip(both, points, strict=True)]
         return np.asarray((held[1] - held[0])[..., known].mean(axis=-1))
 
-    def excess(kind: str) -> list[float]:
-        errors = [np.sqrt(variance(_scores(design, getattr(run, kind), "mcas")))[known] for run in both]
+    def excess(kind: Literal["images", "stimulus"]) -> list[float]:
+        errors = [np.sqrt(variance(_drawn(design, run, kind)))[known] for run in both]
         return [float(magnitude_excess(own[known], each).mean()) for own, each in zip(points, errors, strict=True)]
 
-    value, images, stimulus = difference("point"), difference("images"), difference("stimulus")
+    value = np.asarray((points[1] * np.sign(points[1]) - points[0] * np.sign(points[0]))[..., known].mean(axis=-1))
+    images, stimulus = difference("images"), difference("stimulus")
     inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
     of_images = excess("images")
     surely = np.sign(value) * max(0.0, abs(float(value)) - of_images[int(value > 0)])
@@ -294,12 +301,14 @@ def _magnitude(design: Design, both: tuple[Replicates, Replicates], paired: bool
     return magnitude_row(row, of_images, excess("stimulus"))
 
 
-def _with_interval(design: Design, both: tuple[Replicates, Replicates], known: np.ndarray) -> tuple[np.ndarray, str]:
+def _with_interval(
+    design: Design, both: tuple[TargetReplicates, TargetReplicates], known: np.ndarray
+) -> tuple[np.ndarray, str]:
     """The targets whose images have a spread in both runs, and why others are left out; all, where none has one.
 
     A single target of one image would take the interval from the mean over all.
     """
-    spread = [np.isfinite(variance(_scores(design, run.images, "mcas"))) for run in both]
+    spread = [np.isfinite(variance(_drawn(design, run, "images"))) for run in both]
     sure = known & spread[0] & spread[1]
     if not sure.any() or sure.sum() == known.sum():
         return known, ""

@@ -19,7 +19,7 @@ from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family
 from clinometer.stats.permutation import PermutationTest
 from clinometer.stats.ratio import RatioInterval, fieller_interval
 from clinometer.studies.leaning.scores.context import Study
-from clinometer.studies.leaning.scores.estimates import Estimate, estimate
+from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, each_target, estimate
 from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.reasons import ZERO_TT
 from clinometer.studies.leaning.scores.relabelling import LabelPool, least_p_value
@@ -66,10 +66,10 @@ def internal_bias_rows(study: Study, view: View) -> list[Score]:
     delta, alpha = diffusion_bias_estimate(study, view), bias_amplification_estimate(study, view)
     delta_basis, alpha_basis = Basis(("ii", "tt"), study.pair), Basis(("itp", "ita", "tt"), study.pair)
     numbers = {
-        "diffusion_bias": (delta_basis, delta.folded().with_null(null_of_delta(study, view))),
-        "signed_diffusion_bias": (delta_basis, delta),
-        "bias_amplification": (alpha_basis, alpha.folded().with_null(null_of_alpha(study, view), "median")),
-        "signed_bias_amplification": (alpha_basis, alpha),
+        "diffusion_bias": (delta_basis, delta.folded()),
+        "signed_diffusion_bias": (delta_basis, delta.without_null()),
+        "bias_amplification": (alpha_basis, alpha.folded()),
+        "signed_bias_amplification": (alpha_basis, alpha.without_null()),
     }
     rows = [
         target_row(study, view, t, basis, estimates, metric="internal_bias", component=component)
@@ -92,33 +92,40 @@ def signed_alpha(study: Study, tensor: np.ndarray) -> np.ndarray:
     return signed_bias_amplification(parts[..., 1], parts[..., 2], parts[..., 3])
 
 
-def aligned_delta(study: Study, view: View, tensor: np.ndarray) -> np.ndarray:
+def aligned_delta(study: Study, point: np.ndarray, tensor: np.ndarray) -> np.ndarray:
     """``|II| − |TT|`` of replicates, the signs of the estimates held; see :func:`aligned_diffusion_bias`."""
-    signs = np.sign(components(view.targets.point, study.a, study.b))
+    signs = np.sign(components(point, study.a, study.b))
     parts = components(tensor, study.a, study.b)
     return aligned_diffusion_bias(parts[..., 0], parts[..., 3], signs[..., 0], signs[..., 3])
 
 
 def diffusion_bias_estimate(study: Study, view: View) -> Estimate:
-    """Signed δ with its intervals."""
-    return estimate(
-        view.targets,
-        lambda c: signed_delta(study, c),
-        study.settings.confidence,
-        centred=lambda c: aligned_delta(study, view, c),
-    )
+    """Signed δ with its intervals, and the null expectation of δ."""
+
+    def of(part: Replicates) -> Estimate:
+        found = estimate(
+            part,
+            lambda c: signed_delta(study, c),
+            study.settings.confidence,
+            centred=lambda c: aligned_delta(study, part.point, c),
+        )
+        return found.with_null(null_of_delta(study, part))
+
+    return each_target(view.targets, of)
 
 
 def bias_amplification_estimate(study: Study, view: View) -> Estimate:
-    """Signed α: percentiles over images (TT is then fixed), Fieller over stimuli (TT is then a draw)."""
-    numbers = estimate(
-        replace(view.targets, stimulus=view.targets.images),
-        lambda c: signed_alpha(study, c),
-        study.settings.confidence,
-    )
-    sets = [_fieller(study, view, t) for t in study.target_numbers]
-    bounds = np.array([(s.low, s.high) if s.shape == "bounded" else (np.nan, np.nan) for s in sets])
-    return replace(numbers, stimulus_low=bounds[:, 0], stimulus_high=bounds[:, 1])
+    """Signed α, and the null expectation of α: percentiles over images (TT is then fixed), Fieller over stimuli."""
+
+    def of(part: Replicates) -> Estimate:
+        numbers = estimate(
+            replace(part, stimulus=part.images), lambda c: signed_alpha(study, c), study.settings.confidence
+        )
+        sets = [_fieller(study, part, t) for t in range(len(part.point))]
+        low, high = np.array([(s.low, s.high) if s.shape == "bounded" else (np.nan, np.nan) for s in sets]).T
+        return replace(numbers, stimulus_low=low, stimulus_high=high).with_null(null_of_alpha(study, part), "median")
+
+    return each_target(view.targets, of)
 
 
 def unstable_targets(study: Study, view: View) -> np.ndarray:
@@ -127,20 +134,20 @@ def unstable_targets(study: Study, view: View) -> np.ndarray:
     return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
 
 
-def null_of_delta(study: Study, view: View) -> np.ndarray:
+def null_of_delta(study: Study, replicates: Replicates) -> np.ndarray:
     """δ as chance alone makes it: (draws × T)."""
-    parts = components(view.null, study.a, study.b)
+    parts = components(replicates.null, study.a, study.b)
     return diffusion_bias(parts[..., 0], parts[..., 3])
 
 
-def null_of_alpha(study: Study, view: View) -> np.ndarray:
+def null_of_alpha(study: Study, replicates: Replicates) -> np.ndarray:
     """α as chance alone makes it, infinite where TT is 0: (draws × T)."""
-    drawn = np.abs(signed_alpha(study, view.null))
+    drawn = np.abs(signed_alpha(study, replicates.null))
     return np.where(np.isnan(drawn), np.inf, drawn)
 
 
-def _fieller(study: Study, view: View, t: int) -> RatioInterval:
-    parts, drawn = (components(c[..., t, :, :], study.a, study.b) for c in (view.targets.point, view.targets.stimulus))
+def _fieller(study: Study, replicates: Replicates, t: int) -> RatioInterval:
+    parts, drawn = (components(c[..., t, :, :], study.a, study.b) for c in (replicates.point, replicates.stimulus))
     covariance = np.cov(drawn[:, 1] + drawn[:, 2], 2 * drawn[:, 3])
     return fieller_interval(
         float(parts[1] + parts[2]),

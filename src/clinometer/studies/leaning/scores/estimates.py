@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Final, Literal
 
 import numpy as np
 
 from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_interval, welch_satterthwaite
+from clinometer.studies.leaning.scores.scratch import Kept
 
 Formula = Callable[[np.ndarray], np.ndarray]
 """From tensors of mean cosines (… × T × 4 × groups) to numbers (… × anything)."""
+
+NUMBERS_AT_ONCE: Final = 2**22
+"""Numbers of a tensor of replicates that are read at once, 16 MB."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,75 @@ class Replicates:
     stimulus: np.ndarray
     target_images: np.ndarray | None = None
     freedoms: Freedoms | None = None
+
+    @property
+    def null(self) -> np.ndarray:
+        """Tensors as chance alone would have them: deviations of the replicates from the estimate.
+
+        All groups are as near as they are on average, so nothing leans; images, words and encoders scatter as they do.
+        """
+        point = self.point
+        return np.asarray(self.stimulus - (point - point.mean(axis=-1, keepdims=True)).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The replicates of a target, put away: :class:`Replicates` without the axis of the targets."""
+
+    images: Kept
+    stimulus: Kept
+    target_images: Kept
+
+
+@dataclass(frozen=True)
+class TargetReplicates:
+    """Replicates of all targets, of which some are read at a time.
+
+    ``point`` (T × 4 × groups) is that of all.
+    """
+
+    point: np.ndarray
+    drawn: Sequence[Drawn]
+    freedoms: Freedoms
+
+    def parts(self) -> Iterator[Replicates]:
+        """Some consecutive targets at a time, two at least: numpy sums a single column in another order."""
+        if not self.drawn:
+            return
+        size = int(np.prod(self.drawn[0].images.shape))
+        for part in parts_of(len(self.drawn), max(NUMBERS_AT_ONCE // size, 2)):
+            yield self._read(part)
+
+    def whole(self) -> Replicates:
+        """All targets at once."""
+        return self._read(slice(None))
+
+    def _read(self, part: slice) -> Replicates:
+        def stacked(name: str) -> np.ndarray:
+            return np.stack([getattr(each, name).read() for each in self.drawn[part]], axis=1)
+
+        freedoms = replace(self.freedoms, targets=self.freedoms.targets[part])
+        return Replicates(self.point[part], stacked("images"), stacked("stimulus"), stacked("target_images"), freedoms)
+
+
+def parts_of(total: int, at_once: int) -> Iterator[slice]:
+    """Cut so many positions into parts of so many, or one more, none of which is a single one unless all are."""
+    edges = [*range(0, total, at_once)]
+    if len(edges) > 1 and total - edges[-1] == 1:
+        edges.pop()
+    for first, stop in zip(edges, [*edges[1:], total], strict=True):
+        yield slice(first, stop)
+
+
+def each_target(replicates: TargetReplicates, make: Callable[[Replicates], Estimate]) -> Estimate:
+    """An estimate of every target, made of some targets at a time."""
+    found = [make(part) for part in replicates.parts()]
+    return Estimate(*(np.concatenate([getattr(each, f.name) for each in found]) for f in fields(Estimate)))
+
+
+def all_targets(replicates: TargetReplicates, formula: Callable[[Replicates], np.ndarray]) -> np.ndarray:
+    """Numbers of every target, (… × T), made of some targets at a time."""
+    return np.concatenate([formula(part) for part in replicates.parts()], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -71,6 +144,10 @@ class Estimate:
         """Add the null expectation of a non-negative score: the centre of its null draws."""
         draws = np.asarray(draws, np.float64)
         return replace(self, null=draws.mean(axis=0) if centre == "mean" else np.median(draws, axis=0))
+
+    def without_null(self) -> Estimate:
+        """Leave the null expectation out, of a number that may be negative."""
+        return replace(self, null=np.full_like(self.null, np.nan))
 
 
 def estimate(replicates: Replicates, formula: Formula, confidence: float, centred: Formula | None = None) -> Estimate:

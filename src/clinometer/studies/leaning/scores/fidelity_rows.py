@@ -12,18 +12,19 @@ from scipy.stats import mannwhitneyu, t
 
 from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
-from clinometer.stats.blocks import sizes_of
+from clinometer.stats.blocks import pieces_of, sizes_of
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.context import Study
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
-from clinometer.studies.leaning.scores.pooled import by_view, cosines_with, unit_rows
+from clinometer.studies.leaning.scores.pooled import ROWS, by_view, cosines_with, unit_rows
+from clinometer.studies.leaning.scores.scratch import Scratch
 
 FIDELITY: Final = "fidelity"
 NOT_SHOWN: Final = "not shown"
 """The flag of a target whose images do not show it better than chance, and of its shares."""
 
-HELD: Final = 2**24
-"""Cosines of images with texts that are held at once, 128 MB: of more the images are read several times."""
+HELD: Final = 2**22
+"""Cosines of images with texts that are read at once, 32 MB."""
 
 LEVEL: Final = 0.05
 TEST: Final = "own images against those of the other targets, by the cosine with this prompt (Mann-Whitney), one-sided"
@@ -88,41 +89,32 @@ def _matches(encoder: EncoderEmbeddings) -> list[_Match]:
 
 
 def _ranked(encoder: EncoderEmbeddings, texts: np.ndarray, own: np.ndarray) -> Iterator[_Match]:
-    """The match of each target; of all images' gains those with so many texts are held as memory is meant for."""
-    sizes = sizes_of(encoder.target_images)
-    ranks, means = zip(*(_read(x, texts, own[k]) for k, x in enumerate(encoder.target_images)), strict=True)
+    """The match of each target, from one reading of the images: their gains wait in a file, and are read by target."""
+    sizes, scratch, kept = sizes_of(encoder.target_images), Scratch(), []
+    ranks: list[list[np.ndarray]] = [[] for _ in sizes]
+    for k, of_target in enumerate(ranks):
+        for images in pieces_of(encoder.target_images, k, ROWS):
+            found, gains = _read(cosines_with(images, texts), own[k])
+            of_target.append(found)
+            kept.append(scratch.keep(gains[:, own].T))
     owners = np.repeat(own, sizes)
     at_once = max(HELD // max(len(owners), 1), 1)
     for first in range(0, len(own), at_once):
-        columns = own[first : first + at_once]
-        gains = _gains(encoder, texts, columns, means)
-        for k, column in enumerate(columns, start=first):
+        by_target = np.concatenate([gains.read(first, first + at_once) for gains in kept], axis=1)
+        for k, gains in enumerate(by_target, start=first):
             yield _Match(
-                ranks[k],
+                np.concatenate(ranks[k]),
                 len(texts) if sizes[k] else 0,
-                _p_value(gains[:, k - first], owners == column, k, sizes),
+                _p_value(gains, owners == own[k], k, sizes),
                 "" if sizes[k] else "no image of the target",
             )
 
 
-def _read(images: np.ndarray, texts: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of each image the rank of a text among all, ties halved, and its mean cosine with them."""
-    cosines = cosines_with(images, texts)
+def _read(cosines: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of each image (n × texts) the rank of a text among all, ties halved, and its cosines less their mean."""
     mine = cosines[:, [column]]
     ranks = 1 + (cosines > mine).sum(axis=1) + ((cosines == mine).sum(axis=1) - 1) / 2
-    return ranks, cosines.mean(axis=1)
-
-
-def _gains(
-    encoder: EncoderEmbeddings, texts: np.ndarray, columns: np.ndarray, means: Sequence[np.ndarray]
-) -> np.ndarray:
-    """All images' cosines with some texts, less their mean over all: (images × columns)."""
-    gains = np.empty((sum(map(len, means)), len(columns)))
-    start = 0
-    for images, mean in zip(encoder.target_images, means, strict=True):
-        gains[start : start + len(mean)] = cosines_with(images, texts)[:, columns] - mean[:, None]
-        start += len(mean)
-    return gains
+    return ranks, cosines - cosines.mean(axis=1)[:, None]
 
 
 def _p_value(gains: np.ndarray, same: np.ndarray, target: int, sizes: Sequence[int]) -> float:

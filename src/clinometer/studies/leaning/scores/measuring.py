@@ -2,17 +2,19 @@
 
 An image enters the study as a row of cosines with all attribute images and words, and in every bootstrap replicate as
 a weight: 43 kB an image with 10,000 replicates and 400 attribute items, none of which is needed once its target is
-measured. What stays is the tensor of mean cosines, which grows with the targets, and each image's mean cosines to the
-groups, 32 bytes of two.
+measured. What stays is each image's mean cosines to the groups, 32 bytes of two, and the tensor of mean cosines. Its
+replicates, 0.7 MB a target, are put away in a scratch file as soon as the target is measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from clinometer.stats.blocks import pieces_of, sizes_of
 from clinometer.stats.products import matmul
 from clinometer.studies.leaning.scores.cosines import (
     attribute_vectors,
@@ -25,9 +27,10 @@ from clinometer.studies.leaning.scores.cosines import (
     word_cosine,
 )
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
-from clinometer.studies.leaning.scores.estimates import Freedoms, Replicates
+from clinometer.studies.leaning.scores.estimates import Drawn, Freedoms, TargetReplicates
 from clinometer.studies.leaning.scores.pooled import ROWS, unit_rows
 from clinometer.studies.leaning.scores.relabelling import ItemMeans
+from clinometer.studies.leaning.scores.scratch import Kept, Scratch
 
 WHOLE = 2**24
 """Weights of a target that are drawn at once, where there are no more: 1,677 images with 10,000 replicates."""
@@ -63,7 +66,7 @@ class MeasuredTargets:
     ``image_cosines`` : see :class:`clinometer.studies.leaning.scores.views.View`.
     """
 
-    replicates: Replicates
+    replicates: TargetReplicates
     image_cosines: tuple[np.ndarray, ...]
     items: ItemMeans
 
@@ -72,19 +75,20 @@ def measure_targets(
     encoders: Sequence[EncoderEmbeddings], pooled: Sequence[int], layout: Layout, draws: Draws
 ) -> tuple[MeasuredTargets, list[MeasuredTargets]]:
     """Measure the average of the ``pooled`` encoders, and each encoder."""
-    readers = [_Reader(each, layout) for each in encoders]
-    views = [_View(layout, draws) for _ in encoders]
-    mean = _View(layout, draws) if len(pooled) > 1 else views[pooled[0]]
+    readers, scratch = [_Reader(each, layout) for each in encoders], Scratch()
+    views = [_View(layout, draws, scratch, reader.text_image, reader.text_word) for reader in readers]
+    mean = views[pooled[0]]
+    if len(pooled) > 1:
+        texts = (np.mean([getattr(readers[i], of) for i in pooled], axis=0) for of in ("text_image", "text_word"))
+        mean = _View(layout, draws, scratch, *texts)
     for t in range(len(layout.targets)):
         _measure_target(t, readers, views, mean, pooled)
-    for reader, view in zip(readers, views, strict=True):
-        view.add_texts(reader.text_image, reader.text_word)
-    if len(pooled) == 1:
-        found = [view.finished() for view in views]
-        return found[pooled[0]], found
-    mean.add_texts(*(np.mean([getattr(readers[i], of) for i in pooled], axis=0) for of in ("text_image", "text_word")))
-    mean.resample_encoders([views[i] for i in pooled])
-    return mean.finished(), [view.finished() for view in views]
+        if mean not in views:
+            mean.resample_encoders([views[i] for i in pooled])
+        for view in {id(view): view for view in (mean, *views)}.values():
+            view.put_away()
+    found = [view.finished() for view in views]
+    return (found[pooled[0]] if mean in views else mean.finished()), found
 
 
 class _Reader:
@@ -108,12 +112,13 @@ def _measure_target(
     t: int, readers: Sequence[_Reader], views: Sequence[_View], mean: _View, pooled: Sequence[int]
 ) -> None:
     """Read a target's images, a few at a time; then weigh them, a few replicates at a time."""
-    images = [reader.embeddings.target_images[t] for reader in readers]
+    size = sizes_of(readers[0].embeddings.target_images)[t]
     every = views if mean in views else [*views, mean]
     for view in every:
-        view.begin(len(images[0]))
-    for first in range(0, max(len(images[0]), 1), ROWS):
-        pairs = [r.cosines(x[first : first + ROWS]) for r, x in zip(readers, images, strict=True)]
+        view.begin(size)
+    pieces = zip(*(pieces_of(reader.embeddings.target_images, t, ROWS) for reader in readers), strict=True)
+    for first, images in zip(range(0, max(size, 1), ROWS), pieces, strict=True):
+        pairs = [reader.cosines(x) for reader, x in zip(readers, images, strict=True)]
         for view, pair in zip(views, pairs, strict=True):
             view.add_images(first, *pair)
         if mean not in views:
@@ -132,34 +137,48 @@ def _weigh(t: int, views: Sequence[_View]) -> None:
     first = 0
     for weights in draws.targets(t, rows):
         for view in views:
-            view.add_replicates(t, first, weights)
+            view.add_replicates(first, weights)
         first += len(weights)
 
 
 class _View:
-    """The numbers of one view as they come: tensors over all targets, and the cosines of the target in hand."""
+    """The numbers of one view as they come: the estimate, replicates put away, and the numbers of the target in hand.
 
-    def __init__(self, layout: Layout, draws: Draws) -> None:
-        self.layout, self.draws = layout, draws
+    ``text_image``, ``text_word`` : cosines of the targets' texts, (T × attribute images) and (T × words).
+    """
+
+    def __init__(
+        self, layout: Layout, draws: Draws, scratch: Scratch, text_image: np.ndarray, text_word: np.ndarray
+    ) -> None:
+        self.layout, self.draws, self._scratch = layout, draws, scratch
         self._uniform = uniform_weights(layout, ())
         self._held_images = self._uniform.images.astype(np.float32)
-        replicates, shape = len(draws.images), (len(layout.targets), 4, len(layout.groups))
-        self.point = np.full(shape, np.nan)
-        self.images, self.stimulus = (np.full((replicates, *shape), np.nan, np.float32) for _ in range(2))
-        self.held = np.full((min(VARIANCE_DRAWS, replicates), *shape), np.nan, np.float32)
+        self._replicates, n_groups = len(draws.images), len(layout.groups)
+        self._held_rows = min(VARIANCE_DRAWS, self._replicates)
+        self.point = np.full((len(layout.targets), 4, n_groups), np.nan)
+        self._texts = text_image, text_word
+        self._text_tensors = self._resampled_texts()
+        self._drawn: list[Drawn] = []
         self._groups: list[np.ndarray] = []
         self._means: list[tuple[np.ndarray, np.ndarray]] = []
-        self._texts: tuple[np.ndarray, np.ndarray] = (np.empty(0), np.empty(0))
 
     # --- a target's images -------------------------------------------------------------------------------------
 
     def begin(self, size: int) -> None:
-        """Make room for a target of so many images."""
+        """Make room for a target of so many images, and read what the texts say of it."""
         columns = sum(self.layout.image_counts), sum(self.layout.word_counts)
         self.gram, self._words = (np.empty((size, width), np.float32) for width in columns)
         self._sums = [np.zeros(width) for width in columns]
         self._weighed = [np.zeros((1, width)) for width in columns]
         self._groups.append(np.empty((size, 2, len(self.layout.groups))))
+        shape, t = (4, len(self.layout.groups)), len(self._drawn)
+        self.images, self.stimulus = (np.full((self._replicates, *shape), np.nan, np.float32) for _ in range(2))
+        self.held = np.full((self._held_rows, *shape), np.nan, np.float32)
+        for tensor, texts in zip((self.images, self.stimulus, self.held), self._text_tensors, strict=True):
+            for m, by_group in texts.items():
+                for g, kept in enumerate(by_group):
+                    if kept is not None:
+                        tensor[:, m, g] = kept.read(t, t + 1)[0]
 
     def add_images(self, first: int, gram: np.ndarray, words: np.ndarray) -> None:
         """Take the cosines of some of its images, from position ``first`` on."""
@@ -181,52 +200,60 @@ class _View:
             sum_by_group(self._weighed[0], self._uniform.images, self.layout.image_slices, self.point[None, t, 0])
             sum_by_group(self._weighed[1], self._uniform.words, self.layout.word_slices, self.point[None, t, 2])
 
-    def add_replicates(self, t: int, first: int, weights: np.ndarray) -> None:
+    def add_replicates(self, first: int, weights: np.ndarray) -> None:
         """Weigh the images of the target in hand in the replicates from ``first`` on."""
         rows, layout, draws = slice(first, first + len(weights)), self.layout, self.draws
         by_image, by_word = matmul(weights, self.gram), matmul(weights, self._words)
-        sum_by_group(by_image, draws.images[rows], layout.image_slices, self.images[rows, t, 0])
-        self.stimulus[rows, t, 0] = self.images[rows, t, 0]
-        sum_by_group(by_word, draws.fixed_words, layout.word_slices, self.images[rows, t, 2])
-        sum_by_group(by_word, draws.words[rows], layout.word_slices, self.stimulus[rows, t, 2])
+        sum_by_group(by_image, draws.images[rows], layout.image_slices, self.images[rows, 0])
+        self.stimulus[rows, 0] = self.images[rows, 0]
+        sum_by_group(by_word, draws.fixed_words, layout.word_slices, self.images[rows, 2])
+        sum_by_group(by_word, draws.words[rows], layout.word_slices, self.stimulus[rows, 2])
         some = weights[: max(len(self.held) - first, 0)]
         if len(some):
-            held = self.held[first : first + len(some), t]
+            held = self.held[first : first + len(some)]
             sum_by_group(matmul(some, self.gram), self._held_images, layout.image_slices, held[:, 0])
             sum_by_group(matmul(some, self._words), draws.fixed_words, layout.word_slices, held[:, 2])
-
-    # --- texts -------------------------------------------------------------------------------------------------
-
-    def add_texts(self, text_image: np.ndarray, text_word: np.ndarray) -> None:
-        """Take the cosines of the targets' texts, (T × attribute images) and (T × words)."""
-        draws, uniform = self.draws, self._uniform
-        for tensor, images, words in (
-            (self.point[None], uniform.images, uniform.words),
-            (self.images, draws.images, draws.fixed_words),
-            (self.stimulus, draws.images, draws.words),
-            (self.held, self._held_images, draws.fixed_words),
-        ):
-            _add_texts(tensor[:, :, 1], text_image, images, self.layout.image_slices)
-            _add_texts(tensor[:, :, 3], text_word, words, self.layout.word_slices)
-        self._texts = text_image, text_word
 
     def resample_encoders(self, parts: Sequence[_View]) -> None:
         """Replicates of an average over stimuli: those of its encoders, which are resampled as well."""
         self.stimulus = np.zeros_like(parts[0].stimulus)
         for part, weight in zip(parts, self.draws.encoders.T, strict=True):
-            self.stimulus += part.stimulus * weight[:, None, None, None].astype(self.stimulus.dtype)
+            self.stimulus += part.stimulus * weight[:, None, None].astype(self.stimulus.dtype)
+
+    def put_away(self) -> None:
+        """Put the replicates of the target in hand away."""
+        self._drawn.append(Drawn(*map(self._scratch.keep, (self.images, self.stimulus, self.held))))
+
+    # --- texts -------------------------------------------------------------------------------------------------
+
+    def _resampled_texts(self) -> list[dict[int, list[Kept | None]]]:
+        """What the texts say of every target, (T × replicates) a group, by modality: in images, stimulus and held."""
+        draws, layout = self.draws, self.layout
+        images = partial(_by_group, self._texts[0], layout.image_slices)
+        words = partial(_by_group, self._texts[1], layout.word_slices)
+        for m, found in ((1, images(self._uniform.images)), (3, words(self._uniform.words))):
+            for g, column in enumerate(found):
+                if column is not None:
+                    self.point[:, m, g] = column[:, 0]
+
+        def kept(found: Iterator[np.ndarray | None]) -> list[Kept | None]:
+            return [None if each is None else self._scratch.keep(each) for each in found]
+
+        itp, tt = kept(images(draws.images)), kept(words(draws.fixed_words))
+        return [{1: itp, 3: tt}, {1: itp, 3: kept(words(draws.words))}, {1: kept(images(self._held_images)), 3: tt}]
 
     def finished(self) -> MeasuredTargets:
         """What was measured."""
         images, words = (np.stack([means[kind] for means in self._means]) for kind in (0, 1))
         return MeasuredTargets(
-            Replicates(self.point, self.images, self.stimulus, self.held, self.draws.freedoms),
+            TargetReplicates(self.point, self._drawn, self.draws.freedoms),
             tuple(self._groups),
             ItemMeans(np.stack([images, self._texts[0]]), np.stack([words, self._texts[1]])),
         )
 
 
-def _add_texts(tensor: np.ndarray, texts: np.ndarray, weights: np.ndarray, slices: Sequence[slice]) -> None:
-    for g, columns in enumerate(slices):
-        if columns.stop > columns.start:
-            tensor[:, :, g] = matmul(weights[:, columns], texts[:, columns].T.astype(tensor.dtype))
+def _by_group(texts: np.ndarray, slices: Sequence[slice], weights: np.ndarray) -> Iterator[np.ndarray | None]:
+    """Mean cosines of the texts to each group under R rows of weights, (T × R); None of a group without items."""
+    for columns in slices:
+        filled = columns.stop > columns.start
+        yield matmul(weights[:, columns], texts[:, columns].T.astype(weights.dtype)).T if filled else None

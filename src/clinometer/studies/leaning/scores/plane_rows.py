@@ -11,7 +11,7 @@ from clinometer.metrics.mcas import MODALITIES, composite, group_similarity
 from clinometer.metrics.records import Score
 from clinometer.metrics.xmcas import CENTROID, xmcas
 from clinometer.studies.leaning.scores.context import Study
-from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, estimate, estimate_norm
+from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, each_target, estimate, estimate_norm
 from clinometer.studies.leaning.scores.reasons import interval_reason, stimulus_reason, value_reason
 from clinometer.studies.leaning.scores.rows import Basis, summary_row, target_row
 from clinometer.studies.leaning.scores.views import View
@@ -28,12 +28,21 @@ def xmcas_rows(study: Study, view: View) -> list[Score]:
     if study.design.third is None or view.groups is None:
         return []
     basis = Basis(MODALITIES, (*study.pair, study.design.index(study.design.third)))
-    confidence = study.settings.confidence
+    confidence, groups = study.settings.confidence, view.groups
     numbers = {
-        "similarity": estimate(view.targets, lambda c: _similarity(study, c), confidence),
-        "angle": _told(estimate(_with_offset(study, view), _Angle(study), confidence)),
-        "distance": _distance(study, view.targets, confidence).with_null(
-            np.hypot(*np.moveaxis(_from_centroid(study, view.null), -1, 0))
+        "similarity": each_target(
+            view.targets, lambda part: estimate(part, lambda c: _similarity(study, c), confidence)
+        ),
+        "angle": _told(
+            each_target(
+                view.targets, lambda part: estimate(_with_offset(study, part, groups), _Angle(study), confidence)
+            )
+        ),
+        "distance": each_target(
+            view.targets,
+            lambda part: _distance(study, part, confidence).with_null(
+                np.hypot(*np.moveaxis(_from_centroid(study, part.null), -1, 0))
+            ),
         ),
     }
     rows = [
@@ -41,7 +50,7 @@ def xmcas_rows(study: Study, view: View) -> list[Score]:
         for component, estimates in numbers.items()
         for t in study.target_numbers
     ]
-    k = estimate(view.groups, lambda c: offset(study, c), confidence)
+    k = estimate(groups, lambda c: offset(study, c), confidence)
     return [
         *(_explained_angle(row) for row in rows),
         _group_row(study, view, k, (), metric="xmcas", component="offset"),
@@ -62,7 +71,7 @@ def xmcas_group_rows(study: Study, view: View) -> list[Score]:
         "mcas": estimate(view.groups, lambda c: _over_groups(study, composite(c, study.a, study.b)), confidence),
         "similarity": estimate(view.groups, lambda c: _over_groups(study, _similarity(study, c)), confidence),
     }
-    plane = _with_offset(study, replace(view, targets=view.groups))
+    plane = _with_offset(study, view.groups, view.groups)
     numbers["angle"] = _told(estimate(plane, _Angle(study, over_groups=True), confidence))
     numbers["distance"] = _distance(study, view.groups, confidence, over_groups=True)
     rows = []
@@ -118,15 +127,13 @@ def _told(angle: Estimate) -> Estimate:
     return replace(angle, low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high)
 
 
-def _with_offset(study: Study, view: View) -> Replicates:
+def _with_offset(study: Study, own: Replicates, groups: Replicates) -> Replicates:
     """Append to the tensors one more target that carries k in every entry, replicate by replicate."""
-    assert view.groups is not None
 
     def extend(tensor: np.ndarray, groups: np.ndarray) -> np.ndarray:
         k = offset(study, groups)[..., None, None, None]
         return np.concatenate([tensor, np.broadcast_to(k, (*tensor.shape[:-3], 1, *tensor.shape[-2:]))], axis=-3)
 
-    own, groups = view.targets, view.groups
     return Replicates(
         extend(own.point, groups.point),
         extend(own.images, groups.images),

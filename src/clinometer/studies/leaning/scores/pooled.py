@@ -8,11 +8,12 @@ import numpy as np
 
 from clinometer.metrics.records import MEAN
 from clinometer.stats.association import unit_vectors
-from clinometer.stats.blocks import mapped
+from clinometer.stats.blocks import mapped, pieces_of
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
 
 ROWS = 4096
 """Images whose unit vectors are held at once."""
+_NUMBERS = 2**20
 
 
 def by_view(encoders: Sequence[EncoderEmbeddings]) -> dict[str, EncoderEmbeddings]:
@@ -77,11 +78,16 @@ def _side_by_side(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def unit_rows(x: np.ndarray) -> np.ndarray:
-    """Unit vectors, also of no rows at all."""
-    return unit_vectors(x) if len(x) else np.asarray(x, np.float64)
+    """Unit vectors, also of no rows at all; of many numbers some rows at a time, as each passes through copies."""
+    at_once = max(_NUMBERS // max(x.shape[1], 1), 1)
+    if len(x) <= at_once:
+        return unit_vectors(x) if len(x) else np.asarray(x, np.float64)
+    found = np.empty(x.shape)
+    for first in range(0, len(x), at_once):
+        found[first : first + at_once] = unit_vectors(x[first : first + at_once])
+    return found
 
 
 def cosines_with(images: np.ndarray, units: np.ndarray) -> np.ndarray:
     """Cosines of images (n × dim) with unit vectors (k × dim): (n × k), without all unit vectors of the images."""
-    starts = range(0, max(len(images), 1), ROWS)
-    return np.concatenate([unit_rows(images[first : first + ROWS]) @ units.T for first in starts])
+    return np.concatenate([unit_rows(piece) @ units.T for piece in pieces_of((images,), 0, ROWS)])

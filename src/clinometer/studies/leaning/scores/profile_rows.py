@@ -11,7 +11,7 @@ from clinometer.metrics.mcas import MODALITIES, group_similarity
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import FEWEST_IMAGES, OTHERS, judge_family
 from clinometer.studies.leaning.scores.context import Study
-from clinometer.studies.leaning.scores.estimates import estimate_norm
+from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, each_target, estimate_norm
 from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.rows import Basis, at_target, target_row, tested_fields, with_q_values
 from clinometer.studies.leaning.scores.views import View
@@ -91,7 +91,11 @@ def _norm_rows(study: Study, view: View, pairs: Sequence[Sequence[Score]]) -> li
     def norm(x: np.ndarray) -> np.ndarray:
         return np.asarray(np.linalg.norm(x, axis=-1))
 
-    numbers = estimate_norm(view.targets, profile, norm, study.settings.confidence).with_null(norm(profile(view.null)))
+    def of(part: Replicates) -> Estimate:
+        found = estimate_norm(part, profile, norm, study.settings.confidence)
+        return found.with_null(norm(profile(part.null)))
+
+    numbers = each_target(view.targets, of)
     least = np.min([[row.p for row in family] for family in pairs], axis=0)
     fields = {"p": np.minimum(1.0, len(pairs) * least), "test": f"the smallest p of its {len(pairs)} pairs, Bonferroni"}
     rows = [

@@ -18,7 +18,14 @@ from clinometer.studies.leaning.scores.composite_rows import (
     unstable_targets,
 )
 from clinometer.studies.leaning.scores.context import Study
-from clinometer.studies.leaning.scores.estimates import Estimate, Formula, Replicates, estimate, estimate_norm
+from clinometer.studies.leaning.scores.estimates import (
+    Estimate,
+    Formula,
+    Replicates,
+    all_targets,
+    estimate,
+    estimate_norm,
+)
 from clinometer.studies.leaning.scores.rows import bare, summary_row
 from clinometer.studies.leaning.scores.views import View
 
@@ -65,27 +72,33 @@ def sign_rows(study: Study, view: View) -> list[Score]:
 
 def internal_bias_summary_rows(study: Study, view: View) -> list[Score]:
     """Min, max, mean, standard error of δ and α, by stereotype group and over all (the paper's table 4)."""
-    rows: list[Score] = []
-    unstable, quantities = unstable_targets(study, view), _quantities(study, view)
-    for category, group, members in _selections(study):
-        if category != "all":
-            continue
-        fields = {"metric": "internal_bias_summary", "category": "all", "group": group}
-        for name, quantity in quantities.items():
+    selections = [(group, members) for category, group, members in _selections(study) if category == "all"]
+    unstable = unstable_targets(study, view)
+    rows: list[list[Score]] = [[] for _ in selections]
+    for name, quantity_of in _QUANTITIES.items():  # one after the other: each holds replicates of all targets
+        quantity = quantity_of(study, view)
+        for own, (group, members) in zip(rows, selections, strict=True):
             targets = _measured(quantity.signed.point, members)
             flag = "unstable" if name == "bias_amplification" and unstable[targets].any() else ""
-            for statistic in _STATISTICS:
-                numbers = _statistic_estimate(study, quantity, statistic, targets)
-                if flag:
-                    numbers = _without_stimulus(numbers)
-                alone = len(targets) == 1 and statistic.name == "standard_error"
-                row = summary_row(
-                    study, view, targets, numbers, component=f"{name}_{statistic.name}", flag=flag, **fields
-                )
-                if alone or (flag and not row.reason):
-                    row = replace(row, reason=ONE_TARGET if alone else UNSTABLE_TARGET)
-                rows.append(row)
-    return rows
+            own.extend(_statistic_rows(study, view, name, quantity, targets, flag=flag, group=group))
+    return [row for own in rows for row in own]
+
+
+def _statistic_rows(
+    study: Study, view: View, name: str, quantity: _Quantity, targets: Sequence[int], *, flag: str, group: str
+) -> Iterator[Score]:
+    for statistic in _STATISTICS:
+        numbers = _statistic_estimate(study, quantity, statistic, targets)
+        if flag:
+            numbers = _without_stimulus(numbers)
+        alone = len(targets) == 1 and statistic.name == "standard_error"
+        row = summary_row(
+            study, view, targets, numbers, metric="internal_bias_summary", component=f"{name}_{statistic.name}",
+            category="all", group=group, flag=flag,
+        )  # fmt: skip
+        if alone or (flag and not row.reason):
+            row = replace(row, reason=ONE_TARGET if alone else UNSTABLE_TARGET)
+        yield row
 
 
 @dataclass(frozen=True)
@@ -140,30 +153,35 @@ def _leanings(study: Study, view: View) -> _Leanings:
     def formula(tensor: np.ndarray) -> np.ndarray:
         return composite(tensor, study.a, study.b)
 
-    return _Leanings(_applied(view.targets, formula), formula(view.null).astype(np.float64))
+    null = all_targets(view.targets, lambda part: formula(part.null).astype(np.float64))
+    return _Leanings(_applied(view, formula, lambda _: formula), null)
 
 
-def _quantities(study: Study, view: View) -> dict[str, _Quantity]:
-    return {
-        "diffusion_bias": _Quantity(
-            replace(
-                _applied(view.targets, lambda c: aligned_delta(study, view, c)),
-                point=signed_delta(study, view.targets.point),
-            ),
-            null_of_delta(study, view),
-            np.mean,
-        ),
-        "bias_amplification": _Quantity(
-            _applied(view.targets, lambda c: signed_alpha(study, c)),
-            null_of_alpha(study, view),
-            np.median,
-        ),
-    }
+def _diffusion_bias(study: Study, view: View) -> _Quantity:
+    signed = _applied(
+        view, lambda c: signed_delta(study, c), lambda part: lambda c: aligned_delta(study, part.point, c)
+    )
+    return _Quantity(signed, all_targets(view.targets, lambda part: null_of_delta(study, part)), np.mean)
 
 
-def _applied(replicates: Replicates, formula: Formula) -> Replicates:
-    """Replicates of the formula itself: (… × targets)."""
-    return Replicates(formula(replicates.point), formula(replicates.images), formula(replicates.stimulus))
+def _bias_amplification(study: Study, view: View) -> _Quantity:
+    def formula(tensor: np.ndarray) -> np.ndarray:
+        return signed_alpha(study, tensor)
+
+    null = all_targets(view.targets, lambda part: null_of_alpha(study, part))
+    return _Quantity(_applied(view, formula, lambda _: formula), null, np.median)
+
+
+_QUANTITIES = {"diffusion_bias": _diffusion_bias, "bias_amplification": _bias_amplification}
+
+
+def _applied(view: View, formula: Formula, drawn: Callable[[Replicates], Formula]) -> Replicates:
+    """The estimate by a formula, (T,), and its replicates by the one that some targets have: (… × targets)."""
+    return Replicates(
+        formula(view.targets.point),
+        all_targets(view.targets, lambda part: drawn(part)(part.images)),
+        all_targets(view.targets, lambda part: drawn(part)(part.stimulus)),
+    )
 
 
 def _statistic_estimate(study: Study, quantity: _Quantity, statistic: _Statistic, targets: Sequence[int]) -> Estimate:

@@ -20,7 +20,7 @@ from clinometer.studies.leaning.scores.cosines import (
     uniform_weights,
 )
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
-from clinometer.studies.leaning.scores.estimates import Freedoms, Replicates
+from clinometer.studies.leaning.scores.estimates import Freedoms, Replicates, TargetReplicates
 from clinometer.studies.leaning.scores.measuring import Draws, MeasuredTargets, measure_targets
 from clinometer.studies.leaning.scores.relabelling import ItemMeans, label_tests
 
@@ -42,19 +42,10 @@ class View:
     reads_text: bool
     image_cosines: tuple[np.ndarray, ...]
     items: ItemMeans
-    targets: Replicates
+    targets: TargetReplicates
     groups: Replicates | None
     encoder_points: np.ndarray
     tests: Mapping[str, PermutationTest | None]
-
-    @property
-    def null(self) -> np.ndarray:
-        """Tensors as chance alone would have them: deviations of the replicates from the estimate.
-
-        All groups are as near as they are on average, so nothing leans; images, words and encoders scatter as they do.
-        """
-        point = self.targets.point
-        return np.asarray(self.targets.stimulus - (point - point.mean(axis=-1, keepdims=True)).astype(np.float32))
 
 
 def views_of(encoders: Sequence[EncoderEmbeddings], study: Study, *, labels: bool = True) -> tuple[View, ...]:
