@@ -17,7 +17,7 @@ def label(side: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "side", "value", "heap", "said"),
+    ("verdict", "side", "value", "verdict_group", "said"),
     [
         (Verdict.LEANS, "man", 0.2, "a", "leans to men"),
         (Verdict.LEANS_SLIGHTLY, "man", 0.02, "a", "leans slightly to men"),
@@ -30,9 +30,9 @@ def label(side: str) -> str:
         ("", "", 0.1, "unmeasured", "has no verdict"),
     ],
 )
-def test_verdicts(verdict, side, value, heap, said):
+def test_verdicts(verdict, side, value, verdict_group, said):
     row = Row(verdict=verdict, side=side, value=value)
-    assert words.heap_of(row) == heap
+    assert words.verdict_group_of(row) == verdict_group
     assert words.said_of(row, label) == said
 
 
@@ -45,7 +45,7 @@ def test_every_verdict_reason_and_heap_has_words_of_its_own():
     reasons = [words.reason_words(Row(reason_code=code)) for code in ReasonCode if code]
     assert len(set(reasons)) == len(reasons)
     assert all(reasons)
-    assert {*words.HEADINGS, "a", "b"} == set(words.HEAPS)
+    assert {*words.HEADINGS, "a", "b"} == set(words.VERDICT_GROUPS)
 
 
 def test_a_group_that_a_target_is_farther_from_is_named():

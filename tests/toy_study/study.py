@@ -48,7 +48,8 @@ def compare(
 
 
 def masthead(view: View) -> dict[str, Any]:
-    return {"title": view.report.title, "finding": "Brightness, prompt by prompt.", "facts": facts(view), "heaps": [],
+    return {"title": view.report.title, "finding": "Brightness, prompt by prompt.", "facts": facts(view),
+            "verdict_groups": [],
             "strongest": "", "figure": None, "caption": ""}  # fmt: skip
 
 

@@ -176,7 +176,7 @@ def _table(
                 wording.signed(row.value, digits),
                 wording.interval(*held, digits),
                 *([wording.signed(effects[row.concept].value)] if effects else []),
-                wording.probability(row.q, "q").removeprefix("q ").removeprefix("= "),
+                wording.bare_probability(row.q),
                 wording.about(row.n_decide),
                 _judgement(row, comparison, called, told) if row.defined else row.reason,
             )

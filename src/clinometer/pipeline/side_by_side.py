@@ -26,7 +26,7 @@ def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, 
     study = study_of(suite)
     shown_as = study.comparison(suite)
     if not encoders and study.encoders_needed:
-        return {"study": "", "encoder": "", "marks": [], "models": list(runs), "contents": []}
+        return {"study": "", "encoder": "", "marks": [], "bars": (), "models": list(runs), "contents": []}
     alike = all(set(run.encoder_cards) == set(encoders) for run in runs.values())
     encoder = MEAN if alike else encoders[0]
     views = {
@@ -37,6 +37,7 @@ def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, 
         "study": study.key,
         "encoder": "" if alike else encoders[0],
         "marks": _marks(list(runs)),
+        "bars": shown_as.bars,
         "models": list(runs),
         "contents": [],
     }

@@ -66,6 +66,7 @@ class RunsCompared:
     view : the input of a report → the view that ``side_by_side`` reads.
     side_by_side : (views by the runs' names, the first encoder that all runs have) → values for the template.
     template : in the templates of the study's page.
+    bars : what the thick and, where there is one, the thin bar of a figure are over.
     averaged : whether the views hold the average over encoders, or one encoder where the runs have different ones.
     magnitude_over_prompts : whether the mean magnitude is judged over prompts.
     overall : (metric, component) of the numbers about a whole suite that a sweep follows over its settings; where none
@@ -78,6 +79,7 @@ class RunsCompared:
     view: type[View]
     side_by_side: Callable[[Mapping[str, Any], str], dict[str, Any]]
     template: str = "comparison"
+    bars: Sequence[str] = ("portraits",)
     averaged: bool = True
     magnitude_over_prompts: bool = False
     overall: Sequence[tuple[str, str]] = ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import heap_of, reason_words
+from clinometer.report.verdict_words import reason_words, verdict_group_of
 from clinometer.report.view import View
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def unmeasured(rows: Sequence[Row], unit: str) -> str:
     """Count why rows have no verdict, the commonest reason first: ``no image of the target (2 concepts)``."""
     if not rows:
         return f"the scores hold no {unit}"
-    lacking = [row for row in rows if heap_of(row) == "unmeasured"]
+    lacking = [row for row in rows if verdict_group_of(row) == "unmeasured"]
     return wording.commonest((reason_words(row) or "there is no verdict" for row in lacking), unit)
 
 

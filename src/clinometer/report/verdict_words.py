@@ -15,15 +15,15 @@ from clinometer.metrics.verdict import LEANING, LEVEL, OTHERS, ReasonCode, Verdi
 from clinometer.report.rows import Row
 from clinometer.report.wording import about
 
-Heap = Literal["a", "b", "balanced", "undecided", "few", "unmeasured"]
+VerdictGroup = Literal["a", "b", "balanced", "undecided", "few", "unmeasured"]
 """Where a page lists what it judged: the side, or why none is named."""
 
-HEAPS: Final[tuple[Heap, ...]] = ("a", "b", "balanced", "undecided", "few", "unmeasured")
+VERDICT_GROUPS: Final[tuple[VerdictGroup, ...]] = ("a", "b", "balanced", "undecided", "few", "unmeasured")
 
 Label = Callable[[str], str]
 """The label of a side: of a group of the suite, or whatever else a side is named."""
 
-_HEAP_OF: Final[dict[str, Heap]] = {
+_VERDICT_GROUP_OF: Final[dict[str, VerdictGroup]] = {
     Verdict.BALANCED: "balanced",
     Verdict.UNDECIDED: "undecided",
     Verdict.TOO_FEW: "few",
@@ -51,25 +51,25 @@ _REASONS: Final[dict[str, str]] = {
     ReasonCode.READER: "the encoder does not read its own attribute images",
     ReasonCode.DOMAIN: "the encoder does not fit the suite",
 }
-HEADINGS: Final[dict[Heap, str]] = {
+HEADINGS: Final[dict[VerdictGroup, str]] = {
     "balanced": "Shown balanced",
     "undecided": "Undecided",
     "few": "Too few images to tell",
     "unmeasured": "Not measured",
 }
-NOTES: Final[dict[Heap, str]] = {
+NOTES: Final[dict[VerdictGroup, str]] = {
     "undecided": "The images do not tell. Where more of them would, it says how many.",
     "few": "Numbers, and no verdict: with so few images chance may look like certainty.",
 }
 
 
-def heap_of(row: Row | None) -> Heap:
-    """Which heap of a page a score belongs to: of a leaning the side, by the sign of the value."""
+def verdict_group_of(row: Row | None) -> VerdictGroup:
+    """Where a page lists a score: of a leaning by its side, which is the sign of the value."""
     if row is None or not row.defined:
         return "unmeasured"
     if leans(row):
         return "a" if row.value > 0 else "b"
-    return _HEAP_OF.get(row.verdict, "unmeasured")
+    return _VERDICT_GROUP_OF.get(row.verdict, "unmeasured")
 
 
 def leans(row: Row) -> bool:
@@ -133,7 +133,10 @@ def said_of(row: Row, label: Label = str) -> str:
 def counted(rows: Iterable[Row], label: Label = str) -> str:
     """Verdicts, counted by side, and then those that name none: ``4 to men · 3 undecided``."""
     held = Counter(
-        (HEAPS.index(heap_of(row)), f"to {label(row.side)}" if leans(row) else _PLAIN.get(row.verdict, "not measured"))
+        (
+            VERDICT_GROUPS.index(verdict_group_of(row)),
+            f"to {label(row.side)}" if leans(row) else _PLAIN.get(row.verdict, "not measured"),
+        )
         for row in rows
     )
     return " \N{MIDDLE DOT} ".join(f"{n} {said}" for (_, said), n in sorted(held.items()))

@@ -97,6 +97,16 @@ def probability(value: float, name: str = "p") -> str:
     return f"{name} < 0.001" if value < 0.001 else f"{name} = {value:.3f}"
 
 
+def bare_probability(value: float) -> str:
+    """Write ``0.034`` or ``< 0.001``, for a column that is headed p or q; empty when missing."""
+    return probability(value).removeprefix("p ").removeprefix("= ")
+
+
+def with_interval(value: float, low: float, high: float, digits: int = 2) -> str:
+    """Write ``+0.21 [0.10, 0.32]``, or the number alone where it has no interval."""
+    return f"{signed(value, digits)} {interval(low, high, digits)}".strip()
+
+
 def splits(row: Row) -> str:
     """How a permutation p was found: ``exact, 70 splits``; a certified one with its bracket; empty without splits."""
     if row.n_splits == 0:

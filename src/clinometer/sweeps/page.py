@@ -148,7 +148,7 @@ def _row(outcome: Outcome, setting: Setting, numbers: Sequence[tuple[str, str]])
         "images": f"{image_count(setting):,}",
         "numbers": [_cell(held.get(name)) for name in numbers],
         "difference": _cell(over_all, signed=True),
-        "q": "" if over_all is None else wording.probability(over_all.q, "q").removeprefix("q ").removeprefix("= "),
+        "q": "" if over_all is None else wording.bare_probability(over_all.q),
         "verdict": _verdict(outcome, setting, over_all),
     }
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from clinometer import api
 from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
-from clinometer.report.verdict_words import heap_of, verdict_words
+from clinometer.report.verdict_words import verdict_group_of, verdict_words
 from clinometer.web.runs_index import Known
 
 
@@ -47,13 +47,13 @@ def furthest(known: Known) -> list[str]:
     """The concept that leans furthest to either side, where any does."""
     assert known.run is not None
     rows = judged(Scores.from_frame(known.run.scores)).values() if known.listed.is_scored else []
-    sides = ([row for row in rows if heap_of(row) == heap] for heap in ("a", "b"))
-    return [max(side, key=lambda row: abs(row.value)).concept for side in sides if side]
+    sides = ([row for row in rows if verdict_group_of(row) == side] for side in ("a", "b"))
+    return [max(leaning, key=lambda row: abs(row.value)).concept for leaning in sides if leaning]
 
 
 def _finding(run: api.Run, row: Row, digits: int) -> Finding:
     return Finding(
-        heap_of(row),
+        verdict_group_of(row),
         verdict_words(row, run.suite.label_of) or "no verdict",
         wording.COMPONENT_NAMES.get(row.component, row.component.replace("_", " ")),
         wording.signed(row.value, digits),

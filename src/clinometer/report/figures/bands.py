@@ -87,7 +87,7 @@ def _draw(axes: Any, line: Line, order: int, lines: int, symbol: str) -> list[tu
             axes.plot([step.x, step.x], [row.low, row.high], color=mark.colour, linewidth=2.4, alpha=0.5, zorder=3)
         draw_mark(axes, step.x, row.value, mark, size=6, gid=gid)
         digits = wording.digits_for([value for value in (row.value, row.low, row.high) if isfinite(value)])
-        said = f"{wording.signed(row.value, digits)} {wording.interval(row.low, row.high, digits)}".strip()
+        said = wording.with_interval(row.value, row.low, row.high, digits)
         told.append((gid, drawable(f"{line.name}{', ' if line.name else ''}{step.label}: {symbol} {said}", 160)))
     return told
 

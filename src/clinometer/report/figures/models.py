@@ -56,7 +56,7 @@ def draw_model(axes: Any, row: Row, y: float, mark: Mark, gid: str) -> None:
 def model_tip(name: str, model: str, symbol: str, row: Row, digits: int, *, stimulus: bool = False) -> str:
     """What a pointer over a model's mark is told."""
     low, high = (row.stimulus_low, row.stimulus_high) if stimulus else (row.low, row.high)
-    shown = f"{wording.signed(row.value, digits)} {wording.interval(low, high, digits)}".strip()
+    shown = wording.with_interval(row.value, low, high, digits)
     return drawable(f"{name}, {model}: {symbol} {shown}", 140)
 
 

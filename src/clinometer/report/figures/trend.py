@@ -10,7 +10,7 @@ from clinometer.report import wording
 from clinometer.report.figures.marks import MARKS, draw_mark, drawable, place, span
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import heap_of
+from clinometer.report.verdict_words import verdict_group_of
 
 _WIDTH: Final = 760
 _MOST_LABELS: Final = 9
@@ -50,12 +50,12 @@ def trend_figure(points: Sequence[Point], *, title: str, x_label: str, zero: str
 
 def _draw(axes: Any, point: Point, gid: str) -> tuple[str, str]:
     """Draw one number; return its id and what hovering over it says."""
-    row, mark = point.row, MARKS[heap_of(point.row) if point.row.verdict else "balanced"]
+    row, mark = point.row, MARKS[verdict_group_of(point.row) if point.row.verdict else "balanced"]
     if row.has_interval:
         axes.plot([point.x, point.x], [row.low, row.high], color=mark.colour, linewidth=3.6, alpha=0.55, zorder=3)
     draw_mark(axes, point.x, row.value, mark, gid=gid)
     digits = wording.digits_for([row.value, row.low, row.high])
-    said = f"{wording.signed(row.value, digits)} {wording.interval(row.low, row.high, digits)}".strip()
+    said = wording.with_interval(row.value, row.low, row.high, digits)
     return gid, drawable(f"{point.name}, {point.label}: {said}", 160)
 
 

@@ -12,15 +12,15 @@ from clinometer.report.view import View
 
 
 def nothing_told(counts: Mapping[str, int]) -> str:
-    """The beginning of a sentence where all that was measured is of one heap that tells nothing; else empty."""
-    heaps = {heap for heap, n in counts.items() if n and heap != "unmeasured"}
-    if heaps == {"few"}:
+    """The beginning of a sentence where all that was measured is of one kind that tells nothing; else empty."""
+    verdict_groups = {verdict_group for verdict_group, n in counts.items() if n and verdict_group != "unmeasured"}
+    if verdict_groups == {"few"}:
         return "There are too few images to tell"
-    return "The images do not tell" if heaps == {"undecided"} else ""
+    return "The images do not tell" if verdict_groups == {"undecided"} else ""
 
 
 def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
-    """The heaps that name no side, counted: ``three are shown balanced and for ten the images do not tell``.
+    """The verdicts that name no side, counted: ``three are shown balanced and for ten the images do not tell``.
 
     What the images cannot tell is never worded as no leaning. ``one`` : what is counted, where it is not said before.
     """
@@ -30,11 +30,11 @@ def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
         ("few", "{} has too few images to tell", "{} have too few images to tell"),
     )
     said = [
-        (singular if counts[heap] == 1 else plural).format(
-            wording.count(counts[heap], one, words=True) if one else wording.numeral(counts[heap])
+        (singular if counts[verdict_group] == 1 else plural).format(
+            wording.count(counts[verdict_group], one, words=True) if one else wording.numeral(counts[verdict_group])
         )
-        for heap, singular, plural in told
-        if counts.get(heap)
+        for verdict_group, singular, plural in told
+        if counts.get(verdict_group)
     ]
     return wording.listed(said)
 

@@ -22,7 +22,7 @@ from clinometer.report.figures.marks import (
 from clinometer.report.figures.models import rows_figure
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import heap_of
+from clinometer.report.verdict_words import verdict_group_of
 from clinometer.studies.classification.view import ClassificationView
 
 CELL: Final = 100
@@ -177,7 +177,7 @@ def differential_figure(view: ClassificationView) -> Figure | None:
         tidy(axes)
         axes.axvline(0, color=Ink.MUTED, linewidth=1, zorder=1)
         for y, row in enumerate(rows):
-            mark = MARKS[heap_of(row)]
+            mark = MARKS[verdict_group_of(row)]
             draw_intervals(axes, row, y, mark.colour)
             draw_mark(axes, row.value, y, mark)
         label_rows(axes, [wording.capitalised(row.group) for row in rows], 24)

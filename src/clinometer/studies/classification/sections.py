@@ -11,7 +11,7 @@ from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, all_there, counts_in_words, losses, sample_tile
 from clinometer.report.sections.masthead import facts, nothing_judged
 from clinometer.report.sections.method import measured_how
-from clinometer.report.verdict_words import heap_of, leans, needed, said_of
+from clinometer.report.verdict_words import leans, needed, said_of, verdict_group_of
 from clinometer.report.view import View
 from clinometer.studies.classification.figures import (
     LINE_WIDTH,
@@ -39,7 +39,7 @@ def classification_masthead(view: ClassificationView) -> dict[str, Any]:
         "facts": facts(view),
         "figure": association_figure(view),
         "caption": f"Association S with its 95 % interval, at {view.setting}. Dashed: no preference between the sets.",
-        "heaps": [],
+        "verdict_groups": [],
     }
 
 
@@ -74,23 +74,23 @@ def resting(view: ClassificationView) -> str:
 
 def _leading(view: ClassificationView) -> Row | None:
     """The largest difference that leans, else the largest there is."""
-    held = [row for row in view.differentials.values() if heap_of(row) != "unmeasured"]
+    held = [row for row in view.differentials.values() if verdict_group_of(row) != "unmeasured"]
     return max(held, key=lambda row: (leans(row), abs(row.value)), default=None)
 
 
 def _nothing_told(view: ClassificationView, model: str) -> str:
     """The portraits do not tell, all contrasts are shown alike, nothing could be judged, or nothing was classified."""
-    heaps = {heap_of(row) for row in view.differentials.values()} - {"unmeasured"}
-    if not heaps and any(row.defined for row in view.associations.values()):
+    verdict_groups = {verdict_group_of(row) for row in view.differentials.values()} - {"unmeasured"}
+    if not verdict_groups and any(row.defined for row in view.associations.values()):
         return nothing_judged("contrast", model, view.differentials.values())
-    if not heaps:
+    if not verdict_groups:
         return "Nothing could be measured: no group of portraits was classified."
-    if heaps == {"balanced"}:
+    if verdict_groups == {"balanced"}:
         return (
             f"{model} is shown to take portraits of all groups for professions {view.label_a} about equally often: no "
             f"difference is larger than {view.suite.margin:g}."
         )
-    tell = "There are too few images to tell" if heaps == {"few"} else "The images do not tell"
+    tell = "There are too few images to tell" if verdict_groups == {"few"} else "The images do not tell"
     asked = f"takes portraits of one group for professions {view.label_a} more often than those of another"
     return f"{tell} whether {model}, as a classifier, {asked}."
 
@@ -100,7 +100,7 @@ def amplification_words(view: ClassificationView) -> str:
     row = next((row for row in view.amplifications.values() if row.defined), None)
     if row is None:
         return ""
-    shown = f"{wording.signed(row.value)} {wording.interval(row.low, row.high)}".strip()
+    shown = wording.with_interval(row.value, row.low, row.high)
     certain = row.has_interval and not row.low <= 0 <= row.high and row.q <= 0.05
     said = "changes with" if certain else "may or may not change with"
     ends = _ends_words(view, row)
@@ -143,7 +143,7 @@ def classification_verdicts(view: ClassificationView) -> dict[str, Any]:
 def _item(view: ClassificationView, row: Row) -> dict[str, str]:
     x, y = view.side_labels(row.group)
     return {
-        "lean": heap_of(row),
+        "lean": verdict_group_of(row),
         "subject": wording.capitalised(row.group),
         "verdict": said_of(row),
         "sides": f"{x} less {y}",

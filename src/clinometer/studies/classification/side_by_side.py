@@ -35,8 +35,8 @@ def side_by_side(views: Mapping[str, ClassificationView], encoder: str) -> dict[
 
 def _differential_cells(row: Row) -> list[str]:
     """ΔS with its interval, and q."""
-    shown = f"{wording.signed(row.value)} {wording.interval(row.low, row.high)}".strip()
-    q = wording.probability(row.q, "q").removeprefix("q ").removeprefix("= ")
+    shown = wording.with_interval(row.value, row.low, row.high)
+    q = wording.bare_probability(row.q)
     return [shown if row.defined else wording.MISSING, q or wording.MISSING]
 
 

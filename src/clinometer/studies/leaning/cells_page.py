@@ -62,7 +62,7 @@ def _cells(view: CellsView, concept: str) -> tuple[str, ...]:
 def _shown(view: CellsView, row: Row | None) -> str:
     if row is None:
         return wording.MISSING
-    shown = f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}".strip()
+    shown = wording.with_interval(row.value, row.low, row.high, view.digits)
     return f"{view.label(row.group)} {shown}" if len(view.rows(row.component, row.concept)) > 1 else shown
 
 

@@ -36,5 +36,5 @@ def _cells(view: CellsView, axis: str, level: str, concept: str) -> list[str]:
     row = next((each for each in view.rows(f"axis:{axis}", concept) if each.group == level), None)
     if row is None or not row.defined:
         return [wording.MISSING, wording.MISSING]
-    shown = f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}".strip()
-    return [shown, wording.probability(row.q, "q").removeprefix("q ").removeprefix("= ")]
+    shown = wording.with_interval(row.value, row.low, row.high, view.digits)
+    return [shown, wording.bare_probability(row.q)]

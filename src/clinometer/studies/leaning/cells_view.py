@@ -8,7 +8,7 @@ from itertools import product
 
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import Heap, heap_of
+from clinometer.report.verdict_words import VerdictGroup, verdict_group_of
 from clinometer.studies.leaning.cells_wording import verdict_words
 from clinometer.studies.leaning.view import Concept, LeaningView
 from clinometer.suites.axes import CrossedAxis
@@ -51,10 +51,10 @@ class CellsView(LeaningView):
         rows = [row for row in self.rows(f"axis:{axis}", concept) if row.defined]
         return max(rows, key=lambda row: abs(row.value), default=None)
 
-    def axis_lean(self, axis: str, concept: str) -> Heap:
-        """Which heap the axis' verdict belongs to; of more than two levels, ``"a"`` where any leans."""
-        leans = [heap_of(row) for row in self.rows(f"axis:{axis}", concept)]
-        order: tuple[Heap, ...] = ("a", "b", "undecided", "balanced", "few", "unmeasured")
+    def axis_lean(self, axis: str, concept: str) -> VerdictGroup:
+        """Where the axis' verdict is listed; of more than two levels, ``"a"`` where any leans."""
+        leans = [verdict_group_of(row) for row in self.rows(f"axis:{axis}", concept)]
+        order: tuple[VerdictGroup, ...] = ("a", "b", "undecided", "balanced", "few", "unmeasured")
         return next((lean for lean in order if lean in leans), "unmeasured")
 
     def leaned_to(self, axis: str, concept: str) -> list[str]:
@@ -62,9 +62,9 @@ class CellsView(LeaningView):
         rows = self.rows(f"axis:{axis}", concept)
         if len(self.axes[axis].levels) == 2:
             first, second = (self.label(level) for level in self.axes[axis].levels)
-            return [{"a": first, "b": second}[lean] for row in rows if (lean := heap_of(row)) in ("a", "b")]
-        near = [self.label(row.group) for row in rows if heap_of(row) == "a"]
-        return near or [f"others than {self.label(row.group)}" for row in rows if heap_of(row) == "b"]
+            return [{"a": first, "b": second}[lean] for row in rows if (lean := verdict_group_of(row)) in ("a", "b")]
+        near = [self.label(row.group) for row in rows if verdict_group_of(row) == "a"]
+        return near or [f"others than {self.label(row.group)}" for row in rows if verdict_group_of(row) == "b"]
 
     @cached_property
     def ordered(self) -> list[Concept]:
@@ -87,7 +87,7 @@ class CellsView(LeaningView):
         return next(list(axis.levels.values())[:2] for axis in self.axes.values() if side in axis.levels)
 
     def counts(self, axis: str) -> Counter[str]:
-        """Concepts by what they lean to along an axis, and by the other heaps."""
+        """Concepts by what they lean to along an axis, and by the other verdicts."""
         found: Counter[str] = Counter()
         for name in self.concepts:
             towards = self.leaned_to(axis, name)
@@ -112,11 +112,11 @@ class CellsView(LeaningView):
             table.append((", ".join(self.label(level) for level in levels), found))
         return table
 
-    def said_of(self, concept: Concept) -> tuple[Heap, str, str]:
-        """The heap of the first axis that leans, the verdicts in words, and no single number: there are several."""
+    def said_of(self, concept: Concept) -> tuple[VerdictGroup, str, str]:
+        """Where the first axis that leans is listed, the verdicts in words, and no one number: there are several."""
         return self.overall(concept.name), verdict_words(self, concept.name), ""
 
-    def overall(self, concept: str) -> Heap:
+    def overall(self, concept: str) -> VerdictGroup:
         """One mark for all axes: ``"a"`` where any leans, for a side of one axis is no side of another."""
         leans = [self.axis_lean(axis, concept) for axis in self.axes]
         if {"a", "b"} & set(leans):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import heap_of
+from clinometer.report.verdict_words import verdict_group_of
 
 if TYPE_CHECKING:
     from clinometer.studies.leaning.cells_view import CellsView
@@ -21,17 +21,17 @@ def verdict_words(view: CellsView, concept: str) -> str:
     leans = [f"to {wording.listed(found)}" for axis in view.axes if (found := view.leaned_to(axis, concept))]
     parts = [f"leans {wording.listed(leans)}"] if leans else []
     parts += [
-        f"by {view.suite.axis_label(axis)} {_HEAPS[lean]}"
+        f"by {view.suite.axis_label(axis)} {_VERDICT_WORDS[lean]}"
         for axis in view.axes
         if (lean := view.axis_lean(axis, concept)) not in ("a", "b")
     ]
     if not leans and len({view.axis_lean(axis, concept) for axis in view.axes}) == 1:
         labels = wording.listed([view.suite.axis_label(axis) for axis in view.axes])
-        parts = [f"by {labels} {_HEAPS[view.axis_lean(next(iter(view.axes)), concept)]}"]
+        parts = [f"by {labels} {_VERDICT_WORDS[view.axis_lean(next(iter(view.axes)), concept)]}"]
     return "; ".join([*parts, *(interaction_words(view, component, concept) for component in view.interactions)])
 
 
-_HEAPS = {
+_VERDICT_WORDS = {
     "balanced": "shown balanced",
     "undecided": "undecided",
     "few": "with too few images to tell",
@@ -43,7 +43,7 @@ def interaction_words(view: CellsView, component: str, concept: str) -> str:
     """What goes together more or less often than its levels alone give, or that it is undecided."""
     name = interaction_name(view, component)
     rows = view.rows(component, concept)
-    found = [(row, heap_of(row)) for row in rows]
+    found = [(row, verdict_group_of(row)) for row in rows]
     said = [
         f"{view.label(row.group)} {'more' if lean == 'a' else 'less'} often than {_alone(view, row.group)} alone give"
         for row, lean in found
@@ -51,8 +51,9 @@ def interaction_words(view: CellsView, component: str, concept: str) -> str:
     ]
     if said:
         return wording.listed(said)
-    heaps = {lean for _, lean in found}
-    return f"{name} {next((_HEAPS[heap] for heap in ('undecided', 'few') if heap in heaps), _HEAPS['unmeasured'])}"
+    leans = {lean for _, lean in found}
+    told = next((lean for lean in ("undecided", "few") if lean in leans), "unmeasured")
+    return f"{name} {_VERDICT_WORDS[told]}"
 
 
 def interaction_name(view: CellsView, component: str) -> str:
@@ -72,22 +73,22 @@ def _alone(view: CellsView, cell: str) -> str:
 
 def axis_counts(view: CellsView, axis: str) -> str:
     """``12 to men · 7 to women · 9 undecided``."""
-    return " · ".join(f"{n} {_HEAPS.get(name, name)}" for name, n in _counted(view, axis).items())
+    return " · ".join(f"{n} {_VERDICT_WORDS.get(name, name)}" for name, n in _counted(view, axis).items())
 
 
 def axis_finding(view: CellsView, axis: str) -> str:
     """``by gender to men for 12 and to women for 7, 9 undecided``."""
     counts = _counted(view, axis)
-    leans = [f"{name} for {n}" for name, n in counts.items() if name not in _HEAPS]
-    rest = [f"{n} {_HEAPS[name]}" for name, n in counts.items() if name in _HEAPS]
+    leans = [f"{name} for {n}" for name, n in counts.items() if name not in _VERDICT_WORDS]
+    rest = [f"{n} {_VERDICT_WORDS[name]}" for name, n in counts.items() if name in _VERDICT_WORDS]
     return f"by {view.suite.axis_label(axis)} {', '.join([wording.listed(leans) or 'to no side', *rest])}"
 
 
 def _counted(view: CellsView, axis: str) -> dict[str, int]:
-    """Concepts by what they lean to, in the order of the levels, then the other heaps; none that is empty."""
+    """Concepts by what they lean to, in the order of the levels, then the other verdicts; none that is empty."""
     counts = view.counts(axis)
     ends = [f"to {label}" for label in view.axes[axis].levels.values()]
-    order = [*ends, *(name for name in counts if name.startswith("to others")), *_HEAPS]
+    order = [*ends, *(name for name in counts if name.startswith("to others")), *_VERDICT_WORDS]
     return {name: counts[name] for name in order if counts[name]}
 
 
@@ -105,10 +106,12 @@ def interaction_finding(view: CellsView, component: str) -> str:
 def _interactions(view: CellsView, component: str) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for name in view.concepts:
-        leans = {heap_of(row) for row in view.rows(component, name)}
-        open_heap = next((heap for heap in ("undecided", "few") if heap in leans), "unmeasured")
-        counts["found" if leans & {"a", "b"} else _HEAPS[open_heap]] += 1
-    order = ("found", *(_HEAPS[heap] for heap in ("undecided", "few", "unmeasured")))
+        leans = {verdict_group_of(row) for row in view.rows(component, name)}
+        open_group = next(
+            (verdict_group for verdict_group in ("undecided", "few") if verdict_group in leans), "unmeasured"
+        )
+        counts["found" if leans & {"a", "b"} else _VERDICT_WORDS[open_group]] += 1
+    order = ("found", *(_VERDICT_WORDS[verdict_group] for verdict_group in ("undecided", "few", "unmeasured")))
     return {word: counts[word] for word in order if counts[word]}
 
 

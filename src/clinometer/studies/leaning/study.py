@@ -83,7 +83,14 @@ OVERALL: Final = (
     ("category", "mean"),
 )
 
-PAIR: Final = RunsCompared(lambda suite: (MCAS,), _label_a, LeaningView, side_by_side, overall=OVERALL)
+PAIR: Final = RunsCompared(
+    lambda suite: (MCAS,),
+    _label_a,
+    LeaningView,
+    side_by_side,
+    bars=("images", "words and encoders"),
+    overall=OVERALL,
+)
 
 
 def runs_compared(suite: Suite) -> RunsCompared:

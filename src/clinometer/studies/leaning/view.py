@@ -103,17 +103,21 @@ class LeaningView(PairView):
         ]
         return sorted(held, key=lambda concept: -self.mcas[concept.name].value)
 
-    def said_of(self, concept: Concept) -> tuple[verdict_words.Heap, str, str]:
-        """The heap, the verdict and the number of a concept, for its pictures."""
+    def said_of(self, concept: Concept) -> tuple[verdict_words.VerdictGroup, str, str]:
+        """The list, the verdict and the number of a concept, for its pictures."""
         row = self.mcas.get(concept.name)
         words = verdict_words.said_of(row, self.label) if row else "not measured"
-        return self.heap(concept.name), words, wording.signed(row.value, self.digits) if row and row.defined else ""
+        return (
+            self.verdict_group(concept.name),
+            words,
+            wording.signed(row.value, self.digits) if row and row.defined else "",
+        )
 
-    def heap(self, concept: str) -> verdict_words.Heap:
-        """Say which heap a concept's verdict belongs to."""
-        return verdict_words.heap_of(self.mcas.get(concept))
+    def verdict_group(self, concept: str) -> verdict_words.VerdictGroup:
+        """Say where a concept's verdict is listed."""
+        return verdict_words.verdict_group_of(self.mcas.get(concept))
 
     @property
     def holds_few(self) -> bool:
         """Whether a concept has too few images to tell."""
-        return any(self.heap(name) == "few" for name in self.concepts)
+        return any(self.verdict_group(name) == "few" for name in self.concepts)

@@ -41,7 +41,7 @@ def refusal_table(comparison: Comparison, called: tuple[str, str]) -> Difference
                 *(wording.percent(held[_about(row)].value) if _about(row) in held else "" for held in own),
                 wording.signed(row.value),
                 wording.interval(*_ends(row)),
-                wording.probability(row.q, "q").removeprefix("q ").removeprefix("= "),
+                wording.bare_probability(row.q),
                 _judgement(row, comparison, called),
             )
             for row in rows
@@ -102,7 +102,7 @@ def _finding(row: Row, comparison: Comparison, called: tuple[str, str]) -> list[
     shares = f"{wording.percent(rates[1])} of images are missing in {called[1]}, {wording.percent(rates[0])} in "
     if of_these_prompts(row):
         said += "; whether of others like them is undecided"
-    numbers = f"{wording.signed(row.value)} {wording.interval(*_ends(row))}".strip()
+    numbers = wording.with_interval(row.value, *_ends(row))
     if row.has_stimulus_interval:
         numbers += f" over prompts, {wording.interval(row.low, row.high)} over images"
     p = wording.probability(row.p, "p")

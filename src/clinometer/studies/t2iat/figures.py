@@ -11,7 +11,7 @@ from clinometer.report import wording
 from clinometer.report.figures.marks import MARKS, draw_intervals, draw_mark, drawable, label_rows, place, span
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import heap_of
+from clinometer.report.verdict_words import verdict_group_of
 from clinometer.studies.t2iat.view import AssociationView
 
 _LEFT: Final = 168
@@ -36,7 +36,7 @@ def effect_figure(view: AssociationView) -> Figure | None:
         axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
         tips = {}
         for y, (test, row) in enumerate(zip(tests, rows, strict=True)):
-            mark = MARKS[heap_of(view.statistics.get(test.name))]
+            mark = MARKS[verdict_group_of(view.statistics.get(test.name))]
             subject = f"{view.concept_label(test.x)} / {view.concept_label(test.y)}"
             axes.text(limits[0], y - 0.3, drawable(subject, 58), va="center", fontsize=11.5)
             if not row.defined:
@@ -70,7 +70,7 @@ def distribution_figure(view: AssociationView, concept: str, limits: tuple[float
         draw_zero(axes, view)
         tips = {}
         for y, name in enumerate(names):
-            mark = MARKS[heap_of(view.associations.get(name))]
+            mark = MARKS[verdict_group_of(view.associations.get(name))]
             draw_density(axes, *stored_curve(view, "association_density", name), y, mark.colour)
             draw_box(axes, [boxes[part][name].value for part in BOX], y, mark.colour, f"m{y}")
             outliers = stored_curve(view, "association_outlier", name)[0]

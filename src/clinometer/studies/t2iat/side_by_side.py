@@ -36,7 +36,7 @@ def side_by_side(views: Mapping[str, AssociationView], encoder: str) -> dict[str
 def _test_cells(view: AssociationView, test: str) -> list[str]:
     """S, p and d, as the T2IAT paper's table prints them."""
     statistic, effect = view.statistics.get(test, Row()), view.effect_sizes.get(test, Row())
-    shown = wording.probability(statistic.p, "p").removeprefix("p ").removeprefix("= ")
+    shown = wording.bare_probability(statistic.p)
     return [wording.signed(statistic.value, 3), shown or wording.MISSING, wording.signed(effect.value)]
 
 

@@ -67,7 +67,9 @@ def _association(suite: Suite) -> AssociationSuite:
     return suite
 
 
-COMPARED: Final = RunsCompared(quantities, _label_a, AssociationView, side_by_side, magnitude_over_prompts=True)
+COMPARED: Final = RunsCompared(
+    quantities, _label_a, AssociationView, side_by_side, bars=("images", "prompts"), magnitude_over_prompts=True
+)
 
 T2IAT: Final = Study(
     key="association",

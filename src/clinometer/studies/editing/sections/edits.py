@@ -11,7 +11,7 @@ from clinometer.report import wording
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.masthead import facts
 from clinometer.report.thumbnails import Thumbnail, thumbnail
-from clinometer.report.verdict_words import heap_of, leans, needed, verdict_words
+from clinometer.report.verdict_words import leans, needed, verdict_group_of, verdict_words
 from clinometer.studies.editing.figures.edits import flip_matrix, skin_arrows
 from clinometer.studies.editing.view import EditingView
 
@@ -28,7 +28,7 @@ def editing_masthead(view: EditingView) -> dict[str, Any]:
         "facts": facts(view),
         "figure": None,
         "rings": [],
-        "heaps": [],
+        "verdict_groups": [],
     }
 
 
@@ -38,8 +38,10 @@ def finding(view: EditingView) -> str:
     if row is None:
         return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
     if not leans(row):
-        heaps = {heap_of(each) for each in view.class_rows("flip_asymmetry", view.reader)} - {"unmeasured"}
-        tell = "There are too few images to tell" if heaps == {"few"} else "The images do not tell"
+        verdict_groups = {verdict_group_of(each) for each in view.class_rows("flip_asymmetry", view.reader)} - {
+            "unmeasured"
+        }
+        tell = "There are too few images to tell" if verdict_groups == {"few"} else "The images do not tell"
         return f"{tell} whether editing turns one gender into the other more often than the other way round."
     more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
     points = f"{abs(100 * row.value):.0f} percentage points"
@@ -60,13 +62,13 @@ def resting(view: EditingView) -> str:
     numbers = ", ".join(part for part in (points, side, wording.probability(row.q, "q"), portraits) if part)
     if leans(row):
         return f"That is {numbers}."
-    few = _too_few([row]) if heap_of(row) == "few" else ""
+    few = _too_few([row]) if verdict_group_of(row) == "few" else ""
     return f"The largest difference, into \u201c{row.category}\u201d at {row.setting}: {numbers}{few}."
 
 
 def _leading(view: EditingView) -> Row | None:
     """The largest asymmetry of a class that leans, else the largest there is."""
-    held = [row for row in view.class_rows("flip_asymmetry", view.reader) if heap_of(row) != "unmeasured"]
+    held = [row for row in view.class_rows("flip_asymmetry", view.reader) if verdict_group_of(row) != "unmeasured"]
     return max(held, key=lambda row: (leans(row), abs(row.value)), default=None)
 
 
@@ -77,8 +79,8 @@ def skin_finding(view: EditingView) -> str:
     said = [_contrast_words(view, contrast)] if contrast is not None else []
     if (change := _largest(changes)) is not None:
         said.append(f"The largest change of skin: {view.label(change.group)} become {_changed(change)}.")
-    elif any(heap_of(row) != "unmeasured" for row in changes):
-        few = all(heap_of(row) in ("few", "unmeasured") for row in changes)
+    elif any(verdict_group_of(row) != "unmeasured" for row in changes):
+        few = all(verdict_group_of(row) in ("few", "unmeasured") for row in changes)
         tell = f"there are too few images to tell{_too_few(changes)}" if few else "the images do not tell"
         said.append(f"Whether the skin of a single group changes: {tell}.")
     elif not said:
@@ -113,9 +115,10 @@ def _too_few(rows: Sequence[Row]) -> str:
 def editing_verdicts(view: EditingView) -> dict[str, Any]:
     """The two contrasts of every class and strength, judged."""
     tones = view.suite.tones
-    heaps = [
+    verdict_groups = [
         {
             "id": "flip",
+            "lean": "",
             "heading": f"Towards {view.label_a} or {view.label_b}",
             "note": f"Flip rate of \u201c{view.label_b}\u201d portraits minus that of \u201c{view.label_a}\u201d: "
             f"positive means that edits move to {view.label_a}.",
@@ -123,9 +126,10 @@ def editing_verdicts(view: EditingView) -> dict[str, Any]:
         }
     ]
     if tones:
-        heaps.append(
+        verdict_groups.append(
             {
                 "id": "skin",
+                "lean": "",
                 "heading": f"Skin: {tones[1]} against {tones[0]}",
                 "note": f"Change of the skin's angle of {tones[1]} portraits minus that of {tones[0]} ones: positive "
                 f"means that {tones[1]} skin is lightened more.",
@@ -134,7 +138,7 @@ def editing_verdicts(view: EditingView) -> dict[str, Any]:
                 ],
             }
         )
-    return {"heaps": heaps}
+    return {"verdict_groups": verdict_groups}
 
 
 def _item(row: Row, scale: float, unit: str) -> dict[str, str]:

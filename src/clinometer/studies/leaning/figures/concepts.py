@@ -44,7 +44,7 @@ def overview_figure(view: LeaningView) -> Figure | None:
         _prepare_dial(axes, view, limit, rings)
         tips = {}
         for order, (concept, height) in enumerate(_lanes(ranked, rings)):
-            row, mark = view.mcas[concept.name], MARKS[view.heap(concept.name)]
+            row, mark = view.mcas[concept.name], MARKS[view.verdict_group(concept.name)]
             _draw_arc(axes, row, height, limit, mark.colour)
             draw_mark(axes, _angle(row.value, limit), height, mark, size=6, gid=f"dial{order}")
             tips[f"dial{order}"] = tip(view, concept)
@@ -152,7 +152,7 @@ def category_figure(view: LeaningView, category: str, limits: tuple[float, float
         axes = place(figure, 156, 48, 14, 12)
         tips = {}
         for y, concept in enumerate(concepts):
-            row, mark = view.mcas[concept.name], MARKS[view.heap(concept.name)]
+            row, mark = view.mcas[concept.name], MARKS[view.verdict_group(concept.name)]
             draw_intervals(axes, row, y, mark.colour)
             draw_mark(axes, row.value, y, mark, gid=f"c{y}")
             tips[f"c{y}"] = tip(view, concept)

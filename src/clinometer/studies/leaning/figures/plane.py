@@ -48,7 +48,9 @@ def plane_figure(view: LeaningView, *, close: bool) -> Figure | None:
         for order, concept in enumerate(concepts):
             row, mcas = similarity[concept.name], view.mcas[concept.name].value
             shown = f"similarity {wording.number(row.value, 3)}, MCAS {wording.signed(mcas, view.digits)}"
-            draw_mark(axes, row.value, mcas, MARKS[view.heap(concept.name)], size=7 if close else 5, gid=f"p{order}")
+            draw_mark(
+                axes, row.value, mcas, MARKS[view.verdict_group(concept.name)], size=7 if close else 5, gid=f"p{order}"
+            )
             tips[f"p{order}"] = drawable(f"{concept.name}: {shown}", 120)
         if close:
             _draw_prompts(axes, view)

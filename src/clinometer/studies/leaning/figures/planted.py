@@ -28,7 +28,7 @@ def planted_figure(view: LeaningView, *, score: str) -> Figure | None:
         tidy(axes, grid="both")
         tips = {}
         for order, (name, row) in enumerate(rows.items()):
-            mark = MARKS[view.heap(name)]
+            mark = MARKS[view.verdict_group(name)]
             _draw_interval(axes, planted[name], row, mark.colour)
             draw_mark(axes, planted[name], row.value, mark, size=7, gid=f"p{order}")
             tips[f"p{order}"] = drawable(

@@ -8,7 +8,7 @@ from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.report.sections.masthead import facts
 from clinometer.report.sections.method import measured_how
-from clinometer.report.verdict_words import heap_of, not_measured
+from clinometer.report.verdict_words import not_measured, verdict_group_of
 from clinometer.studies.leaning.cells_view import CellsView
 from clinometer.studies.leaning.cells_wording import (
     axis_finding,
@@ -33,7 +33,7 @@ def cells_masthead(view: CellsView) -> dict[str, Any]:
         "facts": facts(view),
         "figure": None,
         "caption": "",
-        "heaps": [heap for axis in view.axes for heap in _heaps(view, axis)],
+        "verdict_groups": [verdict_group for axis in view.axes for verdict_group in _verdict_groups(view, axis)],
     }
 
 
@@ -67,7 +67,7 @@ def _numbers(view: CellsView, row: Row | None) -> str:
     return shown.strip()
 
 
-def _heaps(view: CellsView, axis: str) -> list[dict[str, Any]]:
+def _verdict_groups(view: CellsView, axis: str) -> list[dict[str, Any]]:
     """The counts of one axis, for the marks under the finding."""
     counts, label = view.counts(axis), view.suite.axis_label(axis)
     levels = list(view.axes[axis].levels.values())
@@ -148,7 +148,7 @@ def _interaction_item(view: CellsView, component: str, name: str) -> dict[str, s
 
 def _cell(view: CellsView, row: Row) -> dict[str, str]:
     return {
-        "lean": heap_of(row),
+        "lean": verdict_group_of(row),
         "value": wording.signed(row.value, view.digits),
         "interval": wording.interval(row.low, row.high, view.digits),
     }

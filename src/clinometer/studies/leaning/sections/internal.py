@@ -104,4 +104,4 @@ def _interval(row: Row | None) -> str:
 def _with_interval(row: Row | None, digits: int) -> str:
     if row is None:
         return wording.MISSING
-    return f"{wording.signed(row.value, digits)} {wording.interval(row.low, row.high, digits)}".strip()
+    return wording.with_interval(row.value, row.low, row.high, digits)

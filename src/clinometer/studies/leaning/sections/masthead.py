@@ -22,7 +22,7 @@ def masthead(view: LeaningView) -> dict[str, Any]:
         "facts": facts(view),
         "figure": overview_figure(view),
         "caption": caption(view),
-        "heaps": heap_counts(view),
+        "verdict_groups": verdict_counts(view),
     }
 
 
@@ -38,9 +38,9 @@ def caption(view: LeaningView) -> str:
     )
 
 
-def heap_counts(view: LeaningView) -> list[dict[str, Any]]:
+def verdict_counts(view: LeaningView) -> list[dict[str, Any]]:
     """How many concepts each verdict holds, from leaning to B to leaning to A."""
-    counts: Counter[str] = Counter(view.heap(name) for name in view.concepts)
+    counts: Counter[str] = Counter(view.verdict_group(name) for name in view.concepts)
     words = {
         "b": f"lean to {view.label_b}" if counts["b"] != 1 else f"leans to {view.label_b}",
         "few": "too few images to tell",
@@ -54,16 +54,16 @@ def heap_counts(view: LeaningView) -> list[dict[str, Any]]:
 
 def finding(view: LeaningView) -> str:
     """Word the finding in one sentence, by counting verdicts."""
-    counts: Counter[str] = Counter(view.heap(name) for name in view.concepts)
+    counts: Counter[str] = Counter(view.verdict_group(name) for name in view.concepts)
     measured = sum(counts.values()) - counts["unmeasured"]
     model = str(view.report.model_card.get("name", "the model"))
     if not measured:
         return nothing_judged("concept", model, view.mcas.values())
     asked = f"Asked for {wording.count(measured, 'concept')} without naming a group, {model}"
     leans = [
-        f"to {label} for {wording.count(counts[heap], 'of them', 'of them', words=True)}"
-        for heap, label in (("a", view.label_a), ("b", view.label_b))
-        if counts[heap]
+        f"to {label} for {wording.count(counts[verdict_group], 'of them', 'of them', words=True)}"
+        for verdict_group, label in (("a", view.label_a), ("b", view.label_b))
+        if counts[verdict_group]
     ]
     rest = rest_in_words(counts)
     if leans:
@@ -76,13 +76,13 @@ def finding(view: LeaningView) -> str:
 
 def strongest(view: LeaningView) -> str:
     """Name the concept that leans the most, with its interval."""
-    leaning = [c for c in view.ranked() if view.heap(c.name) in ("a", "b")]
+    leaning = [c for c in view.ranked() if view.verdict_group(c.name) in ("a", "b")]
     if not leaning:
         return ""
     concept = max(leaning, key=lambda c: abs(view.mcas[c.name].value))
     row = view.mcas[concept.name]
     label = view.label_a if row.value > 0 else view.label_b
-    shown = f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}".strip()
+    shown = wording.with_interval(row.value, row.low, row.high, view.digits)
     images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
     told = f"The strongest: {concept.prompt} leans to {label}, MCAS {shown} ({wording.MCAS_SCALE})"
     return f"{told}{f'; {images}' if images else ''}."

@@ -95,7 +95,7 @@ def verdicts_held_against(view: LeaningView, probabilities: dict[str, float]) ->
     sides: dict[str, list[str]] = {"found": [], "missed": [], "wrong": [], "false": [], "calm": []}
     counted = counted_of(view)
     for name, planted in probabilities.items():
-        lean = view.heap(name)
+        lean = view.verdict_group(name)
         if lean == "unmeasured":
             continue
         expected = _side(view, counted[name]) if name in counted else "" if planted == 0.5 else "ba"[planted > 0.5]

@@ -8,8 +8,8 @@ from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.report.verdict_words import (
     HEADINGS,
-    HEAPS,
     NOTES,
+    VERDICT_GROUPS,
     leans,
     needed,
     qualification,
@@ -21,15 +21,21 @@ from clinometer.studies.leaning.view import Concept, LeaningView
 
 
 def verdicts(view: LeaningView) -> dict[str, Any]:
-    """Sort concepts in heaps, each by strength."""
+    """Concepts by their verdicts, the strongest first."""
     headings = {"a": f"Leans to {view.label_a}", "b": f"Leans to {view.label_b}", **HEADINGS}
     notes = {"balanced": _margin_words(view), **NOTES}
     held = [
-        {"lean": heap, "heading": headings[heap], "note": notes.get(heap, ""), "items": _items(view, heap)}
-        for heap in HEAPS
+        {
+            "id": verdict_group,
+            "lean": verdict_group,
+            "heading": headings[verdict_group],
+            "note": notes.get(verdict_group, ""),
+            "items": _items(view, verdict_group),
+        }
+        for verdict_group in VERDICT_GROUPS
     ]
     return {
-        "heaps": [heap for heap in held if heap["items"]],
+        "verdict_groups": [verdict_group for verdict_group in held if verdict_group["items"]],
         "label_a": view.label_a,
         "label_b": view.label_b,
         "stopped_early": view.report.stopped_early,
@@ -44,7 +50,7 @@ def _margin_words(view: LeaningView) -> str:
 
 
 def _items(view: LeaningView, lean: str) -> list[dict[str, str]]:
-    concepts = [concept for concept in view.concepts.values() if view.heap(concept.name) == lean]
+    concepts = [concept for concept in view.concepts.values() if view.verdict_group(concept.name) == lean]
     concepts.sort(key=lambda c: -abs(view.mcas[c.name].value) if lean != "unmeasured" else 0.0)
     return [_item(view, concept) for concept in concepts]
 

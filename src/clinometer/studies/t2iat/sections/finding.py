@@ -9,7 +9,7 @@ from typing import Any, Final
 from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.report.sections.masthead import facts, nothing_judged, nothing_told, rest_in_words
-from clinometer.report.verdict_words import heap_of, leans, slightly
+from clinometer.report.verdict_words import leans, slightly, verdict_group_of
 from clinometer.studies.t2iat.figures import effect_figure
 from clinometer.studies.t2iat.view import AssociationView
 from clinometer.suites import DifferentialTest
@@ -28,12 +28,12 @@ def association_masthead(view: AssociationView) -> dict[str, Any]:
         "figure": effect_figure(view),
         "caption": "Cohen’s d of each test. Thick bars: 95 % over images; thin ones: over prompts too. The shades end "
         "where an effect is called small (0.2), medium (0.5) and large (0.8).",
-        "heaps": _heap_counts(view),
+        "verdict_groups": _verdict_counts(view),
     }
 
 
-def _heap_counts(view: AssociationView) -> list[dict[str, Any]]:
-    counts: Counter[str] = Counter(heap_of(row) for row in view.judged.values())
+def _verdict_counts(view: AssociationView) -> list[dict[str, Any]]:
+    counts: Counter[str] = Counter(verdict_group_of(row) for row in view.judged.values())
     said = {
         "b": f"to {view.label_b}",
         "few": "too few images to tell",
@@ -47,7 +47,7 @@ def _heap_counts(view: AssociationView) -> list[dict[str, Any]]:
 
 def finding(view: AssociationView) -> str:
     """Word the finding in one sentence: which concept is tied to what, or where prompts lean."""
-    counts: Counter[str] = Counter(heap_of(row) for row in view.judged.values())
+    counts: Counter[str] = Counter(verdict_group_of(row) for row in view.judged.values())
     model = str(view.report.model_card.get("name", "the model"))
     measured = sum(counts.values()) - counts["unmeasured"]
     if not measured:
@@ -56,9 +56,9 @@ def finding(view: AssociationView) -> str:
     if view.suite.tests:
         return _tests_finding(view, model, counts)
     told = [
-        f"to {label} for {wording.count(counts[heap], 'of them', 'of them', words=True)}"
-        for heap, label in (("a", view.label_a), ("b", view.label_b))
-        if counts[heap]
+        f"to {label} for {wording.count(counts[verdict_group], 'of them', 'of them', words=True)}"
+        for verdict_group, label in (("a", view.label_a), ("b", view.label_b))
+        if counts[verdict_group]
     ]
     asked, rest = f"Given {wording.count(measured, 'prompt')} that name neither, {model}", rest_in_words(counts)
     if told:
@@ -75,7 +75,7 @@ def _tests_finding(view: AssociationView, model: str, counts: Mapping[str, int])
     told = [_tie(view, test) for test in sorted(leaning, key=lambda test: -abs(view.judged[test.name].value))]
     more = len(told) - MOST_NAMED
     named = told[:MOST_NAMED] + ([f"so in {wording.count(more, 'more test', words=True)}"] if more > 0 else [])
-    others = {heap: n for heap, n in counts.items() if heap not in ("a", "b")}
+    others = {verdict_group: n for verdict_group, n in counts.items() if verdict_group not in ("a", "b")}
     rest = rest_in_words(others, one="test")
     if named:
         return f"{model} ties {', and '.join(named)}{f'; {rest}' if rest else ''}."

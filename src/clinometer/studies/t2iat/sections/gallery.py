@@ -18,7 +18,7 @@ from clinometer.report.sections.gallery import (
     sample_tile,
 )
 from clinometer.report.sections.refusals import refusal_words
-from clinometer.report.verdict_words import heap_of, said_of
+from clinometer.report.verdict_words import said_of, verdict_group_of
 from clinometer.studies.t2iat.view import AssociationView
 
 
@@ -56,7 +56,7 @@ def _stimulus(
     labels = (view.suite.concepts[concept].neutral_prompt(stimulus), *(view.label(group) for group in view.suite.pair))
     return {
         "name": name,
-        "lean": heap_of(row),
+        "lean": verdict_group_of(row),
         "verdict": said_of(row, view.label) if row else "not measured",
         "value": wording.signed(row.value, view.digits) if row is not None and row.defined else "",
         "strips": [_strip(view, label, samples, limit) for label, samples in zip(labels, own, strict=True)],

@@ -7,7 +7,15 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.report.sections.method import measured_how
-from clinometer.report.verdict_words import HEADINGS, HEAPS, NOTES, heap_of, held_back, needed, said_of
+from clinometer.report.verdict_words import (
+    HEADINGS,
+    NOTES,
+    VERDICT_GROUPS,
+    held_back,
+    needed,
+    said_of,
+    verdict_group_of,
+)
 from clinometer.studies.t2iat.figures import (
     arrow_figure,
     arrow_limits,
@@ -19,16 +27,22 @@ from clinometer.studies.t2iat.view import AssociationView
 
 
 def association_verdicts(view: AssociationView) -> dict[str, Any]:
-    """Sort tests, or stimuli, in five heaps, each by strength."""
+    """Tests, or stimuli, by their verdicts, the strongest first."""
     margin = view.suite.margin
     headings = {"a": f"Leans to {view.label_a}", "b": f"Leans to {view.label_b}", **HEADINGS}
     notes = {"balanced": f"Tests show it to be within ±{margin:g}." if margin else "", **NOTES}
-    heaps = [
-        {"lean": heap, "heading": headings[heap], "note": notes.get(heap, ""), "items": _items(view, heap)}
-        for heap in HEAPS
+    verdict_groups = [
+        {
+            "id": verdict_group,
+            "lean": verdict_group,
+            "heading": headings[verdict_group],
+            "note": notes.get(verdict_group, ""),
+            "items": _items(view, verdict_group),
+        }
+        for verdict_group in VERDICT_GROUPS
     ]
     return {
-        "heaps": [heap for heap in heaps if heap["items"]],
+        "verdict_groups": [verdict_group for verdict_group in verdict_groups if verdict_group["items"]],
         "label_a": view.label_a,
         "label_b": view.label_b,
         "tests": bool(view.suite.tests),
@@ -36,7 +50,7 @@ def association_verdicts(view: AssociationView) -> dict[str, Any]:
 
 
 def _items(view: AssociationView, lean: str) -> list[dict[str, str]]:
-    held = [(name, row) for name, row in view.judged.items() if heap_of(row) == lean]
+    held = [(name, row) for name, row in view.judged.items() if verdict_group_of(row) == lean]
     held.sort(key=lambda item: -abs(item[1].value) if item[1].defined else 0.0)
     return [_item(view, name, row) for name, row in held]
 
@@ -107,7 +121,7 @@ def _test_row(view: AssociationView, name: str, subject: str) -> dict[str, str]:
     row, effect = view.statistics.get(name, Row(concept=name)), view.effect_sizes.get(name, Row(concept=name))
     return {
         "subject": subject,
-        "lean": heap_of(row),
+        "lean": verdict_group_of(row),
         "statistic": wording.signed(row.value, view.digits),
         "images": wording.interval(row.low, row.high, view.digits),
         "prompts": wording.interval(row.stimulus_low, row.stimulus_high, view.digits),
@@ -155,7 +169,7 @@ def distributions(view: AssociationView) -> dict[str, Any]:
         "label_a": view.label_a,
         "label_b": view.label_b,
         "margin": view.suite.margin,
-        "few": any(heap_of(row) == "few" for row in view.associations.values()),
+        "few": any(verdict_group_of(row) == "few" for row in view.associations.values()),
     }
 
 
