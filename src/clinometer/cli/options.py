@@ -1,10 +1,16 @@
-"""The options of single adapters: passed on as they are, so that an adapter without one names it."""
+"""Options that commands share, and those of single adapters, each declared once.
+
+What an adapter takes is passed on as it is, so that an adapter without it names it.
+"""
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -24,44 +30,77 @@ def _paid(*names: str, help: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=SERVERS, **more)
 
 
-HeightOption = Annotated[int | None, _option(help="Height in pixels. [default: the model's]")]
-WidthOption = Annotated[int | None, _option(help="Width in pixels. [default: the model's]")]
-EditStepsOption = Annotated[int | None, _option(help="Denoising steps of edits. [default: those of drawing]")]
-EditGuidanceOption = Annotated[float | None, _option(help="Guidance of edits. [default: that of drawing]")]
-NegativePromptOption = Annotated[str | None, _option(help="What guidance steers away from.")]
-SchedulerOption = Annotated[str | None, _option(help="A scheduler class of diffusers. [default: the model's]")]
-PriorStepsOption = Annotated[int | None, _option(help="Steps of a model's prior. [default: the model's]")]
-PriorGuidanceOption = Annotated[float | None, _option(help="Guidance of a model's prior. [default: the model's]")]
 ModelConfigOption = Annotated[
     str | None, _option(help="For a single safetensors file, the pipeline whose configuration it takes.")
 ]
-LorasOption = Annotated[
-    list[str] | None,
-    _option(
-        "--lora", help="A LoRA to merge: a safetensors file, a directory or a hub id. Repeatable; none is without."
-    ),
+MODEL_OPTIONS: Final[dict[str, Any]] = {
+    "height": Annotated[int | None, _option(help="Height in pixels. [default: the model's]")],
+    "width": Annotated[int | None, _option(help="Width in pixels. [default: the model's]")],
+    "negative_prompt": Annotated[str | None, _option(help="What guidance steers away from.")],
+    "scheduler": Annotated[str | None, _option(help="A scheduler class of diffusers. [default: the model's]")],
+    "prior_steps": Annotated[int | None, _option(help="Steps of a model's prior. [default: the model's]")],
+    "prior_guidance_scale": Annotated[
+        float | None, _option("--prior-guidance", help="Guidance of a model's prior. [default: the model's]")
+    ],
+    "edit_steps": Annotated[int | None, _option(help="Denoising steps of edits. [default: those of drawing]")],
+    "edit_guidance_scale": Annotated[
+        float | None, _option("--edit-guidance", help="Guidance of edits. [default: that of drawing]")
+    ],
+    "model_config": ModelConfigOption,
+    "lora": Annotated[
+        list[str] | None,
+        _option(help="A LoRA to merge: a safetensors file, a directory or a hub id. Repeatable; none is without."),
+    ],
+    "lora_scale": Annotated[float | None, _option(help="How strongly. [default: 1]")],
+    "safety_checker": Annotated[str | None, _option(help="keep or off: the pipeline's own checker. [default: keep]")],
+    "variant": Annotated[str | None, _option(help="A variant of the weight files, such as fp16.")],
+    "device_map": Annotated[str | None, _option(help="Share the model out over devices: balanced.")],
+    "offload": Annotated[str | None, _option(help="model or sequential: keep in the CPU's memory what is not in use.")],
+    "compile": Annotated[bool | None, _option("--compile", help="Compile the network; the first batch takes minutes.")],
+    "vae_tiling": Annotated[bool | None, _option("--vae-tiling", help="Decode large images in tiles.")],
+    "trust_remote_code": Annotated[
+        str | None, _option(help="The model's own name, if the code in its repository may run.")
+    ],
+    "price": Annotated[float | None, _paid(help="What one image costs at these settings, by the server's list.")],
+    "budget": Annotated[
+        float | None, _paid(help="What the missing images may cost; checked before the first request.")
+    ],
+    "base_url": Annotated[str | None, _paid(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")],
+    "trusted_host": Annotated[
+        list[str] | None,
+        _paid(help="A host besides the server's that redirects and private addresses may lead to. Repeatable."),
+    ],
+    "quality": Annotated[str | None, _paid(help="As the server names it.")],
+    "concurrency": Annotated[int | None, _paid(min=1, help="Requests at once. [default: 4]")],
+    "requests_per_minute": Annotated[float | None, _paid(help="The pace. [default: the server's]")],
+}
+"""What the adapters of models take beside what every audit has, by their names in Python, in the order of ``--help``.
+
+``lora`` may have several values, which are a sweep; ``budget`` is the audit's own, and stands with ``price``.
+"""
+
+ModelOption = Annotated[
+    str,
+    typer.Option("--model", "-m", help="'reference', a pipeline directory, a safetensors file, or a hub id."),
 ]
-LoraScaleOption = Annotated[float | None, _option(help="How strongly. [default: 1]")]
-SafetyCheckerOption = Annotated[str | None, _option(help="keep or off: the pipeline's own checker. [default: keep]")]
-VariantOption = Annotated[str | None, _option(help="A variant of the weight files, such as fp16.")]
-DeviceMapOption = Annotated[str | None, _option(help="Share the model out over devices: balanced.")]
-OffloadOption = Annotated[str | None, _option(help="model or sequential: keep in the CPU's memory what is not in use.")]
-CompileOption = Annotated[bool, _option("--compile", help="Compile the network; the first batch takes minutes.")]
-VaeTilingOption = Annotated[bool, _option("--vae-tiling", help="Decode large images in tiles.")]
-TrustRemoteCodeOption = Annotated[
-    str | None, _option(help="The model's own name, if the code in its repository may run.")
+ENCODER_HELP = (
+    "'reference', NAME/PRETRAINED of open_clip (RN50/openai), a directory, a hub id, or openai-clip-six. Repeatable."
+)
+EncoderOption = Annotated[
+    list[str] | None, typer.Option("--encoder", "-e", help=f"{ENCODER_HELP} [default: reference]")
 ]
-PriceOption = Annotated[float | None, _paid(help="What one image costs at these settings, by the server's list.")]
-BudgetOption = Annotated[
-    float | None, _paid(help="What the missing images may cost; checked before the first request.")
+AuditEncoderOption = Annotated[
+    list[str] | None, typer.Option("--encoder", "-e", help=f"{ENCODER_HELP} [default: the protocol's, or reference]")
 ]
-BaseUrlOption = Annotated[str | None, _paid(help="The server. [default: OpenAI's, or OPENAI_BASE_URL]")]
-TrustedHostOption = Annotated[
-    list[str] | None,
-    _paid(help="A host besides the server's that redirects and private addresses may lead to. Repeatable."),
+AddedEncoderOption = Annotated[list[str] | None, typer.Option("--encoder", "-e", help=f"Added first: {ENCODER_HELP}")]
+BatchSizeOption = Annotated[
+    int | None, typer.Option(min=1, help="Images at once; by default found. It changes an image by rounding at most.")
 ]
-QualityOption = Annotated[str | None, _paid(help="As the server names it.")]
-ConcurrencyOption = Annotated[int | None, _paid(min=1, help="Requests at once. [default: 4]")]
+ManifestOption = Annotated[
+    Path | None, typer.Option(help="The manifest. [default: manifest or metadata, .csv or .jsonl]")
+]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory.")]
 EngineOption = Annotated[
     str,
     typer.Option(help="Where the work is done: local, ray, ray=ADDRESS, or a plug-in's name.", rich_help_panel=WORK),
@@ -74,15 +113,10 @@ WorkersOption = Annotated[
         help="Processes that draw and embed. [default: this one; where there are several GPUs, one for each]",
     ),
 ]
-PaceOption = Annotated[float | None, _paid(help="The pace. [default: the server's]")]
 
 
-IN_PYTHON: Final = {
-    "guidance": "guidance_scale",
-    "prior_guidance": "prior_guidance_scale",
-    "edit_guidance": "edit_guidance_scale",
-}
-"""Options that Python knows by another name."""
+IN_PYTHON: Final = {"guidance": "guidance_scale"}
+"""Options of the audit itself that Python knows by another name."""
 
 FIELDS: Final = re.compile(r"\w+((, | and )\w+)*(?=: )")
 TAKEN: Final = re.compile(r"(?<=; it takes )\w+(, \w+)*$")
@@ -98,8 +132,7 @@ def as_typed(message: str, command: Any, words: Collection[str] = ()) -> str:
     for each in command.params:
         if each.param_type_name == "option":
             option = max(each.opts, key=len)
-            name = option.lstrip("-").replace("-", "_")
-            typed[IN_PYTHON.get(name, name)] = option
+            typed[IN_PYTHON.get(each.name, each.name)] = option
     fields = FIELDS.match(message)
     if fields is None or fields[0] in words or not typed.keys() >= set(re.split(", | and ", fields[0])):
         return message
@@ -113,6 +146,25 @@ def as_typed(message: str, command: Any, words: Collection[str] = ()) -> str:
 def given(**options: Any) -> dict[str, Any]:
     """Keep the options that the user gave."""
     return {name: value for name, value in options.items() if value is not None and value is not False}
+
+
+def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of models; those that the user gave reach it as ``model_options``."""
+
+    @wraps(command)
+    def with_options(**values: Any) -> None:
+        of_model = given(**{name: values.pop(name) for name in MODEL_OPTIONS})
+        command(**values, model_options=of_model)
+
+    own = inspect.signature(command, eval_str=True)
+    parameters = [each for name, each in own.parameters.items() if name != "model_options"]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
+        for name, annotation in MODEL_OPTIONS.items()
+    ]
+    with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {each.name: each.annotation for each in parameters}
+    return with_options
 
 
 def refuse_repeated(command: Any, words: Sequence[str]) -> None:

@@ -1,0 +1,150 @@
+"""Commands on finished images and runs: import, score, report, verify, compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clinometer.cli.options import (
+    AddedEncoderOption,
+    DeviceOption,
+    EncoderOption,
+    EngineOption,
+    ManifestOption,
+    RunArgument,
+    WorkersOption,
+    refuse_without,
+)
+
+
+def score(
+    run: RunArgument,
+    encoder: AddedEncoderOption = None,
+    drop_encoder: Annotated[
+        list[str] | None,
+        typer.Option("--drop-encoder", help="Left out of the scores from now on; its vectors stay. Repeatable."),
+    ] = None,
+    suite_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A setting of the suite that scoring alone reads, from now on: margin=0.2. run.json keeps the old "
+            "value too, and the report shows both. Repeatable."
+        ),
+    ] = None,
+    device: DeviceOption = "auto",
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+) -> None:
+    """Score a run anew, with more encoders if given, or fewer. Draws nothing."""
+    from clinometer import api
+    from clinometer.cli.console import LiveProgress, print_summary
+
+    with LiveProgress() as progress:
+        api.score_run(
+            run,
+            encoder=encoder or (),
+            drop_encoder=drop_encoder or (),
+            suite_options=suite_option or (),
+            device=device,
+            engine=engine,
+            workers=workers,
+            progress=progress,
+        )
+    print_summary(api.open_run(run))
+
+
+def report(
+    run: RunArgument,
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead, hold the run against the tables that a paper prints: mcas, internal-bias, xmcas, t2iat or "
+            "downstream."
+        ),
+    ] = None,
+    paper_model: Annotated[
+        list[str] | None,
+        typer.Option(help="The paper's model that is shown, such as dalle-2. Repeatable. [default: all]"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where that table is written. [default: RUN/paper-NAME.csv]")
+    ] = None,
+) -> None:
+    """Write the report of a run anew, or hold the run against a paper's tables."""
+    from clinometer import api
+    from clinometer.cli.console import print_report_place
+    from clinometer.cli.paper import hold_against_paper
+    from clinometer.pipeline.reporting import write_report
+
+    opened = api.open_run(run)
+    if paper is not None:
+        hold_against_paper(opened, paper, paper_model or (), out)
+        return
+    refuse_without(paper_model=paper_model, out=out, needs="paper")
+    for damage in write_report(opened):
+        typer.echo(f"clinometer: {damage}", err=True)
+    print_report_place(opened)
+
+
+def verify(run: RunArgument) -> None:
+    """Read every file of a run and say which are not as they were written. Status 2 if any is not."""
+    from clinometer import api
+    from clinometer.cli.console import LiveProgress
+
+    with LiveProgress() as progress:
+        verified = api.verify_run(run, progress=progress)
+    typer.echo(f"{run}: {verified} files are as they were written.")
+
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN…", help="Two or more runs of one suite.")],
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="A directory for comparison.html and comparison.csv.")
+    ] = None,
+) -> None:
+    """Hold finished runs against the first of them: which leans more, and by how much."""
+    from clinometer import api
+    from clinometer.cli.comparison import print_comparisons, print_place
+
+    compared = api.compare(*runs, out=out)
+    print_comparisons(compared)
+    print_place(out)
+
+
+def import_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Finished images and a manifest (CSV or JSON lines).")],
+    suite: Annotated[str, typer.Option("--suite", "-s", help="The suite that the images answer.")] = "mcas",
+    manifest: ManifestOption = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="Run directory. [default: runs/NAME-SUITE]")] = None,
+    name: Annotated[str | None, typer.Option(help="What made the images. [default: the folder's name]")] = None,
+    max_pixels: Annotated[
+        int, typer.Option(min=1, help="Larger images are not read: a small file can unfold to fill the memory.")
+    ] = 40_000_000,
+    encoder: EncoderOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
+    device: DeviceOption = "auto",
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+) -> None:
+    """Audit finished images instead of a model."""
+    from clinometer import api
+    from clinometer.cli.console import LiveProgress, print_summary
+
+    with LiveProgress() as progress:
+        run = api.import_images(
+            folder,
+            out,
+            suite=suite,
+            manifest=manifest,
+            name=name,
+            max_pixels=max_pixels,
+            encoder=encoder or "reference",
+            seed=seed,
+            device=device,
+            engine=engine,
+            workers=workers,
+            progress=progress,
+        )
+    print_summary(run)
