@@ -1,0 +1,24 @@
+"""What a Python program calls: one function for each command, and the run."""
+
+from clinometer.api.audits import audit, sweep
+from clinometer.api.imports import import_images
+from clinometer.api.measuring import association_test, check_skin, classify_images, plan
+from clinometer.api.runs import Run, compare, open_run, paper_table, score_run, verify_run
+from clinometer.sweeps.sweep import Sweep
+
+__all__ = [
+    "Run",
+    "Sweep",
+    "association_test",
+    "audit",
+    "check_skin",
+    "classify_images",
+    "compare",
+    "import_images",
+    "open_run",
+    "paper_table",
+    "plan",
+    "score_run",
+    "sweep",
+    "verify_run",
+]

@@ -1,0 +1,99 @@
+"""Finished images in place of a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clinometer._messages import first_and_more, shortened
+from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.models.files.folder import FolderSource, Manifest, ManifestRow, has_manifest, read_manifest
+from clinometer.models.files.image_dataset import ImageDataset, dataset_files
+from clinometer.models.images import MAX_PIXELS
+from clinometer.pipeline.at_hand import Models
+from clinometer.pipeline.audits import Workers, audited, default_out, finish, plain_seed
+from clinometer.pipeline.engines import Engine
+from clinometer.pipeline.execution import Job
+from clinometer.pipeline.recipes import Given
+from clinometer.runs import Progress, Silence
+from clinometer.runs.manifest import manifest_questions
+from clinometer.runs.plan import build_plan
+from clinometer.studies import study_of
+from clinometer.suites import Suite
+
+if TYPE_CHECKING:
+    from clinometer.models import Encoder
+
+from clinometer.api.runs import Run
+
+IMPORTED_PART = 64
+
+
+def import_images(
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    suite: str | Path | Suite = "mcas",
+    manifest: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    max_pixels: int = MAX_PIXELS,
+    encoder: str | Encoder | Sequence[str | Encoder] = "reference",
+    seed: int = 0,
+    device: str = "auto",
+    engine: str | Engine = "local",
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Audit finished images in place of a model: a folder with a manifest (CSV or JSON lines), or a table.
+
+    A table is a Parquet file with an Image column, or a directory of such files or of one that ``datasets`` saved; its
+    other columns are those of a manifest. The manifest gives for each file its concept (a target of the suite) or its
+    group, and the prompt it was made with. ``seed`` serves the resampling only. Images of more than ``max_pixels`` are
+    not read and count as failed: a small file can unfold to fill the memory. ``engine`` and ``workers`` are as of
+    :func:`audit`.
+
+    Raises
+    ------
+    ImportManifestError
+        The manifest names something that the suite or the folder does not have; the message names file and line.
+    SuiteError
+        The suite's study needs a model besides the images.
+    """
+    progress = progress or Silence()
+    seed = plain_seed(seed)
+    asked = audited(suite)
+    if study_of(asked).check is not None:
+        raise SuiteError(
+            f"suite {asked.name}: a model must work on the images, so an import is not enough; give: clinometer audit "
+            f"--suite {asked.name if isinstance(suite, Suite) else suite} --portraits {folder}"
+        )
+    if max_pixels < 1:
+        raise InvalidInputError(f"max_pixels: expected 1 or more, found {max_pixels}")
+    rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name, max_pixels, progress)
+    plan = build_plan(
+        manifest_questions(rows, asked, rows.path.name if isinstance(rows, Manifest) else str(folder)),
+        seed=seed,
+        model_fingerprint=source.card.fingerprint,
+        part_size=IMPORTED_PART,
+        bytes_of=lambda question: source.decoded_bytes(question.file),
+    )
+    source.assign({sample.id: sample.file for sample in plan})
+    job = Job(asked, source, plan, seed, origin="imported")
+    out = out or default_out(source, asked)
+    return Run(finish(job, out, encoder, device, Models(), Workers(engine, workers), Given(source), progress))
+
+
+def _finished(
+    folder: Path, manifest: Path | None, name: str | None, max_pixels: int, progress: Progress
+) -> tuple[Sequence[ManifestRow], FolderSource | ImageDataset]:
+    """Images in a folder with a manifest; where there is none, in a table."""
+    if manifest is None and (folder.is_file() or (not has_manifest(folder) and dataset_files(folder))):
+        dataset = ImageDataset(folder, name=name, max_pixels=max_pixels)
+        return dataset.rows, dataset
+    rows = read_manifest(folder, manifest)
+    if rows.ignored:
+        ignored = first_and_more([shortened(str(each)) for each in rows.ignored], 20)
+        progress.note(f"{rows.path.name}: columns that mean nothing here: {ignored}")
+    return rows, FolderSource(folder, rows, name=name, max_pixels=max_pixels)

@@ -1,0 +1,180 @@
+"""What needs no run: plan an audit, test associations, classify images, check the skin mask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from clinometer.metrics.skin import Swatch, monk_self_test
+from clinometer.models import load_encoder
+from clinometer.models.weights import user_path
+from clinometer.pipeline.association_tests import Settings, association_tests
+from clinometer.pipeline.at_hand import Models
+from clinometer.pipeline.audits import plain_seed
+from clinometer.pipeline.planning import Plan, plan_audit
+from clinometer.runs import Progress, Silence
+from clinometer.stats.racing import Elimination
+from clinometer.studies.classification.files import classify_files, image_files
+from clinometer.studies.classification.scoring import denoiser_of
+from clinometer.suites import Suite, load_suite
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clinometer.models import Encoder, Generator
+
+from clinometer.api.runs import Run
+
+
+def plan(
+    suite: str | Path | Suite | None = None,
+    *,
+    pilot: str | os.PathLike[str] | None = None,
+    effect: float | None = None,
+    margin: float | None = None,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    price: float = 0.0,
+    images: int | None = None,
+) -> Plan:
+    """Say how many images an audit needs, and what they would cost in time and disk. Draws nothing.
+
+    Parameters
+    ----------
+    suite : as of :func:`audit`; by default the pilot's.
+    pilot : a scored run of that suite. Without one, only what needs no pilot is said: images to find a share.
+    images : as of :func:`audit`: images a target of the suite whose images and cost are told.
+    effect, margin, power, alpha, price : see :func:`clinometer.pipeline.planning.plan_audit`.
+
+    Raises
+    ------
+    SuiteError, InvalidInputError, RunError
+        A suite that is not planned, settings out of range, or a pilot that is none or not scored.
+    """
+    run = None if pilot is None else Run(pilot)
+    asked = load_suite(suite) if suite is not None else run.suite if run is not None else load_suite("reference")
+    asked = asked.with_options(images=images)
+    return plan_audit(asked, run, effect=effect, margin=margin, power=power, alpha=alpha, price=price)
+
+
+def association_test(
+    test: str | Path | Suite | Sequence[str | Path | Suite] = "weat",
+    *,
+    encoder: str | Encoder = "reference",
+    images: str | os.PathLike[str] | None = None,
+    labels: str | os.PathLike[str] | None = None,
+    sentences: bool = False,
+    unit: Literal["word", "sentence"] = "word",
+    alternative: Literal["two-sided", "greater", "less"] | None = None,
+    ddof: int = 1,
+    spread: Literal["union", "pooled"] = "union",
+    max_missing: float = 0.2,
+    permutations: int = 9_999,
+    resamples: int = 9_999,
+    seed: int = 0,
+    device: str = "auto",
+) -> pd.DataFrame:
+    """Run WEAT, SEAT or iEAT on words, sentences or pictures: a row a test.
+
+    Parameters
+    ----------
+    test : ``"weat"`` or ``"ieat"`` (all of them), ``"weat/6"``, ``"seat/6"`` (the same words in sentences), a YAML
+        file, or several of these.
+    encoder : as of :func:`audit`, or a text-only encoder, or a file of embeddings (``.txt``, ``.vec``, ``.csv``,
+        ``.tsv``, ``.parquet``, ``.npy``, ``.npz``).
+    images : a folder that holds a folder of pictures for each set that is to be seen and not read.
+    labels : for ``.npy``, the file with a label a line.
+    sentences : put each word into sentences that say nothing else.
+    unit : with sentences, what is permuted and resampled: the ``"word"``, or each ``"sentence"`` as in the paper.
+    alternative : instead of the test's own, which is ``"greater"``: X to A, Y to B.
+    ddof, spread : what the effect size divides by, see :func:`clinometer.metrics.weat`.
+    max_missing : the share of a set that may be missing.
+    permutations, resamples, seed : how much is drawn where splits cannot be counted, and for the intervals.
+
+    Returns
+    -------
+    The fields of :class:`clinometer.pipeline.association_tests.AssociationTest`; ``q`` within the tests of this call.
+
+    Raises
+    ------
+    SuiteError, ModelError
+        A test that is none, an encoder that cannot be loaded or takes no text or no picture.
+    """
+    options = {} if labels is None else {"labels": os.fspath(labels)}
+    seed = plain_seed(seed)
+    if isinstance(encoder, str | os.PathLike):
+        spec = os.fspath(encoder)
+        is_file = user_path(spec).is_file() or spec.startswith("embeddings:")
+        encoder = load_encoder(spec, **options, **({} if is_file else {"device": device}))
+    settings = Settings(
+        unit=unit,
+        alternative=alternative,
+        ddof=ddof,
+        spread=spread,
+        permutations=permutations,
+        resamples=resamples,
+        max_missing=max_missing,
+        seed=seed,
+    )
+    tests = [test] if isinstance(test, str | Path | Suite) else list(test)
+    folder = None if images is None else Path(images)
+    return association_tests(tests, encoder, images=folder, sentences=sentences, settings=settings)
+
+
+def classify_images(
+    images: Sequence[str | os.PathLike[str]],
+    labels: Sequence[str],
+    *,
+    model: str | Generator = "reference",
+    template: str = "{}",
+    trials: int = 100,
+    seed: int = 0,
+    all_trials: bool = False,
+    batch_size: int | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Classify images by how well a diffusion model denoises them under each label.
+
+    Parameters
+    ----------
+    images : files, or folders of them.
+    labels : the classes, two or more.
+    model : as of :func:`audit`; it must give access to its denoiser.
+    template : the prompt of a class, with ``{}`` for its label.
+    trials : noise samples an image takes at most. Timesteps and noise follow from ``seed`` and from the image.
+    all_trials : take every noise sample under every label, instead of leaving a label alone once another has beaten it.
+    batch_size, device, dtype : how to compute.
+    progress : a listener.
+
+    Returns
+    -------
+    A row an image: ``file``, and the fields of :class:`clinometer.models.diffusers.classifier.Choice`.
+
+    Raises
+    ------
+    InvalidInputError, ModelError
+        No image, labels or settings that do not fit, or a model that cannot classify.
+    """
+    from clinometer.models.diffusers.classifier import DiffusionClassifier
+
+    seed = plain_seed(seed)
+    files = image_files(images)
+    generator, _ = Models().generator(model, {"batch_size": batch_size, "dtype": dtype}, device)
+    classifier = DiffusionClassifier(
+        denoiser_of(generator),
+        labels,
+        template=template,
+        trials=trials,
+        seed=seed,
+        elimination=None if all_trials else Elimination(),
+    )
+    return classify_files(files, classifier, progress or Silence())
+
+
+def check_skin() -> tuple[Swatch, ...]:
+    """Hold the skin mask and the typology angle against the ten swatches of the Monk scale."""
+    return monk_self_test()

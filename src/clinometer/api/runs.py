@@ -1,0 +1,153 @@
+"""A finished run: open, score, verify, compare, hold against a paper."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from clinometer.pipeline import score
+from clinometer.pipeline.at_hand import Models
+from clinometer.pipeline.audits import Workers, executor_of
+from clinometer.pipeline.comparison import first_against_rest
+from clinometer.pipeline.comparison_page import write_comparison
+from clinometer.pipeline.encoders import require_texts
+from clinometer.pipeline.engines import Engine
+from clinometer.pipeline.notebook import run_repr_html
+from clinometer.pipeline.paper_tables import paper_table as tabulate
+from clinometer.pipeline.reporting import refresh_report
+from clinometer.runs import Directory, Progress, Silence, store
+from clinometer.runs.comparison import Comparison
+from clinometer.runs.protocol import refresh_protocol
+from clinometer.runs.verification import verify
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clinometer.models import Encoder
+
+
+class Run(store.Run):
+    """A run directory, opened: ``run.scores``, ``run.samples``, ``run.suite``, ``run.model_card``, …"""
+
+    def _repr_html_(self) -> str:
+        return run_repr_html(
+            suite=self.suite,
+            model_card=self.model_card,
+            samples=self.samples_that_are_whole([]),
+            scores=self.scores if self.is_scored else None,
+            planned=len(self.plan),
+            place=self.url,
+        )
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """Open a run directory (a path, or any URL that fsspec knows)."""
+    return Run(path)
+
+
+def score_run(
+    path: str | os.PathLike[str],
+    *,
+    encoder: str | Encoder | Sequence[str | Encoder] = (),
+    drop_encoder: str | Sequence[str] = (),
+    suite_options: Sequence[str] = (),
+    device: str = "auto",
+    engine: str | Engine = "local",
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Score a run anew without drawing anything.
+
+    Parameters
+    ----------
+    encoder : encoders that are added to the run first.
+    drop_encoder : names of encoders that are taken out of it then. Their vectors stay, so naming one as ``encoder``
+        again brings it back at once; ``run.json`` keeps its card under ``dropped_encoders``.
+    suite_options : settings of the suite that scoring alone reads, such as ``["margin=0.2"]``. They hold from now on;
+        ``run.json`` keeps the old values beside them, and the report shows both.
+    engine, workers : who embeds, as of :func:`audit`.
+
+    Raises
+    ------
+    RunError, ModelError, SuiteError, EngineError
+        A file is missing or is not what was written; an encoder that cannot be used; a setting that is none; no encoder
+        of a name that is to be dropped, or no other than those.
+    """
+    progress = progress or Silence()
+    run = Run(path)
+    with run.directory.locked():
+        run.change_suite(suite_options)
+        encoders, recipes = Models().encoders(encoder, device)
+        require_texts(encoders, run.suite, until=run.record.get("until") is not None)
+        with Workers(engine, workers).opened(device) as opened:
+            for each in encoders:
+                executor_of(opened, None, recipes).encode(run, each, progress)
+        run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
+        table = score(run, progress)
+        refresh_protocol(run)
+        refresh_report(run)
+    return table
+
+
+def verify_run(path: str | os.PathLike[str], *, progress: Progress | None = None) -> int:
+    """Read every file of a run, images too, and return how many there are.
+
+    Raises
+    ------
+    RunCorruptError
+        Some are missing, or not as they were written: the message names them and the way out.
+    """
+    return verify(Run(path), progress or Silence())
+
+
+def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> list[Comparison]:
+    """Hold finished runs of one suite against the first of them.
+
+    Parameters
+    ----------
+    runs : two or more, as paths or opened. Runs of one seed are compared image by image: their noise is the same.
+    out : a directory for ``comparison.html`` and ``comparison.csv``; nothing is written without one.
+
+    Returns
+    -------
+    A :class:`clinometer.runs.comparison.Comparison` for each run after the first. Its ``scores`` has a row a concept
+    (or a test, or a prompt) and component: the difference, second minus first, with interval, p, q and verdict; and
+    rows of refusals, where either run has any.
+
+    Raises
+    ------
+    RunMismatchError
+        The runs are of other suites, were drawn until decided, or no encoder has seen both.
+    """
+    if out is not None:
+        Directory(out).require_place()
+    compared = first_against_rest([run if isinstance(run, store.Run) else Run(run) for run in runs])
+    if out is not None:
+        write_comparison(compared, out)
+    return compared
+
+
+def paper_table(
+    run: str | os.PathLike[str] | store.Run, paper: str, *, models: str | Sequence[str] = ()
+) -> pd.DataFrame:
+    """Hold a run's numbers against the tables that a paper prints: a row a printed cell.
+
+    Parameters
+    ----------
+    run : a scored run, as a path or opened, of a suite that asks what the tables show.
+    paper : ``"mcas"``, ``"internal-bias"``, ``"xmcas"``, ``"t2iat"`` or ``"downstream"``.
+    models : the paper's models whose numbers are shown, such as ``"dalle-2"``; by default all.
+
+    Returns
+    -------
+    The fields of :class:`clinometer.pipeline.paper_tables.Cell`: the printed number, the run's with its interval, their
+    difference (run less paper), whether the models are the same, and what is known to be wrong in print.
+
+    Raises
+    ------
+    InvalidInputError, RunError
+        No such paper or model; a run that is none, is not scored, or asks something else.
+    """
+    opened = run if isinstance(run, store.Run) else Run(run)
+    return tabulate(opened, paper, [models] if isinstance(models, str) else models)
