@@ -232,7 +232,7 @@ def test_a_run_killed_at_a_file_goes_on_and_leaves_nothing_behind(tmp_path, monk
             raise Killed
         replace(temporary, path)
 
-    monkeypatch.setattr("clinometer.runs.storage.os.replace", kill)
+    monkeypatch.setattr("clinometer.runs.files.os.replace", kill)
     with pytest.raises(Killed):
         audit(tmp_path / "run")
     monkeypatch.undo()

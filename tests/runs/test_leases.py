@@ -212,7 +212,7 @@ def test_a_filesystem_without_links_has_first_files_too(tmp_path, monkeypatch):
     def refuse(source, target):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("clinometer.runs.storage.os.link", refuse)
+    monkeypatch.setattr("clinometer.runs.files.os.link", refuse)
     test_the_first_file_stays(Directory(tmp_path))
 
 

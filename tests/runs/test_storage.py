@@ -222,7 +222,7 @@ def test_a_filesystem_that_is_not_at_hand_is_named(monkeypatch):
     def lack(url, **options):
         raise ImportError("Install s3fs to access S3")
 
-    monkeypatch.setattr("clinometer.runs.storage.url_to_fs", lack)
+    monkeypatch.setattr("clinometer.runs.files.url_to_fs", lack)
     with pytest.raises(RunStorageError, match="Install s3fs"):
         Directory("s3://bucket/run")
 

@@ -16,6 +16,7 @@ from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError,
 from clinometer.runs.leases import LIFETIME, Lease, is_gone, is_of_this_machine
 
 if TYPE_CHECKING:
+    from clinometer.runs.files import Files
     from clinometer.runs.storage import Directory
 
 SIGNATURE: Final = ".lock-holder.json"
@@ -40,7 +41,7 @@ def held(directory: Directory) -> Iterator[None]:
             lease.release()
 
 
-def require_held(directory: Directory, name: str) -> None:
+def require_held(directory: Files, name: str) -> None:
     """Refuse to write where another process has taken over. Hidden files say who that is, so they may be written.
 
     Raises

@@ -1,0 +1,301 @@
+"""Files of a directory as bytes: written whole or not at all, on any filesystem that fsspec knows."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+from uuid import uuid4
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
+from clinometer.runs.disk import create_file, settle, write_file
+from clinometer.runs.holding import require_held
+from clinometer.runs.stores import READ_ONLY, STORES, answering, be_patient, is_of_client, no_answer, options_for
+
+_LOCAL = LocalFileSystem()
+
+local_path = LocalFileSystem._strip_protocol
+"""A path made absolute, with ``~`` read."""
+
+MOST_BYTES: Final = 2**29
+"""Of a file that is read whole and is no table: a page, a table as text."""
+
+
+class Files:
+    """The files of a directory at a path or URL. A file is written whole or not at all.
+
+    Elsewhere than on an object store that takes a temporary name first, which is then renamed.
+    """
+
+    def __init__(self, url: str | os.PathLike[str]) -> None:
+        self.url = os.fspath(url)
+        try:
+            # A path may hold "::", which fsspec takes for URLs in a chain.
+            is_url = "://" in self.url
+            self.fs, root = url_to_fs(self.url, **options_for(self.url)) if is_url else (_LOCAL, local_path(self.url))
+        except (ImportError, ValueError) as error:
+            raise RunStorageError(
+                f"{self.url}: its kind of filesystem is not at hand ({error}); install its package, or give a path"
+            ) from error
+        except Exception as error:  # each kind of filesystem has its own: no such archive, server, credentials
+            said = f"{type(error).__name__}: {error}"
+            raise RunStorageError(f"{self.url}: cannot be opened ({said}); mend the URL, or give a path") from error
+        self.root = root.rstrip("/")
+        be_patient(self.fs)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the directory is on this machine's own filesystem."""
+        return isinstance(self.fs, LocalFileSystem)
+
+    @property
+    def is_store(self) -> bool:
+        """Whether it lies on an object store."""
+        return not STORES.isdisjoint(self._kinds)
+
+    @property
+    def _kinds(self) -> tuple[str, ...]:
+        kinds = self.fs.protocol
+        return (kinds,) if isinstance(kinds, str) else tuple(kinds)
+
+    @property
+    def place(self) -> str:
+        """What tells it from other directories, however its path was written."""
+        return os.path.realpath(self.root) if self.is_local else str(self.fs.unstrip_protocol(self.root))
+
+    def path(self, name: str) -> str:
+        """The full path of a file in the directory."""
+        return f"{self.root}/{name}"
+
+    def without_place(self, error: Exception) -> str:
+        """What an error says, without where on this machine the directory is: for a page that may be published."""
+        return str(error).replace(f"{self.root}/", "")
+
+    def exists(self, name: str) -> bool:
+        """Whether a file is there.
+
+        Raises
+        ------
+        RunCorruptError
+            That cannot be said: no permission, or its disk does not answer.
+        """
+        return self._is_there(self.path(name))
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            if not self.is_local:
+                with answering(path):
+                    return bool(self.fs.exists(path))
+            os.stat(path)  # fsspec takes whatever goes wrong for a file that is not there, and it would be drawn anew
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except (OSError, ValueError) as error:  # a NUL in its name
+            raise _unreadable(path, error) from error
+        return True
+
+    def _listed(self, path: str) -> list[str]:
+        """Names of what a directory holds; none where it is missing."""
+        if not self._is_there(path):
+            return []
+        try:
+            with answering(path):
+                return [entry.rstrip("/").rsplit("/", 1)[-1] for entry in self.fs.ls(path, detail=False)]
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+    def contents(self) -> list[str]:
+        """Names of what the directory holds beside hidden files; none where it is missing."""
+        return sorted(name for name in self._listed(self.root) if not name.startswith("."))
+
+    def names(self, folder: str, suffix: str) -> list[str]:
+        """Names (``folder/file``) of the files with a suffix in a folder, sorted; shorter numbers before longer."""
+        names = [f"{folder}/{name}" for name in self._listed(self.path(folder)) if name.endswith(suffix)]
+        return sorted(names, key=lambda name: (len(name), name))
+
+    def size(self, name: str) -> int:
+        """Size of a file in bytes."""
+        return int(self.fs.size(self.path(name)))
+
+    def write_bytes(self, name: str, content: bytes | memoryview) -> None:
+        """Write a file whole or not at all.
+
+        Raises
+        ------
+        RunStorageError
+            The disk is full, or it may not be written there. What was there before is untouched.
+        """
+        require_held(self, name)
+        self._require_writable()
+        if self.is_store:
+            self._put(name, content)
+            return
+        folder, temporary = self._temporary(name)
+        try:
+            if self.is_local:
+                write_file(temporary, content)
+                os.replace(temporary, self.path(name))
+                settle(folder)
+            else:
+                self.fs.makedirs(folder, exist_ok=True)
+                self.fs.pipe_file(temporary, bytes(content))
+                self.fs.mv(temporary, self.path(name))
+        except OSError as error:
+            with suppress(OSError):
+                self.fs.rm(temporary)
+            raise self._unwritable(name, error) from error
+
+    def _require_writable(self) -> None:
+        if not READ_ONLY.isdisjoint(self._kinds):
+            raise RunStorageError(f"{self.url}: runs are read from there and not written; give another --out")
+
+    def _put(self, name: str, content: bytes | memoryview, **options: Any) -> None:
+        """Write a file of an object store in one piece, or in several of which nothing is seen until the last is in."""
+        try:
+            with answering(self.path(name)):
+                self.fs.pipe_file(self.path(name), bytes(content), **options)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise self._unwritable(name, error) from error
+
+    def create_bytes(self, name: str, content: bytes | memoryview) -> bool:
+        """Write a file whole, unless there is one: False then, and that one stays. Of several writers the first wins.
+
+        Raises
+        ------
+        RunStorageError
+            As of :meth:`write_bytes`.
+        """
+        require_held(self, name)
+        self._require_writable()
+        try:
+            if self.is_local:
+                create_file(self.path(name), self._temporary(name)[1], content)
+            else:
+                self._put(name, content, mode="create")
+        except FileExistsError:
+            # A store may have taken it and its answer been lost; asked again, it says that there is one.
+            return self.is_store and self.read_bytes(name) == bytes(content)
+        except OSError as error:
+            raise self._unwritable(name, error) from error
+        return True
+
+    def _temporary(self, name: str) -> tuple[str, str]:
+        """The folder of a file, and a name in it that no other writer has, on this machine or another."""
+        folder, base = self.path(name).rsplit("/", 1)
+        return folder, f"{folder}/.{base}.{uuid4().hex}.tmp"  # hidden: what reads a folder of parts takes it for none
+
+    def _unwritable(self, name: str, error: OSError) -> RunStorageError:
+        return RunStorageError(
+            f"{self.path(name)}: cannot be written: {error.strerror or error}. What is finished is kept; "
+            "make room or fix the permission and give the same command again"
+        )
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it is there.
+
+        Raises
+        ------
+        RunStorageError
+            It may not be removed.
+        """
+        if not self.exists(name):
+            return
+        try:
+            with answering(self.path(name)):
+                self.fs.rm_file(self.path(name))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise RunStorageError(
+                f"{self.path(name)}: cannot be removed: {error.strerror or error}; fix the permission and give "
+                "the same command again"
+            ) from error
+
+    def remove_empty(self, folder: str) -> None:
+        """Remove a folder that holds nothing; one that does stays."""
+        with suppress(OSError):
+            self.fs.rmdir(self.path(folder))
+
+    def read_bytes(self, name: str, most: int = MOST_BYTES) -> bytes:
+        """Read a file.
+
+        Raises
+        ------
+        RunNotFoundError
+            There is no such file.
+        RunCorruptError
+            It may not be read, its disk does not answer, it is no file, or has more bytes than ``most``.
+        """
+        try:
+            with self._opened(name) as file:
+                content = bytes(file.read(most + 1))
+        except OSError as error:
+            raise _unreadable(self.path(name), error) from error
+        if len(content) > most:
+            raise RunCorruptError(f"{self.path(name)}: more than {most:,} bytes, as it was not written; restore it")
+        return content
+
+    def sha256(self, name: str) -> str:
+        """The checksum of a file, however large it is; errors as of :meth:`read_bytes`."""
+        try:
+            with self._opened(name) as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise _unreadable(self.path(name), error) from error
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[Any]:
+        """Open a file for reading: one that is there, and no pipe or device that gives bytes without end."""
+        path = self.path(name)
+        try:
+            if self.is_local and not stat.S_ISREG(os.stat(path).st_mode):
+                raise OSError(errno.EISDIR if os.path.isdir(path) else errno.EINVAL, "it is no file")
+            with self.fs.open(path, "rb") as file:
+                yield file
+        except FileNotFoundError as error:
+            raise RunNotFoundError(f"{path}: no such file; is {self.url} a run directory?") from error
+        except OSError as error:
+            if is_of_client(error):
+                raise no_answer(path, error) from error
+            if error.errno is None:  # of Arrow, which says so of damaged bytes
+                raise
+            raise _unreadable(path, error) from error
+        except Exception as error:
+            if is_of_client(error):
+                raise no_answer(path, error) from error
+            raise
+
+    def require_place(self) -> None:
+        """Make the directory, so that what takes long to compute is not lost to a place that cannot be written.
+
+        Raises
+        ------
+        RunStorageError
+            It cannot be made, or not be written.
+        """
+        self._require_writable()
+        if self.is_store:
+            self.exists("")  # a bucket is not made by the way: its name may be mistyped
+            return
+        try:
+            self.fs.makedirs(self.root, exist_ok=True)
+            if self.is_local and not os.access(self.root, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        except OSError as error:
+            raise RunStorageError(
+                f"{self.url}: cannot be written: {error.strerror or error}; give another --out"
+            ) from error
+
+
+def _unreadable(path: str, error: OSError | ValueError) -> RunCorruptError:
+    """The system's answer, which says nothing against what the file holds: it must not be deleted for that."""
+    said = getattr(error, "strerror", None) or error
+    return RunCorruptError(f"{path}: cannot be read: {said}; mend that and give the same command again")
