@@ -31,8 +31,11 @@ class Notes(Silence):
 class Painter:
     """Draws a colour that follows from the prompt, with noise that follows from the seed."""
 
-    def __init__(self, *, batch_size: int = 4, delay: float = 0.0, refuse: str = "", name: str = "painter") -> None:
+    def __init__(
+        self, *, batch_size: int = 4, delay: float = 0.0, refuse: str = "", flag: str = "", name: str = "painter"
+    ) -> None:
         self.card = Card(kind="generator", name=name, family="toy/painter", settings={"refuse": refuse})
+        self.flag = flag
         self.batch_size = batch_size
         self.delay = delay
         self.refuse = refuse
@@ -45,7 +48,8 @@ class Painter:
             if self.refuse and self.refuse in request.prompt:
                 yield GenerationResult(request.id, "refused", None, "not allowed here")
             else:
-                yield GenerationResult(request.id, "ok", paint(request.prompt, request.seed))
+                flagged = bool(self.flag) and self.flag in request.prompt
+                yield GenerationResult(request.id, "ok", paint(request.prompt, request.seed), flagged=flagged)
 
 
 def paint(prompt: str, seed: int) -> Image.Image:

@@ -132,6 +132,21 @@ def test_the_safety_checker_refuses(tmp_path):
         assert "safety checker" in result.reason
 
 
+def test_what_the_safety_checker_marks_is_kept(tmp_path):
+    """The tiny checker flags everything."""
+    path = str(tiny_stable_diffusion(tmp_path / "safe", safety_checker=True))
+    marking, without = (load(path, steps=1, safety_checker=how) for how in ("mark", "off"))
+    assert marking.card.settings["safety_checker"] == "mark"
+    for marked, drawn in zip(marking.generate(requests()[:3]), without.generate(requests()[:3]), strict=True):
+        assert (marked.status, marked.flagged, drawn.flagged) == ("ok", True, False)
+        assert marked.image.tobytes() == drawn.image.tobytes()
+
+
+def test_only_a_checker_that_is_there_marks(stable_diffusion):
+    with pytest.raises(ModelError, match="has no checker of its own"):
+        load(str(stable_diffusion), safety_checker="mark")
+
+
 def test_an_image_of_one_colour_is_blank_and_kept(stable_diffusion):
     generator = load(str(stable_diffusion), steps=1)
     torch.nn.init.zeros_(generator.pipeline.vae.decoder.conv_out.weight)

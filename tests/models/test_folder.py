@@ -1,6 +1,7 @@
 """Manifests of finished images: what they may say, and what is refused by name and line."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -44,6 +45,19 @@ def test_a_csv(folder):
     assert manifest[1].group == "woman"
 
 
+def test_pictures_may_be_flagged(folder):
+    write(folder, "file,concept,flagged\na.png,cook,Yes\nb.png,cook,\nsub/c.png,cook,0\n")
+    rows = read_manifest(folder)
+    assert [row.flagged for row in rows] == [True, False, False]
+    source, plain = FolderSource(folder, rows), FolderSource(folder, [replace(row, flagged=False) for row in rows])
+    requests = [GenerationRequest(row.file, "", 0) for row in rows]
+    assert [result.flagged for result in source.generate(requests)] == [True, False, False]
+    assert source.card.fingerprint != plain.card.fingerprint
+    lines = [{"file": "a.png", "concept": "cook", "flagged": True}, {"file": "b.png", "concept": "cook"}]
+    other = write(folder, "\n".join(map(json.dumps, lines)), "other.jsonl") / "other.jsonl"
+    assert [row.flagged for row in read_manifest(folder, other)] == [True, False]
+
+
 def test_json_lines(folder):
     rows = [
         {"file": "a.png", "concept": "cook", "role": "target"},
@@ -78,6 +92,7 @@ def test_a_manifest_elsewhere(folder, tmp_path_factory):
         ("file,concept,role\na.png,cook,hero", "line 2, role: found 'hero'"),
         ("file,concept\na.png,cook\nb.png,cook\na.png,nurse", "line 4, file: 'a.png' is in line 2 already"),
         ("file,concept\na.png,cook\nsub/../a.png,nurse", "line 3, file: 'sub/../a.png' is in line 2 already"),
+        ("file,concept,flagged\na.png,cook,maybe", "line 2, flagged: found 'maybe', expected true or false"),
         ("file,concept\n../x.png,cook", "line 2, file: '../x.png' lies outside the folder"),
         ("file,concept\n/etc/hostname,cook", "line 2, file: '/etc/hostname' lies outside the folder"),
         (

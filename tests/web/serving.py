@@ -29,10 +29,10 @@ HASH = guarded("0.0.0.0", PASSWORD)
 
 
 def make_runs(folder: Path) -> Path:
-    """Two checkpoints of one model that began from the same noise, the second of which refuses a concept."""
+    """Two checkpoints of one model that began from the same noise; the second refuses a concept, and one is flagged."""
     suite = toy_suite()
     cm.audit(Painter(name="step-900"), suite, folder / "step-900", encoder=Eye())
-    cm.audit(Painter(name="step-1000", refuse="0.80"), suite, folder / "step-1000", encoder=Eye())
+    cm.audit(Painter(name="step-1000", refuse="0.80", flag="0.40"), suite, folder / "step-1000", encoder=Eye())
     return folder
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from clinometer.web.app import create_app
 from clinometer.web.settings import Settings
@@ -115,6 +115,21 @@ def test_a_filter_changes_the_view_and_its_address(open_page):
     assert sent.get_by_role("checkbox", name="concept 0.20").is_checked()
     page.go_back()
     page.get_by_text("1 to 6 of 6 images").wait_for()
+
+
+def test_a_flagged_picture_is_blurred_until_it_is_asked_for(open_page):
+    run = open_page().get_by_label("Choose step-1000").get_attribute("value")
+    page = open_page(f"/explore?run={run}&status=flagged")
+    shots = page.locator(".shot img")
+    expect(shots).to_have_count(6)
+    page.get_by_text("flagged: show").nth(2).press("Enter")
+    for place in range(6):
+        expect(shots.nth(place)).to_have_css("filter", "none" if place == 2 else "blur(16px)")
+    page.locator(".shot").first.click()
+    whole = page.locator(".whole-picture")
+    expect(whole).to_have_css("filter", "blur(40px)")
+    page.get_by_text("flagged: show").click()
+    expect(whole).to_have_css("filter", "none")
 
 
 def test_pictures_are_walked_by_keyboard(open_page):

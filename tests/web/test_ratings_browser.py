@@ -55,8 +55,8 @@ def joined(chromium, served):
     inside, address, run = served
     complaints, contexts = [], []
 
-    def opened(*, viewport=DESK, scheme="light", touch=False, **wanted):
-        task, link = make(inside, run, **wanted)
+    def opened(*, viewport=DESK, scheme="light", touch=False, of=None, **wanted):
+        task, link = make(inside, of or run, **wanted)
         context = chromium.new_context(viewport=viewport, color_scheme=scheme, has_touch=touch)
         contexts.append(context)
         page = context.new_page()
@@ -127,6 +127,19 @@ def test_a_blurred_picture_is_shown_when_it_is_asked_for(joined):
     assert page.evaluate(blurred).startswith("blur")
     page.get_by_role("button", name="Show the picture sharp").press("Enter")
     assert page.evaluate(blurred) == "none"
+
+
+def test_of_a_task_only_the_flagged_pictures_are_blurred(joined, runs):
+    """One concept of three is flagged; each gives one picture, and two more check attention."""
+    page, _ = joined(of=cm.open_run(runs / "step-1000"), images=1)
+    seen = []
+    for place in range(total_of(page)):
+        expect(page.locator(".turn-head")).to_contain_text(f"{place} of")
+        seen.append(page.evaluate("getComputedStyle(document.querySelector('.turn-pictures img')).filter"))
+        assert page.get_by_role("button", name="Show the picture sharp").count() == (seen[-1] != "none")
+        page.keyboard.press("1")
+    expect(page.get_by_role("heading")).to_have_text("That was the last one")
+    assert sorted(seen) == ["blur(25.6px)"] + ["none"] * (len(seen) - 1)
 
 
 @pytest.mark.parametrize("viewport", [PHONE, DESK, {"width": 1280, "height": 800}], ids=["phone", "desk", "laptop"])

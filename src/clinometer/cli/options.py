@@ -52,7 +52,9 @@ MODEL_OPTIONS: Final[dict[str, Any]] = {
         _option(help="A LoRA to merge: a safetensors file, a directory or a hub id. Repeatable; none is without."),
     ],
     "lora_scale": Annotated[float | None, _option(help="How strongly. [default: 1]")],
-    "safety_checker": Annotated[str | None, _option(help="keep or off: the pipeline's own checker. [default: keep]")],
+    "safety_checker": Annotated[
+        str | None, _option(help="keep, mark or off: the pipeline's own checker. [default: keep]")
+    ],
     "variant": Annotated[str | None, _option(help="A variant of the weight files, such as fp16.")],
     "device_map": Annotated[str | None, _option(help="Share the model out over devices: balanced.")],
     "offload": Annotated[str | None, _option(help="model or sequential: keep in the CPU's memory what is not in use.")],

@@ -115,7 +115,8 @@ class EditRequest(GenerationRequest):
 class GenerationResult:
     """One image drawn, or the reason why there is none.
 
-    ``content`` is the image's own file, of an image that was finished before: it is stored as it is.
+    ``content`` is the image's own file, of an image that was finished before: it is stored as it is. ``flagged`` says
+    that a safety checker took offence at an image that is kept all the same: people see it blurred.
     """
 
     id: str
@@ -124,6 +125,7 @@ class GenerationResult:
     reason: str | None = None
     seconds: float = 0.0
     content: bytes | None = None
+    flagged: bool = False
 
 
 class Generator(Protocol):

@@ -147,6 +147,10 @@ def _require_result(result: Any, name: str) -> None:
             f"generator {name}, {result.id}: found reason {quoted(result.reason)} and seconds "
             f"{quoted(result.seconds)}, expected text or None, and a number"
         )
+    if not isinstance(result.flagged, bool):
+        raise ModelError(
+            f"generator {name}, {result.id}: found flagged {quoted(result.flagged)}, expected True or False"
+        )
 
 
 @dataclass(frozen=True)
@@ -205,4 +209,5 @@ def _row(sample: Sample, stored: _Stored) -> dict[str, Any]:
         "image": {"bytes": content, "path": f"{sample.id}.{ending_of(content)}"} if content else None,
         "sha256": sha256(content) if content else None,
         "seconds": result.seconds,
+        "flagged": result.flagged,
     }

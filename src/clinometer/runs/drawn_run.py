@@ -15,7 +15,7 @@ from clinometer.models.images import decode_stored, sha256
 from clinometer.runs.asked_run import AskedRun
 from clinometer.runs.places import classifications_name, samples_name, unfinished_name, vectors_name
 from clinometer.runs.plan import Sample
-from clinometer.runs.sample_table import SAMPLE_FIELDS, SAMPLE_SCHEMA, SAMPLE_SHAPE, WITHOUT_PIXELS
+from clinometer.runs.sample_table import ADDED, SAMPLE_FIELDS, SAMPLE_SCHEMA, SAMPLE_SHAPE, WITHOUT_PIXELS
 from clinometer.runs.storage import REDO
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class DrawnRun(AskedRun):
     def _part(self, part: int, columns: list[str]) -> pa.Table:
         """Some columns, ``id`` among them, of a part that is there."""
         name = samples_name(part)
-        table = self.ledger.read_table(name, columns, like=SAMPLE_SHAPE)
+        table = self.ledger.read_table(name, columns, like=SAMPLE_SHAPE, added=ADDED)
         if table["id"].to_pylist() != [sample.id for sample in self._all_parts[part]]:
             raise RunCorruptError(
                 f"{self.directory.path(name)}: its images are not those of the plan's part {part}. {REDO}"
@@ -78,7 +78,7 @@ class DrawnRun(AskedRun):
         """The rows of a part that was stopped in its midst."""
         kept: list[dict[str, Any]] = []
         if self.directory.exists(unfinished_name(part)):
-            table = self.ledger.read_table(unfinished_name(part), columns, like=SAMPLE_SHAPE)
+            table = self.ledger.read_table(unfinished_name(part), columns, like=SAMPLE_SHAPE, added=ADDED)
             kept = self._with_images(unfinished_name(part), table) if "image" in columns else table.to_pylist()
         return kept
 

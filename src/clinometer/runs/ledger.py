@@ -111,8 +111,11 @@ class Ledger:
         way_out: str = REDO,
         like: pa.Schema | None = None,
         shape: Shape | None = None,
+        added: pa.Schema | None = None,
     ) -> pa.Table:
         """Read a table, or some of its columns, if it is what this run wrote, and shaped ``like`` a schema.
+
+        Columns of ``added`` are empty where the file has none.
 
         Raises
         ------
@@ -125,7 +128,12 @@ class Ledger:
             shape = partial(require_shape, like=like)
         try:
             return self.directory.read_table(
-                name, columns, way_out=way_out, check=lambda found: self._require(name, found, way_out), shape=shape
+                name,
+                columns,
+                way_out=way_out,
+                check=lambda found: self._require(name, found, way_out),
+                shape=shape,
+                added=added,
             )
         except RunNotFoundError as error:
             if name not in self.files:

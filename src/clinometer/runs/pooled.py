@@ -71,9 +71,10 @@ class _PooledDirectory(Directory):
         way_out: str = REDO,
         check: Check | None = None,
         shape: Shape | None = None,
+        added: pa.Schema | None = None,
     ) -> pa.Table:
         directory, own = self._at(name)
-        return directory.read_table(own, columns, way_out=way_out, check=check, shape=shape)
+        return directory.read_table(own, columns, way_out=way_out, check=check, shape=shape, added=added)
 
 
 class _PooledLedger(Ledger):

@@ -24,7 +24,7 @@ import numpy as np
 
 from clinometer.errors import RunNotFoundError
 from clinometer.runs.places import samples_name, vectors_name
-from clinometer.runs.sample_table import SAMPLE_SHAPE, WITHOUT_PIXELS
+from clinometer.runs.sample_table import ADDED, SAMPLE_SHAPE, WITHOUT_PIXELS
 from clinometer.runs.store import Run
 from clinometer.stats.association import unit_vectors
 from clinometer.suites import LeaningSuite
@@ -79,7 +79,7 @@ def piece_of(run: Run, part: int) -> Piece:
     RunCorruptError, RunNotFoundError
         It is not what was written, or is there no more.
     """
-    table = run.ledger.read_table(samples_name(part), WITHOUT_PIXELS, like=SAMPLE_SHAPE)
+    table = run.ledger.read_table(samples_name(part), WITHOUT_PIXELS, like=SAMPLE_SHAPE, added=ADDED)
     return Piece(part, {name: table[name].to_pylist() for name in WITHOUT_PIXELS})
 
 

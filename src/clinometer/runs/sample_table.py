@@ -17,6 +17,7 @@ SAMPLE_FIELDS = {
     "image": IMAGE_TYPE,
     "sha256": pa.string(),
     "seconds": pa.float32(),
+    "flagged": pa.bool_(),
 }
 WITHOUT_PIXELS = [name for name in SAMPLE_FIELDS if name != "image"]
 _FEATURES = {name: {"dtype": str(kind), "_type": "Value"} for name, kind in SAMPLE_FIELDS.items() if name != "image"}
@@ -26,4 +27,6 @@ SAMPLE_SCHEMA = pa.schema(
     # `datasets` reads this and shows the column as images
     metadata={"huggingface": json.dumps({"info": {"features": _FEATURES | {"image": {"_type": "Image"}}}})},
 )
-SAMPLE_SHAPE = always(SAMPLE_SCHEMA, empty=("reason", "image", "sha256", "seconds"))
+SAMPLE_SHAPE = always(SAMPLE_SCHEMA, empty=("reason", "image", "sha256", "seconds", "flagged"))
+ADDED = pa.schema([SAMPLE_SCHEMA.field("flagged")], metadata={})
+"""Columns that earlier versions did not write: of their runs these are empty."""

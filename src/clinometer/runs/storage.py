@@ -81,11 +81,12 @@ class Directory(Files):
         way_out: str = REDO,
         check: Check | None = None,
         shape: Shape | None = None,
+        added: pa.Schema | None = None,
     ) -> pa.Table:
         """Read a Parquet table, or some of its columns.
 
         Of a sealed file all is read and hashed, but for pixels that are not asked for. ``check`` may refuse it too, by
-        its checksum, and ``shape`` by what it holds.
+        its checksum, and ``shape`` by what it holds. Columns of ``added`` are empty where the file has none.
 
         Raises
         ------
@@ -103,7 +104,7 @@ class Directory(Files):
                     )
                 if check is not None:
                     check(None if contents is None else contents.found)
-                table = _table(file if contents is None else pa.BufferReader(contents.buffer), columns)
+                table = _table(file if contents is None else pa.BufferReader(contents.buffer), columns, added)
             if shape is not None:
                 shape(table)
             return table
@@ -139,11 +140,16 @@ class Directory(Files):
             yield
 
 
-def _table(source: Any, columns: list[str] | None) -> pa.Table:
+def _table(source: Any, columns: list[str] | None, added: pa.Schema | None) -> pa.Table:
     # In this thread alone: one of Arrow's that lets go of a Python file as the interpreter ends aborts the process,
     # after all its work is done (apache/arrow#34314).
     opened = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
     lost = [name for name in columns or () if name not in opened.schema_arrow.names]
-    if lost:  # which read() would pass over
-        raise pa.ArrowInvalid(f"it has no column {lost[0]!r}")
-    return unsealed(opened.read(columns, use_threads=False))
+    new = [field for field in added or () if field.name in lost]
+    if len(lost) > len(new):  # which read() would pass over
+        known = {field.name for field in new}
+        raise pa.ArrowInvalid(f"it has no column {next(name for name in lost if name not in known)!r}")
+    table = unsealed(opened.read(columns, use_threads=False))
+    for field in new:
+        table = table.append_column(field, pa.nulls(len(table), field.type))
+    return table.select(columns) if new and columns else table

@@ -21,7 +21,7 @@ from clinometer.errors import RunStorageError
 from clinometer.runs.readings import Owner, Piece, Reader, part_numbers, piece_of
 from clinometer.web.runs_index import Known
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the tables; a file of another is made anew."""
 
 _TABLES: Final = """
@@ -29,13 +29,14 @@ CREATE TABLE owners (owner INTEGER PRIMARY KEY, role TEXT, name TEXT, category T
 CREATE TABLE prompts (prompt INTEGER PRIMARY KEY, text TEXT UNIQUE);
 CREATE TABLE encoders (encoder INTEGER PRIMARY KEY, name TEXT, groups TEXT);
 CREATE TABLE samples (position INTEGER PRIMARY KEY, id TEXT, part INTEGER, row INTEGER, owner INTEGER, prompt INTEGER,
-    seed INTEGER, strength REAL, status TEXT, reason TEXT, sha256 TEXT);
+    seed INTEGER, strength REAL, status TEXT, reason TEXT, sha256 TEXT, flagged INTEGER);
 CREATE TABLE readings (encoder INTEGER, sample INTEGER, owner INTEGER, side TEXT, margin REAL, typicality REAL,
     PRIMARY KEY (encoder, sample)) WITHOUT ROWID;
 """
 _INDICES: Final = """
 CREATE INDEX samples_by_id ON samples (id);
 CREATE INDEX samples_by_owner ON samples (owner, status);
+CREATE INDEX samples_by_flag ON samples (owner) WHERE flagged;
 CREATE INDEX samples_by_noise ON samples (prompt, seed);
 CREATE INDEX readings_by_margin ON readings (encoder, owner, margin, side);
 CREATE INDEX readings_by_typicality ON readings (encoder, owner, typicality, side);
@@ -217,9 +218,9 @@ class _Writer:
         n = len(owners)
         rows = zip(
             range(self._position, self._position + n), c["id"], [piece.part] * n, range(n), owners, prompts,
-            c["seed"], c["strength"], c["status"], c["reason"], c["sha256"], strict=True,
+            c["seed"], c["strength"], c["status"], c["reason"], c["sha256"], map(bool, c["flagged"]), strict=True,
         )  # fmt: skip
-        self._database.executemany(f"INSERT INTO samples VALUES ({', '.join('?' * 11)})", rows)
+        self._database.executemany(f"INSERT INTO samples VALUES ({', '.join('?' * 12)})", rows)
         self._position += n
 
     def _owner(self, owner: Owner, category: str | None) -> int:

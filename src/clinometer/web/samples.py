@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Self
 
 Order = Literal["seed", "typical", "unusual", "unsure", "sure"]
 People = Literal["any", "rated", "alike", "otherwise"]
-Status = Literal["any", "ok", "refused", "failed", "blank"]
+Status = Literal["any", "ok", "refused", "failed", "blank", "flagged"]
 
 ORDERS: Final[dict[Order, str]] = {
     "seed": "as planned",
@@ -32,6 +32,7 @@ STATUSES: Final[dict[Status, str]] = {
     "refused": "refused",
     "failed": "failed",
     "blank": "of one colour",
+    "flagged": "flagged by a safety checker",
 }
 _SORTED_BY: Final[dict[Order, tuple[str, bool]]] = {
     "typical": ("r.typicality", True),
@@ -114,6 +115,7 @@ class Sample:
     side: str
     margin: float | None
     typicality: float | None
+    flagged: int
 
     @property
     def noise(self) -> Noise:
@@ -191,7 +193,7 @@ class Samples:
     def _samples(self, positions: Sequence[int], eye: int | None) -> list[Sample]:
         asked = (
             "SELECT s.id, s.part, s.row, s.owner, p.text, s.seed, COALESCE(s.strength, 0), COALESCE(s.status, ''), "
-            "COALESCE(s.reason, ''), COALESCE(s.sha256, ''), COALESCE(r.side, ''), r.margin, r.typicality "
+            "COALESCE(s.reason, ''), COALESCE(s.sha256, ''), COALESCE(r.side, ''), r.margin, r.typicality, s.flagged "
             "FROM samples s JOIN prompts p ON p.prompt = s.prompt "
             "LEFT JOIN readings r ON r.encoder = ? AND r.sample = s.position WHERE s.position = ?"
         )
@@ -230,6 +232,6 @@ def _source(choice: Choice) -> tuple[str, list[Any]]:
         said.append((f"{owner} IN ({', '.join('?' * len(choice.owners))})", list(choice.owners)))
     if choice.status != "any":
         tables += " JOIN samples s ON s.position = r.sample" if tables == "readings r" else ""
-        said.append(("s.status = ?", [choice.status]))
+        said.append(("s.flagged", []) if choice.status == "flagged" else ("s.status = ?", [choice.status]))
     where = f" WHERE {' AND '.join(each for each, _ in said)}" if said else ""
     return f"FROM {tables}{where}", [value for _, values in said for value in values]

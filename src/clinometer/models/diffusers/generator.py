@@ -22,6 +22,7 @@ from clinometer._cores import available_cores
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import BatchBounds, Batches, largest_batch
+from clinometer.models.diffusers.checkers import MARK, marks_of
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.diffusers.denoiser import DiffusersDenoiser
 from clinometer.models.diffusers.loading import images_of
@@ -83,7 +84,8 @@ class DiffusersGenerator:
         """Yield one result for each request, in their order.
 
         An image that cannot be drawn has status "failed" and the reason; one that the safety checker flags is
-        "refused"; one of a single colour is "blank" and is kept. The requests are read a batch at a time.
+        "refused", or kept and marked where the checker only marks; one of a single colour is "blank" and is kept. The
+        requests are read a batch at a time.
 
         Raises
         ------
@@ -220,9 +222,16 @@ class DiffusersGenerator:
         """Judge each image of a call's output; ``started`` is when the call began."""
         seconds = (perf_counter() - started) / len(batch)
         images = np.asarray(images_of(output))
-        drawn = zip(batch, images, shown.is_finite(images), _flags(output, len(batch)), strict=True)
+        are_kept = self.card.settings.get("safety_checker") == MARK
+        flags = marks_of(self.pipeline, len(batch)) if are_kept else _flags(output, len(batch))
+        refused = [flag and not are_kept for flag in flags]
+        drawn = zip(batch, images, shown.is_finite(images), refused, strict=True)
         with ThreadPoolExecutor(available_cores()) as threads:  # the device waits for this
-            return list(threads.map(lambda each: replace(_outcome(*each), seconds=seconds), drawn))
+            judged = list(threads.map(lambda each: _outcome(*each), drawn))
+        return [
+            replace(each, seconds=seconds, flagged=flag and each.image is not None)
+            for each, flag in zip(judged, flags, strict=True)
+        ]
 
 
 @contextmanager
@@ -259,9 +268,9 @@ def _failed(request: GenerationRequest, reason: str, seconds: float) -> Generati
     return GenerationResult(request.id, "failed", None, reason, seconds)
 
 
-def _outcome(request: GenerationRequest, values: np.ndarray, finite: bool, flagged: bool) -> GenerationResult:
+def _outcome(request: GenerationRequest, values: np.ndarray, finite: bool, refused: bool) -> GenerationResult:
     """Judge one drawn image: (height, width, 3), bytes or in [0, 1]. By image: a batch does not fit a core's cache."""
-    if flagged:
+    if refused:
         return GenerationResult(request.id, "refused", None, REFUSED)
     if not finite:
         return GenerationResult(request.id, "failed", None, NOT_FINITE)

@@ -15,6 +15,7 @@ from clinometer._torch import dtype_name, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import batch_bounds
 from clinometer.models.diffusers import placement
+from clinometer.models.diffusers.checkers import MARK, keep_pictures
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.diffusers.generator import DiffusersGenerator
 from clinometer.models.diffusers.loading import (
@@ -44,7 +45,7 @@ from clinometer.models.weights import (
     weight_files,
 )
 
-SAFETY_CHECKERS = ("keep", "off")
+SAFETY_CHECKERS = ("keep", MARK, "off")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def load(
         configuration.
     lora : a low-rank adaptation to merge: a safetensors file, a directory or a hub id.
     lora_scale : how strongly; None is 1.
-    safety_checker : keep, or off: what the pipeline's own checker flags is refused, or nothing is.
+    safety_checker : keep, mark or off: what the pipeline's own checker flags is refused, or kept with a mark.
     batch_size : images a call; None leaves it to `DiffusersGenerator.fit_batch_size`. It changes an image by
         floating-point noise at most.
     device : auto, cpu, cuda, cuda:N, mps.
@@ -165,6 +166,8 @@ def load(
     }
     chosen_settings(pipeline, **asked)  # what is refused is refused before the weights are moved
     further: dict[str, Any] = placement.settings_of(compiled=compile, vae_tiling=vae_tiling)
+    if safety_checker == MARK:
+        further["safety_checker"] = keep_pictures(pipeline, source)
     if lora is not None:
         further["lora"] = apply_lora(pipeline, lora, 1.0 if lora_scale is None else lora_scale, offline=offline)
     placement.place(
@@ -321,7 +324,7 @@ def _card(origin: Origin, name: str | None, pipeline: Any, settings: dict[str, A
         settings=settings
         | schedulers
         | {
-            "safety_checker": getattr(pipeline, "safety_checker", None) is not None,
+            "safety_checker": settings.get("safety_checker", getattr(pipeline, "safety_checker", None) is not None),
             "dtype": dtype_name(pipeline.dtype),
             "noise": "torch CPU generator for each image, float32",
             "configuration_sha256": origin.configuration_sha256,

@@ -8,6 +8,7 @@ A manifest is a CSV file with a header, or JSON lines, one image a row:
     role     "target" without a group, "attribute" with one; may be left out
     prompt   the prompt, where it is known; may be left out beside a concept or a group, and says both where it stands
              alone and the suite asks it
+    flagged  true where a safety checker took offence at the picture: people see it blurred; may be left out
 
 Other columns are ignored, and listed in `Manifest.ignored`.
 """
@@ -15,6 +16,7 @@ Other columns are ignored, and listed in `Manifest.ignored`.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -54,7 +56,8 @@ LONGEST = 4_000
 MOST_THREADS = 16
 """That decode files."""
 
-COLUMNS = ("file", "concept", "group", "role", "prompt")
+COLUMNS = ("file", "concept", "group", "role", "prompt", "flagged")
+_SAID: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 NAMES = ("manifest.csv", "manifest.jsonl", "metadata.csv", "metadata.jsonl")
 Role = Literal["target", "attribute"]
 T = TypeVar("T")
@@ -71,6 +74,7 @@ class ManifestRow:
     role : "target" without a group, "attribute" with one; of a prompt alone it is not known yet, and "target".
     prompt : what it was drawn from, if that is known.
     line : the line of the manifest that says so, counted from 1.
+    flagged : whether a safety checker took offence at it.
     """
 
     file: str
@@ -79,6 +83,7 @@ class ManifestRow:
     role: Role
     prompt: str | None
     line: int
+    flagged: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,7 @@ class FolderSource:
         self._directory = Path(directory)
         self._max_pixels = max_pixels
         self._files = {row.file: row.file for row in rows}
+        self._flagged = {row.file for row in rows if row.flagged}
         files = [self._directory / file for file in self._files]
         self.card = Card(
             kind="generator",
@@ -171,7 +177,7 @@ class FolderSource:
             family="folder",
             # a file that is too large fails unread, and to hash it may take hours
             weights_sha256=hash_files([each for each in files if may_be_read(each, max_pixels)], self._directory),
-            settings={"max_pixels": max_pixels},
+            settings={"max_pixels": max_pixels} | flags_of(rows),
             notes={"images": len(self._files)},
         )
 
@@ -202,7 +208,15 @@ class FolderSource:
         found, content = decode_file(self._directory / file, max_pixels=self._max_pixels)
         with _COUNTING:
             self.conversions.update(found.conversions)
-        return GenerationResult(request.id, found.status, found.image, found.reason, perf_counter() - started, content)
+        seconds, flagged = perf_counter() - started, file in self._flagged
+        return GenerationResult(request.id, found.status, found.image, found.reason, seconds, content, flagged)
+
+
+def flags_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
+    """What a card's settings say of flagged pictures: a hash of which they are; nothing where none is."""
+    flagged = sorted(row.file for row in rows if row.flagged)
+    said = json.dumps(flagged).encode("utf-8", "surrogatepass")
+    return {"flagged": hashlib.sha256(said).hexdigest()[:16]} if flagged else {}
 
 
 def has_manifest(folder: Path) -> bool:
@@ -288,7 +302,7 @@ def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow:
     """Check one record's values: a row of a manifest called ``name``, from its line ``line``."""
     values: dict[str, str | None] = {}
-    for key in COLUMNS:
+    for key in COLUMNS[:-1]:
         value = record.get(key)
         if value is not None and not isinstance(value, str):
             raise ImportManifestError(f"{name}, line {line}, {key}: found {quoted(value)}, expected text")
@@ -316,7 +330,16 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
             "a concept alone is a target, a group makes it an attribute"
         )
     file = values["file"].replace("\\", "/")
-    return ManifestRow(file, values["concept"], values["group"], role, values["prompt"], line)
+    flagged = _flagged(f"{name}, line {line}", record.get("flagged"))
+    return ManifestRow(file, values["concept"], values["group"], role, values["prompt"], line, flagged)
+
+
+def _flagged(where: str, value: Any) -> bool:
+    """What a row says of its picture's flag: a truth value, or a word for one."""
+    said = _SAID.get("" if value is None else str(value).strip().lower())
+    if said is None:
+        raise ImportManifestError(f"{where}, flagged: found {quoted(value)}, expected true or false, or nothing")
+    return said
 
 
 def _check_files(name: str, folder: Path, rows: Iterable[ManifestRow]) -> None:

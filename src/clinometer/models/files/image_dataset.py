@@ -1,8 +1,8 @@
 """Finished images in a table: Parquet with an Image column, or a directory that ``datasets`` saved.
 
 Beside the column ``image`` (the Hugging Face struct of bytes and path, or the files' bytes) the table has the columns
-of a manifest: ``concept``, ``group``, ``role``, ``prompt``, as text or as class labels of ``datasets``. A row's name is
-its file's and its number, such as ``train.parquet#7``.
+of a manifest: ``concept``, ``group``, ``role``, ``prompt``, ``flagged``, as text or as class labels of ``datasets``. A
+row's name is its file's and its number, such as ``train.parquet#7``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clinometer.errors import ImportManifestError
-from clinometer.models.files.folder import COLUMNS, ManifestRow, manifest_row
+from clinometer.models.files.folder import COLUMNS, ManifestRow, flags_of, manifest_row
 from clinometer.models.images import MAX_PIXELS, decode_file, decoded_bytes
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 from clinometer.models.weights import hash_files
@@ -76,12 +76,13 @@ class ImageDataset:
         if not self.rows:
             raise ImportManifestError(f"{place}: its tables hold no rows; expected one an image")
         self._rows = {row.file: row.file for row in self.rows}
+        self._flagged = {row.file for row in self.rows if row.flagged}
         self.card = Card(
             kind="generator",
             name=name or (place.stem if place.is_file() else place.resolve().name),
             family="dataset",
             weights_sha256=hash_files(files, self._root),
-            settings={"max_pixels": max_pixels},
+            settings={"max_pixels": max_pixels} | flags_of(self.rows),
             notes={"images": len(self.rows)},
         )
         self._open: tuple[str, Iterator[tuple[int, Any]]] = ("", iter(()))
@@ -95,7 +96,8 @@ class ImageDataset:
         """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""
         for request in requests:
             started = perf_counter()
-            content = self._content(self._rows[request.id])
+            row = self._rows[request.id]
+            content = self._content(row)
             if not content:
                 reason = "the row holds no bytes; embed the images when you save the table"
                 yield GenerationResult(request.id, "failed", None, reason)
@@ -103,7 +105,8 @@ class ImageDataset:
             found, kept = decode_file(content, max_pixels=self._max_pixels)
             self.conversions.update(found.conversions)
             seconds = perf_counter() - started
-            yield GenerationResult(request.id, found.status, found.image, found.reason, seconds, kept)
+            flagged = row in self._flagged
+            yield GenerationResult(request.id, found.status, found.image, found.reason, seconds, kept, flagged)
 
     def decoded_bytes(self, row: str) -> int:
         """What an image takes in memory once it is decoded."""

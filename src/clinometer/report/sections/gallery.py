@@ -46,11 +46,19 @@ def text_of(value: Any) -> str:
     return "" if is_empty(value) else str(value)
 
 
+def is_flagged(sample: Sample) -> bool:
+    """Whether a safety checker took offence at a picture: a report, which goes from hand to hand, leaves it out."""
+    flag = sample.get("flagged")
+    return not is_empty(flag) and bool(flag)
+
+
 def sample_tile(view: View, sample: Sample, alt: str) -> Tile:
     """One sample's picture, or what became of it."""
     status, reason = text_of(sample.get("status")), text_of(sample.get("reason"))
     if status != "ok":
         return Tile(alt, status or "unknown", reason)
+    if is_flagged(sample):
+        return Tile(alt, "flagged", "a safety checker flagged it; clinometer serve shows it to who asks")
     picture = thumbnail(view.report.image(text_of(sample.get("id"))))
     return Tile(alt, "ok", picture=picture) if picture else Tile(alt, "unreadable", "the image file cannot be read")
 

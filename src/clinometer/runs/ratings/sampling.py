@@ -28,13 +28,17 @@ ALL_AT_ONCE: Final = 0
 
 @dataclass(frozen=True)
 class DrawnItem:
-    """An item of a rating task; ``attention`` is its known answer, where it checks attention."""
+    """An item of a rating task; ``attention`` is its known answer, where it checks attention.
+
+    ``flagged`` says that a safety checker took offence at it, or at one of a concept's images.
+    """
 
     name: str
     concept: str
     stratum: str = ""
     stratum_size: int = 0
     attention: str = ""
+    flagged: bool = False
 
 
 def draw_items(
@@ -61,7 +65,8 @@ def draw_items(
     shown = _shown(run, concepts)
     if images == ALL_AT_ONCE:
         column = "category" if run.suite.study == "association" else "concept"
-        items = [DrawnItem(f"{OF_CONCEPT}{name}", str(name)) for name in shown[column].unique()]
+        flags = shown.groupby(column, sort=False).flagged.any()
+        items = [DrawnItem(f"{OF_CONCEPT}{name}", str(name), flagged=bool(flag)) for name, flag in flags.items()]
     else:
         items = [item for held in _strata(run, shown, strata) for item in _drawn(held, images, strata, rng)]
     return [*items, *_attention(run, attention, rng)]
@@ -69,7 +74,7 @@ def draw_items(
 
 def _shown(run: Run, concepts: Collection[str]) -> pd.DataFrame:
     """The images that may be rated and are there, of some concepts."""
-    samples = run.samples
+    samples = _samples(run)
     held = samples[(samples.status == "ok") & samples.role.isin(RATED)]
     known = set(held.concept)
     for name in concepts:
@@ -79,6 +84,12 @@ def _shown(run: Run, concepts: Collection[str]) -> pd.DataFrame:
     if held.empty:
         raise RatingsError(f"{run.url}: it has no images to rate")
     return held[held.concept.isin(concepts)] if concepts else held
+
+
+def _samples(run: Run) -> pd.DataFrame:
+    """The samples of a run; of one that knows no flags none is flagged."""
+    samples = run.samples
+    return samples.assign(flagged=samples.flagged.fillna(False).astype(bool))
 
 
 def _strata(run: Run, shown: pd.DataFrame, strata: Strata) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -103,7 +114,8 @@ def _drawn(
     each = -(-images // 2) if strata == "reading" else images
     chosen = held.iloc[np.sort(rng.permutation(len(held))[:each])]
     for row in chosen.itertuples():
-        yield DrawnItem(str(row.id), str(row.concept), name, len(held) if name else 0)
+        size = len(held) if name else 0
+        yield DrawnItem(str(row.id), str(row.concept), name, size, flagged=bool(row.flagged))
 
 
 def _drawn_for(suite: Suite, group: str) -> list[str]:
@@ -115,11 +127,11 @@ def _drawn_for(suite: Suite, group: str) -> list[str]:
 
 def _attention(run: Run, number: int, rng: np.random.Generator) -> Sequence[DrawnItem]:
     """As many images of either group, drawn for it by name."""
-    samples, items = run.samples, []
+    samples, items = _samples(run), []
     for order, group in enumerate(compared_groups(run.suite) if number else ()):
         of = samples[(samples.status == "ok") & samples.group.isin(_drawn_for(run.suite, group))]
         of = of[of.role.isin(("attribute", PORTRAIT))]
         each = (number + 1 - order) // 2
         for row in of.iloc[rng.permutation(len(of))[:each]].itertuples():
-            items.append(DrawnItem(str(row.id), str(row.concept), attention=group))
+            items.append(DrawnItem(str(row.id), str(row.concept), attention=group, flagged=bool(row.flagged)))
     return items

@@ -16,6 +16,7 @@ from clinometer.web.ratings import answers
 from clinometer.web.ratings.links import invitation_of, rater_of, rater_refusal, refusal_of
 from clinometer.web.ratings.room import Room
 from clinometer.web.ratings.tables import Invitation, Rater
+from clinometer.web.ratings.tasks import blurred_of
 
 router = APIRouter()
 
@@ -51,7 +52,8 @@ def consent_page(request: Request, token: Token) -> Response:
         if said:
             return _end(request, said, 403)
         _room(request).make_ready(invitation.task_id)
-        return render(request, "ratings/consent.html", task=invitation.task, token=token)
+        blurred = blurred_of(session, invitation.task_id)
+        return render(request, "ratings/consent.html", task=invitation.task, token=token, blurred=blurred)
 
 
 @router.post("/join/{token}")

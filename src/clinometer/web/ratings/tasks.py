@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pandas as pd
 from sqlalchemy import Engine, func, select
@@ -87,7 +87,7 @@ def make_task(session: Session, wanted: Wanted, items: Sequence[tuple[str, Drawn
     )
     task.items = [
         Item(run=run, name=item.name, concept=item.concept, stratum=item.stratum, stratum_size=item.stratum_size,
-             attention=item.attention, blurred=wanted.blur)
+             attention=item.attention, blurred=wanted.blur or item.flagged)
         for run, item in items
     ]  # fmt: skip
     session.add(task)
@@ -107,6 +107,15 @@ def task_of(session: Session, identifier: str) -> Task:
     if task is None:
         raise RatingsError(f"task {identifier!r}: there is none; the page of ratings lists them")
     return task
+
+
+def blurred_of(session: Session, identifier: str) -> Literal["", "some", "all"]:
+    """Whether some of a task's items, or all of them, are shown blurred at first."""
+    of_task = select(func.count()).where(Item.task_id == identifier)
+    blurred = session.scalar(of_task.where(Item.blurred.is_(True))) or 0
+    if not blurred:
+        return ""
+    return "all" if blurred == session.scalar(of_task) else "some"
 
 
 def answers_of(session: Session, task: Task) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from clinometer.report import wording
 from clinometer.report.rows import Row, is_empty
+from clinometer.report.sections.gallery import is_flagged
 from clinometer.report.sections.masthead import facts
 from clinometer.report.thumbnails import Thumbnail, thumbnail
 from clinometer.report.verdict_words import leans, needed, verdict_group_of, verdict_words
@@ -275,5 +276,7 @@ def strips(view: EditingView) -> dict[str, Any]:
 
 def _tile(view: EditingView, sample: dict[Any, Any] | None, alt: str) -> dict[str, Any]:
     status = str(sample["status"]) if sample is not None else "missing"
+    if sample is not None and is_flagged(sample):
+        status = "flagged"
     picture = thumbnail(view.report.image(str(sample["id"]))) if sample is not None and status == "ok" else None
     return {"alt": alt, "status": "unreadable" if status == "ok" and picture is None else status, "picture": picture}
