@@ -8,8 +8,7 @@ import pytest
 from huggingface_hub import errors
 
 from clinometer.errors import ModelNotFoundError
-from clinometer.models.capabilities import capabilities_of
-from clinometer.models.description import describe_model, kind_of
+from clinometer.models.description import capabilities_of, describe_model, kind_of
 from clinometer.models.registry import load_generator
 from tests.models.checkpoints import single_file
 

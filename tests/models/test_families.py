@@ -13,7 +13,7 @@ import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models import GenerationRequest
-from clinometer.models.capabilities import capabilities_of
+from clinometer.models.description import capabilities_of
 from clinometer.models.diffusers.classifier import DiffusionClassifier
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.diffusers.prior import prior_of

@@ -12,8 +12,8 @@ from clinometer.models.diffusers.generator import DiffusersGenerator
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.encoders.transformers_clip import load as load_clip
 from clinometer.models.images import decode_stored, sha256
+from clinometer.pipeline.audits import settle_batch_size
 from clinometer.runs import Silence, encode
-from clinometer.runs.batches import settle_batch_size
 from clinometer.runs.drawing import requests_of
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.memory import limited

@@ -15,8 +15,7 @@ from clinometer.pipeline.comparison_page import (
     comparison_verdict,
     pairing_in_words,
 )
-from clinometer.report.called import called_in
-from clinometer.report.difference_table import DifferenceTable
+from clinometer.report.comparison import DifferenceTable, called_in
 
 if TYPE_CHECKING:
     from clinometer.runs.comparison import Comparison

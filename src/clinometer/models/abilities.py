@@ -78,6 +78,12 @@ class TakesSettings(Generator, Protocol):
         ...
 
 
+class HoldsComponents(Generator, Protocol):
+    """Draws by a pipeline of diffusers, whose ``components`` it shows by their names."""
+
+    pipeline: Any
+
+
 class Priced(Generator, Protocol):
     """Costs money, in any one currency."""
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.models import reference
+from clinometer.models.abilities import DrawsAtOnce, offers
 from clinometer.models.files.folder import FolderSource
 from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.protocols import Encoder, Generator
@@ -25,7 +26,8 @@ from clinometer.pipeline.recipes import Recipe, WithPortraits
 from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.rounds import Rounds, rounds_of
 from clinometer.runs import Directory, Progress, store
-from clinometer.runs.batches import settle_batch_size
+from clinometer.runs.failures import named
+from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.manifest import groups_by_prompt, manifest_questions
 from clinometer.runs.plan import build_plan
 from clinometer.runs.protocol import portrait_departures, suite_under
@@ -243,3 +245,23 @@ def _portraits(
         suite = suite.with_options(images=max(Counter(row.group for row in rows).values()))
     name = "reference portraits" if str(portraits) == "reference" else folder.resolve().name
     return suite, manifest_questions(rows, suite, str(portraits)), FolderSource(folder, rows, name=name)
+
+
+def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: Suite, progress: Progress) -> None:
+    """Let a generator that can find its batch size do so, before the plan is cut into parts of that size.
+
+    A run that is there already says what it found, so that it goes on with the batches it would have had.
+    """
+    if not offers(generator, DrawsAtOnce):
+        return
+    begun = generator.batch_size
+    known = _recorded(Directory(out))
+    with named("generator", generator.card.name, kept=""):
+        longest = max((question.prompt for question in suite.questions()), key=len, default="")
+        generator.fit_batch_size(longest, known=known)
+    if known is None and generator.batch_size != begun:
+        progress.note(f"{generator.batch_size} images a batch: as many as memory holds")
+
+
+def _recorded(directory: Directory) -> int | None:
+    return Ledger(directory).record.get("batch_size") if directory.exists(RECORD) else None

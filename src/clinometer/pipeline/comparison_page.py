@@ -13,10 +13,8 @@ from markupsafe import Markup
 from clinometer._csv import csv_text
 from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.report import wording
-from clinometer.report.called import called_in, names_of, runs_of
 from clinometer.report.compared import compared
-from clinometer.report.comparison import Quantity
-from clinometer.report.difference_table import DifferenceTable
+from clinometer.report.comparison import DifferenceTable, Quantity, called_in, names_of, runs_of
 from clinometer.report.html import asset, environment, policy
 from clinometer.report.rows import Row, Scores
 from clinometer.report.verdict_words import decided, difference_words, needed, not_measured, reason_words, too_few

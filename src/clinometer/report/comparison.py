@@ -8,8 +8,20 @@ from typing import Any
 
 from clinometer.report.rows import MEAN, Row
 from clinometer.report.view import View
+from clinometer.runs import Run
 from clinometer.runs.comparison import Comparison
 from clinometer.suites import Suite
+
+
+@dataclass(frozen=True)
+class DifferenceTable:
+    """Differences of one kind: headings (the first a name, the last a verdict), rows of cells, counted verdicts."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    counts: tuple[str, ...]
+    note: str
 
 
 def own_name(suite: Suite, row: Row) -> str:
@@ -90,3 +102,29 @@ def by_label(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows with what is about the same thing together, model by model."""
     labels = dict.fromkeys(row["label"] for row in rows)
     return [row for label in labels for row in rows if row["label"] == label]
+
+
+def called_in(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
+    """What the two runs of each comparison are called, among all of them: see :func:`names_of`."""
+    first, *others = names_of(runs_of(comparisons))
+    return [(first, other) for other in others]
+
+
+def runs_of(comparisons: Sequence[Comparison]) -> list[Run]:
+    """The run that the others are held against, and the others."""
+    return [comparisons[0].first, *(each.second for each in comparisons)]
+
+
+def names_of(runs: Sequence[Run]) -> list[str]:
+    """What runs are called: their models; where two share a model, all by their directories, or whole paths.
+
+    A run that is given twice is numbered the second time.
+    """
+    models = [str(run.model_card["name"]) for run in runs]
+    if len(set(models)) == len(models):
+        return models
+    folders = [run.url.rstrip("/").rsplit("/", 1)[-1] for run in runs]
+    if len(set(folders)) == len(folders):
+        return folders
+    urls = [run.url for run in runs]
+    return [f"{url} ({before + 1})" if (before := urls[:i].count(url)) else url for i, url in enumerate(urls)]

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, field_validator
 from starlette.exceptions import HTTPException
 
 from clinometer import api
-from clinometer.report.called import names_of
+from clinometer.report.comparison import names_of
 from clinometer.web.findings import Finding, findings_of, furthest
 from clinometer.web.pages import is_partial, render
 from clinometer.web.people import Said, said_of

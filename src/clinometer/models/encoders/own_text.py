@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from clinometer._torch import dtype_name, torch
+from clinometer.models.abilities import HoldsComponents, offers
 from clinometer.models.protocols import Card
 
 OWN: Final = "own:"
@@ -75,10 +76,15 @@ def own_text_encoders(generator: Any) -> Iterator[OwnTextEncoder]:
 
 def own_text_components(generator: Any) -> Iterator[str]:
     """Their components' names, with nothing embedded: ``text_encoder``, ``text_encoder_2``, ``prior_text_encoder``."""
-    components = dict(getattr(getattr(generator, "pipeline", None), "components", {}))
+    components = components_of(generator)
     for name, module in components.items():
         if "text_encoder" in name and module is not None and components.get(tokenizer_of(name)) is not None:
             yield name
+
+
+def components_of(generator: Any) -> dict[str, Any]:
+    """The components of a generator's pipeline; none where it shows none."""
+    return dict(generator.pipeline.components) if offers(generator, HoldsComponents) else {}
 
 
 def tokenizer_of(component: str) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 from clinometer.report import wording
 from clinometer.report.comparison import by_label
+from clinometer.report.figures.models import rows_figure
+from clinometer.report.figures.svg import Figure
 from clinometer.report.rows import Row
-from clinometer.studies.editing.figures.models import asymmetry_models_figure
 from clinometer.studies.editing.sections.edits import average_faces
 from clinometer.studies.editing.view import EditingView
 
@@ -52,3 +53,15 @@ def _edit_cells(view: EditingView, encoder: str, group: str, kind: str, setting:
         f"{wording.signed(skin.value, 1)}°" if skin.defined else wording.MISSING,
         wording.number(identity.value) if identity.defined else wording.MISSING,
     ]
+
+
+def asymmetry_models_figure(views: Mapping[str, EditingView], encoder: str) -> Figure | None:
+    """Draw the flip asymmetry of every class and strength, models beside each other."""
+    first = next(iter(views.values()))
+    held = {
+        model: {f"{row.category}, {row.setting}": row for row in view.class_rows("flip_asymmetry", encoder)}
+        for model, view in views.items()
+    }
+    names = [f"{kind}, {setting}" for kind, setting in first.columns]
+    ends = (f"edits move to {first.label_b}", f"to {first.label_a}")
+    return rows_figure(held, names, "flip asymmetry", ends, name="asymmetry", title="Flip asymmetry of every model")

@@ -11,8 +11,13 @@ from clinometer.report.rows import Row, Scores
 from clinometer.report.sections.table import table
 from clinometer.studies.leaning.cells_view import CellsView
 from clinometer.studies.leaning.cells_wording import axis_counts, interaction_counts, interaction_name, verdict_words
-from clinometer.studies.leaning.sections.cells import cells_masthead, cells_method, cells_planted, cells_verdicts
-from clinometer.studies.leaning.sections.cells_reader import cells_reader
+from clinometer.studies.leaning.sections.cells import (
+    cells_masthead,
+    cells_method,
+    cells_planted,
+    cells_reader,
+    cells_verdicts,
+)
 from clinometer.studies.leaning.sections.gallery import gallery
 from clinometer.suites import LeaningSuite
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from clinometer.report import wording
-from clinometer.report.difference_table import DifferenceTable
+from clinometer.report.comparison import DifferenceTable
 from clinometer.report.rows import Row, Scores
 from clinometer.report.verdict_words import decided, difference_words, not_measured, of_these_prompts
 from clinometer.runs.comparison import Comparison

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, pairwise
+from math import prod
 
 import numpy as np
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.blocks import sizes_of
-from clinometer.studies.leaning.scores.product import wrong_product
 
 
 @dataclass(frozen=True)
@@ -250,3 +250,22 @@ def _check_texts(embeddings: EncoderEmbeddings, design: Design, where: str) -> N
 
 def _slices(counts: Sequence[int]) -> tuple[slice, ...]:
     return tuple(slice(start, stop) for start, stop in pairwise(accumulate(counts, initial=0)))
+
+
+def wrong_product(axes: Mapping[str, Sequence[str]], cells: Mapping[str, Sequence[str]], groups: Sequence[str]) -> str:
+    """What is wrong with axes and cells, in one line; empty where the groups are their complete product."""
+    if len(axes) < 2 or any(len(levels) < 2 or len(set(levels)) < len(levels) for levels in axes.values()):
+        return "axes: expected two or more, each of two or more different levels"
+    if set(cells) != set(groups):
+        return "cells: expected the levels of every group, and of no other"
+    for group in groups:
+        if not _is_cell(cells[group], axes):
+            return f"cells: {group!r} is at {', '.join(cells[group])}; expected a level of each of {', '.join(axes)}"
+    size = prod(map(len, axes.values()))
+    if len(groups) != size or len({tuple(cells[group]) for group in groups}) != size:
+        return f"groups: expected {size}, one for every combination of the axes' levels, found {len(groups)}"
+    return ""
+
+
+def _is_cell(cell: Sequence[str], axes: Mapping[str, Sequence[str]]) -> bool:
+    return len(cell) == len(axes) and all(level in levels for level, levels in zip(cell, axes.values(), strict=True))
