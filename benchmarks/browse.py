@@ -56,7 +56,7 @@ def suite_of(images: int, concepts: int) -> Suite:
 def make_run(place: Path, images: int, concepts: int, pictures: Sequence[bytes] = ()) -> Run:
     """Write a run as an audit would leave it, but for its scores; of these pictures in turn, or of one small one."""
     suite = suite_of(images, concepts)
-    plan = build_plan(suite.questions(), seed=0, model_fingerprint=GENERATOR.fingerprint, part_size=PART)
+    plan = build_plan(suite.prompt_specs(), seed=0, model_fingerprint=GENERATOR.fingerprint, part_size=PART)
     record = new_record(suite, GENERATOR, seed=0, origin="generated")
     run = create_run(place, with_checksum(record | {"encoders": {"eye": card_record(ENCODER)}}), plan)
     rng, drawn = np.random.default_rng(0), cycle(pictures or [encode_png(Image.new("RGB", (8, 8), "teal"))])
@@ -85,9 +85,9 @@ def visit(place: str, cache: str, images: int, *, reading: bool) -> dict[str, fl
     from fastapi.testclient import TestClient
 
     from clinometer.web.app import create_app
-    from clinometer.web.settings import Settings
+    from clinometer.web.settings import ServerSettings
 
-    app = create_app(Settings(runs=(place,), cache=Path(cache), hosts=("testserver",)))
+    app = create_app(ServerSettings(runs=(place,), cache=Path(cache), hosts=("testserver",)))
     browser, taken = TestClient(app), {}
     taken["peak memory before, MiB"] = peak()
 

@@ -29,7 +29,7 @@ from clinometer._torch import torch
 from clinometer.models import load_encoder
 from clinometer.models.images import decode_stored, encode_png, sha256
 from clinometer.models.protocols import Card
-from clinometer.runs import Silence, create_run, encode, store
+from clinometer.runs import NoProgress, create_run, encode, store
 from clinometer.runs.plan import build_plan
 from clinometer.runs.record import new_record
 from clinometer.suites import load_suite
@@ -52,7 +52,7 @@ def main() -> None:
         folder = Path(made)
         encoder = load_encoder(encoder_of(options.encoder, folder), batch_size=BATCH)
         run = painted(folder / "run", options.images, options.side)
-        encode(run, encoder, Silence())  # warms up, and embeds the texts
+        encode(run, encoder, NoProgress())  # warms up, and embeds the texts
         calls, preparing = prepared(run, encoder)
         stages, bares = [], []
         for _ in range(options.repeats):
@@ -79,7 +79,7 @@ def painted(out: Path, count: int, side: int) -> store.Run:
     suite = load_suite("reference")
     suite = suite.with_options(images=-(-count // len(suite.targets)))  # attribute images come on top
     card = Card(kind="generator", name="painted", family="benchmark")
-    plan = build_plan(suite.questions(), seed=0, model_fingerprint=card.fingerprint, part_size=BATCH)[:count]
+    plan = build_plan(suite.prompt_specs(), seed=0, model_fingerprint=card.fingerprint, part_size=BATCH)[:count]
     run = create_run(out, new_record(suite, card, seed=0, origin="generated"), plan)
     rng = np.random.default_rng(0)
     for part, samples in run.parts.items():
@@ -119,7 +119,7 @@ def stage(run: store.Run, encoder) -> None:
     """Embed all images anew."""
     for part in run.parts:
         run.directory.remove(f"{store.embeddings_name(encoder.card.name)}/part-{part:05d}.parquet")
-    encode(run, encoder, Silence())
+    encode(run, encoder, NoProgress())
 
 
 @torch.inference_mode()

@@ -30,7 +30,7 @@ from diffusers.models.autoencoders.vae import DecoderOutput
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionOutput
 
 from clinometer.models import load_generator
-from clinometer.runs import Silence, create_run, generate
+from clinometer.runs import NoProgress, create_run, generate
 from clinometer.runs.plan import build_plan
 from clinometer.runs.record import new_record
 from clinometer.suites import load_suite
@@ -63,7 +63,7 @@ def main() -> None:
         if options.waits is not None:
             stand_in(generator, options.waits)
         suite = load_suite("reference").with_options(images=AT_ONCE)
-        prompts = list(dict.fromkeys(question.prompt for question in suite.questions()))[: options.images // AT_ONCE]
+        prompts = list(dict.fromkeys(question.prompt for question in suite.prompt_specs()))[: options.images // AT_ONCE]
         generator.fit_batch_size(max(prompts, key=len))
         sides = {
             "the audit": lambda turn: audit(generator, suite, AT_ONCE * len(prompts), folder / f"run-{turn}"),
@@ -134,10 +134,13 @@ def synchronise() -> None:
 def audit(generator, suite, images: int, out: Path) -> None:
     """The stage of an audit that draws, with its parts as an audit cuts them."""
     plan = build_plan(
-        suite.questions(), seed=0, model_fingerprint=generator.card.fingerprint, part_size=max(generator.batch_size, 8)
+        suite.prompt_specs(),
+        seed=0,
+        model_fingerprint=generator.card.fingerprint,
+        part_size=max(generator.batch_size, 8),
     )
     record = new_record(suite, generator.card, seed=0, origin="generated", batch_size=generator.batch_size)
-    generate(create_run(out, record, plan[:images]), generator, Silence())
+    generate(create_run(out, record, plan[:images]), generator, NoProgress())
 
 
 @torch.inference_mode()

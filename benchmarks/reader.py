@@ -21,7 +21,7 @@ from scipy.stats import binomtest, false_discovery_control
 
 import clinometer as cm
 from clinometer.stats.association import unit_vectors
-from clinometer.stats.misclassification import Reading, corrected_share
+from clinometer.stats.misclassification import ReadingCounts, corrected_share
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
 from clinometer.studies.leaning.scores.reader import reader_checks
 from clinometer.studies.leaning.scoring import encoder_embeddings, study_design
@@ -99,7 +99,7 @@ def compare(run: cm.Run, truth: dict[str, np.ndarray]) -> None:
               f"the corrected interval holds the judge's share of {held:.0%} of concepts")  # fmt: skip
 
 
-def _errors(men: np.ndarray, judge: np.ndarray, reading: Reading) -> tuple[float, float, float]:
+def _errors(men: np.ndarray, judge: np.ndarray, reading: ReadingCounts) -> tuple[float, float, float]:
     clear = ~np.isnan(judge)
     share = float(judge[clear].mean())
     found = corrected_share(int(men[clear].sum()), int(clear.sum()), reading)

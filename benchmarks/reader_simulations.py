@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.rates import Experiment, Found
-from clinometer.stats.misclassification import Reading, corrected_share
+from clinometer.stats.misclassification import ReadingCounts, corrected_share
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.reader import reader_checks
 
@@ -28,7 +28,7 @@ CERTAIN: Final = 1e-6
 
 @cache
 def _interval(count: int, size: int, right_a: int, right_b: int, known: int) -> tuple[float, float] | None:
-    found = corrected_share(count, size, Reading(right_a, known, right_b, known))
+    found = corrected_share(count, size, ReadingCounts(right_a, known, right_b, known))
     return None if found.reason else (found.low, found.high)
 
 

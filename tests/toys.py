@@ -14,11 +14,11 @@ import numpy as np
 from PIL import Image
 
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
-from clinometer.runs import Silence
+from clinometer.runs import NoProgress
 from clinometer.suites import Suite, suite_from_mapping
 
 
-class Notes(Silence):
+class Notes(NoProgress):
     """Keeps what a user should read."""
 
     def __init__(self) -> None:

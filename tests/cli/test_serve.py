@@ -17,7 +17,7 @@ from clinometer.cli.app import app
 from clinometer.web.app import create_app
 from clinometer.web.database import reading
 from clinometer.web.ratings.tasks import tasks_with_counts
-from clinometer.web.settings import Settings
+from clinometer.web.settings import ServerSettings
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -55,7 +55,7 @@ def mistake(*words, **environment):
 
 
 def test_a_demonstration_is_added_to_what_is_served(runs, tmp_path):
-    served = create_app(Settings(runs=(str(runs),), cache=tmp_path))
+    served = create_app(ServerSettings(runs=(str(runs),), cache=tmp_path))
     module._add_demo(served)
     with reading(served.state.ratings.engine) as session:
         ((_, raters, answers),) = tasks_with_counts(session)

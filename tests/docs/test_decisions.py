@@ -6,7 +6,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.models.protocols import Card
-from clinometer.runs import Silence
+from clinometer.runs import NoProgress
 from clinometer.suites import load_suite
 from tests.docs.pages import ROOT
 from tests.toys import Eye, Painter, toy_suite
@@ -36,7 +36,7 @@ def test_decisions_are_numbered_without_gaps():
     assert [int(path.stem[:4]) for path in PAGES] == list(range(1, len(PAGES) + 1))
 
 
-class Listener(Silence):
+class Listener(NoProgress):
     def __init__(self):
         self.notes = []
 

@@ -43,7 +43,7 @@ from clinometer.errors import ClinometerError
 from clinometer.pipeline import score
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.pipeline.reporting import write_report
-from clinometer.runs import Run, Silence
+from clinometer.runs import NoProgress, Run
 from tests.toys import Eye, Painter, toy_suite
 
 RESAMPLES: Final = 19
@@ -105,7 +105,7 @@ class Specimen:
 
     def _score(self) -> pd.DataFrame:
         run = Run(self.place)
-        score(run, Silence(), resamples=RESAMPLES)
+        score(run, NoProgress(), resamples=RESAMPLES)
         return Run(self.place).scores
 
     def _report(self) -> Any:

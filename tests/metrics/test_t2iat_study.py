@@ -8,7 +8,7 @@ from scipy import stats
 
 from clinometer.metrics.t2iat.draws import set_draws
 from clinometer.metrics.t2iat.sets import prompt_set
-from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean
+from clinometer.metrics.t2iat.welch import WelchEstimate, bilinear_mean
 from clinometer.stats.bootstrap import percentile_interval
 from clinometer.stats.sign_flips import sign_flip_test
 from clinometer.studies.t2iat import AssociationDesign, AssociationEmbeddings, association_study
@@ -110,7 +110,7 @@ def test_the_overall_change_is_tested_by_flipping_every_sign():
 @pytest.mark.parametrize(("n", "exact"), [(20, True), (34, True), (35, False)])
 def test_the_flips_of_many_stimuli_are_counted_while_they_can_be(n, exact):
     values = np.random.default_rng(3).normal(0.3, 1, n)
-    arrows = [(Estimate(float(value)), Estimate(0.0)) for value in values]
+    arrows = [(WelchEstimate(float(value)), WelchEstimate(0.0)) for value in values]
     change, _ = overall_rows(arrows, np.random.default_rng(0))
     found = sign_flip_test(values, rng=np.random.default_rng(0))
     assert change.p_exact == exact
@@ -245,7 +245,7 @@ def test_the_t_interval_of_a_bilinear_mean_covers():
 
 def test_welchs_t_is_scipys():
     x, y = np.random.default_rng(1).normal(size=(2, 9)) * [[1], [3]]
-    found = Estimate(x.mean(), (x.var(ddof=1) / 9,), (8,)) + (-Estimate(y.mean(), (y.var(ddof=1) / 9,), (8,)))
+    found = WelchEstimate(x.mean(), (x.var(ddof=1) / 9,), (8,)) + (-WelchEstimate(y.mean(), (y.var(ddof=1) / 9,), (8,)))
     expected = stats.ttest_ind(x, y, equal_var=False)
     assert found.p_value() == pytest.approx(expected.pvalue)
     interval = expected.confidence_interval()

@@ -27,7 +27,7 @@ def png(prompt, seed):
 
 
 def records():
-    asked = [question for question in SUITE.questions() for _ in range(question.images)]
+    asked = [question for question in SUITE.prompt_specs() for _ in range(question.images)]
     for seed, question in enumerate(asked):
         image = {"bytes": png(question.prompt, seed), "path": None}
         yield {"image": image, "concept": question.concept, "group": question.group, "prompt": question.prompt}

@@ -10,7 +10,7 @@ from clinometer._torch import torch
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models import load_encoder
 from clinometer.models.encoders._encoding import TruncationWarning
-from clinometer.models.encoders.open_clip import _find, _safetensors_of, _Weights, load
+from clinometer.models.encoders.open_clip import _find, _safetensors_of, _WeightsFile, load
 
 import open_clip  # isort: skip - after torch's door
 from safetensors.torch import save_file
@@ -128,7 +128,7 @@ def test_the_six_towers_are_known_and_come_as_safetensors(tower, monkeypatch, tm
 def test_openai_weights_get_the_activation_they_were_trained_with(weights, monkeypatch):
     monkeypatch.setattr(
         "clinometer.models.encoders.open_clip._find",
-        lambda *_: _Weights("Tiny-8/openai", weights, None, {"quick_gelu": True}),
+        lambda *_: _WeightsFile("Tiny-8/openai", weights, None, {"quick_gelu": True}),
     )
     quick = load("Tiny-8/openai")
     assert type(quick.model.transformer.resblocks[0].mlp.gelu).__name__ == "QuickGELU"

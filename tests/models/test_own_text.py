@@ -11,7 +11,7 @@ from clinometer._torch import torch
 from clinometer.errors import RunNotFoundError
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.encoders.own_text import own_text_encoders
-from clinometer.runs import Silence
+from clinometer.runs import NoProgress
 from clinometer.runs.places import embeddings_name
 from tests.toys import Eye, Painter, toy_suite
 
@@ -114,7 +114,7 @@ class NotFinite(Unknown):
     __call__ = forward
 
 
-class Listener(Silence):
+class Listener(NoProgress):
     def __init__(self):
         self.notes = []
 

@@ -13,7 +13,7 @@ from clinometer.models import GenerationRequest
 from clinometer.models.diffusers.pipeline import load
 from clinometer.models.diffusers.prior import DiffusersPrior, prior_of
 from clinometer.report import wording
-from clinometer.runs import Silence
+from clinometer.runs import NoProgress
 from clinometer.studies.leaning.scores.stopping import FIXED_ONLY
 from tests.models.families import save_family
 from tests.toys import Eye, Painter, toy_suite
@@ -172,7 +172,7 @@ def test_it_moves_no_other_number(families, whole, tmp_path, monkeypatch):
     assert whole.scores[whole.scores.metric != "prior"].reset_index(drop=True).equals(without.scores)
 
 
-class Listener(Silence):
+class Listener(NoProgress):
     def __init__(self):
         self.notes = []
 

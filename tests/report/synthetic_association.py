@@ -61,7 +61,7 @@ def curves(suite):
 
 def samples(suite):
     rows = []
-    for question in suite.questions():
+    for question in suite.prompt_specs():
         refused = question.concept == "firefighter" and question.group == "woman"
         row = {name: getattr(question, name) for name in ("prompt", "concept", "role", "group", "category")}
         row |= {"status": "refused", "reason": "not here"} if refused else {"status": "ok", "reason": ""}

@@ -13,7 +13,7 @@ from clinometer.models.diffusers.pipeline import load
 from clinometer.models.encoders.transformers_clip import load as load_clip
 from clinometer.models.images import decode_stored, sha256
 from clinometer.pipeline.audits import settle_batch_size
-from clinometer.runs import Silence, encode
+from clinometer.runs import NoProgress, encode
 from clinometer.runs.drawing import requests_of
 from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.memory import limited
@@ -113,7 +113,7 @@ def test_a_stopped_run_goes_on_with_the_batches_it_found(pipeline, whole, tmp_pa
 
 def test_a_finished_run_tries_nothing(pipeline, whole):
     generator = Limited(pipeline, 100)
-    settle_batch_size(whole.url, generator, whole.suite, Silence())
+    settle_batch_size(whole.url, generator, whole.suite, NoProgress())
     assert (generator.batch_size, generator.asked) == (8, [])
 
 
@@ -138,11 +138,11 @@ class FullDisk(Eye):
 def test_an_error_while_embeddings_are_written_surfaces_and_keeps_the_rest(whole, monkeypatch):
     run = cm.open_run(whole.url)
     with monkeypatch.context() as patch, pytest.raises(RunStorageError, match="no space"):
-        encode(run, FullDisk(run, patch), Silence())
+        encode(run, FullDisk(run, patch), NoProgress())
     done = [part for part in run.parts if run.has_embeddings("other", part)]
     assert done
     assert len(done) < len(run.parts)
-    encode(run, Eye("other"), Silence())
+    encode(run, Eye("other"), NoProgress())
     ours, theirs = run.embeddings("other"), run.embeddings("eye")
     assert ours.keys() == theirs.keys()
     assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
@@ -150,7 +150,7 @@ def test_an_error_while_embeddings_are_written_surfaces_and_keeps_the_rest(whole
 
 def test_a_run_is_embedded_as_its_images_are(whole, tmp_path):
     encoder, run = load_clip(str(tiny_clip(tmp_path / "clip"))), cm.open_run(whole.url)
-    encode(run, encoder, Silence())
+    encode(run, encoder, NoProgress())
     vectors = run.embeddings(encoder.card.name)
     for samples in run.parts.values():
         images = [decode_stored(data) for _, data in run.images(each.id for each in samples)]
@@ -165,4 +165,4 @@ def test_a_damaged_image_is_named_with_its_file(whole, tmp_path):
     run.write_samples(1, rows)
     words = rf"part-00001.parquet: image {rows[2]['id']} is damaged.*Delete the file"
     with pytest.raises(RunCorruptError, match=words):
-        encode(run, Eye("third"), Silence())
+        encode(run, Eye("third"), NoProgress())

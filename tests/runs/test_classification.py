@@ -11,7 +11,7 @@ import clinometer as cm
 from clinometer.errors import ImportManifestError, ModelError, RunCorruptError, RunNotFoundError, SuiteError
 from clinometer.models.images import sha256
 from clinometer.models.protocols import GenerationResult
-from clinometer.runs import Silence, create_run, generate
+from clinometer.runs import NoProgress, create_run, generate
 from clinometer.runs.plan import build_plan
 from clinometer.runs.record import new_record
 from clinometer.studies.classification.scoring import elimination_of, group_errors
@@ -266,8 +266,8 @@ def test_a_damaged_portrait_is_named_and_not_left_out(audited, tmp_path):
 
 def test_a_run_without_its_classifications_says_what_to_do(tmp_path):
     suite, painter = toy_classification(), ClassifyingPainter()
-    plan = build_plan(suite.questions(), seed=0, model_fingerprint=painter.card.fingerprint, part_size=8)
+    plan = build_plan(suite.prompt_specs(), seed=0, model_fingerprint=painter.card.fingerprint, part_size=8)
     run = create_run(tmp_path / "run", new_record(suite, painter.card, seed=0, origin="generated"), plan)
-    generate(run, painter, Silence())
+    generate(run, painter, NoProgress())
     with pytest.raises(RunNotFoundError, match="3 of 3 parts are not classified"):
         cm.score_run(run.url)

@@ -12,7 +12,7 @@ from clinometer import api
 from clinometer.errors import RunCorruptError
 from clinometer.pipeline import score
 from clinometer.pipeline.reporting import refresh_report, write_report
-from clinometer.runs import Silence, fingerprint
+from clinometer.runs import NoProgress, fingerprint
 from clinometer.runs.places import vectors_name
 from clinometer.runs.record import with_checksum
 from clinometer.runs.store import Run
@@ -23,7 +23,7 @@ SUITE = toy_suite(margin=0.1, target=8)
 NOTHING_TO_DO = "scoring: nothing to do"
 
 
-class Listener(Silence):
+class Listener(NoProgress):
     """A listener that remembers the stages and the notes."""
 
     def __init__(self):

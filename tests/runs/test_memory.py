@@ -17,8 +17,8 @@ from clinometer.errors import ModelError
 from clinometer.runs.plan import PART_BYTES, build_plan
 from clinometer.runs.sample_table import SAMPLE_SCHEMA
 from clinometer.runs.storage import Directory
-from clinometer.runs.workers import Weights
-from clinometer.suites import Question
+from clinometer.runs.workers import WeightGate
+from clinometer.suites import PromptSpec
 from tests.runs.memory_suite import SUITE
 from tests.toys import Eye
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def planned(sizes, part_size=4):
-    questions = [Question(f"prompt {number}", "target", images=1) for number in range(len(sizes))]
+    questions = [PromptSpec(f"prompt {number}", "target", images=1) for number in range(len(sizes))]
     held = dict(zip([question.prompt for question in questions], sizes, strict=True))
     plan = build_plan(
         questions, seed=0, model_fingerprint="m", part_size=part_size, bytes_of=lambda question: held[question.prompt]
@@ -49,7 +49,7 @@ def test_parts_hold_so_many_bytes(sizes, parts):
 
 
 def test_what_waits_is_weighed():
-    room, lock, held, most = Weights(10), threading.Lock(), [0], [0]
+    room, lock, held, most = WeightGate(10), threading.Lock(), [0], [0]
 
     def task(weight):
         with lock:

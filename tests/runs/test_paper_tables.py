@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError
-from clinometer.pipeline.paper_tables import CELLS, CODES, TESTS, Cell, models_of
+from clinometer.pipeline.paper_tables import CELLS, CODES, TESTS, PrintedCell, models_of
 from clinometer.published import papers, published
 from clinometer.suites import load_suite, suite_from_mapping
 from tests.builders import tiny_stable_diffusion
@@ -71,7 +71,7 @@ def test_every_printed_cell_is_there_once_and_the_difference_is_the_runs_less_it
     np.testing.assert_array_equal(table.difference, table.run - table.paper)
     inside = table[table.paper_inside.notna()]
     assert ((inside.low <= inside.paper) & (inside.paper <= inside.high)).eq(inside.paper_inside.astype(bool)).all()
-    assert list(table.columns) == list(Cell.__dataclass_fields__)
+    assert list(table.columns) == list(PrintedCell.__dataclass_fields__)
 
 
 def test_the_numbers_are_the_runs(leaning):

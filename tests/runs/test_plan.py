@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clinometer.runs.plan import build_plan, parts_of, plan_to_table, table_to_plan
-from clinometer.suites import Question, load_suite
+from clinometer.suites import PromptSpec, load_suite
 from tests.toys import toy_suite
 
 QUESTIONS = st.lists(
-    st.builds(Question, prompt=st.sampled_from("abcd"), role=st.just("target"), images=st.integers(1, 5)),
+    st.builds(PromptSpec, prompt=st.sampled_from("abcd"), role=st.just("target"), images=st.integers(1, 5)),
     max_size=6,
 )
 
@@ -34,13 +34,13 @@ def test_the_plan_reads_back_as_written(questions):
 
 
 def test_more_images_keep_the_first_ones():
-    few, many = (plan_of([Question("a", "target", images=n)]) for n in (3, 8))
+    few, many = (plan_of([PromptSpec("a", "target", images=n)]) for n in (3, 8))
     assert [s.id for s in few] == [s.id for s in many][:3]
 
 
 def test_another_seed_is_other_noise_and_another_model_the_same_noise():
     plain, reseeded, other = (
-        plan_of([Question("a", "target", images=10)], **change) for change in ({}, {"seed": 1}, {"model": "n"})
+        plan_of([PromptSpec("a", "target", images=10)], **change) for change in ({}, {"seed": 1}, {"model": "n"})
     )
     assert not {s.seed for s in plain} & {s.seed for s in reseeded}
     assert [s.seed for s in plain] == [s.seed for s in other]  # so that two models can be compared in pairs
@@ -49,12 +49,12 @@ def test_another_seed_is_other_noise_and_another_model_the_same_noise():
 
 
 def test_a_prompt_shared_by_two_questions_is_never_drawn_twice_alike():
-    plan = plan_of([Question("a", "target", "a", images=4), Question("a", "attribute", group="g", images=4)])
+    plan = plan_of([PromptSpec("a", "target", "a", images=4), PromptSpec("a", "attribute", group="g", images=4)])
     assert len({sample.seed for sample in plan}) == 8
 
 
 def test_seeds_fit_what_stores_and_torch_hold():
-    seeds = np.array([s.seed for s in plan_of(load_suite("xmcas").questions())], dtype=object)
+    seeds = np.array([s.seed for s in plan_of(load_suite("xmcas").prompt_specs())], dtype=object)
     assert min(seeds) >= 0
     assert max(seeds) < 2**63
     assert len(set(seeds)) == 560 + 192
@@ -62,7 +62,7 @@ def test_seeds_fit_what_stores_and_torch_hold():
 
 def test_a_suite_asks_for_targets_and_groups():
     suite = toy_suite(target=6, attribute=5)
-    questions = list(suite.questions())
+    questions = list(suite.prompt_specs())
     assert sum(q.images for q in questions if q.role == "target") == 4 * 6
     assert sum(q.images for q in questions if q.role == "attribute") == 6 * 5
     assert {q.group for q in questions if q.role == "attribute"} == {"man", "woman", "other"}

@@ -14,18 +14,18 @@ from PIL import Image
 import clinometer as cm
 from clinometer.errors import ImportManifestError
 from clinometer.models.files.folder import ManifestRow
-from clinometer.runs.manifest import manifest_questions
-from clinometer.suites import Question, Suite, load_suite
+from clinometer.runs.manifest import manifest_prompt_specs
+from clinometer.suites import PromptSpec, Suite, load_suite
 from tests.toys import Eye, paint, toy_association_suite, toy_suite
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
-def made(folder: Path, suite: Suite, columns: Callable[[Question], dict[str, str]]) -> Path:
+def made(folder: Path, suite: Suite, columns: Callable[[PromptSpec], dict[str, str]]) -> Path:
     """A folder of painted images for every question, and a manifest with these columns."""
     folder.mkdir()
     rows = []
-    for number, question in enumerate(suite.questions()):
+    for number, question in enumerate(suite.prompt_specs()):
         for count in range(question.images):
             file = f"{number}-{count}.png"
             paint(question.prompt, 100 * number + count).save(folder / file)
@@ -37,11 +37,11 @@ def made(folder: Path, suite: Suite, columns: Callable[[Question], dict[str, str
     return folder
 
 
-def whole(question: Question) -> dict[str, str]:
+def whole(question: PromptSpec) -> dict[str, str]:
     return {"concept": question.concept, "group": question.group, "prompt": question.prompt}
 
 
-def prompt_alone(question: Question) -> dict[str, str]:
+def prompt_alone(question: PromptSpec) -> dict[str, str]:
     return {"prompt": question.prompt}
 
 
@@ -59,9 +59,9 @@ def test_the_prompt_alone_says_what_the_columns_say(tmp_path, suite):
 @pytest.mark.parametrize("name", ["mcas", "internal-bias", "xmcas", "t2iat/light-dark-skin", "t2iat/career-family"])
 def test_every_prompt_of_a_built_in_suite_finds_its_question(name):
     suite = load_suite(name)
-    asked = list(suite.every_question())
+    asked = list(suite.every_prompt_spec())
     rows = [ManifestRow(f"{n}.png", None, None, "target", each.prompt, n) for n, each in enumerate(asked)]
-    found = list(manifest_questions(rows, suite, "manifest.csv"))
+    found = list(manifest_prompt_specs(rows, suite, "manifest.csv"))
     for question, answer in zip(asked, found, strict=True):
         assert (answer.role, answer.concept, answer.category, answer.group, answer.prompt) == (
             question.role, question.concept, question.category, question.group, question.prompt,
@@ -71,11 +71,11 @@ def test_every_prompt_of_a_built_in_suite_finds_its_question(name):
 def test_a_word_that_is_not_dealt_is_still_the_attributes():
     """Ten images of 25 words: another drawing may have dealt others."""
     suite = load_suite("t2iat/light-dark-skin")
-    drawn = {question.prompt for question in suite.questions()}
-    others = [question for question in suite.every_question() if question.prompt not in drawn]
+    drawn = {question.prompt for question in suite.prompt_specs()}
+    others = [question for question in suite.every_prompt_spec() if question.prompt not in drawn]
     assert others
     row = ManifestRow("a.png", None, None, "target", others[0].prompt, 2)
-    (found,) = manifest_questions([row], suite, "manifest.csv")
+    (found,) = manifest_prompt_specs([row], suite, "manifest.csv")
     assert found.group == others[0].group
 
 
@@ -86,13 +86,13 @@ def rows_of(*prompts: str) -> list[ManifestRow]:
 def test_a_prompt_of_another_suite_is_named_with_the_way_out():
     suite = load_suite("mcas")
     with pytest.raises(ImportManifestError) as caught:
-        list(manifest_questions(rows_of("an image of a doctor", "an image of a docter"), suite, "manifest.csv"))
+        list(manifest_prompt_specs(rows_of("an image of a doctor", "an image of a docter"), suite, "manifest.csv"))
     assert str(caught.value) == (
         "manifest.csv, line 3, prompt: 'an image of a docter' is no prompt of suite mcas; did you mean an image of a "
         "doctor? Mend it, add the column concept or group, or give the --suite it was made for"
     )
     with pytest.raises(ImportManifestError, match="is no prompt of suite mcas; it asks others"):
-        list(manifest_questions(rows_of("Landschaft mit Bäumen"), suite, "manifest.csv"))
+        list(manifest_prompt_specs(rows_of("Landschaft mit Bäumen"), suite, "manifest.csv"))
 
 
 def test_a_prompt_that_two_questions_share_is_named():
@@ -101,7 +101,7 @@ def test_a_prompt_that_two_questions_share_is_named():
     asked["categories"]["low"]["targets"][0]["prompt"] = "young men"
     shared = type(suite).checked(asked, source="toy")
     with pytest.raises(ImportManifestError, match=r"is asked in suite toy for concept 0\.20 and man; add the column"):
-        list(manifest_questions(rows_of("young men"), shared, "manifest.csv"))
+        list(manifest_prompt_specs(rows_of("young men"), shared, "manifest.csv"))
 
 
 def test_portraits_may_be_told_by_their_prompts(tmp_path):

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.misclassification import COVERS_ZERO, Reading, corrected_share, informedness
+from clinometer.stats.misclassification import COVERS_ZERO, ReadingCounts, corrected_share, informedness
 from clinometer.stats.proportion import wilson_interval
 
 counts = st.integers(1, 40).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-readings = st.builds(lambda a, b: Reading(*a, *b), counts, counts)
+readings = st.builds(lambda a, b: ReadingCounts(*a, *b), counts, counts)
 
 
 @given(readings)
@@ -56,7 +56,7 @@ def test_more_images_read_as_a_are_a_larger_share(n, reading):
 def test_a_reader_that_never_errs_leaves_the_share_as_it_is(count, n):
     """Known without error, the interval is that of Agresti and Coull, whose centre is Wilson's; a little wider."""
     many = 10**9
-    found, raw = corrected_share(count, n, Reading(many, many, many, many)), wilson_interval(count, n)
+    found, raw = corrected_share(count, n, ReadingCounts(many, many, many, many)), wilson_interval(count, n)
     assert found.value == pytest.approx(raw.value)
     z = norm.ppf(0.975)
     centre = (count + z**2 / 2) / (n + z**2)
@@ -64,12 +64,12 @@ def test_a_reader_that_never_errs_leaves_the_share_as_it_is(count, n):
     expected = max(centre - reach, 0), min(centre + reach, 1)
     assert (found.low, found.high) == pytest.approx(expected, abs=1e-6)
     assert (found.low, found.high) == pytest.approx((raw.low, raw.high), abs=0.05)
-    assert corrected_share(count, n, Reading(64, 64, 64, 64)).value == pytest.approx(raw.value)
+    assert corrected_share(count, n, ReadingCounts(64, 64, 64, 64)).value == pytest.approx(raw.value)
 
 
 def test_a_share_that_is_misread_as_expected_comes_back():
     """π = .25, s = .9, c = .8 give r = .25·.9 + .75·.2 = .375."""
-    assert corrected_share(375, 1000, Reading(90, 100, 80, 100)).value == pytest.approx(0.25)
+    assert corrected_share(375, 1000, ReadingCounts(90, 100, 80, 100)).value == pytest.approx(0.25)
 
 
 def test_the_interval_is_the_printed_formula():
@@ -80,17 +80,17 @@ def test_the_interval_is_the_printed_formula():
     p = (r + c - 1) / (s + c - 1)
     shift = 2 * z**2 * (p * s * (1 - s) / 66 - (1 - p) * c * (1 - c) / 66)
     error = np.sqrt(r * (1 - r) / n + p**2 * s * (1 - s) / 66 + (1 - p) ** 2 * c * (1 - c) / 66) / (s + c - 1)
-    found = corrected_share(13, 20, Reading(60, 64, 56, 64))
+    found = corrected_share(13, 20, ReadingCounts(60, 64, 56, 64))
     assert (found.low, found.high) == pytest.approx((p + shift - z * error, p + shift + z * error))
 
 
 @pytest.mark.parametrize(
     ("reading", "reason"),
     [
-        (Reading(32, 64, 32, 64), COVERS_ZERO),
-        (Reading(64, 64, 0, 64), COVERS_ZERO),
-        (Reading(4, 64, 4, 64), "the reader takes either group for the other"),
-        (Reading(0, 0, 64, 64), "no item of a group is known"),
+        (ReadingCounts(32, 64, 32, 64), COVERS_ZERO),
+        (ReadingCounts(64, 64, 0, 64), COVERS_ZERO),
+        (ReadingCounts(4, 64, 4, 64), "the reader takes either group for the other"),
+        (ReadingCounts(0, 0, 64, 64), "no item of a group is known"),
     ],
 )
 def test_a_reader_that_cannot_read_gives_no_share(reading, reason):
@@ -100,8 +100,12 @@ def test_a_reader_that_cannot_read_gives_no_share(reading, reason):
 
 
 def test_no_image_and_wrong_counts():
-    assert corrected_share(0, 0, Reading(9, 10, 9, 10)).reason == "no image"
-    for wrong in (lambda: Reading(11, 10, 1, 1), lambda: corrected_share(5, 4, Reading(9, 10, 9, 10)),
-                  lambda: Reading(1.5, 10, 1, 1), lambda: informedness(Reading(1, 1, 1, 1), 95)):  # fmt: skip
+    assert corrected_share(0, 0, ReadingCounts(9, 10, 9, 10)).reason == "no image"
+    for wrong in (
+        lambda: ReadingCounts(11, 10, 1, 1),
+        lambda: corrected_share(5, 4, ReadingCounts(9, 10, 9, 10)),
+        lambda: ReadingCounts(1.5, 10, 1, 1),
+        lambda: informedness(ReadingCounts(1, 1, 1, 1), 95),
+    ):
         with pytest.raises(InvalidInputError):
             wrong()

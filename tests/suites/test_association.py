@@ -49,7 +49,7 @@ def test_no_concept_is_called_what_stands_for_all_of_them():
 
 
 def test_a_suite_asks_each_stimulus_as_it_is_and_with_every_word_in_turn():
-    asked = [(q.prompt, q.role, q.concept, q.category, q.group, q.images) for q in minimal().questions()]
+    asked = [(q.prompt, q.role, q.concept, q.category, q.group, q.images) for q in minimal().prompt_specs()]
     assert asked == [
         ("a photo of a cat", "target", "cat", "cats", "", 4),
         ("a photo of a happy cat", "attribute", "cat", "cats", "good", 2),
@@ -69,7 +69,7 @@ def test_a_suite_asks_each_stimulus_as_it_is_and_with_every_word_in_turn():
 def test_words_are_used_equally_often_over_a_concept():
     suite = load_suite("t2iat/flowers-insects")
     used = {}
-    for question in suite.questions():
+    for question in suite.prompt_specs():
         if question.group == "pleasant" and question.category == "flowers":
             word = question.prompt.rsplit(maxsplit=1)[-1]
             used[word] = used.get(word, 0) + question.images
@@ -185,6 +185,6 @@ def test_the_reference_suite_is_affordable_and_known_to_the_reference_model():
 @pytest.mark.parametrize("name", T2IAT)
 def test_no_prompt_is_asked_twice_and_every_asked_prompt_is_embedded(name):
     suite = load_suite(name)
-    prompts = [question.prompt for question in suite.questions()]
+    prompts = [question.prompt for question in suite.prompt_specs()]
     assert len(prompts) == len(set(prompts))
     assert set(prompts) <= set(suite.texts())

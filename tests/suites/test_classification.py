@@ -62,7 +62,7 @@ def test_contrasts_match_groups_that_differ_in_one_thing():
 
 def test_what_a_suite_asks():
     suite = toy_classification()
-    assert next((q.prompt, q.role, q.group, q.images) for q in suite.questions()) == (
+    assert next((q.prompt, q.role, q.group, q.images) for q in suite.prompt_specs()) == (
         "young men", "portrait", "young man", 6
     )  # fmt: skip
     assert suite.texts() == [

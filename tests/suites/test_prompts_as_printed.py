@@ -157,8 +157,8 @@ def test_the_prompts_of_an_association_test(name: str) -> None:
                 for word in words[group]
             ]
     suite = association(name)
-    assert [(q.category, q.concept, q.group, q.prompt) for q in suite.every_question()] == expected
-    assert {q.prompt for q in suite.questions()} <= {prompt for *_, prompt in expected}
+    assert [(q.category, q.concept, q.group, q.prompt) for q in suite.every_prompt_spec()] == expected
+    assert {q.prompt for q in suite.prompt_specs()} <= {prompt for *_, prompt in expected}
     if template["printed"]:
         opening = template["printed"].partition("{")[0]
         assert template["neutral"].startswith(opening)

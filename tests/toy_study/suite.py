@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from clinometer.suites import Question, Sheet, Suite
+from clinometer.suites import PromptSpec, Suite, SuiteTable
 
 
 class BrightnessSuite(Suite):
@@ -15,9 +15,9 @@ class BrightnessSuite(Suite):
 
     options: ClassVar[frozenset[str]] = frozenset({"images"})
 
-    def questions(self) -> Iterator[Question]:
+    def prompt_specs(self) -> Iterator[PromptSpec]:
         for name, prompt in self.prompts.items():
-            yield Question(prompt, "target", concept=name, images=self.images)
+            yield PromptSpec(prompt, "target", concept=name, images=self.images)
 
     def texts(self) -> list[str]:
         return []
@@ -28,8 +28,8 @@ class BrightnessSuite(Suite):
     def images_in_words(self) -> str:
         return f"{self.images} images a prompt"
 
-    def sheets(self) -> tuple[Sheet, ...]:
-        return (Sheet("prompts", ("name", "prompt"), tuple(self.prompts.items())),)
+    def sheets(self) -> tuple[SuiteTable, ...]:
+        return (SuiteTable("prompts", ("name", "prompt"), tuple(self.prompts.items())),)
 
     def _changed(self, **options: Any) -> dict[str, Any]:
         return self.model_dump() | options

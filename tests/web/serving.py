@@ -18,7 +18,7 @@ from clinometer.models.images import sha256
 from clinometer.runs.places import samples_name
 from clinometer.runs.sample_table import SAMPLE_SCHEMA
 from clinometer.web.app import create_app
-from clinometer.web.settings import Settings, guarded
+from clinometer.web.settings import ServerSettings, guarded
 from tests.toys import Eye, Painter, toy_suite
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>"
@@ -39,7 +39,7 @@ def make_runs(folder: Path) -> Path:
 def client(*places: Path, cache: Path, **settings: Any) -> TestClient:
     """A browser of a server over some places."""
     given = {"hosts": ("testserver",), "requests_a_second": 100_000} | settings
-    app = create_app(Settings(runs=tuple(map(str, places)), cache=cache, **given))
+    app = create_app(ServerSettings(runs=tuple(map(str, places)), cache=cache, **given))
     return TestClient(app, follow_redirects=False)
 
 

@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from clinometer.web.app import create_app
-from clinometer.web.settings import Settings
+from clinometer.web.settings import ServerSettings
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ def address(runs, tmp_path_factory) -> Iterator[str]:
     """A server that listens, over runs that it may find more of."""
     place = tmp_path_factory.mktemp("served")
     shutil.copytree(runs, place / "runs")
-    app = create_app(Settings(runs=(str(place / "runs"),), cache=place / "cache"))
+    app = create_app(ServerSettings(runs=(str(place / "runs"),), cache=place / "cache"))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -11,7 +11,7 @@ import clinometer as cm
 from clinometer.errors import InvalidInputError
 from clinometer.web.app import create_app
 from clinometer.web.security import HEADERS, POLICY, Gate
-from clinometer.web.settings import Settings, guarded, hosts_asked_for, is_local, password_given
+from clinometer.web.settings import ServerSettings, guarded, hosts_asked_for, is_local, password_given
 from tests.toys import Eye, Painter, toy_suite
 from tests.web.serving import HASH, HTML, PASSWORD, client, ids, pictures
 
@@ -129,7 +129,7 @@ def test_another_host_demands_a_password(tmp_path, monkeypatch):
         assert guarded(host, "") == ""
     file = tmp_path / "password"
     file.write_text(f"{PASSWORD}\n")
-    assert Gate(Settings(password_hash=guarded("0.0.0.0", password_given(file)))).opens(PASSWORD)
+    assert Gate(ServerSettings(password_hash=guarded("0.0.0.0", password_given(file)))).opens(PASSWORD)
     monkeypatch.setenv("CLINOMETER_PASSWORD", "another long one")
     assert password_given(None) == "another long one"
 
@@ -338,7 +338,7 @@ def test_there_is_no_inline_script_or_style(browser):
 
 
 def test_the_server_is_made_of_its_settings_alone(runs, tmp_path):
-    first, second = (create_app(Settings(runs=(str(runs),), cache=tmp_path)) for _ in range(2))
+    first, second = (create_app(ServerSettings(runs=(str(runs),), cache=tmp_path)) for _ in range(2))
     assert first.state.settings.session_key != second.state.settings.session_key
 
 

@@ -11,10 +11,10 @@ from clinometer.pipeline.at_hand import Models
 from clinometer.pipeline.audits import Asked, Workers
 from clinometer.pipeline.audits import audit as run_audit
 from clinometer.pipeline.engines import Engine
-from clinometer.runs import Progress, Silence
+from clinometer.runs import NoProgress, Progress
 from clinometer.suites import Suite
 from clinometer.sweeps import SweepFile
-from clinometer.sweeps.running import Given as GivenObjects
+from clinometer.sweeps.running import LoadedObjects as GivenObjects
 from clinometer.sweeps.sweep import Sweep
 from clinometer.sweeps.sweep import sweep as run_sweep
 
@@ -112,7 +112,7 @@ def audit(
         retry_failed=retry_failed,
         until=until,
     )
-    return Run(run_audit(asked, Models(), Workers(engine, workers), progress or Silence()))
+    return Run(run_audit(asked, Models(), Workers(engine, workers), progress or NoProgress()))
 
 
 def sweep(
@@ -153,4 +153,4 @@ def sweep(
         The directory is another's, or no worker can be started.
     """
     given = GivenObjects(models or {}, suites or {}, encoder, retry_failed=retry_failed)
-    return run_sweep(grid, out, given, Workers(engine, workers), progress or Silence())
+    return run_sweep(grid, out, given, Workers(engine, workers), progress or NoProgress())

@@ -17,8 +17,8 @@ from clinometer.pipeline.audits import Workers, audited, default_out, finish, pl
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import Job
 from clinometer.pipeline.recipes import Given
-from clinometer.runs import Progress, Silence
-from clinometer.runs.manifest import manifest_questions
+from clinometer.runs import NoProgress, Progress
+from clinometer.runs.manifest import manifest_prompt_specs
 from clinometer.runs.plan import build_plan
 from clinometer.studies import study_of
 from clinometer.suites import Suite
@@ -61,7 +61,7 @@ def import_images(
     SuiteError
         The suite's study needs a model besides the images.
     """
-    progress = progress or Silence()
+    progress = progress or NoProgress()
     seed = plain_seed(seed)
     asked = audited(suite)
     if study_of(asked).check is not None:
@@ -73,7 +73,7 @@ def import_images(
         raise InvalidInputError(f"max_pixels: expected 1 or more, found {max_pixels}")
     rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name, max_pixels, progress)
     plan = build_plan(
-        manifest_questions(rows, asked, rows.path.name if isinstance(rows, Manifest) else str(folder)),
+        manifest_prompt_specs(rows, asked, rows.path.name if isinstance(rows, Manifest) else str(folder)),
         seed=seed,
         model_fingerprint=source.card.fingerprint,
         part_size=IMPORTED_PART,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder
 from clinometer.models.weights import user_path
-from clinometer.pipeline.association_tests import Settings, association_tests
+from clinometer.pipeline.association_tests import AssociationSettings, association_tests
 from clinometer.pipeline.at_hand import Models
 from clinometer.pipeline.audits import plain_seed
 from clinometer.pipeline.planning import Plan, plan_audit
-from clinometer.runs import Progress, Silence
+from clinometer.runs import NoProgress, Progress
 from clinometer.stats.racing import Elimination
 from clinometer.studies.classification.files import classify_files, image_files
 from clinometer.studies.classification.scoring import denoiser_of
@@ -108,7 +108,7 @@ def association_test(
         spec = os.fspath(encoder)
         is_file = user_path(spec).is_file() or spec.startswith("embeddings:")
         encoder = load_encoder(spec, **options, **({} if is_file else {"device": device}))
-    settings = Settings(
+    settings = AssociationSettings(
         unit=unit,
         alternative=alternative,
         ddof=ddof,
@@ -172,7 +172,7 @@ def classify_images(
         seed=seed,
         elimination=None if all_trials else Elimination(),
     )
-    return classify_files(files, classifier, progress or Silence())
+    return classify_files(files, classifier, progress or NoProgress())
 
 
 def check_skin() -> tuple[Swatch, ...]:

@@ -16,7 +16,7 @@ from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.paper_tables import paper_table as tabulate
 from clinometer.pipeline.reporting import refresh_report
-from clinometer.runs import Directory, Progress, Silence, store
+from clinometer.runs import Directory, NoProgress, Progress, store
 from clinometer.runs.comparison import Comparison
 from clinometer.runs.protocol import refresh_protocol
 from clinometer.runs.verification import verify
@@ -74,7 +74,7 @@ def score_run(
         A file is missing or is not what was written; an encoder that cannot be used; a setting that is none; no encoder
         of a name that is to be dropped, or no other than those.
     """
-    progress = progress or Silence()
+    progress = progress or NoProgress()
     run = Run(path)
     with run.directory.locked():
         run.change_suite(suite_options)
@@ -98,7 +98,7 @@ def verify_run(path: str | os.PathLike[str], *, progress: Progress | None = None
     RunCorruptError
         Some are missing, or not as they were written: the message names them and the way out.
     """
-    return verify(Run(path), progress or Silence())
+    return verify(Run(path), progress or NoProgress())
 
 
 def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> list[Comparison]:
@@ -141,8 +141,9 @@ def paper_table(
 
     Returns
     -------
-    The fields of :class:`clinometer.pipeline.paper_tables.Cell`: the printed number, the run's with its interval, their
-    difference (run less paper), whether the models are the same, and what is known to be wrong in print.
+    The fields of :class:`clinometer.pipeline.paper_tables.PrintedCell`: the printed number, the run's with its
+    interval, their difference (run less paper), whether the models are the same, and what is known to be wrong in
+    print.
 
     Raises
     ------

@@ -28,7 +28,7 @@ from clinometer.cli.rate import MovingRate
 from clinometer.cli.words import shown
 from clinometer.runs import Run
 from clinometer.runs.protocol import recorded_departures
-from clinometer.suites import Protocol, Sheet, Suite, load_suite, suite_names
+from clinometer.suites import Protocol, Suite, SuiteTable, load_suite, suite_names
 
 if TYPE_CHECKING:
     from clinometer.models.description import Description
@@ -172,7 +172,7 @@ def print_suites() -> None:
         column.overflow = "fold"  # a name that is cut short cannot be given to --suite
     for name in suite_names():
         suite = load_suite(name)
-        prompts = sum(1 for _ in suite.questions())
+        prompts = sum(1 for _ in suite.prompt_specs())
         table.add_row(shown(name), suite.study, shown(suite.title), str(prompts), str(suite.image_count))
     Console().print(table)
 
@@ -191,14 +191,14 @@ def print_suite(suite: Suite) -> None:
         console.print(table)
 
 
-def protocol_sheets(protocol: Protocol) -> Iterator[Sheet]:
+def protocol_sheets(protocol: Protocol) -> Iterator[SuiteTable]:
     """What the suite's paper prescribes, and what it leaves open."""
-    yield Sheet("--protocol paper", ("option", "the paper"), tuple(protocol.lines()))
+    yield SuiteTable("--protocol paper", ("option", "the paper"), tuple(protocol.lines()))
     if protocol.unsaid:
         open_ones = tuple((each.option, each.taken) for each in protocol.unsaid)
-        yield Sheet("what the paper leaves open", ("option", "taken"), open_ones)
+        yield SuiteTable("what the paper leaves open", ("option", "taken"), open_ones)
     if protocol.decisions:
-        yield Sheet("decided otherwise here", ("",), tuple((each,) for each in protocol.decisions))
+        yield SuiteTable("decided otherwise here", ("",), tuple((each,) for each in protocol.decisions))
 
 
 def print_models() -> None:

@@ -14,7 +14,7 @@ from clinometer.errors import InvalidInputError, RunNotFoundError
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from clinometer.web.settings import Settings
+    from clinometer.web.settings import ServerSettings
 
 DEFAULT_RUNS: Final = "runs"
 NEEDED: Final = ("fastapi", "uvicorn", "multipart", "itsdangerous", "argon2", "limits", "sqlalchemy", "alembic")
@@ -54,11 +54,11 @@ def serve(
 ) -> None:
     """Look at runs in a browser: an index, their pictures side by side, trends, comparisons."""
     _require_extra()
-    from clinometer.web.settings import Settings, default_cache, guarded, hosts_asked_for, password_given
+    from clinometer.web.settings import ServerSettings, default_cache, guarded, hosts_asked_for, password_given
 
     places = tuple(runs or [DEFAULT_RUNS])
     _require_places(places)
-    settings = Settings(
+    settings = ServerSettings(
         runs=places,
         cache=cache or default_cache(),
         database=database,
@@ -89,7 +89,7 @@ def _require_places(places: tuple[str, ...]) -> None:
             )
 
 
-def _listen(settings: Settings, *, demo: bool) -> None:
+def _listen(settings: ServerSettings, *, demo: bool) -> None:
     """Serve until Ctrl-C. The socket is opened first: a port that is taken is the user's to know."""
     import uvicorn
 

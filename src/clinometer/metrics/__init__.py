@@ -42,18 +42,18 @@ from clinometer.metrics.verdict import verdict
 from clinometer.metrics.weat import Weat, stimulus_weat, weat
 from clinometer.metrics.xmcas import CENTROID, UNBIASED_ANGLE, Xmcas, xmcas
 from clinometer.stats.association import association_direction, association_scores
-from clinometer.stats.smoothing import Curve
+from clinometer.stats.smoothing import SmoothCurve
 
 __all__ = [
     "CENTROID",
     "MODALITIES",
     "UNBIASED_ANGLE",
-    "Curve",
     "DifferentialAssociation",
     "DistributionScore",
     "Mcas",
     "Score",
     "SkinTone",
+    "SmoothCurve",
     "Swatch",
     "Weat",
     "Xmcas",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clinometer.stats.smoothing import Curve, loess_curve
+from clinometer.stats.smoothing import SmoothCurve, loess_curve
 
 ROUNDING = 1e-12
 """By how much a difference of two mean cosines may miss 0 in float64 and be 0."""
@@ -56,6 +56,6 @@ def aligned_diffusion_bias(ii: np.ndarray, tt: np.ndarray, sign_ii: np.ndarray, 
     return np.asarray(sign_ii * ii - sign_tt * tt)
 
 
-def delta_alpha_curve(delta: ArrayLike, alpha: ArrayLike) -> Curve:
+def delta_alpha_curve(delta: ArrayLike, alpha: ArrayLike) -> SmoothCurve:
     """LOESS of bias amplification on diffusion bias (the paper's figures 3, 4); a NaN leaves a target out."""
     return loess_curve(np.asarray(delta), np.asarray(alpha))

@@ -78,10 +78,16 @@ class TakesSettings(Generator, Protocol):
         ...
 
 
-class HoldsComponents(Generator, Protocol):
-    """Draws by a pipeline of diffusers, whose ``components`` it shows by their names."""
+class ShowsPipeline(Generator, Protocol):
+    """Shows the pipeline that it draws by."""
 
     pipeline: Any
+
+
+class HasComponents(Protocol):
+    """A pipeline of diffusers: its networks, tokenizers and schedulers by their names."""
+
+    components: Mapping[str, Any]
 
 
 class Priced(Generator, Protocol):

@@ -97,7 +97,7 @@ class AssociationTest:
 
 
 @dataclass(frozen=True)
-class Settings:
+class AssociationSettings:
     """How every test of a call is computed; ``alternative`` None keeps each suite's own."""
 
     unit: Unit = "word"
@@ -140,7 +140,7 @@ def association_tests(
     *,
     images: Path | None = None,
     sentences: bool = False,
-    settings: Settings = Settings(),
+    settings: AssociationSettings = AssociationSettings(),
 ) -> pd.DataFrame:
     """Run tests on one encoder: a row a test, in the order asked for.
 
@@ -166,7 +166,7 @@ def association_tests(
     return pd.DataFrame([asdict(row) for row in rows], columns=[field.name for field in fields(AssociationTest)])
 
 
-def _validate(settings: Settings) -> None:
+def _validate(settings: AssociationSettings) -> None:
     """Refuse settings here, where a wrong one would else become the reason of every test."""
     if not 0 <= settings.max_missing < 1:
         raise InvalidInputError(f"max_missing: expected a share from 0 to below 1, found {settings.max_missing}")
@@ -256,7 +256,11 @@ def _vectors(asked: Sequence[_Asked], pictures: Mapping[str, _Set], encoder: Enc
 
 
 def _row(
-    asked: _Asked, pictures: Mapping[str, _Set], vectors: Mapping[str, np.ndarray], encoder: str, settings: Settings
+    asked: _Asked,
+    pictures: Mapping[str, _Set],
+    vectors: Mapping[str, np.ndarray],
+    encoder: str,
+    settings: AssociationSettings,
 ) -> AssociationTest:
     suite = asked.suite
     sets = {role: _set(asked, stimuli, pictures, vectors, settings.unit) for role, stimuli in suite.sets.items()}

@@ -28,13 +28,13 @@ from clinometer.pipeline.rounds import Rounds, rounds_of
 from clinometer.runs import Directory, Progress, store
 from clinometer.runs.failures import named
 from clinometer.runs.ledger import RECORD, Ledger
-from clinometer.runs.manifest import groups_by_prompt, manifest_questions
+from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
 from clinometer.runs.plan import build_plan
 from clinometer.runs.protocol import portrait_departures, suite_under
 from clinometer.runs.record import card_record
 from clinometer.studies import study_of
 from clinometer.studies.leaning.fit import misfits
-from clinometer.suites import Question, Suite, load_suite
+from clinometer.suites import PromptSpec, Suite, load_suite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class Asked:
     retry_failed: bool = False
     until: Literal["decided"] | float | None = None
 
-    def questions(self) -> tuple[Suite, Rounds | None]:
+    def suite_and_rounds(self) -> tuple[Suite, Rounds | None]:
         """The suite with its options, and the rounds that it is drawn in where it may stop early.
 
         Raises
@@ -126,14 +126,14 @@ def audit(asked: Asked, models: Models, workers: OpensEngine, progress: Progress
         As :func:`clinometer.audit`.
     """
     seed = plain_seed(asked.seed)
-    suite, rounds = asked.questions()
+    suite, rounds = asked.suite_and_rounds()
     prescribed = None if asked.protocol is None else suite.protocol
     prefer = {} if prescribed is None else prescribed.sampling
     generator, recipe = models.generator(asked.model, asked.options, asked.device, prefer=prefer)
     out = asked.out or default_out(generator, suite)
     settle_batch_size(out, generator, suite, progress)
     part_size = part_size_of(generator)
-    questions, source = (suite if rounds is None else rounds).questions(), None
+    questions, source = (suite if rounds is None else rounds).prompt_specs(), None
     if asked.portraits is None and asked.expression != "N":
         raise InvalidInputError(
             f"expression: found {asked.expression!r}, and no portraits to take it of; give --portraits"
@@ -226,7 +226,7 @@ def _encoders_of(
 
 def _portraits(
     suite: Suite, portraits: str | os.PathLike[str], expression: str, seed: int, *, whole: bool
-) -> tuple[Suite, Iterator[Question], FolderSource]:
+) -> tuple[Suite, Iterator[PromptSpec], FolderSource]:
     """Portraits that are there already: the suite with their number, the questions they answer, and their source.
 
     ``whole`` takes every one of them; else at most as many of a group as the suite asks for.
@@ -244,7 +244,7 @@ def _portraits(
     if whole:
         suite = suite.with_options(images=max(Counter(row.group for row in rows).values()))
     name = "reference portraits" if str(portraits) == "reference" else folder.resolve().name
-    return suite, manifest_questions(rows, suite, str(portraits)), FolderSource(folder, rows, name=name)
+    return suite, manifest_prompt_specs(rows, suite, str(portraits)), FolderSource(folder, rows, name=name)
 
 
 def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: Suite, progress: Progress) -> None:
@@ -257,7 +257,7 @@ def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: 
     begun = generator.batch_size
     known = _recorded(Directory(out))
     with named("generator", generator.card.name, kept=""):
-        longest = max((question.prompt for question in suite.questions()), key=len, default="")
+        longest = max((question.prompt for question in suite.prompt_specs()), key=len, default="")
         generator.fit_batch_size(longest, known=known)
     if known is None and generator.batch_size != begun:
         progress.note(f"{generator.batch_size} images a batch: as many as memory holds")

@@ -49,7 +49,7 @@ TESTS: Final = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class PrintedCell:
     """One printed number beside the run's.
 
     Attributes
@@ -124,7 +124,7 @@ class _Source:
 
 
 def paper_table(run: Run, paper: str, models: Sequence[str] = ()) -> pd.DataFrame:
-    """Every printed cell of a paper's tables beside the run's number: a row a cell, the fields of :class:`Cell`.
+    """Every printed cell of a paper's tables beside the run's number: a row a cell, the fields of :class:`PrintedCell`.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def paper_table(run: Run, paper: str, models: Sequence[str] = ()) -> pd.DataFram
     chosen = _chosen(models, held)
     cells = CELLS[paper](held, _source_of(run, paper), answered)
     shown = [_finished(cell, held, run) for cell in cells if cell.model in chosen]
-    return pd.DataFrame([asdict(cell) for cell in shown], columns=list(Cell.__dataclass_fields__))
+    return pd.DataFrame([asdict(cell) for cell in shown], columns=list(PrintedCell.__dataclass_fields__))
 
 
 def models_of(paper: str) -> dict[str, str]:
@@ -165,7 +165,7 @@ def _require_answered(suite: Suite, held: Published, paper: str) -> list[str]:
 
 
 def _asked(suite: Suite) -> set[tuple[str, str]]:
-    return {(question.concept, question.group) for question in suite.every_question()}
+    return {(question.concept, question.group) for question in suite.every_prompt_spec()}
 
 
 def _chosen(models: Sequence[str], held: Published) -> list[str]:
@@ -184,7 +184,7 @@ def _source_of(run: Run, paper: str) -> _Source:
     return _Source(run.scores, run.suite, readers.iloc[0] if len(readers) else "")
 
 
-def _finished(cell: Cell, held: Published, run: Run) -> Cell:
+def _finished(cell: PrintedCell, held: Published, run: Run) -> PrintedCell:
     """A cell with its difference, and with what is known of the printed number."""
     said = [slip.said for slip in held.slips if slip.holds(asdict(cell))]
     card = run.model_card
@@ -203,10 +203,10 @@ def _finished(cell: Cell, held: Published, run: Run) -> Cell:
     )
 
 
-def _cell(table: str, row: Mapping[str, str], printed: str, column: str, found: _Estimate, **names: Any) -> Cell:
+def _cell(table: str, row: Mapping[str, str], printed: str, column: str, found: _Estimate, **names: Any) -> PrintedCell:
     number = _number(printed)
     notes = [*found.notes] + ([] if isfinite(number) else [f"the paper prints {printed}"])
-    return Cell(
+    return PrintedCell(
         table=table, model=row["model"], column=column, printed=printed, paper=number, encoder=found.encoder,
         run=float(found.value), low=float(found.low), high=float(found.high), note="; ".join(notes), **names,
     )  # fmt: skip
@@ -219,7 +219,7 @@ def _number(printed: str) -> float:
         return nan
 
 
-def _mcas(held: Published, source: _Source, _: Sequence[str]) -> Iterator[Cell]:
+def _mcas(held: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
     assert isinstance(source.suite, LeaningSuite)
     axis = source.suite.compared
     sides = {
@@ -238,7 +238,7 @@ def _mcas(held: Published, source: _Source, _: Sequence[str]) -> Iterator[Cell]:
                 )  # fmt: skip
 
 
-def _internal_bias(held: Published, source: _Source, _: Sequence[str]) -> Iterator[Cell]:
+def _internal_bias(held: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
     assert isinstance(source.suite, LeaningSuite)
     columns = {
         "mcas": ("mcas", "mcas", "MCAS"),
@@ -259,7 +259,7 @@ def _internal_bias(held: Published, source: _Source, _: Sequence[str]) -> Iterat
                 )  # fmt: skip
 
 
-def _xmcas(held: Published, source: _Source, _: Sequence[str]) -> Iterator[Cell]:
+def _xmcas(held: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
     columns = {
         "mcas": ("mcas", "mcas", "MCAS"),
         "theta_rad": ("xmcas", "angle", "θ"),
@@ -286,7 +286,7 @@ def _swapped(source: _Source, target: str, offset: float) -> _Estimate:
 
 def _of_targets(
     held: Published, source: _Source, table: str, columns: Mapping[str, tuple[str, str, str]]
-) -> Iterator[Cell]:
+) -> Iterator[PrintedCell]:
     """The columns of a table that has a row a target."""
     for name, (metric, component, label) in columns.items():
         for row in held.rows(table):
@@ -295,7 +295,7 @@ def _of_targets(
             yield _cell(held.tables[table], row, row[name], label, found, **names)
 
 
-def _t2iat(held: Published, source: _Source, answered: Sequence[str]) -> Iterator[Cell]:
+def _t2iat(held: Published, source: _Source, answered: Sequence[str]) -> Iterator[PrintedCell]:
     for name in (suite.rpartition("/")[2] for suite in answered):
         (printed,) = [row for row in held.rows("t2iat") if row["concept_x"] == TESTS[name]]
         row = printed | {"model": next(iter(held.models))}
@@ -309,7 +309,7 @@ def _t2iat(held: Published, source: _Source, answered: Sequence[str]) -> Iterato
             yield _cell(held.tables["t2iat"], row, row[column], label, estimate, concept=name)
 
 
-def _downstream(held: Published, source: _Source, _: Sequence[str]) -> Iterator[Cell]:
+def _downstream(held: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
     assert isinstance(source.suite, EditingSuite)
     group_of = {code: name for name, group in source.suite.groups.items() for code in group.codes}
     columns = {
@@ -329,7 +329,7 @@ def _downstream(held: Published, source: _Source, _: Sequence[str]) -> Iterator[
             )  # fmt: skip
 
 
-CELLS: Final[dict[str, Callable[[Published, _Source, Sequence[str]], Iterator[Cell]]]] = {
+CELLS: Final[dict[str, Callable[[Published, _Source, Sequence[str]], Iterator[PrintedCell]]]] = {
     "mcas": _mcas,
     "internal-bias": _internal_bias,
     "xmcas": _xmcas,

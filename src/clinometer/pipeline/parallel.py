@@ -14,7 +14,7 @@ from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.engines import MOST_DEATHS, Death, Engine, Unit
 from clinometer.pipeline.execution import Serial, Stage
 from clinometer.pipeline.recipes import Recipe
-from clinometer.pipeline.stage_work import Outcome, StageFunction, StageWork, threads_of_a_worker
+from clinometer.pipeline.stage_work import StageFunction, StageWork, WorkOutcome, threads_of_a_worker
 from clinometer.runs.budget import price_of
 from clinometer.runs.drawing import generate, tell_conversions
 from clinometer.runs.encoding import encode, forgotten, require_drawn
@@ -118,7 +118,7 @@ class Parallel:
         tell_conversions(converted, progress)
 
     @staticmethod
-    def _meet(outcome: Outcome, run: Run, generator: Generator, failures: Failures) -> None:
+    def _meet(outcome: WorkOutcome, run: Run, generator: Generator, failures: Failures) -> None:
         """Take over what a worker found out."""
         if outcome.batch_size is not None and outcome.batch_size < generator.batch_size:
             generator.batch_size = outcome.batch_size
@@ -167,7 +167,7 @@ class Parallel:
         units: Sequence[Unit],
         progress: Progress,
         title: str,
-    ) -> Iteration[Outcome, None, None]:
+    ) -> Iteration[WorkOutcome, None, None]:
         """Have units of a stage's parts made, and tell of each when it is; once all are, refuse that some are not."""
         sizes = {part: len(samples) for part, samples in parts.items()}
         missing = sum(sizes[part] for unit in units for part in unit)

@@ -19,7 +19,7 @@ from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
 from clinometer.studies import study_named, study_names, study_of
 from clinometer.studies.leaning import StoppingRule
-from clinometer.suites import Question, Suite
+from clinometer.suites import PromptSpec, Suite
 
 FIRST_ROUND = 10
 """Hardly anything is decided by fewer."""
@@ -51,9 +51,9 @@ class Rounds:
         """What run.json keeps of it."""
         return asdict(self.rule)
 
-    def questions(self) -> Iterator[Question]:
+    def prompt_specs(self) -> Iterator[PromptSpec]:
         """The suite's questions, with the first round's images of each concept."""
-        for question in self.suite.questions():
+        for question in self.suite.prompt_specs():
             first = min(FIRST_ROUND, question.images)
             yield replace(question, images=first) if question.concept else question
 
@@ -67,7 +67,7 @@ class Rounds:
         planned = Counter(sample.concept for sample in run.plan if sample.concept)
         more = [
             replace(question, images=min(LATER_ROUND, question.images - planned[question.concept]))
-            for question in self.suite.questions()
+            for question in self.suite.prompt_specs()
             if question.concept in still_open and planned[question.concept] < question.images
         ]
         enough = len(planned) - len(still_open)
@@ -100,5 +100,5 @@ def rounds_of(suite: Suite, until: str | float, images: int | None) -> Rounds:
     rounds = Rounds(rule, suite)
     if images is not None:
         return rounds
-    most = max((question.images for question in suite.questions() if question.concept), default=1)
+    most = max((question.images for question in suite.prompt_specs() if question.concept), default=1)
     return replace(rounds, suite=suite.with_options(images=DEFAULT_MOST * most))

@@ -13,7 +13,7 @@ from clinometer.models.abilities import Converts, offers
 from clinometer.models.protocols import Card, GenerationResult
 from clinometer.pipeline.engines.protocol import Unit
 from clinometer.pipeline.recipes import Recipe, built
-from clinometer.runs.progress import Progress, Silence
+from clinometer.runs.progress import NoProgress, Progress
 from clinometer.runs.store import Run
 from clinometer.runs.worker_run import WorkerRun
 
@@ -22,7 +22,7 @@ StageFunction = Callable[[Run, Any, Progress], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WorkOutcome:
     """What a driver learns of a unit beside its files.
 
     Attributes
@@ -65,7 +65,7 @@ class StageWork:
     draws: bool = False
     folder: str = field(default_factory=os.getcwd)
 
-    def open(self) -> Callable[[Unit], Outcome]:
+    def open(self) -> Callable[[Unit], WorkOutcome]:
         """Load the model, open the run, and return what makes a unit."""
         use_threads(self.threads)
         if os.path.isdir(self.folder):
@@ -75,14 +75,14 @@ class StageWork:
             model.batch_size = self.batch_size
         return partial(self._make, model, WorkerRun(self.place, self.redraw))
 
-    def _make(self, model: Any, run: WorkerRun, unit: Unit) -> Outcome:
+    def _make(self, model: Any, run: WorkerRun, unit: Unit) -> WorkOutcome:
         """Make what the parts of a unit lack."""
         run.choose(unit)
         before = _conversions(model)
         notes = _Notes()
         self.stage(run, model, notes)
         after = _conversions(model)
-        return Outcome(
+        return WorkOutcome(
             notes=tuple(notes.messages),
             batch_size=getattr(model, "batch_size", None),
             results=tuple(_results(run)) if self.draws else (),
@@ -99,7 +99,7 @@ def _results(run: Run) -> Iterator[GenerationResult]:
         yield GenerationResult(str(row["id"]), row["status"], None, row["reason"])
 
 
-class _Notes(Silence):
+class _Notes(NoProgress):
     """Keeps what is to be read, for the driver to say."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from clinometer.runs.failures import LONGEST_REASON, Failures, named
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.runs.workers import WORKERS, Weights, give_back, one_behind
+from clinometer.runs.workers import WORKERS, WeightGate, give_back, one_behind
 
 PIXEL_BYTES: Final = 2**28
 """Decoded images that wait to be compressed."""
@@ -88,7 +88,7 @@ def draw_parts(
     }
     undrawn = {part: run.undrawn(part) for part in parts}
     total = sum(map(len, parts.values()))
-    alone, room = run.record["origin"] == "imported", Weights(PIXEL_BYTES)
+    alone, room = run.record["origin"] == "imported", WeightGate(PIXEL_BYTES)
     progress.start(title, total, total - sum(map(len, undrawn.values())))
     with ThreadPoolExecutor(WORKERS) as compressors, one_behind() as write:
         for part, samples in undrawn.items():

@@ -8,10 +8,10 @@ from dataclasses import replace
 from clinometer._messages import did_you_mean, first_and_more, quoted
 from clinometer.errors import ImportManifestError
 from clinometer.models.files.folder import ManifestRow
-from clinometer.suites import Question, Suite
+from clinometer.suites import PromptSpec, Suite
 
 
-def manifest_questions(rows: Sequence[ManifestRow], suite: Suite, source: str) -> Iterator[Question]:
+def manifest_prompt_specs(rows: Sequence[ManifestRow], suite: Suite, source: str) -> Iterator[PromptSpec]:
     """What each row answers, in the suite's words.
 
     A row finds its question by its concept and its group. The images of a group alone are nested in its prompts, and
@@ -23,8 +23,8 @@ def manifest_questions(rows: Sequence[ManifestRow], suite: Suite, source: str) -
     ImportManifestError
         A row names a concept, group or prompt that the suite does not have.
     """
-    asked: dict[tuple[str, str], list[Question]] = {}
-    for question in suite.questions():
+    asked: dict[tuple[str, str], list[PromptSpec]] = {}
+    for question in suite.prompt_specs():
         asked.setdefault((question.concept, question.group), []).append(question)
     by_prompt = _by_prompt(suite) if any(_has_prompt_alone(row) for row in rows) else {}
     for row in rows:
@@ -40,22 +40,22 @@ def manifest_questions(rows: Sequence[ManifestRow], suite: Suite, source: str) -
 
 def groups_by_prompt(suite: Suite) -> dict[str, str]:
     """The group of each prompt that draws a group's pictures by itself, such as its portraits."""
-    return {q.prompt: q.group for q in suite.every_question() if q.group and not q.concept}
+    return {q.prompt: q.group for q in suite.every_prompt_spec() if q.group and not q.concept}
 
 
 def _has_prompt_alone(row: ManifestRow) -> bool:
     return row.concept is None and row.group is None
 
 
-def _by_prompt(suite: Suite) -> dict[str, list[Question]]:
+def _by_prompt(suite: Suite) -> dict[str, list[PromptSpec]]:
     """Every question that a prompt may be meant for; as a rule one."""
-    found: dict[str, list[Question]] = {}
-    for question in suite.every_question():
+    found: dict[str, list[PromptSpec]] = {}
+    for question in suite.every_prompt_spec():
         found.setdefault(question.prompt, []).append(question)
     return found
 
 
-def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[Question]], suite: Suite, source: str) -> Question:
+def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[PromptSpec]], suite: Suite, source: str) -> PromptSpec:
     """The one question whose prompt a row has."""
     where = f"{source}, line {row.line}, prompt: {row.prompt!r}"
     found = by_prompt.get(str(row.prompt), [])
@@ -73,7 +73,7 @@ def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[Question]], sui
     )
 
 
-def _question(row: ManifestRow, asked: Sequence[Question], suite: Suite, source: str) -> Question:
+def _question(row: ManifestRow, asked: Sequence[PromptSpec], suite: Suite, source: str) -> PromptSpec:
     prompts = [question.prompt for question in asked]
     if row.prompt in prompts:
         return asked[prompts.index(str(row.prompt))]

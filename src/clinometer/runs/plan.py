@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from clinometer.suites import Question
+from clinometer.suites import PromptSpec
 
 PART_BYTES: Final = 2**28
 """Bytes of finished images in a part, decoded: 64 of 1024 x 1024 pixels. A part is held in memory as a whole."""
@@ -75,13 +75,13 @@ class Sample:
 
 
 def build_plan(
-    questions: Iterable[Question],
+    questions: Iterable[PromptSpec],
     *,
     seed: int,
     model_fingerprint: str,
     part_size: int,
     after: Sequence[Sample] = (),
-    bytes_of: Callable[[Question], int] | None = None,
+    bytes_of: Callable[[PromptSpec], int] | None = None,
 ) -> list[Sample]:
     """Every sample of a run, cut into parts of at most ``part_size``; or those that follow ``after``, in new parts.
 

@@ -25,7 +25,7 @@ class Progress(Protocol):
         ...
 
 
-class Silence:
+class NoProgress:
     """A listener that says nothing."""
 
     def start(self, stage: str, total: int, done: int) -> None:

@@ -36,7 +36,7 @@ def give_back(bytes_freed: int) -> None:
         trim(0)
 
 
-class Weights:
+class WeightGate:
     """Lets tasks in by their weight: together they weigh at most so much, or there is one alone."""
 
     def __init__(self, most: int) -> None:

@@ -23,7 +23,7 @@ from clinometer.stats.proportion import wilson_interval
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingCounts:
     """How a reader did on items whose group is known: so many of A read as A, so many of B as B."""
 
     right_a: int
@@ -38,9 +38,9 @@ class Reading:
             if right > n:
                 raise InvalidInputError(f"right_{group}: expected 0 to n_{group} = {n}, found {right}")
 
-    def swapped(self) -> Reading:
+    def swapped(self) -> ReadingCounts:
         """The same with A and B exchanged."""
-        return Reading(self.right_b, self.n_b, self.right_a, self.n_a)
+        return ReadingCounts(self.right_b, self.n_b, self.right_a, self.n_a)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ COVERS_ZERO = "the interval of sensitivity + specificity \N{MINUS SIGN} 1 covers
 
 
 @lru_cache(maxsize=1 << 14)  # one reader reads every concept of a run
-def informedness(reading: Reading, confidence: float = 0.95) -> Informedness:
+def informedness(reading: ReadingCounts, confidence: float = 0.95) -> Informedness:
     """``J = s + c − 1`` with the interval of a difference of two shares (Newcombe 1998, method 10).
 
     The two shares are s and 1 − c; the interval is built from Wilson's of each, so it stays in [−1, 1] and has a width
@@ -102,7 +102,7 @@ def informedness(reading: Reading, confidence: float = 0.95) -> Informedness:
     return Informedness(value, max(value - below, -1.0), min(value + above, 1.0))
 
 
-def corrected_share(count: int, n: int, reading: Reading, confidence: float = 0.95) -> CorrectedShare:
+def corrected_share(count: int, n: int, reading: ReadingCounts, confidence: float = 0.95) -> CorrectedShare:
     """Share of A among items of which ``count`` of ``n`` were read as A, corrected for misreading.
 
     ::
@@ -149,7 +149,7 @@ def corrected_share(count: int, n: int, reading: Reading, confidence: float = 0.
     return CorrectedShare(value, max(min(low, value), 0.0), min(max(high, value), 1.0), estimate)
 
 
-def _lang_reiczigel(count: int, n: int, reading: Reading, confidence: float) -> tuple[float, float]:
+def _lang_reiczigel(count: int, n: int, reading: ReadingCounts, confidence: float) -> tuple[float, float]:
     """The interval before it is clipped; the module's formulas."""
     z = float(norm.ppf((1 + confidence) / 2))
     read = (count + z**2 / 2) / (n + z**2)

@@ -63,7 +63,7 @@ _SHRINKAGE = float(norm.ppf(0.975)) ** 2
 
 
 @dataclass(frozen=True)
-class Moments:
+class SampleMoments:
     """Sizes, means and central moments (divided by n) of the samples of a family, each (T,); NaN without items."""
 
     size: np.ndarray
@@ -84,7 +84,7 @@ class Moments:
         return np.asarray(np.divide(self.size * self.second, self.size - 1, out=unknown, where=self.size > 1))
 
 
-def moments_of(samples: Sequence[np.ndarray]) -> Moments:
+def moments_of(samples: Sequence[np.ndarray]) -> SampleMoments:
     """The moments of T samples (n_t,), which may be empty."""
     found = np.full((4, len(samples)), np.nan)
     for i, sample in enumerate(samples):
@@ -92,11 +92,11 @@ def moments_of(samples: Sequence[np.ndarray]) -> Moments:
         if len(values):
             deviations = values - values.mean()
             found[:, i] = values.mean(), *(np.mean(deviations**power) for power in (2, 3, 4))
-    return Moments(np.array([len(sample) for sample in samples], np.float64), *found)
+    return SampleMoments(np.array([len(sample) for sample in samples], np.float64), *found)
 
 
 @dataclass(frozen=True)
-class Trend:
+class VarianceTrend:
     """How the variance of an item follows the mean of its sample, ``b0 + b1 μ + b2 μ²``, and how far samples stray.
 
     ``own_share`` : w, the share of its own deviation from the trend that a sample keeps.
@@ -125,11 +125,11 @@ class MeanTests:
     two_kinds : whether the items of a family that is too small are taken for two kinds around 0.
     """
 
-    moments: Moments
+    moments: SampleMoments
     offset: np.ndarray
     other: np.ndarray
     other_freedom: np.ndarray
-    trend: Trend | None
+    trend: VarianceTrend | None
     two_kinds: bool = True
 
     @property
@@ -300,11 +300,11 @@ def mean_tests(
     return MeanTests(moments, offset, other, other_freedom, trend, two_kinds)
 
 
-def _trend_of(moments: Moments) -> Trend | None:
+def _trend_of(moments: SampleMoments) -> VarianceTrend | None:
     known = (moments.size > 1) & np.isfinite(moments.mean)  # what an encoder cannot give, such as cosines of words
     if known.sum() < FEWEST_SAMPLES:
         return None
-    family = Moments(*(getattr(moments, name)[known] for name in ("size", "mean", "second", "third", "fourth")))
+    family = SampleMoments(*(getattr(moments, name)[known] for name in ("size", "mean", "second", "third", "fourth")))
     m, variance = family.mean, family.variance
     square = m**2 - variance / family.size
     weights = np.sqrt(family.size - 1)
@@ -314,7 +314,7 @@ def _trend_of(moments: Moments) -> Trend | None:
     elif found[2] < -1:
         found = np.append(_least_squares([np.ones_like(m), m], variance + square, weights), -1.0)
     intercept, slope, curvature = map(float, found)
-    trend = Trend(intercept, slope, curvature, own_share=1.0)
+    trend = VarianceTrend(intercept, slope, curvature, own_share=1.0)
     return replace(trend, own_share=_own_share(family, trend))
 
 
@@ -322,14 +322,14 @@ def _least_squares(columns: Sequence[np.ndarray], values: np.ndarray, weights: n
     return np.asarray(np.linalg.lstsq(np.stack(columns, axis=1) * weights[:, None], values * weights, rcond=None)[0])
 
 
-def _residual(moments: Moments, trend: Trend) -> np.ndarray:
+def _residual(moments: SampleMoments, trend: VarianceTrend) -> np.ndarray:
     """``s² − V(m)`` with the unbiased estimate of μ² in the place of m²: (T,)."""
     m, variance = moments.mean, moments.variance
     at_own = trend.intercept + trend.slope * m + trend.curvature * (m**2 - variance / moments.count)
     return np.asarray(variance - at_own)
 
 
-def _own_share(moments: Moments, trend: Trend) -> float:
+def _own_share(moments: SampleMoments, trend: VarianceTrend) -> float:
     """w: what the residuals scatter beyond their sampling error, as a share of all they scatter.
 
     A residual is the mean of ``(1 + b2/n) (y − m)² − (b1 + 2 b2 m) (y − m)`` over the items, to first order, whose

@@ -11,7 +11,7 @@ _FEWEST_POINTS = 8  # below it a local line rests on fewer than six points at th
 
 
 @dataclass(frozen=True)
-class Curve:
+class SmoothCurve:
     """A fitted curve at the points ``x`` with its pointwise band; empty, with a reason, without a fit."""
 
     x: np.ndarray
@@ -23,7 +23,7 @@ class Curve:
 
 def loess_curve(
     x: np.ndarray, y: np.ndarray, *, span: float = 0.75, n_points: int = 60, confidence: float = 0.95
-) -> Curve:
+) -> SmoothCurve:
     """Local linear fit of y on x (Cleveland & Devlin 1988), on an even grid over the range of x.
 
     Pairs with a NaN are left out.
@@ -41,9 +41,9 @@ def loess_curve(
         band = prediction.confidence(alpha=1 - confidence)
     except ValueError as error:
         return _no_curve(f"the local fit is singular: {error}")
-    return Curve(grid, np.array(prediction.values), np.array(band.lower), np.array(band.upper))
+    return SmoothCurve(grid, np.array(prediction.values), np.array(band.lower), np.array(band.upper))
 
 
-def _no_curve(reason: str) -> Curve:
+def _no_curve(reason: str) -> SmoothCurve:
     nothing = np.empty(0)
-    return Curve(nothing, nothing, nothing, nothing, reason)
+    return SmoothCurve(nothing, nothing, nothing, nothing, reason)

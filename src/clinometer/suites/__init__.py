@@ -9,7 +9,7 @@ from clinometer.suites.association import (
     Stimulus,
     StimulusSet,
 )
-from clinometer.suites.base import Question, Sheet, Suite
+from clinometer.suites.base import PromptSpec, Suite, SuiteTable
 from clinometer.suites.classification import ClassificationSuite
 from clinometer.suites.editing import EditingSuite
 from clinometer.suites.leaning import (
@@ -41,13 +41,13 @@ __all__ = [
     "ImagesPerPrompt",
     "LeaningSuite",
     "PaperModel",
+    "PromptSpec",
     "Protocol",
-    "Question",
-    "Sheet",
     "Stimuli",
     "Stimulus",
     "StimulusSet",
     "Suite",
+    "SuiteTable",
     "Target",
     "Unsaid",
     "WeatSuite",

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from clinometer.suites.base import (
-    Question,
-    Sheet,
+    PromptSpec,
     Suite,
+    SuiteTable,
     refuse_all,
     refuse_duplicates,
     refuse_many,
@@ -136,26 +136,26 @@ class AssociationSuite(Suite):
         """The two attributes compared, A first."""
         return self.axis.a, self.axis.b
 
-    def questions(self) -> Iterator[Question]:
+    def prompt_specs(self) -> Iterator[PromptSpec]:
         """Each stimulus as it is, then with the words of each attribute."""
         for name, concept in self.concepts.items():
             for order, stimulus in enumerate(concept.stimuli):
                 neutral = concept.neutral_prompt(stimulus)
-                yield Question(neutral, "target", stimulus.name, name, images=self.images.neutral)
+                yield PromptSpec(neutral, "target", stimulus.name, name, images=self.images.neutral)
                 for group in self.pair:
                     for word, images in self._dealt(group, order):
                         prompt = concept.attribute_prompt(stimulus, word)
-                        yield Question(prompt, "attribute", stimulus.name, name, group, images)
+                        yield PromptSpec(prompt, "attribute", stimulus.name, name, group, images)
 
-    def every_question(self) -> Iterator[Question]:
+    def every_prompt_spec(self) -> Iterator[PromptSpec]:
         """The same with every word of each attribute: an image drawn elsewhere may have another than those dealt."""
         for name, concept in self.concepts.items():
             for stimulus in concept.stimuli:
-                yield Question(concept.neutral_prompt(stimulus), "target", stimulus.name, name)
+                yield PromptSpec(concept.neutral_prompt(stimulus), "target", stimulus.name, name)
                 for group in self.pair:
                     for word in self.groups[group].words:
                         prompt = concept.attribute_prompt(stimulus, word)
-                        yield Question(prompt, "attribute", stimulus.name, name, group)
+                        yield PromptSpec(prompt, "attribute", stimulus.name, name, group)
 
     def _dealt(self, group: str, order: int) -> Iterator[tuple[str, int]]:
         """An attribute's words with their images for the ``order``-th stimulus of a concept.
@@ -201,7 +201,7 @@ class AssociationSuite(Suite):
         """``"10 neutral and 2 × 10 with an attribute for each stimulus"``."""
         return f"{self.images.neutral} neutral and 2 × {self.images.attribute} with an attribute for each stimulus"
 
-    def sheets(self) -> tuple[Sheet, ...]:
+    def sheets(self) -> tuple[SuiteTable, ...]:
         """Tests, attributes, stimuli."""
         tests = tuple((t.name, self.concept_label(t.x), self.concept_label(t.y)) for t in self.tests)
         groups = tuple((role, g, ", ".join(self.groups[g].words)) for role, g in zip("AB", self.pair, strict=True))
@@ -216,12 +216,12 @@ class AssociationSuite(Suite):
             for stimulus in concept.stimuli
         )
         held = [
-            Sheet("Attributes", ("", "attribute", "words"), groups),
-            Sheet(
+            SuiteTable("Attributes", ("", "attribute", "words"), groups),
+            SuiteTable(
                 self.images_in_words(), ("concept", "stimulus", "neutral prompt", "with an attribute's word"), stimuli
             ),
         ]
-        return (*([Sheet("Tests", ("test", "X", "Y"), tests)] if tests else []), *held)
+        return (*([SuiteTable("Tests", ("test", "X", "Y"), tests)] if tests else []), *held)
 
     def _changed(self, **options: Any) -> dict[str, Any]:
         given = {"images": dict.fromkeys(("neutral", "attribute"), options["images"])} if "images" in options else {}

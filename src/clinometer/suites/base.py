@@ -24,7 +24,7 @@ MOST_TEXTS: Final = 50_000
 
 
 @dataclass(frozen=True)
-class Question:
+class PromptSpec:
     """A prompt, what it is asked for, and how many images of it.
 
     Attributes
@@ -45,7 +45,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class SuiteTable:
     """A table that shows part of a suite to people."""
 
     title: str
@@ -97,12 +97,12 @@ class Suite(Strict, ABC):
         return suite
 
     @abstractmethod
-    def questions(self) -> Iterator[Question]:
+    def prompt_specs(self) -> Iterator[PromptSpec]:
         """Every prompt and how many images of it, in the order of the plan."""
 
-    def every_question(self) -> Iterator[Question]:
+    def every_prompt_spec(self) -> Iterator[PromptSpec]:
         """Every question that an image may answer; some studies ask a part of them only."""
-        return self.questions()
+        return self.prompt_specs()
 
     @abstractmethod
     def texts(self) -> list[str]:
@@ -121,7 +121,7 @@ class Suite(Strict, ABC):
         """How many images a prompt gets, for people."""
 
     @abstractmethod
-    def sheets(self) -> tuple[Sheet, ...]:
+    def sheets(self) -> tuple[SuiteTable, ...]:
         """Everything the suite asks, as tables for people."""
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Suite(Strict, ABC):
     @property
     def image_count(self) -> int:
         """Images in the whole suite."""
-        return sum(question.images for question in self.questions())
+        return sum(question.images for question in self.prompt_specs())
 
     @property
     def fingerprint(self) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clinometer.suites.base import Question, Sheet, Suite, refuse_duplicates, refuse_unknown
+from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_duplicates, refuse_unknown
 from clinometer.suites.strict import MOST_EACH, ImageCount, Name, Strict, Text
 
 PORTRAIT = "portrait"
@@ -114,10 +114,10 @@ class ClassificationSuite(Suite):
         """The group's label for people."""
         return (self.groups[group].label or group) if group in self.groups else group
 
-    def questions(self) -> Iterator[Question]:
+    def prompt_specs(self) -> Iterator[PromptSpec]:
         """The portraits."""
         for name, group in self.groups.items():
-            yield Question(group.prompt, PORTRAIT, group=name, images=self.images.group)
+            yield PromptSpec(group.prompt, PORTRAIT, group=name, images=self.images.group)
 
     def texts(self) -> list[str]:
         """The prompts of the classes."""
@@ -131,7 +131,7 @@ class ClassificationSuite(Suite):
         """``"256 portraits a group, 100 noise samples an image"``."""
         return f"{self.images.group} portraits a group, {self.noise_samples[-1]} noise samples an image"
 
-    def sheets(self) -> tuple[Sheet, ...]:
+    def sheets(self) -> tuple[SuiteTable, ...]:
         """Groups, contrasts, classes."""
         groups = tuple(
             (name, group.label or "", group.prompt, ", ".join(group.codes)) for name, group in self.groups.items()
@@ -146,9 +146,9 @@ class ClassificationSuite(Suite):
             for name, text in held.classes.items()
         )
         return (
-            Sheet(f"{self.images.group} portraits a group", ("group", "label", "prompt", "codes"), groups),
-            Sheet("compared", ("contrast", "x", "y"), contrasts),
-            Sheet(
+            SuiteTable(f"{self.images.group} portraits a group", ("group", "label", "prompt", "codes"), groups),
+            SuiteTable("compared", ("contrast", "x", "y"), contrasts),
+            SuiteTable(
                 f"sorted into, with {', '.join(map(str, self.noise_samples))} noise samples",
                 ("set", "class", "prompt"),
                 classes,

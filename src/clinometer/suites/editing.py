@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from clinometer.suites.base import Question, Sheet, Suite, refuse_duplicates
+from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_duplicates
 from clinometer.suites.strict import ImageCount, Name, Strict, Text
 
 PORTRAIT = "portrait"
@@ -30,7 +30,7 @@ class Wording(Strict):
     b: Text
 
 
-class PortraitGroup(Strict):
+class PortraitGroupSpec(Strict):
     """A group of people: its portraits' prompt, gender and tone, and the codes that mean it in file names.
 
     ``codes`` are the two letters of the Chicago Face Database: race (A, B, L, W, I, M) and gender (F, M).
@@ -65,7 +65,7 @@ class EditingSuite(Suite):
     study: Literal["editing"] = "editing"
     genders: Genders
     wordings: tuple[Wording, ...] = Field(min_length=1)
-    groups: dict[Name, PortraitGroup] = Field(min_length=1)
+    groups: dict[Name, PortraitGroupSpec] = Field(min_length=1)
     professions: dict[Name, Profession] = Field(min_length=1)
     strengths: tuple[Strength, ...] = Field(min_length=1)
     tones: tuple[Name, Name] | None = None
@@ -94,10 +94,10 @@ class EditingSuite(Suite):
         """The group's label for people."""
         return (self.groups[group].label or group) if group in self.groups else group
 
-    def questions(self) -> Iterator[Question]:
+    def prompt_specs(self) -> Iterator[PromptSpec]:
         """The portraits; their edits follow from them."""
         for name, group in self.groups.items():
-            yield Question(group.prompt, PORTRAIT, group=name, images=self.images.group)
+            yield PromptSpec(group.prompt, PORTRAIT, group=name, images=self.images.group)
 
     def edits(self) -> Iterator[tuple[str, Profession, float]]:
         """What each portrait is edited into: (profession's name, profession, strength)."""
@@ -132,7 +132,7 @@ class EditingSuite(Suite):
         found = ", ".join(f"{strength:g}" for strength in self.strengths)
         return f"strength{'s' if len(self.strengths) > 1 else ''} {found}"
 
-    def sheets(self) -> tuple[Sheet, ...]:
+    def sheets(self) -> tuple[SuiteTable, ...]:
         """Groups, professions, wordings."""
         groups = tuple(
             (name, group.gender, group.tone or "", group.prompt, ", ".join(group.codes))
@@ -140,9 +140,11 @@ class EditingSuite(Suite):
         )
         professions = tuple((p.kind, name, p.prompt) for name, p in self.professions.items())
         return (
-            Sheet(f"{self.images.group} portraits a group", ("group", "gender", "tone", "prompt", "codes"), groups),
-            Sheet(f"edited at {self._strengths()} into", ("kind", "profession", "prompt"), professions),
-            Sheet("gender is read by", (self.genders.a, self.genders.b), tuple((w.a, w.b) for w in self.wordings)),
+            SuiteTable(
+                f"{self.images.group} portraits a group", ("group", "gender", "tone", "prompt", "codes"), groups
+            ),
+            SuiteTable(f"edited at {self._strengths()} into", ("kind", "profession", "prompt"), professions),
+            SuiteTable("gender is read by", (self.genders.a, self.genders.b), tuple((w.a, w.b) for w in self.wordings)),
         )
 
     def _changed(self, **options: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from clinometer.errors import SuiteError
 from clinometer.suites.axes import CrossedAxis, check_axes, check_cells
-from clinometer.suites.base import Question, Sheet, Suite, refuse_all, refuse_duplicates, refuse_unknown
+from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_all, refuse_duplicates, refuse_unknown
 from clinometer.suites.strict import ImageCount, Name, Strict, Text
 
 BLANK_PROMPT: Final = ""
@@ -225,13 +225,13 @@ class LeaningSuite(Suite):
             return self.groups[group].label or group
         return self.level_labels.get(group, group)
 
-    def questions(self) -> Iterator[Question]:
+    def prompt_specs(self) -> Iterator[PromptSpec]:
         """The targets' prompts, then the groups' prompts."""
         for category, target in self.categorised_targets():
-            yield Question(target.prompt, "target", target.name, category, images=self.images.target)
+            yield PromptSpec(target.prompt, "target", target.name, category, images=self.images.target)
         for name, group in self.groups.items():
             for attribute in group.prompts:
-                yield Question(attribute.prompt, "attribute", group=name, images=self.images.attribute)
+                yield PromptSpec(attribute.prompt, "attribute", group=name, images=self.images.attribute)
 
     def texts(self) -> list[str]:
         """Targets' texts, attribute prompts, words, and the blank prompt."""
@@ -245,7 +245,7 @@ class LeaningSuite(Suite):
         """``"20 a target, 16 an attribute prompt"``."""
         return f"{self.images.target} a target, {self.images.attribute} an attribute prompt"
 
-    def sheets(self) -> tuple[Sheet, ...]:
+    def sheets(self) -> tuple[SuiteTable, ...]:
         """Groups with their prompts and words, then targets."""
         groups = tuple(
             (name, "\n".join(p.prompt for p in group.prompts), ", ".join(group.words))
@@ -256,8 +256,10 @@ class LeaningSuite(Suite):
             for category, target in self.categorised_targets()
         )
         return (
-            Sheet(f"{self.images.attribute} images an attribute prompt", ("group", "prompts", "words"), groups),
-            Sheet(f"{self.images.target} images a target", ("category", "target", "prompt", "stereotype"), targets),
+            SuiteTable(f"{self.images.attribute} images an attribute prompt", ("group", "prompts", "words"), groups),
+            SuiteTable(
+                f"{self.images.target} images a target", ("category", "target", "prompt", "stereotype"), targets
+            ),
         )
 
     def _changed(self, **options: Any) -> dict[str, Any]:

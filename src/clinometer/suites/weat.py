@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from clinometer.suites.base import Question, Sheet, Suite, refuse_duplicates, refuse_many
+from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_duplicates, refuse_many
 from clinometer.suites.strict import Name, Strict, Text
 
 SENTENCES: Final[dict[str, tuple[str, ...]]] = {
@@ -106,7 +106,7 @@ class WeatSuite(Suite):
         """The four sets by their names in the formula."""
         return {"x": self.x, "y": self.y, "a": self.a, "b": self.b}
 
-    def questions(self) -> Iterator[Question]:
+    def prompt_specs(self) -> Iterator[PromptSpec]:
         """None: nothing is drawn."""
         return iter(())
 
@@ -122,13 +122,13 @@ class WeatSuite(Suite):
         """What stands where other suites count their images."""
         return "none are drawn: the stimuli are words, or pictures of one's own"
 
-    def sheets(self) -> tuple[Sheet, ...]:
+    def sheets(self) -> tuple[SuiteTable, ...]:
         """The four sets."""
         rows = tuple(
             (role.upper(), each.label, ", ".join(each.words) or f"pictures in {each.folder}/")
             for role, each in self.sets.items()
         )
-        return (Sheet(f"{self.alternative}: X to A, Y to B", ("", "set", "stimuli"), rows),)
+        return (SuiteTable(f"{self.alternative}: X to A, Y to B", ("", "set", "stimuli"), rows),)
 
     def _changed(self, **options: Any) -> dict[str, Any]:
         return self.model_dump() | options

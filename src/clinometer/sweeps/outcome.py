@@ -19,7 +19,7 @@ from clinometer.metrics.records import Score
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.pipeline.score import RESAMPLES
 from clinometer.report.rows import Row, Scores
-from clinometer.runs import Directory, Progress, Run, Silence
+from clinometer.runs import Directory, NoProgress, Progress, Run
 from clinometer.runs.comparison import Comparison
 from clinometer.runs.pooled import pooled
 from clinometer.studies import study_of
@@ -55,7 +55,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SweepOutcome:
     """All settings of a sweep, suite by suite, in the order of the grid."""
 
     record: SweepRecord
@@ -77,9 +77,9 @@ class Outcome:
 
 def outcome_of(
     directory: Directory, record: SweepRecord, progress: Progress | None = None, *, resamples: int = RESAMPLES
-) -> Outcome:
+) -> SweepOutcome:
     """Read every finished cell, and compute what was not computed of these before."""
-    progress = progress or Silence()
+    progress = progress or NoProgress()
     grid = record.grid
     settings = [_setting(directory, record, cell) for suite in grid.values("suite") for cell in grid.settings(suite)]
     progress.start("comparing settings", len(settings), 0)
@@ -89,7 +89,7 @@ def outcome_of(
         found.append(_compared(directory, setting, by_cell[grid.baseline_of(setting.cell)], resamples))
         progress.advance(1)
     progress.finish()
-    return Outcome(record, tuple(_over_grid(found)))
+    return SweepOutcome(record, tuple(_over_grid(found)))
 
 
 def _setting(directory: Directory, record: SweepRecord, cell: Cell) -> Setting:

@@ -16,7 +16,7 @@ from clinometer.report.rows import Row
 from clinometer.report.verdict_words import decided, difference_words
 from clinometer.runs import Directory
 from clinometer.sweeps.grid import REPLICATES, Cell, Value, value_in_words
-from clinometer.sweeps.outcome import Outcome, Setting
+from clinometer.sweeps.outcome import Setting, SweepOutcome
 from clinometer.sweeps.table import image_count, magnitude_of, numbers_of, undone_of
 from clinometer.sweeps.words import DIFFERENCE_SYMBOL, number_in_words
 
@@ -27,12 +27,12 @@ MOST_TABLES: Final = 60
 """Settings whose differences stand on the page, concept by concept; differences.csv has all."""
 
 
-def write_page(directory: Directory, outcome: Outcome) -> None:
+def write_page(directory: Directory, outcome: SweepOutcome) -> None:
     """Write ``sweep.html``."""
     directory.write_bytes(PAGE, sweep_html(outcome).encode("utf-8", "replace"))
 
 
-def sweep_html(outcome: Outcome) -> str:
+def sweep_html(outcome: SweepOutcome) -> str:
     """Render a sweep as one self-contained HTML page."""
     style = asset("style.css")
     suites = [_suite(outcome, suite) for suite in outcome.grid.values("suite") if outcome.of_suite(suite)]
@@ -53,19 +53,19 @@ def sweep_html(outcome: Outcome) -> str:
     )
 
 
-def _axis(outcome: Outcome, axis: str) -> dict[str, Any]:
+def _axis(outcome: SweepOutcome, axis: str) -> dict[str, Any]:
     values = [value_in_words(axis, value) for value in outcome.grid.values(axis)]
     first = outcome.grid.baseline_of(next(iter(outcome.grid)))
     of_baseline = "" if axis in REPLICATES else value_in_words(axis, first[axis])
     return {"name": axis.replace("_", " "), "given": wording.listed(values), "baseline": of_baseline}
 
 
-def _called(outcome: Outcome, cell: Cell) -> str:
+def _called(outcome: SweepOutcome, cell: Cell) -> str:
     """A setting by its values on the axes that are varied."""
     return cell.words(tuple(axis for axis in outcome.grid.varied if axis != "seed"))
 
 
-def _suite(outcome: Outcome, suite: Value) -> dict[str, Any]:
+def _suite(outcome: SweepOutcome, suite: Value) -> dict[str, Any]:
     settings = outcome.of_suite(suite)
     compared = [each for each in settings if each.comparison is not None]
     numbers = _numbers(settings)
@@ -86,7 +86,7 @@ def _numbers(settings: Sequence[Setting]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((row.metric, row.component) for each in settings for row in numbers_of(each)))
 
 
-def _suite_rows(outcome: Outcome, suite: Value) -> dict[str, Any]:
+def _suite_rows(outcome: SweepOutcome, suite: Value) -> dict[str, Any]:
     settings = outcome.of_suite(suite)
     numbers = _numbers(settings)
     title = next((each.run.suite.title for each in settings if each.run is not None), str(suite))
@@ -103,7 +103,7 @@ MOST_NUMBERS: Final = 2
 """Numbers of a setting that a terminal has room for."""
 
 
-def settings_tables(outcome: Outcome) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+def settings_tables(outcome: SweepOutcome) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Of each suite a table for a terminal: its title, its columns, and a row a setting."""
     for suite in outcome.grid.values("suite"):
         shown = _suite_rows(outcome, suite)
@@ -124,7 +124,7 @@ def settings_tables(outcome: Outcome) -> Iterator[tuple[str, list[str], list[lis
         yield f"{shown['name']}; the baseline is {shown['baseline']}", columns, rows
 
 
-def _said(outcome: Outcome, compared: Sequence[Setting]) -> str:
+def _said(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
     """How many settings lean more than the baseline, how many less."""
     rows = [row for row in map(magnitude_of, compared) if row is not None]
     more = sum(decided(row) and row.side == "second" for row in rows)
@@ -137,7 +137,7 @@ def _said(outcome: Outcome, compared: Sequence[Setting]) -> str:
     )
 
 
-def _row(outcome: Outcome, setting: Setting, numbers: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _row(outcome: SweepOutcome, setting: Setting, numbers: Sequence[tuple[str, str]]) -> dict[str, Any]:
     held = {(row.metric, row.component): row for row in numbers_of(setting)}
     over_all = magnitude_of(setting)
     called = _called(outcome, setting.cell), "the baseline"
@@ -153,7 +153,7 @@ def _row(outcome: Outcome, setting: Setting, numbers: Sequence[tuple[str, str]])
     }
 
 
-def _verdict(outcome: Outcome, setting: Setting, over_all: Row | None) -> str:
+def _verdict(outcome: SweepOutcome, setting: Setting, over_all: Row | None) -> str:
     if outcome.is_baseline(setting):
         return "baseline"
     comparison = setting.comparison
@@ -172,7 +172,7 @@ def _cell(row: Row | None, *, signed: bool = False) -> str:
     return f"{value} {wording.interval(row.low, row.high, digits)}".strip()
 
 
-def _differences(outcome: Outcome, setting: Setting) -> dict[str, Any]:
+def _differences(outcome: SweepOutcome, setting: Setting) -> dict[str, Any]:
     assert setting.comparison is not None
     baseline = outcome.grid.baseline_of(setting.cell)
     called = _called(outcome, baseline), _called(outcome, setting.cell)
@@ -188,7 +188,7 @@ def _differences(outcome: Outcome, setting: Setting) -> dict[str, Any]:
 
 
 def _figures(
-    outcome: Outcome, settings: Sequence[Setting], axis: str, numbers: Sequence[tuple[str, str]]
+    outcome: SweepOutcome, settings: Sequence[Setting], axis: str, numbers: Sequence[tuple[str, str]]
 ) -> Iterator[Figure]:
     """The difference from the baseline along an axis, and each number."""
     lines = _lines(outcome, settings, axis)
@@ -214,7 +214,7 @@ def _identifier(text: str) -> str:
     return "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in text)
 
 
-def _difference_row(outcome: Outcome, setting: Setting) -> Row | None:
+def _difference_row(outcome: SweepOutcome, setting: Setting) -> Row | None:
     """The difference of a setting; of the baseline itself it is 0, and nothing varies."""
     return Row(value=0.0, low=0.0, high=0.0) if outcome.is_baseline(setting) and setting.runs else magnitude_of(setting)
 
@@ -226,7 +226,7 @@ def _number(setting: Setting, name: tuple[str, str]) -> Row | None:
 Steps = list[tuple[float, str, Setting]]
 
 
-def _lines(outcome: Outcome, settings: Sequence[Setting], axis: str) -> list[tuple[str, Steps]]:
+def _lines(outcome: SweepOutcome, settings: Sequence[Setting], axis: str) -> list[tuple[str, Steps]]:
     """Settings along an axis, a line for each combination of the other axes: of many, the baseline's alone."""
     others = tuple(each for each in outcome.grid.varied if each not in (axis, *REPLICATES))
     values = outcome.grid.values(axis)

@@ -28,7 +28,7 @@ OPTIONS: Final = ("lora", "lora_scale", "scheduler", "negative_prompt")
 
 
 @dataclass(frozen=True)
-class Given:
+class LoadedObjects:
     """What is given beside the grid: models, suites and encoders as objects, by the names that the axes have for them.
 
     ``retry_failed`` draws images anew that failed earlier.
@@ -68,7 +68,12 @@ class SharedWorkers:
 
 
 def run_cells(
-    directory: Directory, record: SweepRecord, asked: SweepFile, given: Given, workers: Workers, progress: Progress
+    directory: Directory,
+    record: SweepRecord,
+    asked: SweepFile,
+    given: LoadedObjects,
+    workers: Workers,
+    progress: Progress,
 ) -> SweepRecord:
     """Audit every cell of the grid; what is finished of one is kept. Returns what became of them.
 
@@ -97,7 +102,13 @@ def _by_weights(grid: Grid) -> list[Cell]:
 
 
 def _run(
-    cell: Cell, asked: SweepFile, given: Given, place: str, models: Models, workers: SharedWorkers, progress: Progress
+    cell: Cell,
+    asked: SweepFile,
+    given: LoadedObjects,
+    place: str,
+    models: Models,
+    workers: SharedWorkers,
+    progress: Progress,
 ) -> None:
     audit(asked_of(cell, asked, given, place), models, workers, progress)
 
@@ -119,7 +130,7 @@ def _outcome(cell: Cell, run: Callable[[], None], progress: Progress) -> CellRec
     return CellRecord(values=values, status="failed", reason=" ".join(reason.split())[:2000])
 
 
-def asked_of(cell: Cell, asked: SweepFile, given: Given, out: str) -> Asked:
+def asked_of(cell: Cell, asked: SweepFile, given: LoadedObjects, out: str) -> Asked:
     """The audit that a cell is."""
     own = {axis: cell[axis] for axis in OPTIONS if cell[axis] is not None}
     options = {name: value for name, value in asked.options.items() if name != "lora_scale" or cell["lora"]}

@@ -14,11 +14,11 @@ from clinometer.errors import SweepError
 from clinometer.pipeline.audits import Workers
 from clinometer.runs import Directory, Progress, Run
 from clinometer.sweeps.grid import Cell
-from clinometer.sweeps.outcome import Outcome, outcome_of
+from clinometer.sweeps.outcome import SweepOutcome, outcome_of
 from clinometer.sweeps.page import write_page
 from clinometer.sweeps.reading import SweepFile, load_sweep, sweep_from_mapping
 from clinometer.sweeps.record import SweepRecord, cell_place, opened_record, read_record
-from clinometer.sweeps.running import Given, run_cells
+from clinometer.sweeps.running import LoadedObjects, run_cells
 from clinometer.sweeps.table import differences_of, table_of, write_tables
 
 
@@ -62,7 +62,7 @@ class Sweep:
         return differences_of(self.outcome)
 
     @cached_property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SweepOutcome:
         """What was found at every setting; read where it was computed before."""
         return outcome_of(self.directory, self.record)
 
@@ -91,7 +91,7 @@ def default_out(given: str | os.PathLike[str] | Mapping[str, Any] | SweepFile, a
 def sweep(
     given: str | os.PathLike[str] | Mapping[str, Any] | SweepFile,
     out: str | os.PathLike[str] | None,
-    objects: Given,
+    objects: LoadedObjects,
     workers: Workers,
     progress: Progress,
 ) -> Sweep:

@@ -12,7 +12,7 @@ from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.runs import Directory
 from clinometer.studies import study_of
 from clinometer.sweeps.grid import AXES
-from clinometer.sweeps.outcome import Outcome, Setting
+from clinometer.sweeps.outcome import Setting, SweepOutcome
 
 TABLE: Final = "table.csv"
 DIFFERENCES: Final = "differences.csv"
@@ -68,12 +68,12 @@ def image_count(setting: Setting) -> int:
     return 0 if setting.run is None else int((setting.run.samples.status == "ok").sum())
 
 
-def table_of(outcome: Outcome) -> pd.DataFrame:
+def table_of(outcome: SweepOutcome) -> pd.DataFrame:
     """The table; a setting of which nothing is known has a row that says why."""
     return pd.DataFrame([line for setting in outcome.settings for line in _lines(outcome, setting)], columns=COLUMNS)
 
 
-def _lines(outcome: Outcome, setting: Setting) -> Iterator[dict[str, Any]]:
+def _lines(outcome: SweepOutcome, setting: Setting) -> Iterator[dict[str, Any]]:
     common = {axis: setting.cell[axis] for axis in AXES if axis != "seed"}
     common |= {"seeds": len(setting.runs), "images": image_count(setting), "is_baseline": outcome.is_baseline(setting)}
     for kind, rows in ((NUMBER, numbers_of(setting)), (DIFFERENCE, judged_of(setting))):
@@ -89,7 +89,7 @@ def undone_of(setting: Setting) -> Sequence[str]:
     return [*lost, *([setting.undone] if setting.undone and setting.runs else [])]
 
 
-def differences_of(outcome: Outcome) -> pd.DataFrame:
+def differences_of(outcome: SweepOutcome) -> pd.DataFrame:
     """Every row of every comparison with the baseline, led by the values of the axes."""
     held = []
     for setting in outcome.settings:
@@ -99,7 +99,7 @@ def differences_of(outcome: Outcome) -> pd.DataFrame:
     return pd.concat(held, ignore_index=True) if held else pd.DataFrame(columns=[a for a in AXES if a != "seed"])
 
 
-def write_tables(directory: Directory, outcome: Outcome) -> None:
+def write_tables(directory: Directory, outcome: SweepOutcome) -> None:
     """Write ``table.csv`` and ``differences.csv``."""
     for name, table in ((TABLE, table_of(outcome)), (DIFFERENCES, differences_of(outcome))):
         directory.write_bytes(name, csv_text(table).encode("utf-8", "backslashreplace"))

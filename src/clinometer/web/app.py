@@ -29,10 +29,10 @@ from clinometer.web.security import (
     require_csrf,
     require_organiser,
 )
-from clinometer.web.settings import Settings
+from clinometer.web.settings import ServerSettings
 
 
-def create_app(settings: Settings) -> FastAPI:
+def create_app(settings: ServerSettings) -> FastAPI:
     """Make the server of some runs. ``app.state`` holds the settings, the gate and the index of runs."""
     app = FastAPI(
         title="clinometer",
@@ -67,7 +67,7 @@ def _include_routers(app: FastAPI) -> None:
         app.include_router(room.router, dependencies=organiser)
 
 
-def _middleware(settings: Settings) -> list[Middleware]:
+def _middleware(settings: ServerSettings) -> list[Middleware]:
     return [
         Middleware(SecurityHeaders),
         Middleware(TrustedHostMiddleware, allowed_hosts=list(settings.hosts), www_redirect=False),

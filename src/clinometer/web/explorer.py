@@ -29,13 +29,13 @@ from clinometer.web.samples import (
     ORDERS,
     PEOPLE,
     STATUSES,
-    Choice,
     Eye,
+    IndexedSample,
     Noise,
     Order,
     Owner,
     People,
-    Sample,
+    SampleChoice,
     Samples,
     Status,
 )
@@ -49,7 +49,7 @@ PER_PAGE: Final = (24, 48, 96)
 Text = Annotated[str, Field(max_length=500)]
 
 
-class Asked(BaseModel):
+class ExplorerQuery(BaseModel):
     """What an address of the explorer asks.
 
     Attributes
@@ -113,7 +113,7 @@ class Column:
         """A group's label for people."""
         return self.run.suite.label_of(group)
 
-    def differs(self, sample: Sample) -> bool:
+    def differs(self, sample: IndexedSample) -> bool:
         """Whether most people say another thing of a picture than the encoder reads."""
         said = self.said.get(sample.id)
         return bool(said and said.answer and sample.side and said.answer != sample.side)
@@ -124,31 +124,31 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Line:
+class NoiseLine:
     """What began from one noise: the leading run's sample, and for each run its own or None."""
 
     number: int
-    lead: Sample
-    samples: tuple[Sample | None, ...]
+    lead: IndexedSample
+    samples: tuple[IndexedSample | None, ...]
 
 
 @dataclass(frozen=True)
-class Section:
+class OwnerSection:
     """Consecutive lines of one owner."""
 
     owner: Owner
-    lines: tuple[Line, ...]
+    lines: tuple[NoiseLine, ...]
 
 
 @dataclass(frozen=True)
-class View:
+class ExplorerPage:
     """A page of the explorer."""
 
-    asked: Asked
+    asked: ExplorerQuery
     columns: tuple[Column, ...]
     owners: tuple[Owner, ...]
     eyes: tuple[Eye, ...]
-    sections: tuple[Section, ...]
+    sections: tuple[OwnerSection, ...]
     total: int
 
     @property
@@ -170,7 +170,7 @@ def start(request: Request) -> Response:
 
 
 @router.get("/explore")
-def explore(request: Request, asked: Annotated[Asked, Query()]) -> Response:
+def explore(request: Request, asked: Annotated[ExplorerQuery, Query()]) -> Response:
     """The pictures of some runs; for htmx the view without the form."""
     listed = request.app.state.runs.listed() if not asked.run or not is_partial(request, "view") else []
     if not asked.run:
@@ -201,17 +201,19 @@ def _of_newest(state: Any, listed: Sequence[Listed]) -> Response:
     known = state.runs.get(newest.id)
     with Samples(state.shelf.path(known)) as samples:
         shown = {owner.name: owner.key for owner in samples.owners() if owner.role == "target"}
-    return RedirectResponse(Asked(run=[newest.id], of=[shown[c] for c in furthest(known) if c in shown]).address(), 303)
+    return RedirectResponse(
+        ExplorerQuery(run=[newest.id], of=[shown[c] for c in furthest(known) if c in shown]).address(), 303
+    )
 
 
-def _nearest_first(listed: Sequence[Listed], view: View) -> list[Listed]:
+def _nearest_first(listed: Sequence[Listed], view: ExplorerPage) -> list[Listed]:
     """Runs that can stand beside the leading one first: those of its suite."""
     suite = view.columns[0].known.listed.suite
     whole = [run for run in listed if not run.error]
     return sorted(whole, key=lambda run: (run.suite != suite, run.name))
 
 
-def viewed(state: Any, asked: Asked) -> View:
+def viewed(state: Any, asked: ExplorerQuery) -> ExplorerPage:
     """Look up what an address asks.
 
     Raises
@@ -232,7 +234,7 @@ def viewed(state: Any, asked: Asked) -> View:
         total = lead.count(choice)
         found = lead.page(choice, (asked.page - 1) * asked.per, asked.per, total)
     others = [_beside(path, found, eye) for path in paths[1:]]
-    return View(
+    return ExplorerPage(
         asked,
         tuple(_columns(runs, [eye, *(own for own, _ in others)], said)),
         tuple(owners),
@@ -242,7 +244,9 @@ def viewed(state: Any, asked: Asked) -> View:
     )
 
 
-def _beside(path: Path, found: Sequence[Sample], eye: Eye | None) -> tuple[Eye | None, dict[Noise, Sample]]:
+def _beside(
+    path: Path, found: Sequence[IndexedSample], eye: Eye | None
+) -> tuple[Eye | None, dict[Noise, IndexedSample]]:
     """What another run drew from the noises of some samples, as its encoder of the same name reads it."""
     with Samples(path) as samples:
         own = next((each for each in samples.eyes() if eye is not None and each.name == eye.name), None)
@@ -260,10 +264,10 @@ def _column(state: Any, known: Known, eye: Eye | None) -> Column:
     return Column(known, known.listed.name, eye, findings_of(known), said_of(state.ratings, known))
 
 
-def choice_of(asked: Asked, owners: Sequence[Owner], eye: Eye | None) -> Choice:
+def choice_of(asked: ExplorerQuery, owners: Sequence[Owner], eye: Eye | None) -> SampleChoice:
     """What an address asks, in the codes of the index. A name that it does not have finds nothing."""
     codes = {owner.key: owner.code for owner in owners}
-    return Choice(
+    return SampleChoice(
         tuple(codes.get(key, -1) for key in asked.of),
         eye.code if eye else None,
         asked.side,
@@ -275,19 +279,19 @@ def choice_of(asked: Asked, owners: Sequence[Owner], eye: Eye | None) -> Choice:
 
 
 def _sections(
-    asked: Asked,
+    asked: ExplorerQuery,
     owners: Sequence[Owner],
-    found: Sequence[Sample],
-    beside: Sequence[Mapping[Noise, Sample]],
-) -> Iterator[Section]:
+    found: Sequence[IndexedSample],
+    beside: Sequence[Mapping[Noise, IndexedSample]],
+) -> Iterator[OwnerSection]:
     by_code = {owner.code: owner for owner in owners}
     first = (asked.page - 1) * asked.per + 1
     lines = [
-        Line(number, sample, (sample, *(other.get(sample.noise) for other in beside)))
+        NoiseLine(number, sample, (sample, *(other.get(sample.noise) for other in beside)))
         for number, sample in enumerate(found, first)
     ]
     for code, own in groupby(lines, key=lambda line: line.lead.owner):
-        yield Section(by_code[code], tuple(own))
+        yield OwnerSection(by_code[code], tuple(own))
 
 
 @router.get("/runs/{run}/pictures/{sample}")
@@ -313,7 +317,7 @@ def one_picture(request: Request, run: Identifier, sample: Identifier) -> Respon
     )
 
 
-def _of_same_noise(state: Any, known: Known, sample: Sample) -> Iterator[tuple[Column, Sample]]:
+def _of_same_noise(state: Any, known: Known, sample: IndexedSample) -> Iterator[tuple[Column, IndexedSample]]:
     """What other runs of the suite drew from a sample's noise, of those that were looked at before."""
     shown = 0
     for listed in state.runs.listed():

@@ -27,7 +27,7 @@ from clinometer.runs import Run
 from clinometer.runs.browse import Stored, read_through, stored_images
 from clinometer.runs.places import samples_name
 from clinometer.runs.storage import REDO
-from clinometer.web.samples import Sample, Samples
+from clinometer.web.samples import IndexedSample, Samples
 
 router = APIRouter()
 
@@ -56,7 +56,7 @@ class Album:
         self._decoding = threading.BoundedSemaphore(AT_ONCE)
         self._recent = _Recent()
 
-    def picture(self, run: Run, sample: Sample | Stored, size: Size) -> bytes | None:
+    def picture(self, run: Run, sample: IndexedSample | Stored, size: Size) -> bytes | None:
         """A sample's picture as WebP; None where there is none or it cannot be decoded.
 
         Raises
@@ -144,7 +144,7 @@ class _Recent:
         self._held: OrderedDict[tuple[str, int, int], Batch] = OrderedDict()
         self._lock = threading.Lock()
 
-    def image(self, run: Run, sample: Sample | Stored) -> bytes | None:
+    def image(self, run: Run, sample: IndexedSample | Stored) -> bytes | None:
         """The stored bytes of a sample's image; None where they are another's by now."""
         with self._lock:
             batch = next((held for key, held in self._held.items() if self._has(key, held, run, sample)), None)
@@ -163,11 +163,11 @@ class _Recent:
                 self._held.popitem(last=False)
 
     @staticmethod
-    def _has(key: tuple[str, int, int], held: Batch, run: Run, sample: Sample | Stored) -> bool:
+    def _has(key: tuple[str, int, int], held: Batch, run: Run, sample: IndexedSample | Stored) -> bool:
         return key[:2] == (run.url, sample.part) and held.get(sample.row, ("", None))[0] == sample.id
 
 
-def _is_of(content: bytes, sample: Sample | Stored) -> bool:
+def _is_of(content: bytes, sample: IndexedSample | Stored) -> bool:
     """Whether an image is the one that the index was made of: it may have been exchanged together with its hash.
 
     Raises

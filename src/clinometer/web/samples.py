@@ -76,7 +76,7 @@ class Eye:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SampleChoice:
     """Which samples are wanted: of these owners (all where none is named), read so by this encoder, in this order.
 
     ``within`` : only readings whose margin is at most this. ``people`` : only images that people rated, or of these
@@ -99,7 +99,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Sample:
+class IndexedSample:
     """One sample, and what the encoder read in it; empty and None where it read nothing."""
 
     id: str
@@ -151,12 +151,12 @@ class Samples:
         rows = self._all("SELECT encoder, name, groups FROM encoders ORDER BY encoder")
         return [Eye(code, name, tuple(groups.split("\n")) if groups else ()) for code, name, groups in rows]
 
-    def count(self, choice: Choice) -> int:
+    def count(self, choice: SampleChoice) -> int:
         """How many samples fit."""
         source, values = _source(choice)
         return int(self._all(f"SELECT COUNT(*) {source}", values)[0][0])
 
-    def page(self, choice: Choice, offset: int, most: int, total: int) -> list[Sample]:
+    def page(self, choice: SampleChoice, offset: int, most: int, total: int) -> list[IndexedSample]:
         """Samples that fit, in order: owner by owner, and within each as the choice says.
 
         ``total`` : how many fit. What lies nearer to the end is counted from there, as rows are skipped one by one.
@@ -168,20 +168,20 @@ class Samples:
             positions = self._positions(choice, total - offset - taken, taken, backwards=True)[::-1]
         return self._samples(positions, choice.eye)
 
-    def _positions(self, choice: Choice, offset: int, most: int, *, backwards: bool = False) -> list[int]:
+    def _positions(self, choice: SampleChoice, offset: int, most: int, *, backwards: bool = False) -> list[int]:
         source, values = _source(choice)
         order = ", ".join(f"{column} {'DESC' if down != backwards else 'ASC'}" for column, down in _order(choice))
         asked = f"SELECT {_order(choice)[-1][0]} {source} ORDER BY {order} LIMIT ? OFFSET ?"
         return [row[0] for row in self._all(asked, [*values, most, max(0, offset)])]
 
-    def find(self, identifier: str, eye: int | None = None) -> Sample | None:
+    def find(self, identifier: str, eye: int | None = None) -> IndexedSample | None:
         """A sample by its id."""
         found = self._all("SELECT position FROM samples WHERE id = ? LIMIT 1", [identifier])
         return self._samples([found[0][0]], eye)[0] if found else None
 
     def of_noise(
         self, noises: Iterable[tuple[str, int, float]], eye: int | None
-    ) -> dict[tuple[str, int, float], Sample]:
+    ) -> dict[tuple[str, int, float], IndexedSample]:
         """Samples that began from some noises, by noise; of several from one noise the first."""
         asked = (
             "SELECT s.position FROM prompts p JOIN samples s ON s.prompt = p.prompt "
@@ -190,21 +190,21 @@ class Samples:
         found = [position[0] for noise in noises for position in self._all(asked, noise)]
         return {sample.noise: sample for sample in self._samples(found, eye)}
 
-    def _samples(self, positions: Sequence[int], eye: int | None) -> list[Sample]:
+    def _samples(self, positions: Sequence[int], eye: int | None) -> list[IndexedSample]:
         asked = (
             "SELECT s.id, s.part, s.row, s.owner, p.text, s.seed, COALESCE(s.strength, 0), COALESCE(s.status, ''), "
             "COALESCE(s.reason, ''), COALESCE(s.sha256, ''), COALESCE(r.side, ''), r.margin, r.typicality, s.flagged "
             "FROM samples s JOIN prompts p ON p.prompt = s.prompt "
             "LEFT JOIN readings r ON r.encoder = ? AND r.sample = s.position WHERE s.position = ?"
         )
-        return [Sample(*self._all(asked, [eye, position])[0]) for position in positions]
+        return [IndexedSample(*self._all(asked, [eye, position])[0]) for position in positions]
 
     def _all(self, asked: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with closing(self._database.execute(asked, tuple(values))) as cursor:
             return cursor.fetchall()
 
 
-def _order(choice: Choice) -> list[tuple[str, bool]]:
+def _order(choice: SampleChoice) -> list[tuple[str, bool]]:
     """Columns that are sorted by, and whether each falls; the last is the sample's position."""
     if not choice.is_of_readings:
         return [("s.owner", False), ("s.position", False)]
@@ -212,7 +212,7 @@ def _order(choice: Choice) -> list[tuple[str, bool]]:
     return [("r.owner", False), *within, ("r.sample", False)]
 
 
-def _source(choice: Choice) -> tuple[str, list[Any]]:
+def _source(choice: SampleChoice) -> tuple[str, list[Any]]:
     """The tables and the conditions of a choice, and the values that stand for its question marks."""
     said: list[tuple[str, list[Any]]] = []
     if not choice.is_of_readings:

@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from clinometer.web.settings import Settings
+from clinometer.web.settings import ServerSettings
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -131,7 +131,7 @@ def address_of(scope: Scope) -> str:
 class Gate:
     """Who may see the runs: everybody who reaches the server, or whoever has the organiser's password."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self._hash = settings.password_hash
         self._key = settings.session_key.encode()
         self._right = b""

@@ -25,7 +25,7 @@ def default_cache() -> Path:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """How a server runs.
 
     Attributes

@@ -16,7 +16,7 @@ from clinometer import api
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.report import wording
-from clinometer.report.figures.trend import Point, trend_figure
+from clinometer.report.figures.trend import TrendPoint, trend_figure
 from clinometer.report.html import asset, policy
 from clinometer.report.rows import MEAN, Row, Scores
 from clinometer.report.verdict_words import verdict_words
@@ -41,7 +41,7 @@ Text = Annotated[str, Field(max_length=500)]
 
 
 @dataclass(frozen=True, order=True)
-class Quantity:
+class TrendQuantity:
     """Which number of a run: all but the concept and the encoder."""
 
     metric: str
@@ -63,12 +63,12 @@ class Quantity:
         return " \N{MIDDLE DOT} ".join(part for part in dict.fromkeys(parts) if part)
 
     @classmethod
-    def of(cls, row: Row) -> Quantity:
+    def of(cls, row: Row) -> TrendQuantity:
         """The quantity of a row."""
         return cls(row.metric, row.component, row.group, row.setting)
 
 
-class Asked(BaseModel):
+class TrendQuery(BaseModel):
     """What an address of the trends asks; of the runs all of one suite where none is named."""
 
     run: Annotated[list[Text], Field(max_length=MOST_POINTS)] = []
@@ -79,21 +79,21 @@ class Asked(BaseModel):
 
 
 @dataclass(frozen=True)
-class Trend:
+class TrendsPage:
     """A page of trends: the runs, what can be chosen, and the number that is."""
 
-    asked: Asked
+    asked: TrendQuery
     known: tuple[Known, ...]
-    quantities: tuple[Quantity, ...]
+    quantities: tuple[TrendQuantity, ...]
     concepts: tuple[str, ...]
     encoders: tuple[str, ...]
-    quantity: Quantity
+    quantity: TrendQuantity
     concept: str
-    points: tuple[Point, ...]
+    points: tuple[TrendPoint, ...]
 
 
 @router.get("/trends")
-def trends(request: Request, asked: Annotated[Asked, Query()]) -> Response:
+def trends(request: Request, asked: Annotated[TrendQuery, Query()]) -> Response:
     """The figure and its numbers."""
     listed = [run for run in request.app.state.runs.listed() if run.is_scored and not run.error]
     chosen = asked.run or _of_one_suite(listed)
@@ -111,7 +111,7 @@ def _of_one_suite(listed: Sequence[Listed]) -> list[str]:
     return [run.id for run in listed if newest and run.suite == newest.suite][:MOST_POINTS]
 
 
-def trend_of(known: Sequence[Known], asked: Asked) -> Trend:
+def trend_of(known: Sequence[Known], asked: TrendQuery) -> TrendsPage:
     """Choose the number that is asked, or the main one of the first concept, and find it in each run.
 
     Raises
@@ -123,14 +123,14 @@ def trend_of(known: Sequence[Known], asked: Asked) -> Trend:
         raise InvalidInputError("None of these runs is scored. Choose others, or score one: clinometer score RUN")
     rows = [row for each in known for row in scores_of(each)]
     main = next(iter(judged(rows).values()), rows[0])
-    quantities = tuple(sorted({Quantity.of(row) for row in rows}))
-    quantity = next((each for each in quantities if each.key == asked.number), Quantity.of(main))
-    own = [row for row in rows if Quantity.of(row) == quantity]
+    quantities = tuple(sorted({TrendQuantity.of(row) for row in rows}))
+    quantity = next((each for each in quantities if each.key == asked.number), TrendQuantity.of(main))
+    own = [row for row in rows if TrendQuantity.of(row) == quantity]
     concepts = tuple(dict.fromkeys(row.concept or row.category for row in own))
     concept = asked.concept if asked.concept in concepts else next(iter(concepts), "")
     points = tuple(_points(known, quantity, concept, asked))
     encoders = tuple(dict.fromkeys(row.encoder for row in own))
-    return Trend(asked, tuple(known), quantities, concepts, encoders, quantity, concept, points)
+    return TrendsPage(asked, tuple(known), quantities, concepts, encoders, quantity, concept, points)
 
 
 def scores_of(known: Known) -> Scores:
@@ -144,14 +144,14 @@ def _scores(run: api.Run, stamp: str) -> Scores:
     return Scores.from_frame(run.scores)
 
 
-def _points(known: Sequence[Known], quantity: Quantity, concept: str, asked: Asked) -> Iterator[Point]:
+def _points(known: Sequence[Known], quantity: TrendQuantity, concept: str, asked: TrendQuery) -> Iterator[TrendPoint]:
     """Each run's number, from left to right."""
     place = _places(known, asked.over)
     for each in sorted(known, key=lambda run: place(run)[0]):
         for row in scores_of(each):
-            is_it = Quantity.of(row) == quantity and (row.concept or row.category) == concept
+            is_it = TrendQuantity.of(row) == quantity and (row.concept or row.category) == concept
             if is_it and row.encoder == asked.encoder:
-                yield Point(*place(each), each.listed.name, row)
+                yield TrendPoint(*place(each), each.listed.name, row)
 
 
 def _places(known: Sequence[Known], over: Over) -> Callable[[Known], tuple[float, str]]:
@@ -180,7 +180,7 @@ def _by_name(known: Known) -> list[tuple[int, int | str]]:
     return [(0, int(piece)) if piece.isdecimal() else (1, piece) for piece in pieces]
 
 
-def _cells(trend: Trend) -> Iterator[dict[str, str]]:
+def _cells(trend: TrendsPage) -> Iterator[dict[str, str]]:
     """The numbers of the figure as a table shows them."""
     ids = {each.listed.name: each for each in trend.known}
     digits = wording.digits_for([point.row.value for point in trend.points])

@@ -22,7 +22,7 @@ _CHUNK = 1000  # replicates at a time, so that a large set takes no more memory 
 
 
 @dataclass(frozen=True)
-class Draws:
+class PairDraws:
     """Replicates of S and of d, moved onto the estimates: (resamples,) each.
 
     NaN where a prompt (or a set) has one item only; of d infinite where a replicate has no spread.
@@ -40,7 +40,7 @@ class SetDraws:
     squares: np.ndarray
 
 
-def bootstrap_draws(pair: SetPair, resamples: int, rng: np.random.Generator, *, prompts: bool) -> Draws:
+def bootstrap_draws(pair: SetPair, resamples: int, rng: np.random.Generator, *, prompts: bool) -> PairDraws:
     """Resample images within their prompts, or (``prompts``) whole prompts with all their images.
 
     Resampling the images of a resampled prompt again would count their noise twice: the prompts' means vary by it
@@ -53,7 +53,7 @@ def bootstrap_draws(pair: SetPair, resamples: int, rng: np.random.Generator, *, 
     return difference_draws((x, y), (pair.x, pair.y))
 
 
-def difference_draws(drawn: tuple[SetDraws, SetDraws], sets: tuple[PromptSet, PromptSet]) -> Draws:
+def difference_draws(drawn: tuple[SetDraws, SetDraws], sets: tuple[PromptSet, PromptSet]) -> PairDraws:
     """Replicates of S and of d from those of X and Y.
 
     Both parts of d are quadratic in the weights, so their replicates are off on average: S by its diagonal, the squared
@@ -66,7 +66,7 @@ def difference_draws(drawn: tuple[SetDraws, SetDraws], sets: tuple[PromptSet, Pr
     squares, expected = x.squares + y.squares, sum(squared_deviations(held.image_associations) for held in sets)
     with np.errstate(divide="ignore", invalid="ignore"):
         effect_size = statistic / np.sqrt(squares * (expected / squares.mean()) / freedom)
-    return Draws(statistic, effect_size)
+    return PairDraws(statistic, effect_size)
 
 
 def set_draws(held: PromptSet, resamples: int, rng: np.random.Generator, *, prompts: bool) -> SetDraws:

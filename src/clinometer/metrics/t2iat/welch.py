@@ -13,7 +13,7 @@ from clinometer.stats.bootstrap import welch_satterthwaite
 
 
 @dataclass(frozen=True)
-class Estimate:
+class WelchEstimate:
     """A number whose error is the sum of independent parts.
 
     Attributes
@@ -29,19 +29,19 @@ class Estimate:
     freedoms: tuple[int, ...] = ()
     reason: str = ""
 
-    def __add__(self, other: Estimate) -> Estimate:
+    def __add__(self, other: WelchEstimate) -> WelchEstimate:
         """The sum of two independent estimates."""
         reason = self.reason or other.reason
-        return Estimate(
+        return WelchEstimate(
             self.value + other.value, self.variances + other.variances, self.freedoms + other.freedoms, reason
         )
 
-    def __neg__(self) -> Estimate:
-        return Estimate(-self.value, self.variances, self.freedoms, self.reason)
+    def __neg__(self) -> WelchEstimate:
+        return WelchEstimate(-self.value, self.variances, self.freedoms, self.reason)
 
-    def without_error(self) -> Estimate:
+    def without_error(self) -> WelchEstimate:
         """The same value, held fixed."""
-        return Estimate(self.value, (), (), self.reason if np.isnan(self.value) else "")
+        return WelchEstimate(self.value, (), (), self.reason if np.isnan(self.value) else "")
 
     @property
     def standard_error(self) -> float:
@@ -73,7 +73,7 @@ def mean_part(values: np.ndarray) -> tuple[float, int]:
     return (float(np.var(values, ddof=1)) / n, n - 1) if n > 1 else (nan, 0)
 
 
-def bilinear_mean(cosines_a: np.ndarray, cosines_b: np.ndarray, what: Sequence[str]) -> Estimate:
+def bilinear_mean(cosines_a: np.ndarray, cosines_b: np.ndarray, what: Sequence[str]) -> WelchEstimate:
     """``mean C_A − mean C_B`` of (n × n_a) and (n × n_b) cosines; rows and columns are three independent samples.
 
     To first order its error is that of three means: of the rows' own differences, of the A columns' means and of the
@@ -85,13 +85,13 @@ def bilinear_mean(cosines_a: np.ndarray, cosines_b: np.ndarray, what: Sequence[s
             for name, n in zip(what, (cosines_a.shape[0], cosines_a.shape[1], cosines_b.shape[1]), strict=True)
             if not n
         ]
-        return Estimate(reason=f"no {' and no '.join(missing)}")
+        return WelchEstimate(reason=f"no {' and no '.join(missing)}")
     return _sum_of_parts(_independent_samples(cosines_a, cosines_b), what)
 
 
 def paired_bilinear_difference(
     first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], what: Sequence[str]
-) -> Estimate:
+) -> WelchEstimate:
     """:func:`bilinear_mean` of ``second`` minus that of ``first``, each a pair of cosines, items of one place paired.
 
     The three samples are of differences between partners, so what both have in common is in none of them.
@@ -107,8 +107,8 @@ def _independent_samples(cosines_a: np.ndarray, cosines_b: np.ndarray) -> list[n
     return [cosines_a.mean(axis=1) - cosines_b.mean(axis=1), cosines_a.mean(axis=0), cosines_b.mean(axis=0)]
 
 
-def _sum_of_parts(samples: Sequence[np.ndarray], what: Sequence[str]) -> Estimate:
+def _sum_of_parts(samples: Sequence[np.ndarray], what: Sequence[str]) -> WelchEstimate:
     parts = [mean_part(values) for values in samples]
     single = [name for name, (_, freedom) in zip(what, parts, strict=True) if not freedom]
     reason = f"interval: one of {' and one of '.join(single)} only" if single else ""
-    return Estimate(float(samples[0].mean()), tuple(v for v, _ in parts), tuple(f for _, f in parts), reason)
+    return WelchEstimate(float(samples[0].mean()), tuple(v for v, _ in parts), tuple(f for _, f in parts), reason)

@@ -88,7 +88,7 @@ def _token_count(tokenizer: Any, text: str) -> int:
 
 
 @dataclass(frozen=True)
-class _Weights:
+class _WeightsFile:
     """A file of weights and what is known of them."""
 
     name: str
@@ -150,14 +150,14 @@ def _check_architecture(architecture: str, weights: str) -> None:
         raise ModelNotFoundError(f"{architecture}: no weights named; write {architecture}/TAG, with a tag of: {tags}")
 
 
-def _find(architecture: str, weights: str, offline: bool) -> _Weights:
+def _find(architecture: str, weights: str, offline: bool) -> _WeightsFile:
     """Find the file of a tag (downloading it) or the user's own file."""
     tag: dict[str, Any] = open_clip.get_pretrained_cfg(architecture, weights)
     name = f"{architecture}/{weights}"
     if not tag:
         path = user_path(weights)
         if path.is_file():
-            return _Weights(f"{architecture}/{path.name}", path, None, {})
+            return _WeightsFile(f"{architecture}/{path.name}", path, None, {})
         tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none"
         raise ModelNotFoundError(f"{name}: {weights!r} is no file and no tag of {architecture}; its tags: {tags}")
     repository, file = _safetensors_of(tag.get("hf_hub", ""))
@@ -173,7 +173,7 @@ def _find(architecture: str, weights: str, offline: bool) -> _Weights:
         snapshot = locate(repository, download)
     except ModelError as error:
         raise type(error)(f"{name}: {error}") from error
-    return _Weights(name, snapshot.path / file, snapshot.revision, tag)
+    return _WeightsFile(name, snapshot.path / file, snapshot.revision, tag)
 
 
 def _safetensors_of(hub: str) -> tuple[str, str]:
@@ -184,7 +184,7 @@ def _safetensors_of(hub: str) -> tuple[str, str]:
     return repository, file.rsplit(".", 1)[0] + ".safetensors"
 
 
-def _open(architecture: str, found: _Weights, device: torch.device, precision: str) -> Any:
+def _open(architecture: str, found: _WeightsFile, device: torch.device, precision: str) -> Any:
     preprocessing = {key: found.settings.get(key) for key in ("mean", "std", "interpolation", "resize_mode")}
     try:
         return open_clip.create_model(
@@ -207,7 +207,7 @@ def _open(architecture: str, found: _Weights, device: torch.device, precision: s
         ) from error
 
 
-def _card(architecture: str, found: _Weights, model: Any, tokenizer: Any, precision: str) -> Card:
+def _card(architecture: str, found: _WeightsFile, model: Any, tokenizer: Any, precision: str) -> Card:
     configuration = open_clip.get_model_config(architecture)
     with torch.inference_mode():
         device = next(model.parameters()).device

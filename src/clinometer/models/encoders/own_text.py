@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from clinometer._torch import dtype_name, torch
-from clinometer.models.abilities import HoldsComponents, offers
+from clinometer.models.abilities import HasComponents, ShowsPipeline, offers
 from clinometer.models.protocols import Card
 
 OWN: Final = "own:"
@@ -84,7 +84,9 @@ def own_text_components(generator: Any) -> Iterator[str]:
 
 def components_of(generator: Any) -> dict[str, Any]:
     """The components of a generator's pipeline; none where it shows none."""
-    return dict(generator.pipeline.components) if offers(generator, HoldsComponents) else {}
+    if not (offers(generator, ShowsPipeline) and offers(generator.pipeline, HasComponents)):
+        return {}
+    return dict(generator.pipeline.components)
 
 
 def tokenizer_of(component: str) -> str:

@@ -18,7 +18,7 @@ _LABEL: Final = 14
 
 
 @dataclass(frozen=True)
-class Point:
+class TrendPoint:
     """One run's number. ``x`` is where it stands, ``label`` what its place is called, ``name`` the run."""
 
     x: float
@@ -27,7 +27,7 @@ class Point:
     row: Row
 
 
-def trend_figure(points: Sequence[Point], *, title: str, x_label: str, zero: str = "") -> Figure | None:
+def trend_figure(points: Sequence[TrendPoint], *, title: str, x_label: str, zero: str = "") -> Figure | None:
     """Draw each run's number with its 95 % interval, from left to right; None where no run has the number.
 
     ``zero`` : what 0 means, said at its line; empty for a number of which it means nothing.
@@ -48,7 +48,7 @@ def trend_figure(points: Sequence[Point], *, title: str, x_label: str, zero: str
         return finish(figure, name="trend", title=title, description=". ".join(tips.values()), tips=tips)
 
 
-def _draw(axes: Any, point: Point, gid: str) -> tuple[str, str]:
+def _draw(axes: Any, point: TrendPoint, gid: str) -> tuple[str, str]:
     """Draw one number; return its id and what hovering over it says."""
     row, mark = point.row, MARKS[verdict_group_of(point.row) if point.row.verdict else "balanced"]
     if row.has_interval:
@@ -59,7 +59,7 @@ def _draw(axes: Any, point: Point, gid: str) -> tuple[str, str]:
     return gid, drawable(f"{point.name}, {point.label}: {said}", 160)
 
 
-def _name_places(axes: Any, points: Sequence[Point]) -> None:
+def _name_places(axes: Any, points: Sequence[TrendPoint]) -> None:
     """Label places on the axis, not more of them than can be read."""
     places = {point.x: drawable(point.label, _LABEL) for point in points}
     ordered = sorted(places)

@@ -121,7 +121,7 @@ def classification_study(
     InvalidInputError
         Groups or shapes that do not match the design.
     """
-    study = _Study(validated_errors(errors, design), design, tolerance, n_permutations, seed, confidence)
+    study = _ClassificationStudy(validated_errors(errors, design), design, tolerance, n_permutations, seed, confidence)
     rows = [*study.associations(), *study.differentials(), *study.amplifications()]
     return [*rows, *study.pairs(), *study.choices(), *study.costs()]
 
@@ -130,7 +130,7 @@ def association_curves(
     errors: Mapping[str, np.ndarray], design: ClassificationDesign, *, tolerance: float, confidence: float = 0.95
 ) -> list[CurvePoint]:
     """S of every group and ΔS of every contrast, with intervals, at 1, 2, 3, 5, 10, 20, 30, 50, … noise samples."""
-    study = _Study(validated_errors(errors, design), design, tolerance, 1, 0, confidence)
+    study = _ClassificationStudy(validated_errors(errors, design), design, tolerance, 1, 0, confidence)
     points = []
     for n in _grid(design.noise_samples):
         for group in design.groups:
@@ -148,7 +148,7 @@ def setting_name(noise_samples: int) -> str:
 
 
 @dataclass(frozen=True)
-class _Study:
+class _ClassificationStudy:
     errors: Mapping[str, np.ndarray]
     design: ClassificationDesign
     tolerance: float

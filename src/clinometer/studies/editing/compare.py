@@ -56,7 +56,7 @@ def compare_edits(
     Flips are those of every encoder, and with encoder ``mean`` each portrait's mean over encoders; verdicts are on
     those. ``paired``: the i-th portraits of a group belong together (:mod:`clinometer.metrics.portrait_differences`).
     """
-    study = _Comparison(first, second, design, paired, n_permutations, seed, confidence)
+    study = _EditComparison(first, second, design, paired, n_permutations, seed, confidence)
     flipped = [
         {reading.encoder: flips(read_gender(reading.before), read_gender(reading.after))[0] for reading in run.readings}
         for run in (first, second)
@@ -73,7 +73,7 @@ Named = Callable[[PortraitGroup], str]
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _EditComparison:
     first: EditedPortraits
     second: EditedPortraits
     design: EditingDesign

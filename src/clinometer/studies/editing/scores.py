@@ -125,7 +125,7 @@ def editing_study(
     """
     groups = np.asarray(groups)
     _check_shapes(readings, faces, groups, design)
-    study = _Study(groups, design, n_permutations, n_resamples, seed)
+    study = _EditingStudy(groups, design, n_permutations, n_resamples, seed)
     rows: list[Score] = []
     for reading in readings:
         rows += _reading_rows(study, reading)
@@ -133,7 +133,7 @@ def editing_study(
 
 
 @dataclass(frozen=True)
-class _Study:
+class _EditingStudy:
     groups: np.ndarray
     design: EditingDesign
     n_permutations: int
@@ -160,7 +160,7 @@ class _Study:
         ]  # fmt: skip
 
 
-def _reading_rows(study: _Study, reading: GenderReadings) -> list[Score]:
+def _reading_rows(study: _EditingStudy, reading: GenderReadings) -> list[Score]:
     flipped, uncertain = flips(read_gender(reading.before), read_gender(reading.after))
     rows = study.group_rows(flipped, "flip_rate", cluster_share, encoder=reading.encoder)
     single, _ = flips(read_gender_once(reading.before), read_gender_once(reading.after))
@@ -177,7 +177,7 @@ def _reading_rows(study: _Study, reading: GenderReadings) -> list[Score]:
     return rows + _judged(contrasts, design.a, design.b)
 
 
-def _skin_rows(study: _Study, faces: Faces) -> list[Score]:
+def _skin_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
     before = faces.before[:, None, None]
     change = faces.after - before
     rows = _judged(_with_q(_change_rows(study, change), "skin tone changes"), LIGHTER, DARKER)
@@ -209,7 +209,7 @@ def _judged(rows: Sequence[Score], a: str, b: str) -> list[Score]:
     return [done[i] for i in range(len(rows))]
 
 
-def _change_rows(study: _Study, change: np.ndarray) -> list[Score]:
+def _change_rows(study: _EditingStudy, change: np.ndarray) -> list[Score]:
     rows = study.group_rows(change, "ita_change", _mean_of, encoder=PIXELS)
     cells = [(positions, s, g) for positions, s, _ in study.design.cells() for g in range(len(study.design.groups))]
     return [
@@ -220,7 +220,7 @@ def _change_rows(study: _Study, change: np.ndarray) -> list[Score]:
 
 
 def _contrast_rows(
-    study: _Study,
+    study: _EditingStudy,
     values: np.ndarray,
     sides: Sequence[tuple[np.ndarray, np.ndarray]],
     estimate: Callable[[np.ndarray, int], ClusterEstimate],
@@ -244,7 +244,7 @@ def _contrast_rows(
 
 
 def _side_test(
-    study: _Study, means: np.ndarray, sides: Sequence[tuple[np.ndarray, np.ndarray]]
+    study: _EditingStudy, means: np.ndarray, sides: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> PermutationTest | None:
     stratum = np.full(len(means), -1)
     for number, (first, second) in enumerate(sides):
@@ -259,7 +259,7 @@ def _side_test(
     )  # fmt: skip
 
 
-def _exchange_test(study: _Study, change: np.ndarray) -> PermutationTest | None:
+def _exchange_test(study: _EditingStudy, change: np.ndarray) -> PermutationTest | None:
     """Exchange before and after within portraits: the signs of the changes are as good as coins."""
     change = change[np.isfinite(change)]
     if not len(change):
@@ -267,7 +267,7 @@ def _exchange_test(study: _Study, change: np.ndarray) -> PermutationTest | None:
     return sign_flip_test(change, n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 2]))
 
 
-def _average_face_rows(study: _Study, faces: Faces) -> list[Score]:
+def _average_face_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
     rows = []
     for positions, s, names in study.design.cells():
         if "concept" in names:
@@ -280,7 +280,7 @@ def _average_face_rows(study: _Study, faces: Faces) -> list[Score]:
     return rows
 
 
-def _average_face_change(study: _Study, before: np.ndarray, after: np.ndarray) -> ClusterEstimate:
+def _average_face_change(study: _EditingStudy, before: np.ndarray, after: np.ndarray) -> ClusterEstimate:
     whole = ~(np.isnan(before) | np.isnan(after)).any(axis=(1, 2, 3))
     before, after, n = before[whole], after[whole], int(whole.sum())
     if n == 0:

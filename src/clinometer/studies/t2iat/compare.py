@@ -20,9 +20,9 @@ from clinometer.stats.bootstrap import magnitude_excess
 from clinometer.stats.permutation import PermutationTest
 from clinometer.stats.sign_flips import sign_flip_test
 from clinometer.studies.t2iat.scores.compared_runs import (
-    Asked,
     ComparedPair,
     ComparedRun,
+    ComparisonSettings,
     compared_pair,
     counts_of,
     draws_of,
@@ -80,7 +80,9 @@ def compare_associations(
         Encoders or, where paired, counts of images that differ between the runs.
     """
     require_comparable(first, second, [counts_of(run[0]) for run in (first, second)], paired=paired)
-    asked = Asked(design, shared_stimuli(first[0], second[0], design), paired, n_resamples, seed, confidence)
+    asked = ComparisonSettings(
+        design, shared_stimuli(first[0], second[0], design), paired, n_resamples, seed, confidence
+    )
     mean = compared_pair("mean", first, second, asked)
     families = _families(mean, asked)
     if len(first) == 1:
@@ -91,7 +93,7 @@ def compare_associations(
     return [*judged_families(families), *single, _magnitude(mean, first, second, asked)]
 
 
-def _families(pair: ComparedPair, asked: Asked) -> list[Family]:
+def _families(pair: ComparedPair, asked: ComparisonSettings) -> list[Family]:
     """Tests, judged over prompts; their effect sizes; stimuli, judged over images."""
     design = asked.design
     tests = [_test_rows(pair, test, asked) for test in design.tests]
@@ -109,7 +111,7 @@ def _families(pair: ComparedPair, asked: Asked) -> list[Family]:
     ]  # fmt: skip
 
 
-def _test_rows(pair: ComparedPair, test: DesignedTest, asked: Asked) -> tuple[Score, Score]:
+def _test_rows(pair: ComparedPair, test: DesignedTest, asked: ComparisonSettings) -> tuple[Score, Score]:
     """ΔS and Δd of one test."""
     about = _about(pair, test, asked)
     statistic = Score(component="differential_association", **about)
@@ -142,7 +144,7 @@ def _test_rows(pair: ComparedPair, test: DesignedTest, asked: Asked) -> tuple[Sc
 _NO_SETS = "no prompt"
 
 
-def _about(pair: ComparedPair, test: DesignedTest, asked: Asked) -> dict[str, Any]:
+def _about(pair: ComparedPair, test: DesignedTest, asked: ComparisonSettings) -> dict[str, Any]:
     """What the rows of a test say besides their numbers."""
     runs = [(run.held[test.x], run.held[test.y]) for run in (pair.first, pair.second)]
     broken = next((each.reason for sets in runs for each in sets if each.reason), "")
@@ -162,7 +164,7 @@ def _about(pair: ComparedPair, test: DesignedTest, asked: Asked) -> dict[str, An
     }
 
 
-def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, asked: Asked) -> float:
+def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, asked: ComparisonSettings) -> float:
     """Degrees of freedom of a difference between the runs: of partners' differences, or of both runs' images."""
     first, second = ([run.held[name] for name in concepts] for run in (pair.first, pair.second))
     if kind == "prompts" or asked.paired:
@@ -190,7 +192,10 @@ def _explained(row: Score) -> Score:
 
 
 def _magnitude(
-    pair: ComparedPair, first: Sequence[AssociationEmbeddings], second: Sequence[AssociationEmbeddings], asked: Asked
+    pair: ComparedPair,
+    first: Sequence[AssociationEmbeddings],
+    second: Sequence[AssociationEmbeddings],
+    asked: ComparisonSettings,
 ) -> Score:
     """Which run leans more, over all tests, or over all stimuli where there are no tests."""
     if counts_of(first[0]) != counts_of(second[0]):

@@ -23,7 +23,7 @@ LONGEST: Final = 3_600.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class RaterProgress:
     """Where a rater is: the turn that is next, None at the end, and how many are done of how many."""
 
     turn: Turn | None
@@ -79,10 +79,10 @@ def _order(
     return order
 
 
-def progress_of(session: Session, rater: Rater) -> Progress:
+def progress_of(session: Session, rater: Rater) -> RaterProgress:
     """Where a rater is: the first turn without an answer is next."""
     place, done, total = _counted(session, rater)
-    return Progress(turn_at(session, rater, place) if place is not None else None, done, total)
+    return RaterProgress(turn_at(session, rater, place) if place is not None else None, done, total)
 
 
 def next_place(session: Session, rater: Rater) -> int | None:

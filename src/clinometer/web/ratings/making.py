@@ -21,7 +21,7 @@ QUESTION = "Whom does the picture show?"
 
 
 @dataclass
-class Asked:
+class TaskForm:
     """The fields of the form, as they were typed."""
 
     run: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Asked:
 @router.get("/new")
 def new_task_page(request: Request, run: str = "") -> Response:
     """The form."""
-    return _form(request, Asked([run] if run else []))
+    return _form(request, TaskForm([run] if run else []))
 
 
 @router.post("/new")
@@ -63,7 +63,7 @@ def new_task(
     blur: Annotated[bool, Form()] = False,
 ) -> Response:
     """Make the task, or show the form again with what is wrong."""
-    asked = Asked(
+    asked = TaskForm(
         run or [], title, question, images, strata, raters, items, repeats, attention, other, consent, warning, blur
     )
     try:
@@ -73,7 +73,7 @@ def new_task(
     return RedirectResponse(f"/ratings/{identifier}", 303)
 
 
-def _make(request: Request, asked: Asked) -> str:
+def _make(request: Request, asked: TaskForm) -> str:
     runs = [_run(request, identifier) for identifier in asked.run]
     if not runs:
         raise RatingsError("Choose at least one run.")
@@ -97,6 +97,6 @@ def _run(request: Request, identifier: str) -> api.Run:
     return run
 
 
-def _form(request: Request, asked: Asked, said: str = "", status: int = 200) -> Response:
+def _form(request: Request, asked: TaskForm, said: str = "", status: int = 200) -> Response:
     listed: list[Any] = [each for each in request.app.state.runs.listed() if not each.error]
     return render(request, "ratings/new.html", status, asked=asked, runs=listed, said=said)

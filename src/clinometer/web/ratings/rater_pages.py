@@ -77,7 +77,7 @@ class Standing:
 
     rater: Rater
     said: str
-    held: answers.Progress | None
+    held: answers.RaterProgress | None
 
 
 def _standing(session: Session, rater: Rater) -> Standing:

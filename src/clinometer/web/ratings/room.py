@@ -21,7 +21,7 @@ from clinometer.suites.editing import EDIT
 from clinometer.web.database import FILE, GroupCommit, Made, database_url, open_database, reading
 from clinometer.web.pictures import Album
 from clinometer.web.ratings.tables import Item
-from clinometer.web.settings import Settings
+from clinometer.web.settings import ServerSettings
 
 MOST_PICTURES: Final = 12
 """Images of a concept that are shown at once."""
@@ -34,7 +34,7 @@ PARTS: Final = 64
 class Room:
     """The ratings of a server. The database is opened when somebody first needs it."""
 
-    def __init__(self, settings: Settings, album: Album) -> None:
+    def __init__(self, settings: ServerSettings, album: Album) -> None:
         self._settings = settings
         self._album = album
         self._runs: dict[str, Run] = {}

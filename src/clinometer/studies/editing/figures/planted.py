@@ -11,7 +11,7 @@ from clinometer.report.rows import Row
 from clinometer.studies.editing.view import EditingView
 
 
-class Cell(NamedTuple):
+class PlantedCell(NamedTuple):
     """A group edited into a profession: what was planted for the other gender, and how often it flipped."""
 
     group: str
@@ -20,14 +20,14 @@ class Cell(NamedTuple):
     row: Row
 
 
-def known_cells(view: EditingView, setting: str) -> list[Cell]:
+def known_cells(view: EditingView, setting: str) -> list[PlantedCell]:
     """Every group and profession whose leaning is known, at one strength."""
     planted = view.report.planted or {}
     suite = view.suite
     other = {suite.genders.a: suite.genders.b, suite.genders.b: suite.genders.a}
     rows = view.scores.select("editing", "flip_rate", encoder=view.reader, setting=setting)
     return [
-        Cell(row.group, row.concept, float(planted[row.concept][gender]), row)
+        PlantedCell(row.group, row.concept, float(planted[row.concept][gender]), row)
         for row in rows
         if row.concept and (gender := other[suite.groups[row.group].gender]) in planted.get(row.concept, {})
     ]

@@ -14,7 +14,7 @@ from clinometer.report.rows import Row
 from clinometer.studies.leaning.view import LeaningView
 
 
-class Point(NamedTuple):
+class InternalPoint(NamedTuple):
     """A concept's δ and α."""
 
     concept: str
@@ -52,12 +52,12 @@ def internal_bias_figure(view: LeaningView) -> Figure | None:
         )
 
 
-def points_of(view: LeaningView) -> Sequence[Point]:
+def points_of(view: LeaningView) -> Sequence[InternalPoint]:
     """Every concept that has both numbers."""
     delta = view.scores.by_concept("internal_bias", "diffusion_bias")
     alpha = view.scores.by_concept("internal_bias", "bias_amplification")
     return [
-        Point(name, delta[name], alpha[name], concept.stereotype)
+        InternalPoint(name, delta[name], alpha[name], concept.stereotype)
         for name, concept in view.concepts.items()
         if name in delta and name in alpha and delta[name].defined and alpha[name].defined
     ]
@@ -109,17 +109,17 @@ def stereotype_mark(view: LeaningView, stereotype: str, *, filled: bool = True) 
     return Mark(shape, colour, filled)
 
 
-def _mark(view: LeaningView, point: Point) -> Mark:
+def _mark(view: LeaningView, point: InternalPoint) -> Mark:
     return stereotype_mark(view, point.stereotype, filled=not point.alpha.unstable)
 
 
-def _tip(point: Point) -> str:
+def _tip(point: InternalPoint) -> str:
     unstable = ", unstable" if point.alpha.unstable else ""
     delta, alpha = wording.number(point.delta.value, 3), wording.number(point.alpha.value)
     return drawable(f"{point.concept}: δ {delta}, α {alpha}{unstable}", 120)
 
 
-def _words(view: LeaningView, points: Sequence[Point]) -> str:
+def _words(view: LeaningView, points: Sequence[InternalPoint]) -> str:
     unstable = sum(point.alpha.unstable for point in points)
     fitted = "with a LOESS curve and its band" if len(view.report.curve.x) else "with no curve"
     return (

@@ -26,7 +26,7 @@ import numpy as np
 
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, judged_as
-from clinometer.stats.misclassification import Informedness, Reading, informedness
+from clinometer.stats.misclassification import Informedness, ReadingCounts, informedness
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 from clinometer.studies.leaning.scores.pooled import by_view, unit_rows
 from clinometer.studies.leaning.scores.separation import image_evidence, prompt_p_value, word_p_value
@@ -58,7 +58,7 @@ class ReaderCheck:
     code: ReasonCode
     reason: str
     basis: Literal["words", "images"]
-    reading: Reading
+    reading: ReadingCounts
     informedness: Informedness
     p_images: float = nan
     p_words: float = nan
@@ -163,14 +163,14 @@ def _by_images(encoder: EncoderEmbeddings, design: Design, confidence: float) ->
     )
 
 
-def reading_of(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> Reading:
+def reading_of(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> ReadingCounts:
     """Count the images that are read right, by the sign of their association; prompt by prompt."""
     a, b = (np.concatenate([*x, np.empty(0)]) for x in (of_a, of_b))
-    return Reading(int((a > 0).sum()), len(a), int((b <= 0).sum()), len(b))
+    return ReadingCounts(int((a > 0).sum()), len(a), int((b <= 0).sum()), len(b))
 
 
 def _unread(encoder: EncoderEmbeddings, basis: Literal["words", "images"]) -> ReaderCheck:
-    nothing = Reading(0, 0, 0, 0)
+    nothing = ReadingCounts(0, 0, 0, 0)
     return ReaderCheck(encoder.encoder, False, ReasonCode.NONE, "", basis, nothing, informedness(nothing))
 
 
@@ -183,7 +183,7 @@ def _judged(
         return ReasonCode.DOMAIN, encoder.unfit[""]
     if not (reading.n_a and reading.n_b):
         return ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES, f"no {_lacking(encoder, design)} to check {who} on"
-    if informedness(Reading(reading.n_a, reading.n_a, reading.n_b, reading.n_b), confidence).low <= 0:
+    if informedness(ReadingCounts(reading.n_a, reading.n_a, reading.n_b, reading.n_b), confidence).low <= 0:
         counts = f"{reading.n_a} of {design.a!r} and {reading.n_b} of {design.b!r}"
         return (
             ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES,

@@ -17,7 +17,7 @@ from scipy import stats
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.draws import containing
-from clinometer.metrics.t2iat.welch import Estimate
+from clinometer.metrics.t2iat.welch import WelchEstimate
 from clinometer.stats.sign_flips import sign_flip_test
 from clinometer.studies.t2iat.scores.stimulus_tests import StimulusTest
 
@@ -37,8 +37,8 @@ class Arrow:
     images : the test of the head; ``change`` that of head less tail, words held fixed, and ``test`` what it is.
     """
 
-    head: Estimate
-    tail: Estimate
+    head: WelchEstimate
+    tail: WelchEstimate
     images: StimulusTest
     change: StimulusTest
     test: str
@@ -91,7 +91,9 @@ def _turned(moved: Score, tail: float) -> Score:
     )  # fmt: skip
 
 
-def overall_rows(stimuli: Sequence[tuple[Estimate, Estimate]], rng: np.random.Generator, **about: Any) -> list[Score]:
+def overall_rows(
+    stimuli: Sequence[tuple[WelchEstimate, WelchEstimate]], rng: np.random.Generator, **about: Any
+) -> list[Score]:
     """Means over stimuli of change and amplification, given (head, tail) of each; with a sign-flip test.
 
     The interval over stimuli is the t interval of the mean. The test flips the signs of the changes: under the null of

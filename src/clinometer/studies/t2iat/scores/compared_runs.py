@@ -8,7 +8,7 @@ from math import nan
 
 import numpy as np
 
-from clinometer.metrics.t2iat.draws import Draws, SetDraws, difference_draws, set_draws
+from clinometer.metrics.t2iat.draws import PairDraws, SetDraws, difference_draws, set_draws
 from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation, prompt_set
 from clinometer.metrics.t2iat.swaps import PairSwaps, places_of, set_swaps
 from clinometer.metrics.two_runs import cut_alike, image_seeds
@@ -43,7 +43,7 @@ class ComparedPair:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ComparisonSettings:
     """What is compared: the design, the stimuli of each concept that both runs can measure, and how."""
 
     design: AssociationDesign
@@ -73,7 +73,10 @@ def shared_stimuli(
 
 
 def compared_pair(
-    encoder: str, first: Sequence[AssociationEmbeddings], second: Sequence[AssociationEmbeddings], asked: Asked
+    encoder: str,
+    first: Sequence[AssociationEmbeddings],
+    second: Sequence[AssociationEmbeddings],
+    asked: ComparisonSettings,
 ) -> ComparedPair:
     """Both runs with their resamples, as the average of these encoders sees them."""
     runs = _run(first, asked), _run(second, asked)
@@ -89,7 +92,7 @@ def compared_pair(
     return ComparedPair(encoder, *runs, images, prompts)
 
 
-def _run(encoders: Sequence[AssociationEmbeddings], asked: Asked) -> ComparedRun:
+def _run(encoders: Sequence[AssociationEmbeddings], asked: ComparisonSettings) -> ComparedRun:
     a, b = asked.design.a, asked.design.b
     sets = {
         concept: [
@@ -111,7 +114,7 @@ def _run(encoders: Sequence[AssociationEmbeddings], asked: Asked) -> ComparedRun
 
 
 def _set_draws(
-    runs: tuple[ComparedRun, ComparedRun], concept: str, order: int, asked: Asked, *, prompts: bool
+    runs: tuple[ComparedRun, ComparedRun], concept: str, order: int, asked: ComparisonSettings, *, prompts: bool
 ) -> tuple[SetDraws, SetDraws]:
     """Draws of a concept's association in both runs: by the same weights where their items are partners."""
     seeds = image_seeds(asked.seed, paired=prompts or asked.paired)
@@ -124,7 +127,7 @@ def _set_draws(
     return drawn[0], drawn[1]
 
 
-def pair_swaps(pair: ComparedPair, test: DesignedTest, asked: Asked) -> PairSwaps:
+def pair_swaps(pair: ComparedPair, test: DesignedTest, asked: ComparisonSettings) -> PairSwaps:
     """A test of both runs in the form that swaps need."""
     x, y = (set_swaps(pair.first.sets[name], pair.second.sets[name]) for name in (test.x, test.y))
     places = places_of(asked.shared)
@@ -137,7 +140,7 @@ def effect_size_of(x: PromptSet, y: PromptSet) -> float:
     return (x.association - y.association) / spread if spread > max(x.rounding, y.rounding) else nan
 
 
-def draws_of(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> Draws:
+def draws_of(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> PairDraws:
     """Replicates of S and of d in one run."""
     draws, held = getattr(pair, kind), (pair.first, pair.second)[run].held
     return difference_draws((draws[test.x][run], draws[test.y][run]), (held[test.x], held[test.y]))

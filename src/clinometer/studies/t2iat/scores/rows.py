@@ -14,7 +14,7 @@ from clinometer.metrics.records import Score, storable
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
 from clinometer.metrics.t2iat.draws import centred, containing, freedom_of, interval_of, set_draws
 from clinometer.metrics.t2iat.sets import PromptSet, average_pairs, average_sets, pair_sets, prompt_set
-from clinometer.metrics.t2iat.welch import Estimate
+from clinometer.metrics.t2iat.welch import WelchEstimate
 from clinometer.metrics.verdict import FEWEST_IMAGES, Ends, image_ends, judge_family, stimulus_ends
 from clinometer.studies.t2iat.scores.amplification import Arrow, amplification_rows, overall_rows
 from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest
@@ -46,7 +46,7 @@ class AssociationStudy:
 
 
 @dataclass(frozen=True)
-class _View:
+class _EncoderSets:
     """One encoder, or the average of all.
 
     ``arrows`` are averaged over the encoders that read text: an arrow's two ends must be seen by the same ones.
@@ -76,7 +76,7 @@ def association_study(
     return AssociationStudy(tuple(rows), densities)
 
 
-def _rows(view: _View, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+def _rows(view: _EncoderSets, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
     found = [
         *_test_rows(view, design, n_resamples, seed),
         *_concept_rows(view, design, n_resamples, seed),
@@ -86,11 +86,11 @@ def _rows(view: _View, design: AssociationDesign, n_resamples: int, seed: int) -
     return _judged(_corrected(found), design)
 
 
-def _views(embeddings: Sequence[AssociationEmbeddings], design: AssociationDesign) -> list[_View]:
+def _views(embeddings: Sequence[AssociationEmbeddings], design: AssociationDesign) -> list[_EncoderSets]:
     names = [name for stimuli in design.concepts.values() for name in stimuli]
     single = [_view(each, design, names) for each in embeddings]
     seen = {name: [view.stimuli[name] for view in single] for name in names}
-    mean = _View(
+    mean = _EncoderSets(
         "mean",
         {concept: [view.sets[concept][0] for view in single] for concept in design.concepts},
         {name: average_stimulus([images_only(each) for each in held]) for name, held in seen.items()},
@@ -99,10 +99,10 @@ def _views(embeddings: Sequence[AssociationEmbeddings], design: AssociationDesig
     return [mean, *single]
 
 
-def _view(embeddings: AssociationEmbeddings, design: AssociationDesign, names: Sequence[str]) -> _View:
+def _view(embeddings: AssociationEmbeddings, design: AssociationDesign, names: Sequence[str]) -> _EncoderSets:
     stimuli = {name: stimulus_cosines(embeddings, name, design.a, design.b) for name in names}
     sets = {concept: [_prompt_set(embeddings, design, concept)] for concept in design.concepts}
-    return _View(embeddings.encoder, sets, stimuli, stimuli)
+    return _EncoderSets(embeddings.encoder, sets, stimuli, stimuli)
 
 
 def _prompt_set(embeddings: AssociationEmbeddings, design: AssociationDesign, concept: str) -> PromptSet:
@@ -114,7 +114,7 @@ def _prompt_set(embeddings: AssociationEmbeddings, design: AssociationDesign, co
     return prompt_set(*parts, name=concept)
 
 
-def _test_rows(view: _View, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+def _test_rows(view: _EncoderSets, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
     rows: list[Score] = []
     for order, test in enumerate(design.tests):
         pairs = [pair_sets(x, y) for x, y in zip(view.sets[test.x], view.sets[test.y], strict=True)]
@@ -164,7 +164,7 @@ def _rows_of(found: DifferentialAssociation, test: DesignedTest, encoder: str) -
     return [statistic, effect_size]
 
 
-def _concept_rows(view: _View, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+def _concept_rows(view: _EncoderSets, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
     """Mean association of each concept with its own attribute images: the two parts of S."""
     rows = []
     for order, (concept, sets) in enumerate(view.sets.items()):
@@ -207,7 +207,7 @@ def _interval_of_set(
     return interval_of(draws, held.association, freedom_of([held], prompts=prompts))
 
 
-def _stimulus_rows(view: _View, design: AssociationDesign) -> list[Score]:
+def _stimulus_rows(view: _EncoderSets, design: AssociationDesign) -> list[Score]:
     rows: list[Score] = []
     estimates = {name: image_estimate(view.stimuli[name], design) for _, name in _named(design)}
     tests = stimulus_tests(view.stimuli, estimates)
@@ -232,9 +232,9 @@ def _stimulus_rows(view: _View, design: AssociationDesign) -> list[Score]:
     return rows
 
 
-def _amplification(view: _View, design: AssociationDesign, seed: int) -> list[Score]:
+def _amplification(view: _EncoderSets, design: AssociationDesign, seed: int) -> list[Score]:
     rows: list[Score] = []
-    arrows: dict[str, list[tuple[Estimate, Estimate]]] = {}
+    arrows: dict[str, list[tuple[WelchEstimate, WelchEstimate]]] = {}
     heads = {name: image_estimate(view.arrows[name], design) for _, name in _named(design)}
     tails = {name: text_estimate(view.arrows[name], design) for _, name in _named(design)}
     images = stimulus_tests(view.arrows, heads)
@@ -254,7 +254,7 @@ def _named(design: AssociationDesign) -> list[tuple[str, str]]:
     return [(concept, name) for concept, stimuli in design.concepts.items() for name in stimuli]
 
 
-def _about(view: _View, category: str, stimulus: str) -> dict[str, Any]:
+def _about(view: _EncoderSets, category: str, stimulus: str) -> dict[str, Any]:
     """What a row about a stimulus says of it, with its numbers of images."""
     cosines = view.stimuli[stimulus]
     return {

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from clinometer.metrics.records import Score
-from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean
+from clinometer.metrics.t2iat.welch import WelchEstimate, bilinear_mean
 from clinometer.stats.association import unit_vectors
 from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings
 
@@ -97,24 +97,24 @@ def _cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return found
 
 
-def image_estimate(cosines: StimulusCosines, design: AssociationDesign) -> Estimate:
+def image_estimate(cosines: StimulusCosines, design: AssociationDesign) -> WelchEstimate:
     """Mean of Asc over a stimulus's neutral images; its error is over images, neutral and with attributes."""
     what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
     return bilinear_mean(cosines.image_a, cosines.image_b, what)
 
 
-def text_estimate(cosines: StimulusCosines, design: AssociationDesign) -> Estimate:
+def text_estimate(cosines: StimulusCosines, design: AssociationDesign) -> WelchEstimate:
     """Asc of a stimulus's neutral prompt against its prompts with attributes, as texts; its error is over words.
 
     The prompt itself is one text and held fixed.
     """
     if not (cosines.text_a.size and cosines.text_b.size):
-        return Estimate(reason="the encoder reads no text")
+        return WelchEstimate(reason="the encoder reads no text")
     found = bilinear_mean(cosines.text_a, cosines.text_b, ("prompt", f"word for {design.a}", f"word for {design.b}"))
     attributes = ((design.a, cosines.text_a), (design.b, cosines.text_b))
     single = [f"one word for {group} only" for group, held in attributes if held.shape[1] == 1]
     reason = f"interval: {' and '.join(single)}" if single else ""
-    return Estimate(found.value, found.variances[1:], found.freedoms[1:], reason)
+    return WelchEstimate(found.value, found.variances[1:], found.freedoms[1:], reason)
 
 
 def distribution_rows(stimulus: str, category: str, encoder: str, cosines: StimulusCosines) -> list[Score]:

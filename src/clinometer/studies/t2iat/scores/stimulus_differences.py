@@ -11,7 +11,7 @@ import numpy as np
 from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
-from clinometer.metrics.t2iat.welch import Estimate, bilinear_mean, mean_part, paired_bilinear_difference
+from clinometer.metrics.t2iat.welch import WelchEstimate, bilinear_mean, mean_part, paired_bilinear_difference
 from clinometer.metrics.two_runs import magnitude_row
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
@@ -72,7 +72,7 @@ def _row(
 def difference_estimate(
     first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, *, paired: bool,
     signs: tuple[float, float] = (1.0, 1.0),
-) -> Estimate:  # fmt: skip
+) -> WelchEstimate:  # fmt: skip
     """``signs[1]·Asc(second) − signs[0]·Asc(first)`` with its error over images; no value where a kind is missing."""
     what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
     cosines = [(sign * run.image_a, sign * run.image_b) for run, sign in zip((first, second), signs, strict=True)]
@@ -81,7 +81,7 @@ def difference_estimate(
     return bilinear_mean(*cosines[1], what) + (-bilinear_mean(*cosines[0], what))
 
 
-def _interval_and_p(found: Estimate, confidence: float) -> tuple[tuple[float, float], float]:
+def _interval_and_p(found: WelchEstimate, confidence: float) -> tuple[tuple[float, float], float]:
     """The t interval and p; of runs that are the same to the last bit, no width and p = 1."""
     if found.value == 0 and found.standard_error == 0:
         return (0.0, 0.0), 1.0
@@ -116,7 +116,7 @@ def magnitude_of_stimuli(
     found = sign_flip_test(values, rng=rng)
     low, high = _interval_and_p(_mean_of(estimates), confidence)[0]
     variance, freedom = mean_part(values)
-    over_stimuli = Estimate(float(values.mean()), (variance,), (freedom,))
+    over_stimuli = WelchEstimate(float(values.mean()), (variance,), (freedom,))
     stimulus_low, stimulus_high = _interval_and_p(over_stimuli, confidence)[0]
     alone = "interval over stimuli: there is one only" if len(held) == 1 else ""
     row = Score(
@@ -141,7 +141,7 @@ def _with_error(
     return held, f"left out, with one image of a kind in one of the runs: {said}" if out else ""
 
 
-def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: AssociationDesign) -> list[Estimate]:
+def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: AssociationDesign) -> list[WelchEstimate]:
     what = ("neutral image", f"image with {design.a}", f"image with {design.b}")
     return [bilinear_mean(run[name].image_a, run[name].image_b, what) for name in names]
 
@@ -152,15 +152,15 @@ def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: Associ
     return float(magnitude_excess([each.value for each in found], [each.standard_error for each in found]).mean())
 
 
-def _aligned(first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool) -> Estimate:
+def _aligned(first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool) -> WelchEstimate:
     """``|Asc(second)| − |Asc(first)|`` of one stimulus."""
     signs = float(np.sign(first.associations.mean())), float(np.sign(second.associations.mean()))
     return difference_estimate(first, second, design, paired=paired, signs=signs)
 
 
-def _mean_of(estimates: list[Estimate]) -> Estimate:
+def _mean_of(estimates: list[WelchEstimate]) -> WelchEstimate:
     """The mean of independent estimates."""
     n = len(estimates)
     variances = tuple(v / n**2 for each in estimates for v in each.variances)
     freedoms = tuple(f for each in estimates for f in each.freedoms)
-    return Estimate(sum(each.value for each in estimates) / n, variances, freedoms)
+    return WelchEstimate(sum(each.value for each in estimates) / n, variances, freedoms)

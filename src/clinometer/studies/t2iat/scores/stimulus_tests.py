@@ -17,7 +17,7 @@ from math import nan
 
 import numpy as np
 
-from clinometer.metrics.t2iat.welch import Estimate
+from clinometer.metrics.t2iat.welch import WelchEstimate
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.moderation import MeanTests, mean_tests
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines
@@ -47,7 +47,7 @@ class StimulusTests:
 
 def stimulus_tests(
     stimuli: Mapping[str, StimulusCosines],
-    estimates: Mapping[str, Estimate],
+    estimates: Mapping[str, WelchEstimate],
     offsets: Mapping[str, float] | None = None,
 ) -> StimulusTests:
     """Test the mean association of every stimulus, less its offset, against 0.
@@ -74,7 +74,7 @@ def stimulus_tests(
 
 
 def _mean_tests(
-    stimuli: Sequence[StimulusCosines], estimates: Sequence[Estimate], offsets: Sequence[float]
+    stimuli: Sequence[StimulusCosines], estimates: Sequence[WelchEstimate], offsets: Sequence[float]
 ) -> MeanTests:
     """The attribute images' variance is what the estimates have beside that of the neutral ones."""
     shared = [list(zip(each.variances[1:], each.freedoms[1:], strict=True)) for each in estimates]
