@@ -24,6 +24,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_wait_for_the_disk() -> Iterator[None]:
+    """Files are not forced to the disk: no test cuts the power, and a killed process loses nothing it has written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
 @pytest.fixture(scope="module")
 def few_resamples() -> Iterator[None]:
     """Intervals of 999 resamples in place of 10,000, for modules that audit and compare and ask of no interval."""

@@ -32,6 +32,7 @@ from clinometer.runs.seals import read_sealed, seal_of, sealed
 from clinometer.runs.storage import REDO, Directory
 from clinometer.runs.store import Run, create_run
 from tests.old_runs import as_of_format_1
+from tests.runs.counting import count_up
 from tests.toys import Eye, Painter, toy_suite
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -198,16 +199,10 @@ def test_values_of_another_kind_are_named(run, change):
         audit(run)
 
 
-def _count(place, rounds):
-    run = Run(place)
-    for _ in range(rounds):
-        run.ledger.update(lambda record: {"batch_size": (record["batch_size"] or 0) + 1})
-
-
 def test_two_processes_that_change_run_json_lose_nothing(tmp_path):
     create_run(tmp_path, new_record(SUITE, Painter().card, seed=0, origin="generated"), [])
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_count, args=(tmp_path, 20)) for _ in range(2)]
+    processes = [context.Process(target=count_up, args=(tmp_path, 20)) for _ in range(2)]
     for process in processes:
         process.start()
     for process in processes:
@@ -489,7 +484,7 @@ def test_a_pipe_is_no_file(run, name):
 def test_a_file_without_end_is_not_read_whole(run):
     for name in ("report.html", "run.json"):
         with (run / name).open("r+b") as stream:
-            stream.truncate(3_000_000_000)
+            stream.truncate(1_000_000_000)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with pytest.raises(RunCorruptError, match=name):
             verify_run(run)

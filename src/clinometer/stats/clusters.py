@@ -1,7 +1,8 @@
 """Means and shares of clustered measurements, and contrasts between them.
 
 A cluster is what was sampled independently (a portrait); what was measured on it several times (its edits) is one
-draw, however many numbers it gives. Everything here is a function of the clusters' own means.
+draw, however many numbers it gives. Everything here is a function of the clusters' own means. Quantiles of Student's t
+and of the beta distribution are asked of scipy.special: the same numbers as scipy.stats gives, fifty times as fast.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from math import isfinite, nan, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import beta, t
+from scipy.special import betaincinv, stdtrit
 
 from clinometer.errors import InvalidInputError
 
@@ -40,7 +41,7 @@ def cluster_mean(means: ArrayLike, confidence: float = 0.95) -> ClusterEstimate:
     if n < 2:
         value = float(values[0]) if n else nan
         return ClusterEstimate(value, nan, nan, n, "nothing was measured" if n == 0 else "one cluster has no spread")
-    half = float(t.ppf((1 + confidence) / 2, n - 1)) * float(values.std(ddof=1)) / sqrt(n)
+    half = float(stdtrit(n - 1, (1 + confidence) / 2)) * float(values.std(ddof=1)) / sqrt(n)
     value = float(values.mean())
     return ClusterEstimate(value, value - half, value + half, n)
 
@@ -73,10 +74,10 @@ def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0
     if 0 < p < 1 and n > 1:
         spread = float(values.var(ddof=1)) / n
         independent = min(p * (1 - p) / spread, answers) if spread > 0 else answers
-        effective = max(n, independent * float(t.ppf(tail, answers - 1) / t.ppf(tail, n - 1)) ** 2)
+        effective = max(n, independent * float(stdtrit(answers - 1, tail) / stdtrit(n - 1, tail)) ** 2)
     hits = p * effective
-    low = 0.0 if p == 0 else float(beta.ppf(tail, hits, effective - hits + 1))
-    high = 1.0 if p == 1 else float(beta.ppf(1 - tail, hits + 1, effective - hits))
+    low = 0.0 if p == 0 else float(betaincinv(hits, effective - hits + 1, tail))
+    high = 1.0 if p == 1 else float(betaincinv(hits + 1, effective - hits, 1 - tail))
     return ClusterEstimate(p, low, high, n)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import comb, nan
 
 import numpy as np
@@ -39,8 +40,14 @@ def wilson_interval(count: int, n: int, confidence: float = 0.95) -> Proportion:
         raise InvalidInputError(f"count: expected 0 to n = {n}, found {count}")
     if n == 0:
         return Proportion(nan, nan, nan, 0, "no image")
+    return Proportion(count / n, *_wilson_ends(int(count), int(n), float(confidence)), n)
+
+
+@lru_cache(maxsize=4096)
+def _wilson_ends(count: int, n: int, confidence: float) -> tuple[float, float]:
+    """Kept, because a study asks for few different ones very often, and scipy computes a p-value each time."""
     interval = binomtest(count, n).proportion_ci(confidence, method="wilson")
-    return Proportion(count / n, float(interval.low), float(interval.high), n)
+    return float(interval.low), float(interval.high)
 
 
 @dataclass(frozen=True)

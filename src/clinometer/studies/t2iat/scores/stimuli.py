@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from functools import lru_cache
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -149,9 +150,18 @@ def distribution_rows(stimulus: str, category: str, encoder: str, cosines: Stimu
 
 def _quantile_interval(values: np.ndarray, share: float) -> tuple[float, float]:
     """Distribution-free 95 % interval of a quantile: two order statistics; NaN where there are too few."""
-    found = stats.quantile_test(values, p=share).confidence_interval(0.95)
-    low, high = float(found.low), float(found.high)
-    return (low, high) if np.isfinite([low, high]).all() else (nan, nan)
+    low, high = _ranks_about(len(values), share)
+    if isnan(low) or isnan(high):
+        return nan, nan
+    ordered = np.sort(values)
+    return float(ordered[int(low)]), float(ordered[int(high)])
+
+
+@lru_cache(maxsize=1024)
+def _ranks_about(n: int, share: float) -> tuple[float, float]:
+    """Which order statistics of n bound a quantile, from 0; NaN where none does. They depend on nothing else."""
+    found = stats.quantile_test(np.arange(n), p=share).confidence_interval(0.95)
+    return float(found.low), float(found.high)
 
 
 def whiskers(values: np.ndarray) -> tuple[float, float]:
