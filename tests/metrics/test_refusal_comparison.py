@@ -236,9 +236,9 @@ def test_p_of_many_prompts_is_near_that_of_the_t_test():
 
 @pytest.mark.parametrize("kind", ["rate", "difference"])
 def test_the_tests_keep_their_level_and_the_intervals_their_cover(kind):
-    """Two models with the same rates on average but their own dislikes, 120 times: at most 11 % (3 standard errors)."""
+    """Two models with the same rates on average but their own dislikes, 60 times: at most 13 % (3 standard errors)."""
     rng = np.random.default_rng(9)
-    false, covered, n = 0, 0, 120
+    false, covered, n = 0, 0, 60
     for _ in range(n):
         named = [{"concept": f"{i}", "prompt": f"{i}"} for i in range(12)] if kind == "rate" else []
         named += [{"group": g, "pair": f"{i}", "prompt": f"{g}{i}"} for g in ("a", "b") for i in range(6)]
@@ -247,5 +247,5 @@ def test_the_tests_keep_their_level_and_the_intervals_their_cover(kind):
         row = one(rows) if kind == "rate" else one(rows, "refusal_difference", group="a")
         false += row.p <= 0.05
         covered += row.stimulus_low <= 0 <= row.stimulus_high
-    assert false <= 0.11 * n
-    assert covered >= 0.89 * n
+    assert false <= 0.13 * n
+    assert covered >= 0.87 * n
