@@ -13,7 +13,8 @@ from math import inf
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm, t
+from scipy.special import ndtri, stdtrit
+from scipy.stats import norm
 
 from clinometer.stats.arguments import require_confidence, require_count
 
@@ -84,7 +85,7 @@ def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: Ar
     low, middle, high = np.quantile(draws, [(1 - confidence) / 2, 0.5, (1 + confidence) / 2], axis=0)
     if np.isposinf(freedom).all():
         return Interval(low, high)
-    stretch = t.ppf((1 + confidence) / 2, freedom) / norm.ppf((1 + confidence) / 2)
+    stretch = stdtrit(freedom, (1 + confidence) / 2) / ndtri((1 + confidence) / 2)
     with np.errstate(invalid="ignore"):  # a ratio may have an infinite replicate
         return Interval(middle + (low - middle) * stretch, middle + (high - middle) * stretch)
 
@@ -115,7 +116,7 @@ def bca_interval(
     z0 = norm.ppf(np.clip(below, 0.5 / len(draws), 1 - 0.5 / len(draws)))
     squares = np.square(influence).sum(axis=0)
     skewed = np.divide((influence**3).sum(axis=0), 6 * squares**1.5, out=np.zeros_like(squares), where=squares > 0)
-    reach = t.ppf((1 + confidence) / 2, np.asarray(freedom, np.float64))
+    reach = stdtrit(np.asarray(freedom, np.float64), (1 + confidence) / 2)
     low, high = _quantiles(draws, [norm.cdf(z0 + z / (1 - skewed * z)) for z in (z0 - reach, z0 + reach)])
     return Interval(low, high)
 

@@ -43,6 +43,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 from scipy.stats import norm
 from scipy.stats import t as student
 
@@ -167,7 +168,7 @@ class MeanTests:
     def interval(self, confidence: float = 0.95) -> Interval:
         """All θ that the test does not reject: the roots of a quadratic in the hypothesised mean of the sample."""
         require_confidence(confidence)
-        reach = student.ppf((1 + confidence) / 2, self.freedom) ** 2
+        reach = stdtrit(self.freedom, (1 + confidence) / 2) ** 2
         intercept, slope, curvature = self._coefficients
         m, n, drawn = self.moments.mean, self.moments.count, self._drawn
         share = reach * (1 - drawn) / n
@@ -253,7 +254,7 @@ class DifferenceTests:
     def interval(self, confidence: float = 0.95) -> Interval:
         """All differences that the test does not reject."""
         require_confidence(confidence)
-        half = student.ppf((1 + confidence) / 2, self.freedom) * self.standard_error
+        half = stdtrit(self.freedom, (1 + confidence) / 2) * self.standard_error
         return Interval(self.value - half, self.value + half)
 
     @property
