@@ -61,6 +61,8 @@ HEADS = {
     "compare-level": ("verdicts on equal runs", "nominal"),
     "compare-away": ("verdicts on runs that differ", "nominal"),
     "compare-power": ("differences", "nominal"),
+    "sweep-level": ("differences of equal settings", "promised"),
+    "sweep-away": ("differences where settings differ", "promised"),
     "intersections-level": ("test", "p ≤"),
     "intersections-coverage": ("interval", "nominal"),
     "reader-coverage": ("corrected share", "nominal"),

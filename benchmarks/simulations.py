@@ -26,6 +26,7 @@ from benchmarks import (
     intersection_simulations,
     ratings_simulations,
     reader_simulations,
+    sweep_simulations,
     verdict_simulations,
 )
 from benchmarks.rates import LEVELS, PAGE, Experiment, Found, rejections, table, with_tables
@@ -408,6 +409,7 @@ def experiments() -> list[Experiment]:
 MODULES = (
     verdict_simulations,
     comparison_simulations,
+    sweep_simulations,
     intersection_simulations,
     reader_simulations,
     downstream_simulations,

@@ -201,16 +201,6 @@ def test_weights_are_loaded_once_for_all_their_cells(tmp_path, monkeypatch):
     assert scales["a-toy-guidance-0-seed-1"] == 0
 
 
-def test_cells_drawn_until_decided_draw_where_it_is_needed_and_are_not_compared(tmp_path):
-    found = swept(tmp_path / "sweep", {"seed": 0}, until="decided", images=15)
-    drawn = {name: run.samples.concept.value_counts().drop("") for name, run in found.runs.items()}
-    assert all(10 <= count <= 15 for counts in drawn.values() for count in counts)
-    assert found.differences.empty
-    (told,) = found.table[found.table.kind == "undone"].reason
-    assert "drawn until decided" in told
-    assert not found.failed
-
-
 @pytest.mark.slow
 def test_a_sweep_that_is_killed_with_its_workers_goes_on(tmp_path):
     """Twice, with two workers, in the midst of a cell; then as if it had not been."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
+from clinometer.metrics.stopping import ATTRIBUTE_LEVEL
 from clinometer.metrics.verdict import (
     LEVEL,
     Ends,
@@ -23,7 +24,7 @@ from clinometer.metrics.verdict import (
     judged_as,
     p_can_tell,
 )
-from clinometer.stats.multiplicity import benjamini_hochberg
+from clinometer.stats.multiplicity import benjamini_hochberg, e_benjamini_hochberg, holm
 
 METRIC = "comparison"
 FIRST, SECOND = "first", "second"
@@ -101,6 +102,36 @@ def judged_over_grid(rows: Sequence[Score], family: str) -> list[Score]:
         undecided = Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.CORRECTION)
         judged.append(judged_as(kept, undecided) if lost else kept)
     return judged
+
+
+def judged_when_stopped(rows: Sequence[Score], family: str, sides: Sequence[tuple[str, str]]) -> list[Score]:
+    """Judge differences of images that were drawn until decided, as one family; p is anytime-valid.
+
+    ::
+
+        e = 1 / (p − a),   q = a + Benjamini–Hochberg of e-values       a: what p gives away for the attribute images
+
+    ``sides`` : the groups that a positive and a negative difference lean to, of each row. A row that was withheld
+    before stays so.
+    """
+    q, q_alike = (_anytime_q(np.array([getattr(row, name) for row in rows])) for name in ("p", "p_equivalence"))
+    p_holm = holm(np.array([row.p for row in rows], np.float64))
+    judged = []
+    for row, own, alike, adjusted, (a, b) in zip(rows, q, q_alike, p_holm, sides, strict=True):
+        held = replace(row, q=float(own), q_equivalence=float(alike), p_holm=float(adjusted), family=family)
+        if row.verdict == Verdict.NOT_MEASURED:
+            judged.append(held)
+            continue
+        judgement = Judgement(Verdict.ALIKE) if alike <= LEVEL else judge_sides(held, image_ends(held), a, b)
+        undecided = judgement.verdict == Verdict.UNDECIDED
+        judged.append(judged_as(held, judgement, n_decide=held.n_decide if undecided else 0))
+    return judged
+
+
+def _anytime_q(p_values: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        evidence = 1 / np.maximum(p_values - ATTRIBUTE_LEVEL, 0)
+    return np.asarray(np.minimum(e_benjamini_hochberg(evidence) + ATTRIBUTE_LEVEL, 1.0))
 
 
 def outward(low: float, high: float, excess: Sequence[float]) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from clinometer.pipeline.execution import Executor, Job, Serial, execute, part_s
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.recipes import Recipe, WithPortraits
 from clinometer.pipeline.reporting import refresh_report
-from clinometer.pipeline.rounds import Rounds, rounds_of
+from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
 from clinometer.runs import Directory, Progress, store
 from clinometer.runs.failures import named
 from clinometer.runs.ledger import RECORD, Ledger
@@ -86,6 +86,20 @@ class Asked:
 _OPTIONS = ("steps", "guidance_scale", "batch_size", "dtype")
 
 
+@dataclass(frozen=True)
+class Steering:
+    """A sweep's word on an audit that is drawn in rounds.
+
+    Attributes
+    ----------
+    targets : how many images each concept is to have by now.
+    unscored : whether the audit ends once they are drawn and embedded.
+    """
+
+    targets: Mapping[str, int]
+    unscored: bool
+
+
 class OpensEngine(Protocol):
     """Who does the work, once it is known on which device."""
 
@@ -117,8 +131,12 @@ def executor_of(engine: Engine | None, generator: Recipe | None, encoders: Mappi
     return Serial() if engine is None else Parallel(engine, generator, encoders)
 
 
-def audit(asked: Asked, models: Models, workers: OpensEngine, progress: Progress) -> str:
+def audit(
+    asked: Asked, models: Models, workers: OpensEngine, progress: Progress, steering: Steering | None = None
+) -> str:
     """Draw, embed, score and report; what is finished already is kept. Returns the run's place.
+
+    ``steering`` : where a sweep says how many images there are to be, in place of the audit's own concepts.
 
     Raises
     ------
@@ -127,6 +145,8 @@ def audit(asked: Asked, models: Models, workers: OpensEngine, progress: Progress
     """
     seed = plain_seed(asked.seed)
     suite, rounds = asked.suite_and_rounds()
+    if steering is not None and rounds is not None:
+        rounds = SteeredRounds(rounds.rule, rounds.suite, steering.targets)
     prescribed = None if asked.protocol is None else suite.protocol
     prefer = {} if prescribed is None else prescribed.sampling
     generator, recipe = models.generator(asked.model, asked.options, asked.device, prefer=prefer)
@@ -155,7 +175,7 @@ def audit(asked: Asked, models: Models, workers: OpensEngine, progress: Progress
     job = Job(
         suite, generator, plan, seed,
         rounds=rounds, budget=asked.budget, retry_failed=asked.retry_failed,
-        protocol=None if prescribed is None else typed,
+        protocol=None if prescribed is None else typed, unscored=steering is not None and steering.unscored,
     )  # fmt: skip
     encoder = asked.encoder
     if encoder is None:
@@ -182,7 +202,8 @@ def finish(
     store.require_run_or_nothing(directory)
     with directory.locked(), workers.opened(device) as engine:
         run = execute(job, out, encoders, progress, executor_of(engine, generator, recipes))
-        refresh_report(run)
+        if not job.unscored:
+            refresh_report(run)
     return directory.url
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from clinometer.errors import RunMismatchError
+from clinometer.metrics.stopping import Stand
 from clinometer.pipeline.score import RESAMPLES
 from clinometer.runs.comparison import Comparison, shared_encoders
 from clinometer.runs.plan import Sample
@@ -22,6 +23,9 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
     then compared in pairs, and an image without a partner counts in neither. Portraits that were given are pairs where
     both runs were given the same.
 
+    Of runs that were drawn until decided, the pairs are the images that both have drawn, and only what holds at any
+    number of images is told.
+
     Raises
     ------
     RunMismatchError
@@ -29,11 +33,13 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
     """
     encoders = _comparable(first, second)
     unpaired = _unpaired(first, second)
-    drawn = [_drawn(run) for run in (first, second)] if not unpaired else [{}, {}]
+    _require_pairs_until_decided(first, second, unpaired)
+    drawn = _drawn_of_both(first, second) if not unpaired else [{}, {}]
     both = drawn[0].keys() & drawn[1].keys()
     compare = study_of(first.suite).compare
     rows = compare((first, second), encoders, None if unpaired else frozenset(seed for seed, *_ in both), resamples)
-    rows += compared_refusals(first, second, paired=not unpaired)
+    if not _is_until_decided(first, second):  # rates over numbers of images that the images have set are not tested
+        rows += compared_refusals(first, second, paired=not unpaired)
     return Comparison(
         first=first,
         second=second,
@@ -43,6 +49,35 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
         identical=sum(drawn[0][start] == drawn[1][start] for start in both),
         scores=scores_table(rows),
     )
+
+
+def stands_between(first: Run, second: Run) -> dict[str, Stand]:
+    """What the pairs of images that both runs have tell so far of each concept's difference, second minus first.
+
+    Raises
+    ------
+    RunMismatchError, InvalidInputError
+        The runs cannot be compared in pairs; or the attribute images do not allow it.
+    """
+    encoders, unpaired = _comparable(first, second), _unpaired(first, second)
+    _require_pairs_until_decided(first, second, unpaired)
+    drawn = _drawn_of_both(first, second)
+    stands_apart = study_of(first.suite).stands_apart
+    assert stands_apart is not None  # checked where rounds are asked for
+    found = stands_apart((first, second), encoders, frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys()))
+    return dict(found)
+
+
+def _is_until_decided(*runs: Run) -> bool:
+    return any(run.record.get("until") is not None for run in runs)
+
+
+def _require_pairs_until_decided(first: Run, second: Run, unpaired: str) -> None:
+    if unpaired and _is_until_decided(first, second):
+        raise RunMismatchError(
+            f"{first.url}, {second.url}: {unpaired}, and images that were drawn until decided are compared in pairs; "
+            "draw them with one seed, or without --until"
+        )
 
 
 Start = tuple[int, str, float]
@@ -59,9 +94,21 @@ def _unpaired(first: Run, second: Run) -> str:
     if portraits[0] != portraits[1]:
         return "the runs were given other portraits" if all(portraits) else "only one of the runs was given portraits"
     asked = [Counter(map(_start, run.plan)) for run in runs]
+    if _is_until_decided(*runs):
+        return "" if _begin_alike(*asked) else _other_plans(first, second)
     if asked[0] == asked[1] and asked[0].total() == len(asked[0]):
         return ""
     return _other_plans(first, second)
+
+
+def _begin_alike(first: Counter[Start], second: Counter[Start]) -> bool:
+    """Whether of each prompt the run with fewer images has none that the other lacks."""
+    held = [defaultdict[tuple[str, float], set[int]](set) for _ in range(2)]
+    for prompts, starts in zip(held, (first, second), strict=True):
+        for seed, prompt, strength in starts:
+            prompts[prompt, strength].add(seed)
+    shared = held[0].keys() & held[1].keys()
+    return all(held[0][each] <= held[1][each] or held[1][each] <= held[0][each] for each in shared)
 
 
 def _other_plans(first: Run, second: Run) -> str:
@@ -90,16 +137,25 @@ def _drawn(run: Run) -> dict[Start, str]:
     return {_start(sample): there[sample.id] for sample in run.plan if sample.id in there}
 
 
+def _drawn_of_both(first: Run, second: Run) -> list[dict[Start, str]]:
+    """What is there of each run; of runs drawn until decided, of what both have come to."""
+    drawn = [_drawn(run) for run in (first, second)]
+    if not _is_until_decided(first, second):
+        return drawn
+    planned = set(map(_start, first.plan)) & set(map(_start, second.plan))
+    return [{start: image for start, image in each.items() if start in planned} for each in drawn]
+
+
 def _comparable(first: Run, second: Run) -> list[str]:
     """The encoders that both runs share, where the study needs any; refuse runs that were asked different things."""
     if first.directory.place == second.directory.place:
         raise RunMismatchError(f"{first.url}: it cannot be compared with itself; name two runs")
-    for run in (first, second):
-        if run.record.get("until") is not None:
-            raise RunMismatchError(
-                f"{run.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
-                "beforehand; compare runs without --until"
-            )
+    study = study_of(first.suite)
+    if _is_until_decided(first, second) and study.stands_apart is None:
+        raise RunMismatchError(
+            f"{first.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
+            "beforehand; compare runs without --until"
+        )
     asked = [run.suite.asked for run in (first, second)]
     if asked[0] != asked[1]:
         raise RunMismatchError(

@@ -70,6 +70,7 @@ class Job:
     budget : what the images still missing may cost.
     retry_failed : draw images anew that failed earlier.
     protocol : the departures from the suite's protocol that only the caller knows of; None of a run without a protocol.
+    unscored : end once everything is drawn and embedded; more is drawn later.
     """
 
     suite: Suite
@@ -81,6 +82,7 @@ class Job:
     budget: float | None = None
     retry_failed: bool = False
     protocol: Sequence[Departure] | None = None
+    unscored: bool = False
 
 
 def part_size_of(generator: Generator) -> int:
@@ -119,6 +121,8 @@ def execute(
             executor.encode(run, encoder, progress)
         if job.rounds is None or not _extended(job, job.rounds, run, encoders, progress):
             break
+    if job.unscored:
+        return run
     score(run, progress)
     refresh_protocol(run)
     return run

@@ -8,8 +8,8 @@ that came before, the images are the first ones of a run that draws them all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from clinometer.errors import InvalidInputError, SuiteError
@@ -72,15 +72,51 @@ class Rounds:
         ]
         enough = len(planned) - len(still_open)
         progress.note(f"{enough} of {len(planned)} concepts have images enough; {len(run.plan)} planned so far")
+        return self._planned(more, run, generator, part_size)
+
+    @staticmethod
+    def _planned(more: Sequence[PromptSpec], run: Run, generator: Generator, part_size: int) -> bool:
         if not more:
             return False
-        card = generator.card
-        run.extend_plan(
-            build_plan(
-                more, seed=run.record["seed"], model_fingerprint=card.fingerprint, part_size=part_size, after=run.plan
-            )
-        )
+        seed, fingerprint = run.record["seed"], generator.card.fingerprint
+        run.extend_plan(build_plan(more, seed=seed, model_fingerprint=fingerprint, part_size=part_size, after=run.plan))
         return True
+
+
+@dataclass(frozen=True)
+class SteeredRounds(Rounds):
+    """Rounds of a run that is one of several: what decides is how it differs from another.
+
+    ``targets`` : how many images each concept is to have by now; the first round's where it names none.
+    """
+
+    targets: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if study_of(self.suite).stands_apart is None:
+            raise SuiteError(
+                f"suite {self.suite.name}: study {self.suite.study!r} cannot tell differences round by round; give a "
+                "sweep without until"
+            )
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What run.json keeps of it."""
+        return super().record | {"of": "differences"}
+
+    def extend(
+        self, run: Run, generator: Generator, encoders: Sequence[str], part_size: int, progress: Progress
+    ) -> bool:
+        """Plan a round's images of each concept that has fewer than its target; False where none has."""
+        planned = Counter(sample.concept for sample in run.plan if sample.concept)
+        more = [
+            replace(question, images=min(LATER_ROUND, most - planned[question.concept]))
+            for question in self.suite.prompt_specs()
+            if question.concept
+            and planned[question.concept] < (most := min(self.targets.get(question.concept, 0), question.images))
+        ]
+        return self._planned(more, run, generator, part_size)
 
 
 def rounds_of(suite: Suite, until: str | float, images: int | None) -> Rounds:

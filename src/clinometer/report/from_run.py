@@ -73,6 +73,8 @@ def _images_in_words(record: Mapping[str, Any], suite: Suite) -> str:
     until, words = record.get("until"), suite.images_in_words()
     if until is None:
         return words
+    if until.get("of"):
+        return f"until the differences from a sweep's baseline were told, at most {words}"
     if until["precision"] is None:
         return f"until decided, at most {words}"
     return f"until known to within \N{PLUS-MINUS SIGN}{until['precision']:g}, at most {words}"

@@ -231,7 +231,8 @@ def _stopping(until: Mapping[str, Any] | None) -> str:
     """The rule by which a run was drawn, in words."""
     if until is None:
         return "'images fixed beforehand'"
-    return "'until decided'" if until["precision"] is None else f"'until precise to {until['precision']:g}'"
+    said = "decided" if until["precision"] is None else f"precise to {until['precision']:g}"
+    return f"'until differences from a baseline are {said}'" if until.get("of") else f"'until {said}'"
 
 
 def difference_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

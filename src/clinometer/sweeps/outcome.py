@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from clinometer.errors import ClinometerError, RunNotFoundError
-from clinometer.metrics.differences import judged_over_grid
+from clinometer.metrics.differences import judged_over_grid, judged_when_stopped
 from clinometer.metrics.records import Score
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.pipeline.score import RESAMPLES
@@ -89,7 +89,7 @@ def outcome_of(
         found.append(_compared(directory, setting, by_cell[grid.baseline_of(setting.cell)], resamples))
         progress.advance(1)
     progress.finish()
-    return SweepOutcome(record, tuple(_over_grid(found)))
+    return SweepOutcome(record, tuple(_over_grid(found, until_decided=record.rounds is not None)))
 
 
 def _setting(directory: Directory, record: SweepRecord, cell: Cell) -> Setting:
@@ -149,7 +149,7 @@ FACTS = ("unpaired", "pairs", "dropped", "identical")
 """What a comparison tells besides its scores."""
 
 
-def _over_grid(settings: Sequence[Setting]) -> list[Setting]:
+def _over_grid(settings: Sequence[Setting], *, until_decided: bool) -> list[Setting]:
     """The same with all differences of one kind corrected together, whatever the setting, the suite and the unit."""
     held: list[tuple[int, Score]] = [(order, row) for order, each in enumerate(settings) for row in _rows(each)]
     families = defaultdict[tuple[str, str, str], list[int]](list)
@@ -158,7 +158,13 @@ def _over_grid(settings: Sequence[Setting]) -> list[Setting]:
     judged = [row for _, row in held]
     for (metric, component, _), places in families.items():
         family = f"{metric}: {component} over {len(places)} differences of the grid"
-        for place, row in zip(places, judged_over_grid([judged[place] for place in places], family), strict=True):
+        rows = [judged[place] for place in places]
+        if until_decided and all(row.verdict for row in rows):
+            sides = [_sides(settings[held[place][0]]) for place in places]
+            found = judged_when_stopped(rows, family, sides)
+        else:
+            found = judged_over_grid(rows, family)
+        for place, row in zip(places, found, strict=True):
             judged[place] = row
     by_setting = defaultdict[int, list[Any]](list)
     for (order, _), row in zip(held, judged, strict=True):
@@ -168,6 +174,14 @@ def _over_grid(settings: Sequence[Setting]) -> list[Setting]:
         else replace(each, comparison=replace(each.comparison, scores=scores_table(by_setting[order])))
         for order, each in enumerate(settings)
     ]  # fmt: skip
+
+
+def _sides(setting: Setting) -> tuple[str, str]:
+    """The groups that positive and negative differences lean to."""
+    assert setting.comparison is not None
+    suite = setting.comparison.first.suite
+    groups = study_of(suite).compared_groups(suite)[0]
+    return groups.a, groups.b
 
 
 def _rows(setting: Setting) -> Sequence[Row]:

@@ -17,7 +17,7 @@ from clinometer.report.verdict_words import decided, difference_words
 from clinometer.runs import Directory
 from clinometer.sweeps.grid import REPLICATES, Cell, Value, value_in_words
 from clinometer.sweeps.outcome import Setting, SweepOutcome
-from clinometer.sweeps.table import image_count, magnitude_of, numbers_of, undone_of
+from clinometer.sweeps.table import concepts_of, image_count, magnitude_of, numbers_of, undone_of
 from clinometer.sweeps.words import DIFFERENCE_SYMBOL, number_in_words
 
 PAGE: Final = "sweep.html"
@@ -131,6 +131,12 @@ def _said(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
     less = sum(decided(row) and row.side == "first" for row in rows)
     if not rows:
         return "No setting could be held against the baseline."
+    if outcome.record.rounds is not None:
+        told = sum(any(map(decided, concepts_of(each))) for each in compared)
+        return (
+            f"Of {wording.count(len(rows), 'setting')}, {told} lean otherwise than the baseline in some concept. "
+            "Images were drawn until each difference was told, or there were as many as asked for."
+        )
     return (
         f"Of {wording.count(len(rows), 'setting')}, {more} lean more than the baseline and {less} less; "
         f"of {len(rows) - more - less} the images do not tell."
@@ -161,6 +167,9 @@ def _verdict(outcome: SweepOutcome, setting: Setting, over_all: Row | None) -> s
         return "the same images"
     if over_all is None:
         return setting.undone or "no difference is told in one number"
+    if outcome.record.rounds is not None:
+        rows = concepts_of(setting)
+        return f"differs in {sum(map(decided, rows))} of {wording.count(len(rows), 'concept')}"
     return difference_words(over_all, ("the baseline", "it")) if over_all.defined else over_all.reason
 
 

@@ -37,6 +37,22 @@ class CellRecord(BaseModel):
         return Cell(tuple((axis, self.values.get(axis)) for axis in AXES))
 
 
+class SuiteRounds(BaseModel):
+    """How far the cells of a suite have come that are drawn until their differences are decided.
+
+    Attributes
+    ----------
+    level : how many images a seed each concept has in every cell that has not stopped it; the first round's where it
+        is not named.
+    stopped : by setting and concept, with how many images a seed the difference from the baseline was decided.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    level: dict[str, int] = {}
+    stopped: dict[str, dict[str, int]] = {}
+
+
 class SweepRecord(BaseModel):
     """The contents of sweep.json.
 
@@ -45,6 +61,7 @@ class SweepRecord(BaseModel):
     common : what all cells are asked alike.
     axes, baseline : the grid that was asked last.
     cells : every cell that was ever part of the sweep, by its folder.
+    rounds : by suite, how far the rounds have come of a sweep that is drawn until its differences are decided.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -56,6 +73,7 @@ class SweepRecord(BaseModel):
     axes: dict[str, list[str | int | float | None]]
     baseline: dict[str, str | int | float | None]
     cells: dict[str, CellRecord]
+    rounds: dict[str, SuiteRounds] | None = None
 
     @property
     def grid(self) -> Grid:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,13 +15,14 @@ from clinometer.models.protocols import Generator
 from clinometer.models.registry import HUB_ID
 from clinometer.models.weights import user_path
 from clinometer.pipeline.at_hand import Encoders, Models
-from clinometer.pipeline.audits import Asked, Workers, audit
+from clinometer.pipeline.audits import Asked, Steering, Workers, audit
 from clinometer.pipeline.engines import Engine
 from clinometer.runs import Directory, Progress
 from clinometer.suites import Suite
 from clinometer.sweeps.grid import Cell, Grid
 from clinometer.sweeps.reading import SweepFile
 from clinometer.sweeps.record import CellRecord, SweepRecord, cell_place, write_record
+from clinometer.sweeps.rounds import Rounds, is_drawn_together
 
 OPTIONS: Final = ("lora", "lora_scale", "scheduler", "negative_prompt")
 """Axes that are options of the model's adapter."""
@@ -80,17 +81,66 @@ def run_cells(
     The caller holds the directory.
     """
     models, shared = Models(), SharedWorkers(workers)
+    run_one = _Cells(directory, asked, given, models, shared, progress)
     order = _by_weights(record.grid)
     try:
+        failed: dict[str, CellRecord] = {}
+        if is_drawn_together(record):
+            record, failed = _drawn_together(directory, record, order, run_one, progress)
         for number, cell in enumerate(order, 1):
             progress.note(f"cell {number} of {len(order)}: {cell.words(record.grid.varied)}")
-            place = cell_place(directory, cell)
-            found = _outcome(cell, partial(_run, cell, asked, given, place, models, shared, progress), progress)
+            rounds = None if record.rounds is None else Rounds.of(directory, record)
+            found = failed.get(cell.name) or run_one(cell, rounds)
             record = record.model_copy(update={"cells": record.cells | {cell.name: found}})
             write_record(directory, record)
     finally:
         shared.close()
     return record
+
+
+def _drawn_together(
+    directory: Directory, record: SweepRecord, order: Sequence[Cell], run_one: _Cells, progress: Progress
+) -> tuple[SweepRecord, dict[str, CellRecord]]:
+    """Draw all cells round by round until their differences are decided. Returns the cells that failed, too."""
+    rounds, failed = Rounds.of(directory, record), dict[str, CellRecord]()
+    waiting, number = list(order), 0
+    while waiting:
+        number += 1
+        undone = {cell.name: record.status(cell).model_copy(update={"status": "planned"}) for cell in waiting}
+        record = record.model_copy(update={"cells": record.cells | undone, "rounds": rounds.suites})
+        write_record(directory, record)
+        for place, cell in enumerate(waiting, 1):
+            progress.note(f"round {number}, cell {place} of {len(waiting)}: {cell.words(record.grid.varied)}")
+            found = run_one(cell, rounds, unscored=True)
+            if found.status == "failed":
+                failed[cell.name] = found
+        ready = [cell for cell in order if cell.name not in failed]
+        grown = rounds.advance(ready, progress)
+        waiting = [cell for cell in ready if cell in grown]
+    record = record.model_copy(update={"rounds": rounds.suites})
+    write_record(directory, record)
+    return record, failed
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Audits one cell after another, with what they share."""
+
+    directory: Directory
+    asked: SweepFile
+    given: LoadedObjects
+    models: Models
+    workers: SharedWorkers
+    progress: Progress
+
+    def __call__(self, cell: Cell, rounds: Rounds | None, *, unscored: bool = False) -> CellRecord:
+        """Audit a cell, as far as the rounds have come where there are any, and say what became of it."""
+        steering = None if rounds is None else Steering(rounds.targets(cell), unscored)
+        return _outcome(cell, partial(self._run, cell, steering), self.progress)
+
+    def _run(self, cell: Cell, steering: Steering | None) -> None:
+        asked = asked_of(cell, self.asked, self.given, cell_place(self.directory, cell))
+        audit(asked, self.models, self.workers, self.progress, steering)
 
 
 def _by_weights(grid: Grid) -> list[Cell]:
@@ -99,18 +149,6 @@ def _by_weights(grid: Grid) -> list[Cell]:
     for cell in grid:
         held.setdefault(cell.weights, []).append(cell)
     return [cell for cells in held.values() for cell in cells]
-
-
-def _run(
-    cell: Cell,
-    asked: SweepFile,
-    given: LoadedObjects,
-    place: str,
-    models: Models,
-    workers: SharedWorkers,
-    progress: Progress,
-) -> None:
-    audit(asked_of(cell, asked, given, place), models, workers, progress)
 
 
 def _outcome(cell: Cell, run: Callable[[], None], progress: Progress) -> CellRecord:

@@ -49,18 +49,20 @@ def magnitude_of(setting: Setting) -> Row | None:
     return Scores.from_frame(setting.comparison.scores).first("comparison", "magnitude")
 
 
-def judged_of(setting: Setting) -> list[Row]:
-    """The differences that are judged: over all, and of each concept, test or prompt."""
+def concepts_of(setting: Setting) -> list[Row]:
+    """The differences of each concept, test or prompt that are judged."""
     if setting.comparison is None:
         return []
     rows = Scores.from_frame(setting.comparison.scores)
     suite = setting.comparison.first.suite
     quantities = study_of(suite).comparison(suite).quantities(suite)
+    return [row for each in quantities for row in rows.select("comparison", each.component, encoder=each.encoder)]
+
+
+def judged_of(setting: Setting) -> list[Row]:
+    """The differences that are judged: over all, and of each concept, test or prompt."""
     over_all = magnitude_of(setting)
-    return [
-        *([] if over_all is None else [over_all]),
-        *(row for each in quantities for row in rows.select("comparison", each.component, encoder=each.encoder)),
-    ]
+    return [*([] if over_all is None else [over_all]), *concepts_of(setting)]
 
 
 def image_count(setting: Setting) -> int:

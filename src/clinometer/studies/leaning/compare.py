@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
+from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
 from clinometer.metrics.mcas import MODALITIES, component_of
 from clinometer.metrics.records import Score
@@ -33,6 +34,7 @@ from clinometer.studies.leaning.scores.inference import (
     paired_difference,
     unpaired_differences,
 )
+from clinometer.studies.leaning.scores.paired_stopping import differences_when_stopped, paired_stands
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld_between
 from clinometer.studies.leaning.scores.relabelling import pools_of
 from clinometer.studies.leaning.scores.views import View, views_of
@@ -55,6 +57,7 @@ def compare_leanings(
     design: Design,
     *,
     paired: bool,
+    until_decided: bool = False,
     n_resamples: int = 10_000,
     seed: int = 0,
     confidence: float = 0.95,
@@ -77,6 +80,8 @@ def compare_leanings(
     and each prompt has equally many images in both runs, the first ones of the larger: the magnitude of few images is
     larger by chance. So is that of targets near parity: the ends are moved outwards, and the difference that p judges
     towards 0, by what either run's magnitude may owe to it (``magnitude_excess``).
+    ``until_decided``: a run stopped by what it saw. Only what holds at any number of images is then told: intervals, p
+    and verdicts of MCAS, by bets on the pairs (:mod:`~clinometer.studies.leaning.scores.paired_stopping`).
 
     Returns
     -------
@@ -92,6 +97,8 @@ def compare_leanings(
         Encoders or, where paired, counts of images that differ between the runs.
     """
     layouts = [layout_of(run, design) for run in (first, second)]
+    if until_decided and not paired:
+        raise InvalidInputError("until_decided: images drawn until decided are compared in pairs only")
     require_comparable(first, second, [image_counts(layout) for layout in layouts], paired=paired)
     lost = lost_prompts(layouts)
     first, second = ([without_prompts(each, lost) for each in run] for run in (first, second))
@@ -110,8 +117,10 @@ def compare_leanings(
     if image_counts(layouts[0]) != image_counts(layouts[1]):
         measured = measured_runs(*_levelled(first, second), design, settings, paired)
     of_both = measured[0][1]["mean"].targets, measured[1][1]["mean"].targets
-    rows.append(_magnitude(design, of_both, paired, confidence))
-    return withheld_between([_noted(row, lost, design, paired) for row in rows], *checks)
+    rows = [_noted(row, lost, design, paired) for row in [*rows, _magnitude(design, of_both, paired, confidence)]]
+    if until_decided:
+        rows = differences_when_stopped(rows, paired_stands(first, second, design, ahead=True), design)
+    return withheld_between(rows, *checks)
 
 
 def image_counts(layout: Layout) -> tuple[object, object]:

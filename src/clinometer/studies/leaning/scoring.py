@@ -16,10 +16,12 @@ from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.leaning import (
     Design,
     EncoderEmbeddings,
+    Stand,
     StoppingRule,
     TargetDesign,
     mcas_study,
     own_text_rows,
+    paired_stands,
     prior_rows,
     rows_when_stopped,
     stands_of,
@@ -75,9 +77,18 @@ def compare_leaning(
         of_second,
         study_design(suite),
         paired=paired,
+        until_decided=any(run.record.get("until") is not None for run in runs),
         n_resamples=resamples,
         seed=runs[0].record["seed"],
     )
+
+
+def stands_apart(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> dict[str, Stand]:
+    """What the pairs of images with these seeds tell of each target's difference, second minus first."""
+    suite = suite_of(runs[0], LeaningSuite)
+    first, second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
+    stands = paired_stands(first, second, study_design(suite))
+    return {target.name: stand for target, stand in zip(suite.targets, stands, strict=True)}
 
 
 def study_design(suite: LeaningSuite) -> Design:

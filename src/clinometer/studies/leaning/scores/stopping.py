@@ -33,10 +33,10 @@ from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
-from clinometer.metrics.stopping import StoppingRule
+from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Stand, StoppingRule, in_family
 from clinometer.metrics.verdict import LEVEL, Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.equivalence import factors_in_family, images_to_decide
-from clinometer.stats.multiplicity import e_benjamini_hochberg, holm
+from clinometer.stats.multiplicity import holm
 from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value, p_value_of
 from clinometer.studies.leaning.scores.cosines import (
     Cosines,
@@ -51,65 +51,10 @@ from clinometer.studies.leaning.scores.reader_rows import READER
 from clinometer.studies.leaning.scores.relabelling import ItemMeans
 
 CONFIDENCE = 0.95
-ATTRIBUTE_LEVEL = 0.01
-"""Share of all errors that the attribute images may make."""
 TEST = "betting e-values, two-sided, valid at any number of images"
 AHEAD = np.geomspace(1, 1000, 350)
 """Times the images that are looked ahead, 2 % apart: what comes of it is said in two figures."""
 FIXED_ONLY = "images were drawn until decided: this interval or test holds only for a number fixed beforehand"
-
-
-@dataclass(frozen=True)
-class Stand:
-    """What a target's images tell so far.
-
-    Attributes
-    ----------
-    n : images seen.
-    value : their mean y; ``low``, ``high`` the confidence sequence of its held form and what the attribute images may
-        be off by, 95 % together, widened to contain it.
-    e, p, q : evidence against MCAS = 0, with its p-value and its q-value over the targets.
-    e_balance, q_balance : evidence against |MCAS| ≥ margin; NaN without a margin.
-    reach : r, what the attribute images may be off by.
-    factor, factor_balance : times the images at which leaning, or balance, is about as likely decided as not, if those
-        to come are drawn from those there are, and all targets that are not decided grow alike; infinite for none, or
-        where nobody asked (``ahead``).
-    clipped : images whose y was outside of the groups' own span and was held at its end.
-    """
-
-    n: int
-    value: float
-    low: float
-    high: float
-    e: float
-    q: float = nan
-    e_balance: float = nan
-    q_balance: float = nan
-    factor: float = inf
-    factor_balance: float = inf
-    clipped: int = 0
-    reach: float = 0.0
-
-    @property
-    def p(self) -> float:
-        """Anytime-valid p of MCAS = 0: what the images say, and what the attribute images may be wrong in."""
-        return min(1.0, p_value_of(self.e) + ATTRIBUTE_LEVEL)
-
-    @property
-    def leans(self) -> bool:
-        """Whether MCAS is shown not to be 0, by the images as held and with those beyond the span counted in full."""
-        return self.q <= LEVEL and not self.low <= 0 <= self.high
-
-    @property
-    def balanced(self) -> bool:
-        """Whether MCAS is shown to be within the margin."""
-        return self.q_balance <= LEVEL
-
-    def stops(self, rule: StoppingRule) -> bool:
-        """Whether more images are not needed."""
-        if rule.precision is not None:
-            return (self.high - self.low) / 2 <= rule.precision
-        return self.leans or self.balanced
 
 
 def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead: bool = False) -> list[Stand]:
@@ -120,33 +65,20 @@ def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead: b
     InvalidInputError
         As ``mcas_study``; or no encoder reads text, or a group has no image: MCAS is then not defined.
     """
-    layout = layout_of(encoders, design)
-    readers = [each for each in encoders if each.reads_text]
-    if not readers:
-        raise InvalidInputError("encoders: none reads text, so MCAS cannot be decided; name a dual encoder")
-    leanings, (low, high), reaches = _leanings(readers, layout, design)
+    found = image_leanings(encoders, design)
+    leanings = list(zip(found.targets, found.constants.tolist(), strict=True))
     stands = [
-        _stand(values, constant, low, high, design.margin, float(reach))
-        for (values, constant), reach in zip(leanings, reaches, strict=True)
+        stand_of(values, constant, *found.span, design.margin, float(reach))
+        for (values, constant), reach in zip(leanings, found.reaches, strict=True)
     ]
-    q = _q_values([stand.e for stand in stands])
-    q_balance = _q_values([stand.e_balance for stand in stands])
-    stands = [
-        replace(stand, q=float(of_leaning), q_balance=float(of_balance))
-        for stand, of_leaning, of_balance in zip(stands, q, q_balance, strict=True)
-    ]
+    stands = in_family(stands)
     if not ahead:
         return stands
-    factors = _factors_ahead(stands, leanings, (low, high), design.margin)
+    factors = factors_ahead(stands, leanings, found.span, design.margin)
     return [
         replace(stand, factor=float(of_leaning), factor_balance=float(of_balance))
         for stand, of_leaning, of_balance in zip(stands, *factors, strict=True)
     ]
-
-
-def _q_values(evidence: Sequence[float]) -> np.ndarray:
-    """q-values of a family, what the attribute images may be wrong in included."""
-    return np.asarray(np.minimum(e_benjamini_hochberg(np.array(evidence)) + ATTRIBUTE_LEVEL, 1.0))
 
 
 def rows_when_stopped(rows: Sequence[Score], stands: Sequence[Stand], design: Design) -> list[Score]:
@@ -167,20 +99,51 @@ def rows_when_stopped(rows: Sequence[Score], stands: Sequence[Stand], design: De
         elif row.metric == READER or (row.metric == "mcas" and row.component in ("itp", "tt")):
             held.append(row)  # no target image enters
         else:
-            held.append(_without_inference(row))
+            held.append(without_inference(row))
     return held
 
 
-def _leanings(
-    readers: Sequence[EncoderEmbeddings], layout: Layout, design: Design
-) -> tuple[list[tuple[np.ndarray, float]], tuple[float, float], np.ndarray]:
-    """Of each target, y of its images without the constant, and the constant; the groups' own span; and each reach."""
+@dataclass(frozen=True)
+class ImageLeanings:
+    """y of the images of a run, averaged over the encoders that read text.
+
+    Attributes
+    ----------
+    targets : of each target, y of its images without the constant.
+    constants : of each target, what its texts and the attribute images add.
+    span : of y, over the images of the two groups themselves.
+    items : what each attribute image and word adds to each target, as ``item_variance`` takes it.
+    reaches : r of each target: Student's bound on what the attribute images add by chance; 0 without images of it.
+    """
+
+    targets: list[np.ndarray]
+    constants: np.ndarray
+    span: tuple[float, float]
+    items: ItemMeans
+    layout: Layout
+    pair: tuple[int, int]
+    reaches: np.ndarray
+
+
+def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design) -> ImageLeanings:
+    """Read y of every image of a run.
+
+    Raises
+    ------
+    InvalidInputError
+        No encoder reads text, or a group has no image, or its images do not differ.
+    """
+    layout = layout_of(encoders, design)
+    readers = [each for each in encoders if each.reads_text]
+    if not readers:
+        raise InvalidInputError("encoders: none reads text, so MCAS cannot be decided; name a dual encoder")
     targets = average_cosines([target_cosines(each, layout) for each in readers])
     groups = average_cosines([group_cosines(each, layout) for each in readers])
     pair = design.index(design.a), design.index(design.b)
     if any(layout.image_counts[g] == 0 for g in pair):
         raise InvalidInputError("group_images: a group of the pair has no image, so MCAS cannot be decided")
-    reaches = _reaches(targets, layout, pair)
+    items = ItemMeans(*item_means(targets))
+    reaches = reaches_of(items, layout, pair)
     own = [
         _image_leaning(groups, layout, pair, prompt)
         for prompt, group in enumerate(layout.prompt_groups)
@@ -192,15 +155,28 @@ def _leanings(
         raise InvalidInputError("group_images: the images of the pair do not differ, so MCAS cannot be decided")
     itp = _differences(targets.text_image, layout.image_slices, pair)
     tt = _differences(targets.text_word, layout.word_slices, pair)
-    leanings = [(_image_leaning(targets, layout, pair, t), float(itp[t] + tt[t])) for t in range(len(design.targets))]
-    return leanings, (float(span.min()), float(span.max())), reaches
+    return ImageLeanings(
+        targets=[_image_leaning(targets, layout, pair, t) for t in range(len(design.targets))],
+        constants=np.asarray(itp + tt),
+        span=(float(span.min()), float(span.max())),
+        items=items,
+        layout=layout,
+        pair=pair,
+        reaches=reaches,
+    )
 
 
-def _reaches(targets: Cosines, layout: Layout, pair: tuple[int, int]) -> np.ndarray:
-    """R of each target: Student's bound on what the attribute images add to MCAS by chance; 0 without images of it."""
+def reaches_of(items: ItemMeans, layout: Layout, pair: tuple[int, int]) -> np.ndarray:
+    """Bound what the attribute images add to each target by chance; 0 without images of it.
+
+    Raises
+    ------
+    InvalidInputError
+        A prompt of the pair has one image.
+    """
     weights = np.zeros((4, len(layout.groups)))
     weights[[II, ITP], pair[0]], weights[[II, ITP], pair[1]] = 1.0, -1.0
-    variance, freedom = item_variance(layout, ItemMeans(*item_means(targets)), weights, (II, ITP))
+    variance, freedom = item_variance(layout, items, weights, (II, ITP))
     reaches = student.ppf(1 - ATTRIBUTE_LEVEL / 2, freedom) * np.sqrt(variance)
     if not np.isfinite(reaches[np.array(layout.target_sizes) > 0]).all():
         raise InvalidInputError(
@@ -224,7 +200,11 @@ def _differences(cosines: np.ndarray, slices: Sequence[slice], pair: tuple[int, 
     return np.asarray(a - b)
 
 
-def _stand(values: np.ndarray, constant: float, low: float, high: float, margin: float | None, reach: float) -> Stand:
+def stand_of(values: np.ndarray, constant: float, low: float, high: float, margin: float | None, reach: float) -> Stand:
+    """Judge a mean by its observations so far, which lie within ``low`` … ``high`` or count as if they did.
+
+    ``reach`` is what else may be added to ``constant`` by chance.
+    """
     if not len(values):  # no evidence, and yet one of the family from the start: nothing decided is undone later
         return Stand(0, nan, nan, nan, 1.0, e_balance=nan if margin is None else 1.0)
     held = np.clip(values, low, high)
@@ -250,7 +230,7 @@ def _stand(values: np.ndarray, constant: float, low: float, high: float, margin:
     )
 
 
-def _factors_ahead(
+def factors_ahead(
     stands: Sequence[Stand],
     leanings: Sequence[tuple[np.ndarray, float]],
     span: tuple[float, float],
@@ -295,7 +275,7 @@ def _chances(
 def _decided(row: Score, stand: Stand, p_holm: float, design: Design) -> Score:
     if not isfinite(row.value) or stand.n == 0:
         return judged_as(
-            _without_inference(row), Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
+            without_inference(row), Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
         )  # fmt: skip
     judgement = _judgement(stand, design)
     needed = 0
@@ -333,7 +313,7 @@ def _judgement(stand: Stand, design: Design) -> Judgement:
     return Judgement(Verdict.LEANS_SLIGHTLY if slightly else Verdict.LEANS, side=side)
 
 
-def _without_inference(row: Score) -> Score:
+def without_inference(row: Score) -> Score:
     """The estimate alone."""
     claims = (row.low, row.high, row.stimulus_low, row.stimulus_high, row.p)
     if all(isnan(number) for number in claims):

@@ -1,0 +1,163 @@
+"""Sweeps drawn until differences are decided: images go where they decide, and whoever joins late is held to it."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import clinometer as cm
+from clinometer.errors import RunMismatchError, SweepError
+from clinometer.pipeline.comparison import stands_between
+from tests.sweeps.test_sweeps import Broken, contents, record
+from tests.sweeps.toy_sweeps import Shifted
+from tests.toys import Eye, toy_suite
+
+MOST = 25
+SUITES = {"toy": toy_suite(target=4, attribute=8, concepts=2)}
+
+
+def models(**changed):
+    """One leans as the baseline, one far otherwise."""
+    found = {"plain": Shifted(name="plain"), "far": Shifted(6.0, name="far"), "same": Shifted(0.0, name="same")}
+    return found | changed
+
+
+def swept(out, given=("plain", "far", "same"), *, models=None, encoder=None, **asked):
+    """A sweep of one seed that is drawn until decided."""
+    held = models or globals()["models"]()
+    axes = {"suite": "toy", "model": list(given), "seed": [0]}
+    asked = {"until": "decided", "images": MOST} | asked
+    return cm.sweep({"axes": axes, **asked}, out, models=held, suites=SUITES, encoder=encoder or Eye())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Three models, drawn until it is decided which differ from the first."""
+    return swept(tmp_path_factory.mktemp("whole") / "sweep")
+
+
+def drawn(sweep):
+    """Images of each concept, by model."""
+    return {
+        run.model_card["name"]: Counter(concept for concept in run.samples.concept if concept)
+        for run in sweep.runs.values()
+    }
+
+
+def differences(sweep):
+    rows = sweep.table
+    return rows[(rows.kind == "difference") & (rows.component == "mcas")].set_index(["model", "concept"])
+
+
+def test_images_go_to_the_concepts_whose_difference_is_undecided(whole):
+    images, found = drawn(whole), differences(whole)
+    assert set(images["same"].values()) == set(images["plain"].values()) == {MOST}
+    assert all(10 <= count <= MOST for count in images["far"].values())
+    assert sum(images["far"].values()) < 2 * MOST
+    assert (found.verdict["same"] == "undecided").all()
+    for concept, row in found.loc["far"].iterrows():
+        assert images["far"][concept] == MOST or row.verdict == "more"
+        assert row.n_target == images["far"][concept]
+        assert row.low <= row.value <= row.high
+    assert "more" in set(found.verdict["far"])
+
+
+def test_a_difference_is_told_from_the_pairs_that_both_have(whole):
+    runs = {run.model_card["name"]: run for run in whole.runs.values()}
+    stands = stands_between(runs["plain"], runs["far"])
+    found = differences(whole).loc["far"]
+    for concept, stand in stands.items():
+        assert (found.low[concept], found.high[concept], found.p[concept]) == (stand.low, stand.high, stand.p)
+    alone = cm.compare(runs["plain"], runs["far"])[0].scores
+    decided = alone[(alone.component == "mcas") & (alone.encoder == "mean")].set_index("concept")
+    pd.testing.assert_series_equal(decided.value, found.value, check_names=False)
+    assert alone[alone.component.isin(["magnitude", "ii", "ita"])].p.isna().all()
+
+
+def test_the_family_is_the_grid(whole):
+    found = differences(whole)
+    assert whole.differences[whole.differences.component == "mcas"].family.str.contains("4 differences").any()
+    evidence = 1 / (found.p - 0.01)
+    best = evidence.sort_values(ascending=False).to_numpy()
+    expected = min(4 / ((order + 1) * e) for order, e in enumerate(best)) + 0.01
+    assert found.q.min() == pytest.approx(min(expected, 1.0))
+
+
+def test_it_says_so(whole):
+    page = Path(whole.directory.root, "sweep.html").read_text()
+    assert "lean otherwise than the baseline in some concept" in page
+    assert "differs in 1 of 2 concepts" in page
+
+
+def test_a_cell_that_joins_late_draws_what_the_baseline_has_before_it_is_looked_at(whole, tmp_path):
+    """And all others stay as they are; what had stopped stays stopped."""
+    out = tmp_path / "sweep"
+    swept(out, ("plain", "same"))
+    late = swept(out)
+    assert set(drawn(late)["far"].values()) == {MOST}
+    assert set(record(out)["rounds"]["toy"]["stopped"]["far-toy-seed-0".removesuffix("-seed-0")].values()) <= {MOST}
+    assert (differences(late).n_target["far"] == MOST).all()
+
+
+def test_it_goes_on_as_if_it_had_not_been_stopped(whole, tmp_path):
+    out, painters = tmp_path / "sweep", models(far=Shifted(6.0, name="far", stop_after=80))
+    with pytest.raises(KeyboardInterrupt):
+        swept(out, models=painters)
+    painters["far"].stop_after = None
+    again = swept(out, models=painters)
+    assert drawn(again) == drawn(whole)
+    assert contents(out) == contents(Path(whole.directory.root))
+
+
+def test_a_finished_one_draws_nothing_again(whole, tmp_path):
+    shutil.copytree(whole.directory.root, tmp_path / "sweep")
+    painters = models()
+    again = swept(tmp_path / "sweep", models=painters)
+    assert [model.drawn for model in painters.values()] == [0, 0, 0]
+    assert contents(tmp_path / "sweep") == contents(Path(whole.directory.root))
+    assert not again.failed
+
+
+def test_a_cell_that_fails_stops_no_other_and_catches_up_when_it_is_mended(whole, tmp_path):
+    found = swept(tmp_path / "sweep", models=models(far=Broken(6.0, name="far")))
+    assert list(found.failed) == ["far-toy-seed-0"]
+    assert drawn(found)["same"] == drawn(whole)["same"]
+    mended = swept(tmp_path / "sweep")
+    assert not mended.failed
+    assert set(drawn(mended)["far"].values()) == {MOST}
+
+
+def test_a_baseline_that_fails_leaves_nothing_to_decide(tmp_path):
+    painters = models(plain=Broken(name="plain"))
+    found = swept(tmp_path / "sweep", ("plain", "far"), models=painters)
+    assert set(drawn(found)["far"].values()) == {10}
+    assert found.differences.empty
+
+
+def test_one_setting_is_drawn_until_its_own_concepts_are_decided(tmp_path):
+    one = swept(tmp_path / "sweep", ("plain",))
+    alone = cm.audit(Shifted(name="plain"), SUITES["toy"], tmp_path / "a", encoder=Eye(), until="decided", images=MOST)
+    assert contents(tmp_path / "sweep" / "cells" / "plain-toy-seed-0") == contents(tmp_path / "a")
+    assert "rounds" not in {key for key, value in record(tmp_path / "sweep").items() if value}
+    with pytest.raises(SweepError, match="drawn until their own concepts were decided, and cannot be compared"):
+        swept(tmp_path / "sweep")
+    assert not one.failed
+    assert alone.record["until"] == {"precision": None}
+
+
+def test_a_cell_is_no_audit_of_its_own(whole):
+    with pytest.raises(RunMismatchError, match="until differences from a baseline are decided"):
+        cm.audit(
+            Shifted(name="plain"), SUITES["toy"], whole.runs["plain-toy-seed-0"].url,
+            encoder=Eye(), until="decided", images=MOST,
+        )  # fmt: skip
+
+
+def test_a_precision_stops_where_the_difference_is_known_well_enough(tmp_path):
+    found = swept(tmp_path / "sweep", ("plain", "same"), until=0.6)
+    rows = differences(found)
+    assert (((rows.high - rows.low) / 2 <= 0.6 + 1e-9) | (rows.n_target == MOST)).all()
+    assert json.loads((tmp_path / "sweep" / "sweep.json").read_text())["common"]["until"] == 0.6
