@@ -159,3 +159,5 @@ def test_images_prepared_elsewhere_are_embedded_alike(clip):
     encoder, images = load_clip(str(clip), batch_size=4), pictures(6)
     prepared = [encoder.prepare_images([image])[0] for image in images]
     assert np.array_equal(encoder.encode_prepared(prepared), encoder.encode_images(images))
+    assert np.array_equal(encoder.begin_prepared(prepared)(), encoder.encode_images(images))
+    assert encoder.begin_prepared([])().shape == encoder.encode_images([]).shape

@@ -6,7 +6,7 @@ Python does when they are used, so that a model that hands on what another can d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
@@ -150,4 +150,12 @@ class PreparesImages(Protocol):
 
     def encode_prepared(self, prepared: Sequence[Any]) -> np.ndarray:
         """Embed what was prepared: (n, d) float32."""
+        ...
+
+
+class BeginsPrepared(Protocol):
+    """Hands prepared images to its device and waits for their vectors later: two parts are then in its hands."""
+
+    def begin_prepared(self, prepared: Sequence[Any]) -> Callable[[], np.ndarray]:
+        """Begin; what is returned waits for the vectors, the same as of `PreparesImages.encode_prepared`."""
         ...

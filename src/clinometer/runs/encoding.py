@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from clinometer.errors import RunNotFoundError
-from clinometer.models.abilities import PreparesImages, ReadsTexts, offers
+from clinometer.models.abilities import BeginsPrepared, PreparesImages, ReadsTexts, offers
 from clinometer.models.protocols import Encoder
 from clinometer.runs.failures import named
 from clinometer.runs.progress import Progress
@@ -55,21 +55,31 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
         with named("encoder", name):
             _encode_texts(run, encoder)
         width = next((len(vector) for vector in run.texts(name).values()), None)
+        begun: deque[_Begun] = deque()
+
+        def finish_one() -> None:
+            nonlocal width
+            part, ids, vectors = begun.popleft()
+            with named("encoder", name):
+                found = require_vectors(vectors(), name, ids, width) if ids else NO_VECTORS
+            width = found.shape[1] if ids else width
+            write(run.write_embeddings, name, part, ids, found)
+            progress.advance(len(parts[part]))
+
         for index, part in enumerate(missing):
             with named("encoder", name):
                 ids, images = ahead.popleft().result()
             if index + 1 < len(missing):
                 ahead.append(reader.submit(_read_images, run, missing[index + 1], prepare, decoders))
-            vectors = NO_VECTORS
-            if images:
-                with named("encoder", name):
-                    vectors = require_vectors(embed(images), name, ids, width)
-                    if index == 0:
-                        again = require_vectors(embed(images[:PROBED]), name, ids[:PROBED], vectors.shape[1])
-                        require_same(vectors[:PROBED], again, encoder.card, "image")
-                width = vectors.shape[1]
-            write(run.write_embeddings, name, part, ids, vectors)
-            progress.advance(len(parts[part]))
+            with named("encoder", name):
+                vectors = embed(images) if images else list
+                if index == 0 and images:
+                    _require_steady(encoder, embed, ids, images, vectors())
+            begun.append((part, ids, vectors))
+            if len(begun) > 1:  # the next one is in the device's hands while this one is fetched and written
+                finish_one()
+        while begun:
+            finish_one()
     run.finish_encoder(encoder.card)
     run.end_stage()
     progress.finish()
@@ -107,11 +117,42 @@ def forgotten(run: Run, encoder: str) -> Iterator[None]:
         raise NoVectorsError(f"{error}; mend it, or name another encoder: what is drawn is kept") from error
 
 
-def _halves(encoder: Any) -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], np.ndarray]]:
-    """What an encoder does to images before its model, and with it; one that does not tell them apart does all last."""
-    if offers(encoder, PreparesImages):
-        return encoder.prepare_images, encoder.encode_prepared
-    return list, encoder.encode_images
+_Begun = tuple[int, list[str], Callable[[], Any]]
+"""A part in the encoder's hands: its number, the ids of its images, and what waits for their vectors."""
+
+
+def _require_steady(
+    encoder: Encoder,
+    embed: Callable[[list[Any]], Callable[[], np.ndarray]],
+    ids: list[str],
+    images: list[Any],
+    found: Any,
+) -> None:
+    """Refuse an encoder that gives the first images other vectors when it is asked again."""
+    name = encoder.card.name
+    first = require_vectors(found, name, ids)
+    again = require_vectors(embed(images[:PROBED])(), name, ids[:PROBED], first.shape[1])
+    require_same(first[:PROBED], again, encoder.card, "image")
+
+
+def _halves(
+    encoder: Any,
+) -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], Callable[[], np.ndarray]]]:
+    """What an encoder does to images before its model, and with it; one that does not tell them apart does all last.
+
+    What it does with its model it may only begin; the vectors are there when what it returns is called.
+    """
+    prepares = offers(encoder, PreparesImages)
+    prepare = encoder.prepare_images if prepares else list
+    if prepares and offers(encoder, BeginsPrepared):
+        return prepare, encoder.begin_prepared
+    encode = encoder.encode_prepared if prepares else encoder.encode_images
+
+    def begin(images: list[Any]) -> Callable[[], np.ndarray]:
+        vectors = encode(images)
+        return lambda: vectors
+
+    return prepare, begin
 
 
 def _read_images(

@@ -42,17 +42,45 @@ def encode_in_batches(
     ModelError
         Memory does not hold one item.
     """
+    return begun_in_batches(items, embed, batches=batches, dimension=dimension)()
+
+
+def begun_in_batches(
+    items: Sequence[Item], embed: Callable[[list[Item]], torch.Tensor], *, batches: Batches, dimension: int
+) -> Callable[[], np.ndarray]:
+    """The same in two steps: hand all batches to the device, and wait for the vectors when what is returned is called.
+
+    Meanwhile the device may be given more, so that it does not stand still while these are fetched and written. A
+    device that computes at once, such as a processor, has computed them.
+    """
     if not len(items):
-        return np.empty((0, dimension), dtype=np.float32)
+        return lambda: np.empty((0, dimension), dtype=np.float32)
     try:
         with torch.inference_mode():
             # fetched in one go: a device that is asked for each batch's vectors stands still until the next is there
-            vectors = torch.cat(list(batches.each(items, lambda batch: embed(batch).float()))).cpu()
+            vectors = torch.cat(list(batches.each(items, lambda batch: embed(batch).float())))
+            return _fetched(vectors)
     except Exception as error:
         if is_out_of_memory(error):
             raise ModelError("the encoder runs out of memory with a single input; try --device cpu") from error
         raise
-    return vectors.numpy()
+
+
+def _fetched(vectors: torch.Tensor) -> Callable[[], np.ndarray]:
+    """Begin to fetch vectors, behind the work that makes them and ahead of any that is given to the device later."""
+    if vectors.device.type != "cuda":
+        held = vectors.cpu().numpy()
+        return lambda: np.asarray(held)
+    pinned = torch.empty(vectors.shape, dtype=vectors.dtype, pin_memory=True)
+    pinned.copy_(vectors, non_blocking=True)
+    copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    copied.record(torch.cuda.current_stream(vectors.device))
+
+    def wait() -> np.ndarray:
+        copied.synchronize()
+        return np.array(pinned.numpy())  # not kept in memory that the system cannot move
+
+    return wait
 
 
 def warn_of_truncation(texts: Sequence[str], too_long: Sequence[bool], context_length: int) -> None:
@@ -88,6 +116,12 @@ class ImageEncoderBase(ABC):
     def encode_prepared(self, prepared: Sequence[Any]) -> np.ndarray:
         """Embed images that `prepare_images` prepared: (n, d) float32, the same as `encode_images` of the images."""
         return self._in_batches(prepared, self._embed_prepared)
+
+    def begin_prepared(self, prepared: Sequence[Any]) -> Callable[[], np.ndarray]:
+        """Hand prepared images to the device; what is returned waits for the vectors, those of `encode_prepared`."""
+        return begun_in_batches(
+            prepared, self._embed_prepared, batches=self._image_batches, dimension=self._dimension
+        )  # fmt: skip
 
     def _in_batches(self, items: Sequence[Item], embed: Callable[[list[Item]], torch.Tensor]) -> np.ndarray:
         return encode_in_batches(items, embed, batches=self._image_batches, dimension=self._dimension)

@@ -1,0 +1,66 @@
+"""An encoder that only begins has two parts in its hands, and gives the vectors of one that has one."""
+
+import numpy as np
+import pytest
+
+import clinometer as cm
+from clinometer.errors import ModelError
+from tests.toys import Eye, Painter, toy_suite
+
+
+class Ahead(Eye):
+    """The eye, in two steps; it notes what is begun and what is waited for."""
+
+    def __init__(self, break_at=None):
+        super().__init__()
+        self.noted, self.count, self.break_at = [], 0, break_at
+
+    def prepare_images(self, images):
+        return [np.asarray(image) for image in images]
+
+    def encode_prepared(self, prepared):
+        raise AssertionError("it may begin")
+
+    def begin_prepared(self, prepared):
+        number, self.count = self.count, self.count + 1
+        if number == self.break_at:
+            raise RuntimeError("the device is lost")
+        self.noted.append(("begun", number))
+
+        def wait():
+            self.noted.append(("waited for", number))
+            return self.encode_images(prepared)
+
+        return wait
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return audit(tmp_path_factory.mktemp("finished") / "run", Eye())
+
+
+def audit(out, encoder):
+    return cm.audit(model=Painter(), suite=toy_suite(), encoder=encoder, out=out)
+
+
+def vectors(run):
+    return {key: vector.tobytes() for key, vector in run.embeddings("eye").items()}
+
+
+def test_the_next_part_is_begun_before_one_is_waited_for(tmp_path, finished):
+    ahead = Ahead()
+    run = audit(tmp_path / "run", ahead)
+    assert vectors(run) == vectors(finished)
+    parts = len(run.parts)
+    order = {what: place for place, what in enumerate(ahead.noted)}
+    later = range(2, parts)  # 0 is the first part, 1 its second look
+    assert all(order["begun", number + 1] < order["waited for", number] for number in later)
+    assert sum(what == "begun" for what, _ in ahead.noted) == parts + 1
+
+
+def test_a_device_that_is_lost_costs_the_parts_in_its_hands_and_no_more(tmp_path, finished):
+    with pytest.raises(ModelError, match="the device is lost"):
+        audit(tmp_path / "run", Ahead(break_at=4))
+    run = cm.open_run(tmp_path / "run")
+    assert [run.has_embeddings("eye", part) for part in run.parts][:3] == [True, True, False]
+    assert vectors(audit(tmp_path / "run", Ahead())) == vectors(finished)
