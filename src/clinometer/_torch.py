@@ -6,6 +6,8 @@ way in stands in :mod:`clinometer._compat`. A machine without torch gets a messa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from clinometer._compat import declare_torchvision_operators, keep_freed_memory, let_idle_threads_sleep
 from clinometer.errors import ModelError
 
@@ -19,7 +21,7 @@ except ImportError as error:  # pragma: no cover - needs a machine without torch
         "`pip install 'clinometer[models]'`"
     ) from error
 
-__all__ = ["dtype_name", "is_out_of_memory", "resolve_device", "resolve_dtype", "to_device", "torch"]
+__all__ = ["bytes_of", "dtype_name", "is_out_of_memory", "resolve_device", "resolve_dtype", "to_device", "torch"]
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 keep_freed_memory()
@@ -91,3 +93,18 @@ def is_out_of_memory(error: BaseException) -> bool:
     if not isinstance(error, Exception):
         return False
     return bool(should_reduce_batch_size(error)) or any(words in str(error).lower() for words in _OUT_OF_MEMORY)
+
+
+def bytes_of(parts: Iterable[object], device: torch.device | None = None) -> int:
+    """Bytes of the weights of those parts that are modules, or of those on a kind of device.
+
+    A weight that several share counts once.
+    """
+    held = {
+        tensor.data_ptr(): tensor.numel() * tensor.element_size()
+        for part in parts
+        if isinstance(part, torch.nn.Module)
+        for tensor in (*part.parameters(), *part.buffers())
+        if device is None or tensor.device.type == device.type
+    }
+    return sum(held.values())

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from clinometer.models.abilities import weights_of
 from clinometer.pipeline import score
 from clinometer.pipeline.at_hand import Models
 from clinometer.pipeline.audits import Workers, executor_of
@@ -80,7 +81,7 @@ def score_run(
         run.change_suite(suite_options)
         encoders, recipes = Models().encoders(encoder, device)
         require_texts(encoders, run.suite, until=run.record.get("until") is not None)
-        with Workers(engine, workers).opened(device) as opened:
+        with Workers(engine, workers).opened(device, weights_of(encoders)) as opened:
             for each in encoders:
                 executor_of(opened, None, recipes).encode(run, each, progress)
         run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)

@@ -114,6 +114,21 @@ class NamesStrength(Editor, Protocol):
     names_strength: bool
 
 
+# --- both ---------------------------------------------------------------------------------------------------------
+
+
+class Weighs(Protocol):
+    """Says how many bytes of a device its weights take."""
+
+    weight_bytes: int
+
+
+def weights_of(models: Iterable[object]) -> int:
+    """Bytes that the weights of models take together; 0 where one of them that computes here does not say."""
+    known = [model.weight_bytes if offers(model, Weighs) else 0 for model in models]
+    return sum(known) if all(known) else 0
+
+
 # --- encoders ------------------------------------------------------------------------------------------------------
 
 

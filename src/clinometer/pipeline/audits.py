@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.models import reference
-from clinometer.models.abilities import DrawsAtOnce, offers
+from clinometer.models.abilities import DrawsAtOnce, offers, weights_of
 from clinometer.models.files.folder import FolderSource
 from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.protocols import Encoder, Generator
@@ -103,8 +103,8 @@ class Steering:
 class OpensEngine(Protocol):
     """Who does the work, once it is known on which device."""
 
-    def opened(self, device: str) -> AbstractContextManager[Engine | None]:
-        """Open the engine; None where this process alone does the work."""
+    def opened(self, device: str, weights: int = 0) -> AbstractContextManager[Engine | None]:
+        """Open the engine, for models of so many bytes; None where this process alone does the work."""
         ...
 
 
@@ -116,9 +116,10 @@ class Workers:
     workers: int | None = None
 
     @contextmanager
-    def opened(self, device: str) -> Iterator[Engine | None]:
+    def opened(self, device: str, weights: int = 0) -> Iterator[Engine | None]:
         """Open the engine, and close it again unless it was given open; None where this process alone does the work."""
-        engine = open_engine(self.engine, self.workers, device) if isinstance(self.engine, str) else self.engine
+        asked = self.engine
+        engine = open_engine(asked, self.workers, device, weights) if isinstance(asked, str) else asked
         try:
             yield engine
         finally:
@@ -200,7 +201,8 @@ def finish(
             progress.note(said)
     directory = Directory(out)
     store.require_run_or_nothing(directory)
-    with directory.locked(), workers.opened(device) as engine:
+    weights = weights_of([job.generator, *encoders])
+    with directory.locked(), workers.opened(device, weights) as engine:
         run = execute(job, out, encoders, progress, executor_of(engine, generator, recipes))
         if not job.unscored:
             refresh_report(run)

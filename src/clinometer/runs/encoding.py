@@ -56,6 +56,7 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
             _encode_texts(run, encoder)
         width = next((len(vector) for vector in run.texts(name).values()), None)
         begun: deque[_Begun] = deque()
+        at_once = 1 if offers(encoder, BeginsPrepared) else 0
 
         def finish_one() -> None:
             nonlocal width
@@ -74,9 +75,9 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
             with named("encoder", name):
                 vectors = embed(images) if images else list
                 if index == 0 and images:
-                    _require_steady(encoder, embed, ids, images, vectors())
+                    _require_steady(encoder, embed, ids, images, vectors(), width)
             begun.append((part, ids, vectors))
-            if len(begun) > 1:  # the next one is in the device's hands while this one is fetched and written
+            if len(begun) > at_once:  # the next one is in the device's hands while this one is fetched and written
                 finish_one()
         while begun:
             finish_one()
@@ -127,10 +128,11 @@ def _require_steady(
     ids: list[str],
     images: list[Any],
     found: Any,
+    width: int | None,
 ) -> None:
     """Refuse an encoder that gives the first images other vectors when it is asked again."""
     name = encoder.card.name
-    first = require_vectors(found, name, ids)
+    first = require_vectors(found, name, ids, width)
     again = require_vectors(embed(images[:PROBED])(), name, ids[:PROBED], first.shape[1])
     require_same(first[:PROBED], again, encoder.card, "image")
 

@@ -48,14 +48,16 @@ class SharedWorkers:
         self._workers = workers
         self._held = ExitStack()
         self._engine: Engine | None = None
-        self._is_open = False
+        self._is_open, self._weights = False, 0
 
     @contextmanager
-    def opened(self, device: str) -> Iterator[Engine | None]:
-        """Open the engine the first time, and keep it for as long as nothing goes wrong."""
+    def opened(self, device: str, weights: int = 0) -> Iterator[Engine | None]:
+        """Open the engine the first time, and keep it for as long as nothing goes wrong and no larger model comes."""
+        if weights > self._weights:
+            self.close()
         if not self._is_open:
-            self._engine = self._held.enter_context(self._workers.opened(device))
-            self._is_open = True
+            self._engine = self._held.enter_context(self._workers.opened(device, weights))
+            self._is_open, self._weights = True, weights
         try:
             yield self._engine
         except BaseException:
@@ -65,7 +67,7 @@ class SharedWorkers:
     def close(self) -> None:
         """End the workers; the next cell would open others."""
         self._held.close()
-        self._is_open = False
+        self._is_open, self._weights = False, 0
 
 
 def run_cells(

@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from clinometer._cores import available_cores
-from clinometer._torch import torch
+from clinometer._torch import bytes_of, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import BatchBounds, Batches, largest_batch
 from clinometer.models.diffusers.checkers import MARK, marks_of
@@ -95,6 +95,11 @@ class DiffusersGenerator:
         for result in self._batches.attempt(requests, self._results, _failed):
             self._require_size(result)
             yield result
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the device that the weights take; 0 where they are offloaded, and come and go."""
+        return bytes_of(self.pipeline.components.values(), self.pipeline._execution_device)
 
     @property
     def batch_size(self) -> int:

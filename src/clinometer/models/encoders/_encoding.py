@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from clinometer._messages import first_and_more
-from clinometer._torch import is_out_of_memory, resolve_device, resolve_dtype, torch
+from clinometer._torch import bytes_of, is_out_of_memory, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
 
@@ -108,6 +108,11 @@ class ImageEncoderBase(ABC):
         self.card = card
         self._image_batches = Batches(batch_size)
         self._dimension = int(card.settings["dimension"])
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the device that the weights take."""
+        return bytes_of([getattr(self, "model", None)])
 
     def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
         """Embed images of any mode and size: (n, d) float32, not normalised."""

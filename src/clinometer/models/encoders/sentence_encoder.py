@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import transformers
 
-from clinometer._torch import dtype_name, torch
+from clinometer._torch import bytes_of, dtype_name, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
 from clinometer.models.diffusers.completeness import require_vocabulary
@@ -60,6 +60,11 @@ class SentenceEncoder:
         self.context_length = int(card.settings["context_length"])
         self._tokenizer = tokenizer
         self._batches = Batches(batch_size)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the device that the weights take."""
+        return bytes_of([self.model])
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Embed texts: (n, d) float32. Text beyond the context is cut, with a warning."""

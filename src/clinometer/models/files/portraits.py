@@ -137,6 +137,6 @@ class PortraitSource:
         return self._folder.generate(requests)
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"editor", "denoiser"}:
+        if name in {"editor", "denoiser", "weight_bytes"}:
             return getattr(self._model, name)
         raise AttributeError(name)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, Final
 
 from clinometer._messages import did_you_mean
 from clinometer.errors import ClinometerError, EngineError
 from clinometer.pipeline.engines.local import LocalEngine
+from clinometer.pipeline.engines.placement import gpu_table, placed
 from clinometer.pipeline.engines.protocol import Engine
 
 GROUP: Final = "clinometer.engines"
 
 
-def open_engine(spec: str, workers: int | None, device: str = "auto") -> Engine | None:
+def open_engine(spec: str, workers: int | None, device: str = "auto", weights: int = 0) -> Engine | None:
     """Open the engine that ``spec`` names; None where this process alone is to do the work.
 
     Parameters
@@ -24,6 +26,7 @@ def open_engine(spec: str, workers: int | None, device: str = "auto") -> Engine 
     spec : ``local``, ``ray``, ``ray=ADDRESS``, or ``plug-in[=ADDRESS]``.
     workers : how many; None leaves it to the engine.
     device : where models are; of ``local``, one process is opened for each of several GPUs where it is not named.
+    weights : bytes that the models of a worker take; workers are placed where GPUs have room. 0 where nobody knows.
 
     Raises
     ------
@@ -34,8 +37,8 @@ def open_engine(spec: str, workers: int | None, device: str = "auto") -> Engine 
         raise EngineError(f"workers: expected 1 or more, found {workers}")
     name, _, address = spec.partition("=")
     if name == "local":
-        return _local(address, workers, device)
-    factory = _open_ray if name == "ray" else _plug_in(name)
+        return _local(address, workers, device, weights)
+    factory = partial(_open_ray, weights) if name == "ray" else _plug_in(name)
     try:
         engine: Engine = factory(address, workers)
     except ClinometerError:
@@ -45,13 +48,16 @@ def open_engine(spec: str, workers: int | None, device: str = "auto") -> Engine 
     return engine
 
 
-def _local(address: str, workers: int | None, device: str) -> LocalEngine | None:
+def _local(address: str, workers: int | None, device: str, weights: int) -> LocalEngine | None:
     if address:
         raise EngineError(f"engine: 'local' is this machine and takes no address, found {address!r}; leave it out")
     gpus = visible_gpus() if device in ("auto", "cuda") else []
     if workers is None and len(gpus) < 2:
         return None
-    return LocalEngine(workers or len(gpus), gpus)
+    if not gpus:
+        return LocalEngine(workers or 1)
+    places = placed(gpus, weights, workers, gpu_table())
+    return LocalEngine(len(places), places)
 
 
 def visible_gpus() -> list[str]:
@@ -65,12 +71,12 @@ def visible_gpus() -> list[str]:
     return [name.strip() for name in named][:count] if named != [""] else [str(gpu) for gpu in range(count)]
 
 
-def _open_ray(address: str, workers: int | None) -> Engine:
+def _open_ray(weights: int, address: str, workers: int | None) -> Engine:
     try:
         from clinometer.pipeline.engines.ray import RayEngine
     except ImportError as error:
         raise EngineError("engine 'ray': Ray is not installed; give: pip install 'clinometer[ray]'") from error
-    return RayEngine(address, workers)
+    return RayEngine(address, workers, weights)
 
 
 def _plug_in(name: str) -> Callable[[str, int | None], Any]:

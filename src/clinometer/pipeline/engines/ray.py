@@ -18,14 +18,19 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # an audit reports to nob
 
 import ray
 from ray.exceptions import OutOfMemoryError, RayActorError, RayError, RayTaskError, WorkerCrashedError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from clinometer.errors import EngineError
 from clinometer.pipeline.engines.dispatch import WorkerDiedError, dispatch
 from clinometer.pipeline.engines.local import make, pickled_work
+from clinometer.pipeline.engines.placement import gpu_table, share_of_a_gpu
 from clinometer.pipeline.engines.protocol import Death, Done, Unit, Work
 
 STORE_BYTES: Final = 128 * 2**20
 """Ray's store of objects on a machine of its own making: images never pass through it, so it need not be large."""
+
+PATIENCE: Final = 60.0
+"""Seconds that machines have to tell their GPUs' memory."""
 
 DEATHS: Final = (RayActorError, WorkerCrashedError, OutOfMemoryError)
 
@@ -37,16 +42,23 @@ class RayEngine:
     ----------
     address : of a cluster, such as ``auto`` or ``ray://host:10001``; empty starts one on this machine.
     workers : how many actors; None takes one for each GPU of the cluster, or for each CPU where it has none.
+    weights : bytes that the models of an actor take; several share a GPU only where its memory has room.
     """
 
-    def __init__(self, address: str = "", workers: int | None = None) -> None:
+    def __init__(self, address: str = "", workers: int | None = None, weights: int = 0) -> None:
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
             _connect(address)
         resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
         gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 0))
         self.workers = workers or gpus or max(1, cpus)
-        share = {"num_cpus": 1, "num_gpus": min(1.0, gpus / self.workers)}
+        try:
+            of_a_gpu = share_of_a_gpu(gpus, self.workers, weights, smallest_gpu(weights, gpus))
+        except BaseException:
+            if self._is_ours:
+                ray.shutdown()
+            raise
+        share = {"num_cpus": 1, "num_gpus": of_a_gpu}
         self._slots = [_ActorSlot(share) for _ in range(self.workers)]
 
     def map(self, work: Work, units: Sequence[Unit]) -> Iterator[Done | Death]:
@@ -73,6 +85,26 @@ def _connect(address: str) -> None:
     except Exception as error:  # of many kinds, from sockets to processes
         where = f"no cluster answers at {address!r}" if address else "it cannot be started here"
         raise EngineError(f"engine 'ray': {where} ({type(error).__name__}: {error})") from error
+
+
+def smallest_gpu(weights: int, gpus: int) -> int | None:
+    """Memory of the cluster's smallest GPU, in bytes; None where nobody needs it or a machine does not tell."""
+    if not (weights and gpus):
+        return None
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]  # type: ignore[no-untyped-call]
+    asked = [_memory_here.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()
+             for node in nodes]  # fmt: skip
+    try:
+        told = ray.get(asked, timeout=PATIENCE)
+    except RayError:
+        return None
+    return min(told) if told and all(told) else None
+
+
+@ray.remote(num_cpus=0)
+def _memory_here() -> int:
+    """Memory of a machine's smallest GPU; 0 where its driver does not tell."""
+    return min((gpu.total for gpu in gpu_table().values()), default=0)
 
 
 @ray.remote
