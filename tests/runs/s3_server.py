@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import http.client
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
 
 KEY, SECRET = "AKIAOFTHETESTS", "a-secret-of-the-tests"
 BUSY = (
@@ -96,3 +100,31 @@ class FaultyProxy(ThreadingHTTPServer):
         """Listen no more."""
         self.shutdown()
         self.server_close()
+
+
+@contextmanager
+def bucket() -> Iterator[FaultyProxy]:
+    """A bucket named "bucket" behind a proxy, and an environment that leads there."""
+    import s3fs
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    httpx.post(f"http://{host}:{port}/moto-api/reset").raise_for_status()  # a process has one store, whatever serves it
+    proxy = FaultyProxy(host, port)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (
+            ("AWS_ACCESS_KEY_ID", KEY),
+            ("AWS_SECRET_ACCESS_KEY", SECRET),
+            ("AWS_DEFAULT_REGION", "us-east-1"),
+            ("AWS_ENDPOINT_URL", proxy.url),
+            ("AWS_MAX_ATTEMPTS", "1"),  # so that what is tried again is tried by the filesystem
+        ):
+            patch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()
+        s3fs.S3FileSystem().mkdir("bucket")
+        yield proxy
+        s3fs.S3FileSystem.clear_instance_cache()
+    proxy.close()
+    server.stop()

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-import httpx
 import pyarrow as pa
 import pytest
 
@@ -23,7 +22,7 @@ from clinometer.pipeline.reporting import write_report
 from clinometer.runs.leases import Lease
 from clinometer.runs.storage import Directory
 from clinometer.web.runs_index import RunsIndex
-from tests.runs.s3_server import KEY, SECRET, FaultyProxy
+from tests.runs.s3_server import KEY, SECRET, bucket
 from tests.toys import Eye, Painter, toy_suite
 
 pytest.importorskip("s3fs")
@@ -35,29 +34,8 @@ SUITE = toy_suite(target=3, attribute=2, concepts=2)
 @pytest.fixture(scope="module")
 def store():
     """The proxy, a bucket behind it, and an environment that leads there."""
-    import s3fs
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    httpx.post(f"http://{host}:{port}/moto-api/reset").raise_for_status()  # a process has one store, whatever serves it
-    proxy = FaultyProxy(host, port)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (
-            ("AWS_ACCESS_KEY_ID", KEY),
-            ("AWS_SECRET_ACCESS_KEY", SECRET),
-            ("AWS_DEFAULT_REGION", "us-east-1"),
-            ("AWS_ENDPOINT_URL", proxy.url),
-            ("AWS_MAX_ATTEMPTS", "1"),  # so that what is tried again is tried by the filesystem
-        ):
-            patch.setenv(name, value)
-        s3fs.S3FileSystem.clear_instance_cache()
-        s3fs.S3FileSystem().mkdir("bucket")
+    with bucket() as proxy:
         yield proxy
-        s3fs.S3FileSystem.clear_instance_cache()
-    proxy.close()
-    server.stop()
 
 
 @pytest.fixture(autouse=True)
