@@ -23,7 +23,7 @@ def editing():
 
 
 def classification():
-    suite = load_suite("downstream/classification-reference").with_options(images=2)
+    suite = load_suite("downstream/classification-reference").with_options(images=4)
     return suite.model_copy(update={"noise_samples": (1, 3)})
 
 
@@ -34,6 +34,6 @@ SETTINGS = {
 }
 
 
-def audit(suite, out, workers):
+def audit(suite, out, workers=None):
     options = SETTINGS[suite] | {"batch_size": 8, "device": "cpu", "workers": workers}
     return cm.audit("reference", globals()[suite](), out, **options)

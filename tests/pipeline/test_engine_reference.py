@@ -1,24 +1,49 @@
-"""The reference model on workers: drawn, edited and classified as one process with one thread does it."""
+"""The reference model on workers, and killed in the middle: drawn, edited and classified as one process does it."""
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from clinometer.pipeline.reporting import write_report
 from tests.pipeline.reference_audits import audit
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples", "kept_workers")]
 
+SCRIPT = """
+import sys
+from tests.pipeline.reference_audits import audit
+audit(*sys.argv[1:])
+"""
 
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch):
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
     """Here as in a worker."""
     from clinometer._torch import torch
 
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def here(one_thread, tmp_path_factory):
+    """The whole audit of a suite by one process, made when it is first asked for."""
+    made = {}
+
+    def whole(suite):
+        if suite not in made:
+            made[suite] = audit(suite, tmp_path_factory.mktemp(suite) / "run")
+        return made[suite]
+
+    return whole
 
 
 def tables(run):
@@ -33,13 +58,59 @@ def all_names(run, folder):
     return sorted(str(path.relative_to(place)) for path in (place / folder).rglob("*.parquet"))
 
 
-def test_the_reference_model_draws_the_same_with_one_and_two_workers(tmp_path):
-    here, one, two = (audit("few_targets", tmp_path / str(workers), workers or None) for workers in (0, 1, 2))
+def test_the_reference_model_draws_the_same_with_one_and_two_workers(here, tmp_path):
+    one, two = (audit("few_targets", tmp_path / str(workers), workers) for workers in (1, 2))
     assert tables(one) == tables(two)
-    assert tables(here) == tables(two)  # as one process with one thread
+    assert tables(here("few_targets")) == tables(two)  # as one process with one thread
 
 
 @pytest.mark.parametrize("suite", ["editing", "classification"])
-def test_workers_edit_and_classify(tmp_path, suite):
-    here, two = (audit(suite, tmp_path / str(workers), workers) for workers in (None, 2))
-    assert tables(here) == tables(two)
+def test_workers_edit_and_classify(here, tmp_path, suite):
+    assert tables(here(suite)) == tables(audit(suite, tmp_path, 2))
+
+
+@pytest.mark.parametrize(
+    ("suite", "folder", "enough", "all_parts"),
+    [("editing", "samples", 4, 7), ("classification", "classifications", 1, 2)],
+)
+def test_what_is_killed_in_the_middle_ends_the_same(here, tmp_path, suite, folder, enough, all_parts):
+    """Edits between two parts of images, a classification in the loop over timesteps."""
+    out = tmp_path / "killed"
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, suite, str(out)], cwd=Path(__file__).parents[2])
+    while not (out / f"{folder}/part-{enough - 1:05}.parquet").exists():
+        assert process.poll() is None, "it ended before it was killed"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (out / "scores.parquet").exists()
+    assert len(list((out / folder).glob("part-*.parquet"))) < all_parts
+    assert tables(audit(suite, out)) == tables(here(suite))
+
+
+def test_a_whole_editing_audit_of_the_reference_model(here):
+    run = here("editing")
+    assert len(run.samples) == 8 * (1 + 6)
+    assert run.samples.status.eq("ok").all()
+    assert set(run.scores.component) >= {"flip_rate", "flip_asymmetry", "ita_change", "planted_order"}
+
+
+@pytest.mark.pages
+def test_a_whole_classification_audit_of_the_shipped_portraits(here):
+    run = here("classification")
+    assert run.model_card["settings"]["portraits"]["name"] == "reference portraits"
+    scores = run.scores[run.scores.setting == "3 noise samples"]
+    association = scores[scores.component == "association"].set_index("group")
+    assert set(association.index) == set(run.suite.groups)
+    assert association.n_target.eq(4).all()
+    assert (association.low >= 0).all()
+    assert association.low.le(association.value).all()
+    assert association.value.le(association.high).all()
+    gender = scores[(scores.component == "differential") & (scores.group == "gender")].iloc[0]
+    value = association.value
+    expected = (value["light man"] + value["dark man"] - value["light woman"] - value["dark woman"]) / 2
+    assert gender.value == pytest.approx(expected)
+    assert gender.verdict
+    assert run.scores[run.scores.component == "evaluations"].value.eq(8 * 3).all()
+    write_report(run)
+    page = run.directory.read_bytes("report.html").decode()
+    assert "given portraits, <bdi>reference portraits</bdi>" in page
