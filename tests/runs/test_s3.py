@@ -24,6 +24,7 @@ from clinometer.runs.storage import Directory
 from clinometer.web.runs_index import RunsIndex
 from tests.runs.s3_server import KEY, SECRET, bucket
 from tests.toys import Eye, Painter, toy_suite
+from tests.web.serving import client, pictures
 
 pytest.importorskip("s3fs")
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -61,6 +62,15 @@ def every(period, kind, methods=("GET", "PUT", "HEAD", "POST", "DELETE")):
 def parts(run):
     names = [name for folder in ("samples", "embeddings/eye") for name in run.directory.names(folder, ".parquet")]
     return {name: run.directory.read_bytes(name) for name in names}
+
+
+def test_runs_on_a_store_are_served(runs, tmp_path):
+    browser = client("s3://bucket/runs", cache=tmp_path)
+    page = browser.get(f"{browser.get('/').headers['location']}&per=96").text
+    shown = pictures(page)
+    assert len(shown) == len(runs[1].samples)
+    assert browser.get(shown[0]).status_code == 200
+    assert browser.get(re.search(r"/runs/\w+", page)[0] + "/report").status_code == 200
 
 
 def test_a_run_on_a_store_is_the_run_on_a_disk(runs):

@@ -61,7 +61,7 @@ def joined(chromium, served):
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda m: m.type == "error" and "ERR_" not in m.text and complaints.append(m.text))
+        page.on("console", lambda m: m.type == "error" and "ERR_" not in m.text and "of 403" not in m.text and complaints.append(m.text))
         page.goto(f"{address}/join/{link}")
         page.get_by_role("button", name="I agree, begin").click()
         page.wait_for_url("**/rate/*")
@@ -118,6 +118,23 @@ def test_a_cut_line_loses_nothing(joined, served):
     assert count(served[0]) == before
     page.context.set_offline(False)
     expect(page.locator(".turn-head")).to_contain_text("1 of", timeout=15_000)
+    assert count(served[0]) == before + 1
+
+
+def test_the_organiser_closes_the_task_under_a_rater(joined, served, chromium):
+    """What was saved before stays; what comes after is not kept, and the rater is told."""
+    page, task = joined()
+    before = count(served[0])
+    page.keyboard.press("1")
+    expect(page.locator(".turn-head")).to_contain_text("1 of")
+    context = chromium.new_context(viewport=DESK)
+    organiser = context.new_page()
+    organiser.goto(f"{served[1]}/ratings/{task}")
+    organiser.get_by_role("button", name="Close", exact=True).click()
+    expect(organiser.get_by_role("button", name="Open again")).to_be_visible()
+    context.close()
+    page.keyboard.press("2")
+    expect(page.get_by_text("This task is closed. Thank you for your answers.")).to_be_visible()
     assert count(served[0]) == before + 1
 
 
