@@ -69,6 +69,8 @@ HEADS = {
     "reader-believed": ("encoder that cannot read", "wanted, at most"),
     "reader-refused": ("encoder that can", "wanted, at most"),
     "ratings-coverage": ("share corrected by people", "nominal"),
+    "ratings-slips": ("encoder, and interval", "nominal"),
+    "ratings-bound": ("encoder never wrong", "held with slight errors"),
     "ratings-width": ("share corrected by people", "width of people alone, at most"),
     "ratings-planned": ("ratings named by the planner", "reach of ± 0.05, wanted"),
     "downstream-level": ("test", "p ≤"),

@@ -26,6 +26,9 @@ ENCODERS: Final = {
 }
 """How often an image that people see as a, and as b, is misread."""
 
+SLIPS: Final = (0.0, 0.01, 0.02, 0.03, 0.05, 0.1)
+"""How often an encoder that reads every a right misreads a b."""
+
 
 def _seen_and_read(rng: np.random.Generator, n: int, share: float, wrong: tuple[float, float]) -> np.ndarray:
     """(2, n) what people see and what the encoder reads."""
@@ -104,6 +107,49 @@ def _chance_of_a(cut: float, differ: float) -> float:
     return float(stats.norm.sf(cut / np.sqrt(1 + differ**2)))
 
 
+def shares_of_slight_errors(n: int, rated: int, share: float) -> list[Found]:
+    """Encoders that slip now and then, to one side: our interval beside PPI++'s own, which is normal and unguarded."""
+    from ppi_py import ppi_mean_ci
+
+    found, setting = [], f"{rated} of {IMAGES[rated]} images, share {share:g}"
+    for slip in SLIPS:
+        rng, held = np.random.default_rng([46, rated, round(100 * share), round(100 * slip)]), []
+        for _ in range(n):
+            seen, read = _seen_and_read(rng, IMAGES[rated], share, (0.0, slip))
+            ours = rated_share(seen[:rated], read[:rated], read[rated:])
+            low, high = ppi_mean_ci(seen[:rated], read[:rated], read[rated:], alpha=0.05)
+            held.append((ours.low <= share <= ours.high, low[0] <= share <= high[0]))
+        for name, rate in zip(("ours", "PPI++'s own"), np.mean(held, axis=0), strict=True):
+            found.append(Found("ratings-slips", f"wrong in {slip:.0%} of b, {name}", setting, 0.95, float(rate), n))
+    return found
+
+
+def least_coverage(n: int, rated: int, share: float, held: float) -> list[Found]:
+    """What an interval covers with an encoder that never errs, at least, if it covers ``held`` with all that slip.
+
+    Exact, for any interval whose ends rise with the number k of images read as a, where no rated image was misread.
+    With an encoder that takes b for a in so many images, q, nobody notices in (1 − q)^n of the studies. Of these, the
+    lower end may lie above the share in (1 − held) / (1 − q)^n at most, so from some k on. With an encoder that never
+    errs such a k comes up more seldom: that bounds what it misses from below, and taking a for b what from above.
+    """
+    missed = sum(_most_missed(each, rated, IMAGES[rated], 1 - held) for each in (share, 1 - share))
+    setting = f"{rated} of {IMAGES[rated]} images, share {share:g}"
+    return [Found("ratings-bound", "at least", setting, held, 1 - missed, 0)]
+
+
+def _most_missed(share: float, rated: int, images: int, missed: float) -> float:
+    """The least over q of P(k ≥ the first k that may be missed), with an encoder that never errs."""
+    return min(_missed_by(share, q, rated, images, missed) for q in np.arange(0.002, min(0.25, 1 - share), 0.002))
+
+
+def _missed_by(share: float, q: float, rated: int, images: int, missed: float) -> float:
+    in_rated = stats.binom.pmf(np.arange(rated + 1), rated, share / (1 - q))
+    in_others = stats.binom.pmf(np.arange(images - rated + 1), images - rated, share + q)
+    at_least = np.append(np.cumsum(np.convolve(in_rated, in_others)[::-1])[::-1], 0.0)
+    first = int(np.argmax(at_least <= missed / (1 - q) ** rated))
+    return float(stats.binom.sf(first - 1, images, share))
+
+
 def ratings_planned(n: int, encoder: str) -> list[Found]:
     """Of a pilot of 50 ratings, as many more as it names: does the interval then reach ± 0.05?"""
     rng, reaches = np.random.default_rng([44, len(encoder)]), []
@@ -125,6 +171,9 @@ def experiments() -> list[Experiment]:
           for encoder in ENCODERS for rated in IMAGES for share in (0.3, 0.5)),
         *((corrected_shares, 4_000, {"encoder": encoder, "rated": rated, "share": 0.05})
           for encoder in ENCODERS for rated in (30, 100, 300)),
+        *((shares_of_slight_errors, 4_000, {"rated": rated, "share": 0.3}) for rated in (30, 100, 300)),
+        *((least_coverage, 0, {"rated": rated, "share": share, "held": 0.94})
+          for rated in (30, 100) for share in (0.05, 0.3, 0.5)),
         *((stratified_shares, 4_000, {"encoder": encoder, "rated": rated, "share": 0.3})
           for encoder in ("wrong in 5 %", "wrong in 20 %", "useless") for rated in (30, 100, 300)),
         *((shares_of_either, 4_000, {"rated": rated, "neither": 0.2}) for rated in (30, 100, 300)),

@@ -152,7 +152,7 @@ def test_the_planner_names_ratings_that_do():
 
 @pytest.mark.parametrize("concept", ["guard", "shrugging"])
 def test_the_judge_as_a_perfect_rater_of_what_the_clip_misreads(concept):
-    """Of the 50 judged images 25 are rated, again and again: the interval covers the judge's share of all of them."""
+    """25 of the judged images are rated, again and again: the interval covers the judge's share of all of them."""
     row = readings()[concept]
     n, more = int(row["n"]), int(row["differ"] + row["encoder"] - row["judge"]) // 2
     less = int(row["differ"]) - more

@@ -61,7 +61,12 @@ def joined(chromium, served):
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda m: m.type == "error" and "ERR_" not in m.text and "of 403" not in m.text and complaints.append(m.text))
+        page.on(
+            "console",
+            lambda m: (
+                m.type == "error" and "ERR_" not in m.text and "of 403" not in m.text and complaints.append(m.text)
+            ),
+        )
         page.goto(f"{address}/join/{link}")
         page.get_by_role("button", name="I agree, begin").click()
         page.wait_for_url("**/rate/*")

@@ -17,8 +17,14 @@ of the n rated and the N − n others. The interval is Wilson's at the number of
 
     n_eff = θ (1 − θ) / V
 
-so a useless reader leaves Wilson's interval of people alone. Half an answer is added to each corner of (y, f) before
-the variances are formed: readings that never erred in 30 items may still err in one of 20.
+so a useless reader leaves Wilson's interval of people alone. Part of an answer is added to each corner of (y, f) before
+the variances are formed: readings that never erred in 30 items may still err in one of 20. It is
+
+::
+
+    15 / (4 n θ (1 − θ)),  not below 0.1 nor above 1
+
+half an answer of 30 even ones, and less of many, which say more of the reader themselves.
 
 An answer may be neither yes nor no. θ is then the share of yes among those that are either, a ratio of two such
 estimates, and V is that of its linear part, (y − θ) d / mean d, where d says whether an answer is one of the two.
@@ -38,8 +44,9 @@ from scipy.stats import norm, t
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import require_confidence
 
-CORNER = 0.5
-"""Answers added to each corner of (y, f); chosen by simulation."""
+GUARD = 15.0
+LEAST_ADDED, MOST_ADDED = 0.1, 1.0
+"""What is added to each corner of (y, f), and its bounds, in answers; chosen by simulation."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,13 @@ class _Sample:
     def counts(self) -> np.ndarray:
         """(H,) rated items of each stratum."""
         return np.bincount(self.strata, minlength=len(self.sizes))
+
+    @cached_property
+    def corner(self) -> float:
+        """What is added to each corner of (y, f); θ is that of people, with one answer more of either kind."""
+        n = len(self.readings)
+        share = (n * float(self.item_weights @ self.yes) + 1) / (n * float(self.item_weights @ self.inside) + 2)
+        return min(max(GUARD / (4 * n * share * (1 - share)), LEAST_ADDED), MOST_ADDED)
 
     @property
     def shares(self) -> np.ndarray:
@@ -253,7 +267,7 @@ def _variance(sample: _Sample, share: float, linear: np.ndarray, total: int | No
 def _smoothed_scale(sample: _Sample) -> float:
     """θ (1 − θ) with the corners added."""
     counts = sample.counts
-    added = CORNER * np.array([len(_ends(sample, h)) for h in range(len(counts))])
+    added = sample.corner * np.array([len(_ends(sample, h)) for h in range(len(counts))])
     yes, inside = (np.bincount(sample.strata, values, len(counts)) for values in (sample.yes, sample.inside))
     per_item = sample.shares / (counts + 2 * added)
     share = float(per_item @ (yes + added)) / float(per_item @ (inside + 2 * added))
@@ -272,7 +286,7 @@ def _moments(sample: _Sample, stratum: int, share: float, linear: np.ndarray) ->
     n = int(held.sum())
     y = np.concatenate([linear[held], np.repeat([-share, 1 - share], len(ends))])
     f = np.concatenate([sample.readings[held], np.tile(ends, 2)])
-    weights = np.concatenate([np.ones(n), np.full(2 * len(ends), CORNER)])
+    weights = np.concatenate([np.ones(n), np.full(2 * len(ends), sample.corner)])
     weights /= weights.sum()
     y_mean, f_mean = float(weights @ y), float(weights @ f)
     spread, varying = float(weights @ (y - y_mean) ** 2), float(weights @ (f - f_mean) ** 2)
