@@ -11,8 +11,7 @@ import pytest
 import clinometer as cm
 from clinometer.errors import RunMismatchError, SweepError
 from clinometer.pipeline.comparison import stands_between
-from tests.sweeps.test_sweeps import Broken, contents, record
-from tests.sweeps.toy_sweeps import Shifted
+from tests.sweeps.toy_sweeps import Broken, Shifted, contents, record
 from tests.toys import Eye, toy_suite
 
 MOST = 25

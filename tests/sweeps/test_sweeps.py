@@ -1,7 +1,6 @@
 """A sweep is its audits: cells are ordinary runs, whatever else is in the grid and whenever they were drawn."""
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -21,7 +20,7 @@ from clinometer.runs.pooled import pooled
 from clinometer.runs.storage import Directory
 from clinometer.sweeps.sweep import require_finished
 from tests.sweeps.sweep_by_workers import sweep_by_workers
-from tests.sweeps.toy_sweeps import AXES, SUITE, Shifted, contents, painters, swept
+from tests.sweeps.toy_sweeps import AXES, SUITE, Broken, Shifted, contents, painters, record, swept
 from tests.toys import Eye
 
 
@@ -88,10 +87,6 @@ def test_a_sweep_that_is_stopped_goes_on_as_if_it_had_not_been(whole, tmp_path):
     assert not again.failed
 
 
-def record(out):
-    return json.loads((out / "sweep.json").read_text())
-
-
 def test_a_finished_sweep_computes_nothing_again(whole, tmp_path):
     shutil.copytree(whole.directory.root, tmp_path / "sweep")
     models, eye = painters(), Eye()
@@ -100,14 +95,6 @@ def test_a_finished_sweep_computes_nothing_again(whole, tmp_path):
     assert contents(tmp_path / "sweep") == before
     assert [model.drawn for model in models.values()] == [0, 0]
     assert eye.seen == 0
-
-
-class Broken(Shifted):
-    """It cannot draw."""
-
-    def generate(self, requests):
-        raise RuntimeError("no such kernel")
-        yield
 
 
 def test_a_cell_that_fails_stops_no_other_and_is_told_with_the_way_out(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import clinometer as cm
 from clinometer.models.protocols import GenerationResult
@@ -32,6 +33,14 @@ class Shifted(Painter):
             yield GenerationResult(request.id, "ok", paint(prompt, request.seed))
 
 
+class Broken(Shifted):
+    """It cannot draw."""
+
+    def generate(self, requests):
+        raise RuntimeError("no such kernel")
+        yield
+
+
 def painters(**changed):
     """The models of `AXES`."""
     return {"plain": Shifted(name="plain"), "redder": Shifted(1.0, name="redder")} | changed
@@ -55,3 +64,7 @@ def contents(folder):
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name in ("scores.csv", "plan.parquet", "table.csv", "differences.csv", "sweep.html")
     }
+
+
+def record(out):
+    return json.loads((out / "sweep.json").read_text())
