@@ -11,7 +11,7 @@ import clinometer as cm
 from clinometer._torch import torch
 from clinometer.errors import ModelError
 from clinometer.models import Card
-from clinometer.models.encoders._encoding import tried
+from clinometer.models.encoders._encoding import working_encoder
 from clinometer.models.encoders.transformers_clip import load
 from tests.builders import VISION, _text_config, tiny_clip, tiny_tokenizer, without_weights
 from tests.models.tiny_encoders import (
@@ -203,14 +203,14 @@ ONES = np.ones((1, 4))
 )
 def test_an_encoder_is_tried(vectors, message):
     with pytest.raises(ModelError, match=message):
-        tried(Drawn(*vectors))
+        working_encoder(Drawn(*vectors))
 
 
 @pytest.mark.parametrize(("dtype", "rounding"), [("float32", 1e-5), ("float16", 1e-3), ("bfloat16", 1e-2)])
 def test_rounding_is_no_reason(dtype, rounding):
-    tried(Drawn(ONES, ONES * (1 + rounding), dtype=dtype))
+    working_encoder(Drawn(ONES, ONES * (1 + rounding), dtype=dtype))
     with pytest.raises(ModelError, match="random in part"):
-        tried(Drawn(ONES, ONES * 1.2, dtype=dtype))
+        working_encoder(Drawn(ONES, ONES * 1.2, dtype=dtype))
 
 
 def test_weights_that_a_file_lacks_are_not_drawn_at_random(tmp_path):

@@ -13,7 +13,7 @@ import clinometer as cm
 from clinometer.pipeline.comparison_page import comparison_html, comparison_tables
 from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.report.compared import compared
-from clinometer.report.comparison import names_of
+from clinometer.report.comparison import run_names
 from clinometer.studies.refusals.compared import refusal_table
 from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 from tests.report.page import Page
@@ -280,15 +280,15 @@ def test_nothing_stands_side_by_side_that_no_encoder_has_seen(associations):
 
 def test_models_of_one_name_go_by_their_directories(associations):
     one, another = associations["one"], associations["another"]
-    assert names_of([one, another]) == ["one", "another"]
-    assert names_of([one, cm.open_run(one.url)]) == [one.url, f"{one.url} (2)"]
+    assert run_names([one, another]) == ["one", "another"]
+    assert run_names([one, cm.open_run(one.url)]) == [one.url, f"{one.url} (2)"]
 
 
 def test_a_copy_of_a_run_differs_by_nothing_and_goes_by_its_directory(associations, tmp_path):
     one = associations["one"]
     shutil.copytree(one.url, tmp_path / "copy")
     (found,) = cm.compare(one, tmp_path / "copy")
-    assert names_of([found.first, found.second]) == [os.path.basename(one.url), "copy"]
+    assert run_names([found.first, found.second]) == [os.path.basename(one.url), "copy"]
     assert (found.scores.value == 0).all()
     assert not found.scores.verdict.isin(["more", "alike"]).any()
     assert "nothing differs, for both hold the same images" in comparison_html([found])

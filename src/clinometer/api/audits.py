@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from clinometer.pipeline.at_hand import Models
 from clinometer.pipeline.audits import Asked, Workers
 from clinometer.pipeline.audits import audit as run_audit
 from clinometer.pipeline.engines import Engine
+from clinometer.pipeline.loaded_models import Models
 from clinometer.runs import NoProgress, Progress
 from clinometer.suites import Suite
 from clinometer.sweeps import SweepFile

@@ -12,10 +12,10 @@ from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.models.files.folder import FolderSource, Manifest, ManifestRow, has_manifest, read_manifest
 from clinometer.models.files.image_dataset import ImageDataset, dataset_files
 from clinometer.models.images import MAX_PIXELS
-from clinometer.pipeline.at_hand import Models
 from clinometer.pipeline.audits import Workers, audited, default_out, finish, plain_seed
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.execution import Job
+from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.recipes import Given
 from clinometer.runs import NoProgress, Progress
 from clinometer.runs.manifest import manifest_prompt_specs

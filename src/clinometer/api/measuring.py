@@ -11,8 +11,8 @@ from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder
 from clinometer.models.weights import user_path
 from clinometer.pipeline.association_tests import AssociationSettings, association_tests
-from clinometer.pipeline.at_hand import Models
 from clinometer.pipeline.audits import plain_seed
+from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.planning import Plan, plan_audit
 from clinometer.runs import NoProgress, Progress
 from clinometer.stats.racing import Elimination

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from clinometer.models.abilities import weights_of
 from clinometer.pipeline import score
-from clinometer.pipeline.at_hand import Models
 from clinometer.pipeline.audits import Workers, executor_of
 from clinometer.pipeline.comparison import first_against_rest
 from clinometer.pipeline.comparison_page import write_comparison
 from clinometer.pipeline.encoders import require_texts
 from clinometer.pipeline.engines import Engine
+from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.paper_tables import paper_table as tabulate
 from clinometer.pipeline.reporting import refresh_report

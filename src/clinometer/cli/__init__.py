@@ -19,7 +19,7 @@ def main() -> None:
     A user's mistake has status 2, Ctrl-C 130, an error of clinometer's own 70. ``--debug`` shows the traceback too.
     """
     from clinometer.cli.app import app
-    from clinometer.cli.unforeseen import STATUS, is_wanted, told
+    from clinometer.cli.unforeseen import STATUS, crash_message, is_wanted
     from clinometer.errors import ClinometerError
 
     words = sys.argv[1:]
@@ -36,9 +36,9 @@ def main() -> None:
         sys.exit(130)
     except OSError as error:
         said = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else ""
-        _end(error, said or told(error, words), 2 if said else STATUS, shown=is_wanted(words))
+        _end(error, said or crash_message(error, words), 2 if said else STATUS, shown=is_wanted(words))
     except Exception as error:
-        _end(error, told(error, words), STATUS, shown=is_wanted(words))
+        _end(error, crash_message(error, words), STATUS, shown=is_wanted(words))
 
 
 def _end(error: Exception, said: str, status: int, *, shown: bool) -> None:
@@ -56,13 +56,13 @@ def _in_a_line() -> Callable[..., None]:
     """What shows warnings: clinometer's own in a line, each once; others as Python shows them."""
     from clinometer.errors import DamagedRunWarning, UncheckedRunWarning
 
-    python_shows, told = warnings.showwarning, set[str]()
+    python_shows, crash_message = warnings.showwarning, set[str]()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if not issubclass(category, (DamagedRunWarning, UncheckedRunWarning)):
             python_shows(message, category, *place, **more)
-        elif str(message) not in told:
-            told.add(str(message))
+        elif str(message) not in crash_message:
+            crash_message.add(str(message))
             print(f"clinometer: {message}", file=sys.stderr)  # noqa: T201
 
     return show

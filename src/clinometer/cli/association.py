@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from clinometer.cli.words import shown
+from clinometer.cli.words import plain_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ def print_tests(table: pd.DataFrame) -> None:
     console = Console()
     first = table.iloc[0]
     wide = console.width >= WIDE
-    printed = Table(title=shown(f"Association tests on {first.encoder}"), show_lines=not wide)
+    printed = Table(title=plain_text(f"Association tests on {first.encoder}"), show_lines=not wide)
     for name in NAMES if wide else ("\n".join(NAMES),):
         printed.add_column(name, overflow="fold")
     for name in ("statistic", "effect\nsize d", "95 %\ninterval", "p", "q"):
@@ -40,14 +40,14 @@ def print_tests(table: pd.DataFrame) -> None:
             wording.interval(row.effect_size_low, row.effect_size_high) or wording.MISSING,
             *(f"{each:.3g}" if isfinite(each) else wording.MISSING for each in (row.p, row.q)),
         )
-        printed.add_row(*map(shown, cells))
+        printed.add_row(*map(plain_text, cells))
     console.print(printed)
     for row in _rows(table):
         if row.reason:
-            console.print(f"{shown(row.test)}: {shown(row.reason)}")
+            console.print(f"{plain_text(row.test)}: {plain_text(row.reason)}")
         elif row.missing:
-            console.print(f"{shown(row.test)}: without {shown(row.missing)}")
-    console.print(f"[dim]{shown(_conventions(table))}[/]")
+            console.print(f"{plain_text(row.test)}: without {plain_text(row.missing)}")
+    console.print(f"[dim]{plain_text(_conventions(table))}[/]")
 
 
 def _rows(table: pd.DataFrame) -> Iterator[Any]:

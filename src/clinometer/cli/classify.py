@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from clinometer.cli.words import shown
+from clinometer.cli.words import plain_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ def print_choices(choices: pd.DataFrame) -> None:
         ends = f"[{low}, {high}]" if wording.MISSING not in (low, high) else ""
         margin = margin if row["label"] else ""
         cells = (Path(row["file"]).name, row["label"], row["runner_up"], margin, ends, str(row["evaluations"]), note)
-        table.add_row(*map(shown, cells))
+        table.add_row(*map(plain_text, cells))
     Console().print(table)
 
 

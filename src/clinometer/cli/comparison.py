@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from clinometer.cli.words import shown
+from clinometer.cli.words import plain_text
 from clinometer.pipeline.comparison_page import (
     comparison_refusals,
     comparison_tables,
     comparison_verdict,
     pairing_in_words,
 )
-from clinometer.report.comparison import DifferenceTable, called_in
+from clinometer.report.comparison import DifferenceTable, pair_names
 
 if TYPE_CHECKING:
     from clinometer.runs.comparison import Comparison
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:
     """Of each, a row a concept (or a test, or a prompt), one sentence, and what was compared with what."""
     console = Console()
-    for comparison, called in zip(comparisons, called_in(comparisons), strict=True):
+    for comparison, called in zip(comparisons, pair_names(comparisons), strict=True):
         for table in comparison_tables(comparison, called, short=True):
             console.print(_printed(table))
-            console.print(f"[dim]{shown(table.note)}[/]")
-        console.print(f"[bold]{shown(comparison_verdict(comparison, called))}[/]")
+            console.print(f"[dim]{plain_text(table.note)}[/]")
+        console.print(f"[bold]{plain_text(comparison_verdict(comparison, called))}[/]")
         refusals = comparison_refusals(comparison, called)
         if refusals:
-            console.print(shown(refusals))
-        console.print(shown(pairing_in_words(comparison)))
+            console.print(plain_text(refusals))
+        console.print(plain_text(pairing_in_words(comparison)))
 
 
 def print_place(out: str | None) -> None:
     """Name the page, or say how to have one."""
-    place = "none, as no --out was given" if out is None else f"[bold]{shown(out.rstrip('/'))}/comparison.html[/]"
+    place = "none, as no --out was given" if out is None else f"[bold]{plain_text(out.rstrip('/'))}/comparison.html[/]"
     Console(soft_wrap=True).print(f"Report: {place}")
 
 
 def _printed(table: DifferenceTable) -> Table:
-    printed = Table(title=shown(table.title))
+    printed = Table(title=plain_text(table.title))
     for heading in table.columns:
         side = "left" if heading in (table.columns[0], "verdict") else "right"
-        printed.add_column(shown(heading), justify=side, overflow="fold")  # type: ignore[arg-type]
+        printed.add_column(plain_text(heading), justify=side, overflow="fold")  # type: ignore[arg-type]
     for row in table.rows:
-        printed.add_row(*map(shown, row))
+        printed.add_row(*map(plain_text, row))
     return printed

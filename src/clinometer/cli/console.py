@@ -25,7 +25,7 @@ from rich.text import Text
 
 from clinometer._in_hand import MARK
 from clinometer.cli.rate import MovingRate
-from clinometer.cli.words import shown
+from clinometer.cli.words import plain_text
 from clinometer.runs import Run
 from clinometer.runs.protocol import recorded_departures
 from clinometer.suites import Protocol, Suite, SuiteTable, load_suite, suite_names
@@ -91,10 +91,10 @@ class LiveProgress:
         """Begin a stage."""
         self._stage = stage
         self._rate = MovingRate()
-        self._task = self._bars.add_task(shown(stage), total=total, completed=done, rate=self._rate)
+        self._task = self._bars.add_task(plain_text(stage), total=total, completed=done, rate=self._rate)
         if not self._console.is_terminal:
             there = f", {done} already there" if done else ""
-            self._console.print(f"{shown(stage)}: {total}{there}")
+            self._console.print(f"{plain_text(stage)}: {total}{there}")
 
     def advance(self, items: int) -> None:
         """Note that some more items are done."""
@@ -106,11 +106,11 @@ class LiveProgress:
         task = self._bars.tasks[self._bars.task_ids.index(self._task)]
         stage, self._stage = self._stage, ""
         self._bars.remove_task(self._task)  # a run of many rounds has more stages than a terminal lines
-        self._console.print(f"{shown(stage)}: done in {task.elapsed or 0:.1f} s")
+        self._console.print(f"{plain_text(stage)}: done in {task.elapsed or 0:.1f} s")
 
     def note(self, message: str) -> None:
         """Say something a user should read."""
-        self._console.print(shown(message))
+        self._console.print(plain_text(message))
 
 
 def print_summary(run: Run) -> None:
@@ -120,17 +120,17 @@ def print_summary(run: Run) -> None:
     console = Console()
     summary = study_of(run.suite).page(run.suite).summary(run.suite, run.scores)
     console.print()
-    console.print(f"Verdicts: {shown(summary.verdicts) or 'none'}")
+    console.print(f"Verdicts: {plain_text(summary.verdicts) or 'none'}")
     if summary.rows:
         console.print(_table(summary))
     if summary.unmeasured:
-        console.print(f"Not measured: {shown(summary.unmeasured)}.")
+        console.print(f"Not measured: {plain_text(summary.unmeasured)}.")
     print_departures(console, run)
     lost = run.samples[run.samples.status != "ok"]
     if len(lost):
         console.print(
             f"[bold]{len(lost)}[/] of {len(run.plan)} images are missing; the report says which. "
-            f"The first: {shown(str(lost.reason.iloc[0]))}"
+            f"The first: {plain_text(str(lost.reason.iloc[0]))}"
         )
     print_report_place(run)
 
@@ -143,26 +143,26 @@ def print_departures(console: Console, run: Run) -> None:
     if found:
         table = Table("option", "the paper", "this run", "", title="Protocol: the paper's, with these departures")
         for each in found:
-            table.add_row(*map(shown, (each.option, each.paper, each.run, each.reason)))
+            table.add_row(*map(plain_text, (each.option, each.paper, each.run, each.reason)))
         console.print(table)
     else:
         console.print("Protocol: the paper's, without departures.")
     for unsaid in run.suite.protocol.unsaid if run.suite.protocol is not None else ():
-        console.print(f"The paper leaves open, {shown(unsaid.option)}: {shown(unsaid.taken)}")
+        console.print(f"The paper leaves open, {plain_text(unsaid.option)}: {plain_text(unsaid.taken)}")
 
 
 def _table(summary: Summary) -> Table:
-    table = Table(title=shown(summary.title))
+    table = Table(title=plain_text(summary.title))
     for order, name in enumerate(summary.columns):
-        table.add_column(shown(name), justify="left" if order in (0, len(summary.columns) - 1) else "right")
+        table.add_column(plain_text(name), justify="left" if order in (0, len(summary.columns) - 1) else "right")
     for row in summary.rows:
-        table.add_row(*map(shown, row))
+        table.add_row(*map(plain_text, row))
     return table
 
 
 def print_report_place(run: Run) -> None:
     """Name the report."""
-    Console(soft_wrap=True).print(f"Report: [bold]{shown(run.directory.path('report.html'))}[/]")
+    Console(soft_wrap=True).print(f"Report: [bold]{plain_text(run.directory.path('report.html'))}[/]")
 
 
 def print_suites() -> None:
@@ -173,21 +173,21 @@ def print_suites() -> None:
     for name in suite_names():
         suite = load_suite(name)
         prompts = sum(1 for _ in suite.prompt_specs())
-        table.add_row(shown(name), suite.study, shown(suite.title), str(prompts), str(suite.image_count))
+        table.add_row(plain_text(name), suite.study, plain_text(suite.title), str(prompts), str(suite.image_count))
     Console().print(table)
 
 
 def print_suite(suite: Suite) -> None:
     """Everything that a suite asks."""
     console = Console()
-    console.print(f"[bold]{shown(suite.title)}[/]\n{shown(suite.description)}")
+    console.print(f"[bold]{plain_text(suite.title)}[/]\n{plain_text(suite.description)}")
     if suite.source:
-        console.print(f"[dim]{shown(suite.source)}[/]")
+        console.print(f"[dim]{plain_text(suite.source)}[/]")
     sheets = suite.sheets() if suite.protocol is None else (*suite.sheets(), *protocol_sheets(suite.protocol))
     for sheet in sheets:
-        table = Table(*map(shown, sheet.columns), title=shown(sheet.title))
+        table = Table(*map(plain_text, sheet.columns), title=plain_text(sheet.title))
         for row in sheet.rows:
-            table.add_row(*map(shown, row))
+            table.add_row(*map(plain_text, row))
         console.print(table)
 
 
@@ -207,7 +207,7 @@ def print_models() -> None:
 
     table = Table("kind", "name", "given as")
     for kind, name, usage in registered():
-        table.add_row(shown(kind), shown(name), shown(usage))
+        table.add_row(plain_text(kind), plain_text(name), plain_text(usage))
     Console().print(table)
 
 
@@ -219,14 +219,16 @@ def print_model(spec: str, **options: Any) -> None:
     from clinometer.models.description import describe_model
 
     described = describe_model(spec, **options)
-    table = Table("", "", title=shown(described.card.name), show_header=False)
+    table = Table("", "", title=plain_text(described.card.name), show_header=False)
     for key, value in (*_identity(described), *_abilities(described)):
-        table.add_row(shown(key), shown(value))
+        table.add_row(plain_text(key), plain_text(value))
     console = Console(soft_wrap=True)
     console.print(table)
     settings = Table("setting", "as it is", title="Settings, where nothing else is asked for")
     for key, value in described.card.settings.items():
-        settings.add_row(shown(key), shown(value if isinstance(value, str) else json.dumps(value, default=str)))
+        settings.add_row(
+            plain_text(key), plain_text(value if isinstance(value, str) else json.dumps(value, default=str))
+        )
     console.print(settings)
 
 
@@ -269,5 +271,5 @@ def print_reference() -> None:
         title="Planted probabilities under neutral prompts",
     )
     for concept, truth in reference.planted().items():
-        table.add_row(shown(concept), *(f"{probability:.2f}" for probability in truth.values()))
+        table.add_row(plain_text(concept), *(f"{probability:.2f}" for probability in truth.values()))
     console.print(table)

@@ -12,7 +12,7 @@ from rich.table import Table
 from clinometer import api
 from clinometer._csv import csv_text
 from clinometer.cli.tables import check_place, write_table
-from clinometer.cli.words import shown
+from clinometer.cli.words import plain_text
 from clinometer.pipeline.paper_tables import models_of
 from clinometer.report import wording
 from clinometer.runs.protocol import recorded_departures
@@ -33,26 +33,26 @@ def hold_against_paper(run: Run, paper: str, models: Sequence[str], out: Path | 
     for (name, column), held in cells.groupby(["table", "column"], sort=False):
         console.print(column_table(f"{name}: {column}", held, labels))
     for line in remarks(run, cells, labels):
-        console.print(shown(line))
+        console.print(plain_text(line))
     if out is not None:
         write_table(cells, out)
         return
     name = f"paper-{paper}.csv"
     run.ledger.write_bytes(name, csv_text(cells).encode("utf-8", "backslashreplace"))
-    Console(soft_wrap=True).print(f"Table: [bold]{shown(run.directory.path(name))}[/]")
+    Console(soft_wrap=True).print(f"Table: [bold]{plain_text(run.directory.path(name))}[/]")
 
 
 def column_table(title: str, held: pd.DataFrame, labels: dict[str, str]) -> Table:
     """One printed column: a row a printed row, with the number of each of the paper's models."""
     models = list(dict.fromkeys(held.model))
     names = [name for name in NAMES if (held[name] != "").any()]
-    table = Table(title=shown(title), title_justify="left")
+    table = Table(title=plain_text(title), title_justify="left")
     for name in names:
         table.add_column(name)
-    for header in [shown(labels[model]) for model in models] + ["this run", "95 %"]:
+    for header in [plain_text(labels[model]) for model in models] + ["this run", "95 %"]:
         table.add_column(header, justify="right")
     for model in models:
-        table.add_column(f"less {shown(labels[model])}" if len(models) > 1 else "difference", justify="right")
+        table.add_column(f"less {plain_text(labels[model])}" if len(models) > 1 else "difference", justify="right")
     digits = _digits(held.printed)
     for row, cells in held.groupby(names, sort=False):
         table.add_row(*_cells(row, cells.to_dict("records"), digits))
@@ -64,7 +64,7 @@ def _cells(names: tuple[Any, ...], cells: Sequence[dict[Any, Any]], digits: int)
     run = [wording.number(first["run"], digits), wording.interval(first["low"], first["high"], digits)]
     printed = [cell["printed"].replace("-", wording.MINUS) for cell in cells]
     differences = [wording.signed(cell["difference"], digits) for cell in cells]
-    return [shown(str(each)) for each in (*names, *printed, *run, *differences)]
+    return [plain_text(str(each)) for each in (*names, *printed, *run, *differences)]
 
 
 def _digits(printed: pd.Series[str]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from clinometer.cli.words import shown
+from clinometer.cli.words import plain_text
 from clinometer.pipeline.planning import Plan
 from clinometer.report import wording
 
@@ -30,7 +30,7 @@ def print_plan(plan: Plan, images: int | None = None) -> None:
     reasons = plan.table.reason[plan.table.reason != ""]
     if len(reasons):
         console.print(
-            f"Nothing can be said where the pilot has no interval: {shown(wording.commonest(reasons, 'concept'))}."
+            f"Nothing can be said where the pilot has no interval: {plain_text(wording.commonest(reasons, 'concept'))}."
         )
     if len(reasons) == len(plan.table):
         return
@@ -38,7 +38,7 @@ def print_plan(plan: Plan, images: int | None = None) -> None:
         neediest, most = list(plan.images_each.items())[-1]
         console.print(
             f"Half of the concepts need at most {_count(plan.images_for(0.5))} images each, nine in ten at most "
-            f"{_count(plan.images_for(0.9))}; {shown(str(neediest))} needs {_count(most)}."
+            f"{_count(plan.images_for(0.9))}; {plain_text(str(neediest))} needs {_count(most)}."
         )
         console.print(
             f"To decide every concept that can be decided, each by itself: about {plan.images_needed:,.0f} images, "
@@ -60,7 +60,7 @@ def _rounded_down(level: float) -> str:
 
 
 def _shares(plan: Plan, tests: str) -> Table:
-    table = Table("share of images on one side", "images to find it", title=shown(f"Any concept; {tests}"))
+    table = Table("share of images on one side", "images to find it", title=plain_text(f"Any concept; {tests}"))
     for row in plan.table.itertuples():
         table.add_row(f"{row.share:g}", _count(row.to_detect))
     return table
@@ -68,7 +68,7 @@ def _shares(plan: Plan, tests: str) -> Table:
 
 def _concepts(plan: Plan, tests: str) -> Table:
     found = f"an MCAS of {plan.effect:g}" if isfinite(plan.effect) else "the pilot's own MCAS"
-    table = Table(title=shown(f"Images a concept; {tests}"))
+    table = Table(title=plain_text(f"Images a concept; {tests}"))
     table.add_column("concept")
     columns = ["MCAS in the pilot", "images now", f"to find {found}"]
     if isfinite(plan.margin):
@@ -79,7 +79,7 @@ def _concepts(plan: Plan, tests: str) -> Table:
         cells = [_estimate(row.estimate, row.standard_error), str(row.images), _count(row.to_detect)]
         if isfinite(plan.margin):
             cells.append(_count(row.to_show_balance))
-        table.add_row(shown(str(row.concept)), *cells)
+        table.add_row(plain_text(str(row.concept)), *cells)
     return table
 
 

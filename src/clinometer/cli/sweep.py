@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from clinometer.cli.options import EngineOption, WorkersOption
-from clinometer.cli.words import shown
+from clinometer.cli.words import plain_text
 from clinometer.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -45,16 +45,16 @@ def print_sweep(swept: Sweep) -> None:
 
     console = Console()
     for title, columns, rows in settings_tables(swept.outcome):
-        table = Table(title=shown(title))
+        table = Table(title=plain_text(title))
         for order, name in enumerate(columns):
             is_text = order in (0, len(columns) - 1)
-            table.add_column(shown(name), justify="left" if is_text else "right", overflow="fold")
+            table.add_column(plain_text(name), justify="left" if is_text else "right", overflow="fold")
         for row in rows:
-            table.add_row(*map(shown, row))
+            table.add_row(*map(plain_text, row))
         console.print(table)
     place = Console(soft_wrap=True)
-    place.print(f"Table: [bold]{shown(swept.directory.path('table.csv'))}[/]")
-    place.print(f"Report: [bold]{shown(swept.directory.path('sweep.html'))}[/]")
+    place.print(f"Table: [bold]{plain_text(swept.directory.path('table.csv'))}[/]")
+    place.print(f"Report: [bold]{plain_text(swept.directory.path('sweep.html'))}[/]")
 
 
 def end_sweep(swept: Sweep) -> None:

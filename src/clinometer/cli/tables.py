@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 
 from clinometer._csv import csv_text
-from clinometer.cli.words import shown
+from clinometer.cli.words import plain_text
 from clinometer.errors import InvalidInputError, RunStorageError
 
 if TYPE_CHECKING:
@@ -43,4 +43,4 @@ def write_table(table: pd.DataFrame, out: Path | None) -> None:
         WRITERS[out.suffix.lower()](table, out)
     except OSError as error:
         raise RunStorageError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
-    Console(soft_wrap=True).print(f"Table: [bold]{shown(str(out))}[/]")
+    Console(soft_wrap=True).print(f"Table: [bold]{plain_text(str(out))}[/]")

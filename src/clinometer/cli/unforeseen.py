@@ -28,7 +28,7 @@ def is_wanted(words: list[str]) -> bool:
     return "--debug" in words or os.environ.get(VARIABLE, "") not in ("", "0")
 
 
-def told(error: BaseException, words: list[str]) -> str:
+def crash_message(error: BaseException, words: list[str]) -> str:
     """What is said of an exception: where it befell, what is kept, where its traceback lies and whom to tell.
 
     Parameters

@@ -7,6 +7,6 @@ from rich.markup import escape
 from clinometer._messages import printable
 
 
-def shown(text: str) -> str:
+def plain_text(text: str) -> str:
     """Text as rich prints it: no markup is read in it, and nothing reaches the terminal but letters and lines."""
     return escape(printable(text))

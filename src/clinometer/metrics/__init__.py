@@ -92,7 +92,7 @@ __all__ = [
 _MOVED = {
     "clinometer.studies.leaning": (
         "Design", "EncoderEmbeddings", "Stand", "StoppingRule", "TargetDesign", "mcas_study", "own_text_rows",
-        "prior_rows", "rows_when_stopped", "stands_of",
+        "prior_rows", "rows_when_stopped", "interim_results",
     ),
     "clinometer.studies.t2iat": (
         "AssociationDesign", "AssociationEmbeddings", "AssociationStudy", "Density", "DesignedTest",

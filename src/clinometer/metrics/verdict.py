@@ -124,7 +124,7 @@ def verdict(
     >>> print(verdict(value=-0.01, low=-0.03, high=0.02, q=0.4, a="men", b="women", margin=0.05).verdict)
     balanced
     """
-    missing = _missing(value, low, high, q, enough)
+    missing = _obstacle(value, low, high, q, enough)
     if missing is not None:
         return missing
     if margin is not None:
@@ -138,7 +138,7 @@ def verdict(
     return Judgement(Verdict.LEANS_SLIGHTLY if slightly else Verdict.LEANS, side=a if value > 0 else b)
 
 
-def _missing(value: float, low: float, high: float, q: float, enough: bool) -> Judgement | None:
+def _obstacle(value: float, low: float, high: float, q: float, enough: bool) -> Judgement | None:
     """What stands in the way of any verdict; None for nothing."""
     if isnan(value):
         return Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)

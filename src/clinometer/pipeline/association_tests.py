@@ -155,7 +155,7 @@ def association_tests(
     _validate(settings)
     if images is not None and not images.is_dir():
         raise ModelError(f"{images}: no such folder; give the one that holds a folder of pictures for each set")
-    asked = [each for test in tests for each in _asked(test, sentences)]
+    asked = [each for test in tests for each in _designed_tests(test, sentences)]
     pictures = {} if images is None else _pictures(images, asked, encoder)
     vectors = _vectors(asked, pictures, encoder)
     rows = [_row(each, pictures, vectors, encoder.card.name, settings) for each in asked]
@@ -182,11 +182,11 @@ def _validate(settings: AssociationSettings) -> None:
             raise InvalidInputError(f"{name}: expected one of {', '.join(get_args(kind))}, found {found!r}")
 
 
-def _asked(test: str | Path | Suite, sentences: bool) -> Iterator[_Asked]:
+def _designed_tests(test: str | Path | Suite, sentences: bool) -> Iterator[_Asked]:
     """One test, or all of a folder of them; ``seat/6`` is ``weat/6`` in sentences."""
     name = "" if isinstance(test, Suite) else os.fspath(test)
     if name == "seat" or name.startswith("seat/"):
-        yield from _asked(f"weat{name.removeprefix('seat')}", True)
+        yield from _designed_tests(f"weat{name.removeprefix('seat')}", True)
         return
     of_folder = [each for each in suite_names() if name and each.startswith(f"{name}/")]
     of_folder.sort(key=lambda each: (name == "weat" and len(each), each))  # weat/10 after weat/9

@@ -17,10 +17,10 @@ from clinometer.models.abilities import DrawsAtOnce, offers, weights_of
 from clinometer.models.files.folder import FolderSource
 from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.protocols import Encoder, Generator
-from clinometer.pipeline.at_hand import Encoders, Models
 from clinometer.pipeline.encoders import require_texts
 from clinometer.pipeline.engines import Engine, open_engine
 from clinometer.pipeline.execution import Executor, Job, Serial, execute, part_size_of
+from clinometer.pipeline.loaded_models import Encoders, Models
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.recipes import Recipe, WithPortraits
 from clinometer.pipeline.reporting import refresh_report

@@ -156,7 +156,7 @@ def _comparable(first: Run, second: Run) -> list[str]:
             f"{first.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
             "beforehand; compare runs without --until"
         )
-    asked = [run.suite.asked for run in (first, second)]
+    asked = [run.suite.content for run in (first, second)]
     if asked[0] != asked[1]:
         raise RunMismatchError(
             f"{second.url}: suite {second.suite.name!r} asks other things than suite {first.suite.name!r} of "

@@ -14,7 +14,7 @@ from clinometer._csv import csv_text
 from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.report import wording
 from clinometer.report.compared import compared
-from clinometer.report.comparison import DifferenceTable, Quantity, called_in, names_of, runs_of
+from clinometer.report.comparison import DifferenceTable, Quantity, all_runs, pair_names, run_names
 from clinometer.report.html import asset, environment, policy
 from clinometer.report.rows import Row, Scores
 from clinometer.report.verdict_words import decided, difference_words, needed, not_measured, reason_words, too_few
@@ -28,10 +28,10 @@ from clinometer.suites import Suite
 def comparison_html(comparisons: Sequence[Comparison]) -> str:
     """Render comparisons with one first run as one self-contained HTML page."""
     style = asset("style.css")
-    runs = runs_of(comparisons)
+    runs = all_runs(comparisons)
     study = study_of(runs[0].suite)
     page = study.page(runs[0].suite)
-    called = names_of(runs)
+    called = run_names(runs)
     return (
         environment(page.package)
         .get_template("comparison_page.html")
@@ -39,7 +39,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
             template=study.comparison(runs[0].suite).template,
             title=f"{wording.listed(called[1:])} beside {called[0]}",
             suite=runs[0].suite.title,
-            comparisons=[_shown(*each) for each in zip(comparisons, called_in(comparisons), strict=True)],
+            comparisons=[_section(*each) for each in zip(comparisons, pair_names(comparisons), strict=True)],
             compared=compared(dict(zip(called, runs, strict=True))),
             s=side_by_side(dict(zip(called, runs, strict=True)), shared_encoders(runs)),
             style=Markup(style),
@@ -51,7 +51,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
 def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLike[str]) -> str:
     """Write ``comparison.html`` and ``comparison.csv``, its rows led by the runs' names; return the page's place."""
     directory = Directory(folder)
-    named = zip(comparisons, called_in(comparisons), strict=True)
+    named = zip(comparisons, pair_names(comparisons), strict=True)
     table = pd.concat([each.scores.assign(first=first, second=second) for each, (first, second) in named])
     table = table[["first", "second", *table.columns.drop(["first", "second"])]]
     directory.write_bytes("comparison.csv", csv_text(table).encode("utf-8", "backslashreplace"))
@@ -67,7 +67,7 @@ def comparison_tables(
     With ``short``, tests go by their names and not by their concepts, edits by the classes of professions alone, and
     crossed axes by their levels, without the cells.
     """
-    called = called or called_in([comparison])[0]
+    called = called or pair_names([comparison])[0]
     scores = Scores.from_frame(comparison.scores)
     tables = []
     for quantity in _quantities(comparison):
@@ -80,12 +80,12 @@ def comparison_tables(
 
 def comparison_verdict(comparison: Comparison, called: tuple[str, str] | None = None) -> str:
     """Which leans more, or that it is undecided, and over what."""
-    return " ".join(part for part in _verdict(comparison, called or called_in([comparison])[0]) if part)
+    return " ".join(part for part in _verdict(comparison, called or pair_names([comparison])[0]) if part)
 
 
 def comparison_refusals(comparison: Comparison, called: tuple[str, str] | None = None) -> str:
     """Which run refuses more, and what that means; empty where neither refused anything."""
-    return " ".join(refusals_in_words(comparison, called or called_in([comparison])[0]))
+    return " ".join(refusals_in_words(comparison, called or pair_names([comparison])[0]))
 
 
 def _verdict(comparison: Comparison, called: tuple[str, str]) -> tuple[str, str]:
@@ -127,7 +127,7 @@ def _quantities(comparison: Comparison) -> Sequence[Quantity]:
     return study_of(suite).comparison(suite).quantities(suite)
 
 
-def _shown(comparison: Comparison, called: tuple[str, str]) -> dict[str, Any]:
+def _section(comparison: Comparison, called: tuple[str, str]) -> dict[str, Any]:
     said, measured = _verdict(comparison, called)
     return {
         "first": called[0],
@@ -155,7 +155,7 @@ def _table(
     digits = wording.digits_for([number for row, held in zip(rows, ends, strict=True) for number in (row.value, *held)])
     suite = comparison.first.suite
     name = quantity.short_name if short else quantity.name
-    told = _told(rows)
+    told = _common_reason(rows)
     counts = Counter(_worded(row, comparison, called) for row in rows)
     return DifferenceTable(
         title=wording.capitalised(f"{quantity.symbol} of {called[1]} minus {quantity.symbol} of {called[0]}"),
@@ -194,11 +194,11 @@ def _note(quantity: Quantity, rows: Sequence[Row], suite: Suite, first: str) -> 
     note += f"{wording.capitalised(test)}; 95 % over {quantity.over}; q over the {family}."
     if any(row.n_decide for row in rows):
         note += f" To decide: about so many {quantity.to_decide}, if the estimate stands."
-    told = _told(rows)
+    told = _common_reason(rows)
     return f"{note} {wording.capitalised(told)}." if told else note
 
 
-def _told(rows: Sequence[Row]) -> str:
+def _common_reason(rows: Sequence[Row]) -> str:
     """What all rows that are judged leave out alike; the note says it once."""
     held = {row.reason for row in rows if row.defined and not not_measured(row)}
     return held.pop() if len(held) == 1 else ""

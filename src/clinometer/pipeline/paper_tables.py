@@ -138,7 +138,7 @@ def paper_table(run: Run, paper: str, models: Sequence[str] = ()) -> pd.DataFram
     """
     held = published(paper)
     answered = _require_answered(run.suite, held, paper)
-    chosen = _chosen(models, held)
+    chosen = _models_of(models, held)
     cells = CELLS[paper](held, _source_of(run, paper), answered)
     shown = [_finished(cell, held, run) for cell in cells if cell.model in chosen]
     return pd.DataFrame([asdict(cell) for cell in shown], columns=list(PrintedCell.__dataclass_fields__))
@@ -151,8 +151,8 @@ def models_of(paper: str) -> dict[str, str]:
 
 def _require_answered(suite: Suite, held: Published, paper: str) -> list[str]:
     """The suites of the paper all of whose questions the run's suite asks."""
-    asked = _asked(suite)
-    answered = [name for name in held.suites if _asked(load_suite(name)) <= asked]
+    asked = _concepts_and_groups(suite)
+    answered = [name for name in held.suites if _concepts_and_groups(load_suite(name)) <= asked]
     if not answered:
         more = (
             f" --suite {held.suites[0]}" if len(held.suites) < 4 else f" --suite with one of {', '.join(held.suites)}"
@@ -164,11 +164,11 @@ def _require_answered(suite: Suite, held: Published, paper: str) -> list[str]:
     return answered
 
 
-def _asked(suite: Suite) -> set[tuple[str, str]]:
+def _concepts_and_groups(suite: Suite) -> set[tuple[str, str]]:
     return {(question.concept, question.group) for question in suite.every_prompt_spec()}
 
 
-def _chosen(models: Sequence[str], held: Published) -> list[str]:
+def _models_of(models: Sequence[str], held: Published) -> list[str]:
     for name in models:
         if name not in held.models:
             way_out = did_you_mean(name, held.models) or f"expected one of {', '.join(held.models)}"

@@ -107,7 +107,7 @@ class Parallel:
             draws=True,
         )
         with failures.forgotten(), _unmet_forgotten(run, undrawn) as unmet:
-            outcomes = self._made(parts, work, [(part,) for part in undrawn], progress, title)
+            outcomes = self._finished_units(parts, work, [(part,) for part in undrawn], progress, title)
             with closing(outcomes):  # ends the workers before what failed is forgotten
                 for outcome in outcomes:
                     unmet -= {run.sample(result.id).part for result in outcome.results}
@@ -157,10 +157,10 @@ class Parallel:
         return StageWork(run.directory.place, stage, recipe, model.card, threads_of_a_worker())
 
     def _make(self, run: Run, work: StageWork, units: Sequence[Unit], progress: Progress, title: str) -> None:
-        for _ in self._made(run.parts, work, units, progress, title):
+        for _ in self._finished_units(run.parts, work, units, progress, title):
             pass
 
-    def _made(
+    def _finished_units(
         self,
         parts: Mapping[int, Sequence[Sample]],
         work: StageWork,
@@ -177,7 +177,7 @@ class Parallel:
             for event in self.engine.map(work, units) if units else ():
                 if isinstance(event, Death):
                     lost += [event] if event.given_up else []
-                    progress.note(_told(event))
+                    progress.note(_death_notice(event))
                     continue
                 for note in event.result.notes:
                     progress.note(note)
@@ -226,7 +226,7 @@ class Silently:
         """Say nothing."""
 
 
-def _told(death: Death) -> str:
+def _death_notice(death: Death) -> str:
     what = f"part {', '.join(map(str, death.unit))}" if death.unit else "the texts"
     then = "it is given up for now" if death.given_up else "another takes it"
     return f"a worker died over {what} ({death.reason}); {then}"

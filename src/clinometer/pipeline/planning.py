@@ -143,7 +143,7 @@ def plan_audit(
             {"share": SHARES, "to_detect": [images_for_share(s, power=power, alpha=alpha) for s in SHARES]}
         )
         return Plan(shares, images_needed=nan, **settings)  # type: ignore[arg-type]
-    if pilot.suite.asked != suite.asked:
+    if pilot.suite.content != suite.content:
         raise SuiteError(
             f"{pilot.url}: its suite {pilot.suite.name!r} asks other things, expected one of {suite.name!r} as it "
             "stands; leave the suite out to plan by the pilot's own"

@@ -104,18 +104,18 @@ def by_label(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for label in labels for row in rows if row["label"] == label]
 
 
-def called_in(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
+def pair_names(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
     """What the two runs of each comparison are called, among all of them: see :func:`names_of`."""
-    first, *others = names_of(runs_of(comparisons))
+    first, *others = run_names(all_runs(comparisons))
     return [(first, other) for other in others]
 
 
-def runs_of(comparisons: Sequence[Comparison]) -> list[Run]:
+def all_runs(comparisons: Sequence[Comparison]) -> list[Run]:
     """The run that the others are held against, and the others."""
     return [comparisons[0].first, *(each.second for each in comparisons)]
 
 
-def names_of(runs: Sequence[Run]) -> list[str]:
+def run_names(runs: Sequence[Run]) -> list[str]:
     """What runs are called: their models; where two share a model, all by their directories, or whole paths.
 
     A run that is given twice is numbered the second time.

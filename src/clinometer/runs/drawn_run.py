@@ -39,7 +39,7 @@ class DrawnRun(AskedRun):
             return []
         if part in self._to_redraw:
             return [sample for sample in self.parts[part] if sample.id in self._to_redraw[part]]
-        kept = {row["id"] for row in self._kept(part, ["id"])}
+        kept = {row["id"] for row in self._partial_rows(part, ["id"])}
         return [sample for sample in self.parts[part] if sample.id not in kept]
 
     def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -47,7 +47,7 @@ class DrawnRun(AskedRun):
         if part in self._to_redraw:
             kept = self._with_images(samples_name(part), self._part(part, list(SAMPLE_FIELDS)))
         else:
-            kept = self._kept(part, list(SAMPLE_FIELDS))
+            kept = self._partial_rows(part, list(SAMPLE_FIELDS))
         by_id = {row["id"]: row for row in (*kept, *rows)}
         self.forget_made_of(part)
         self._write_rows(samples_name(part), [by_id[sample.id] for sample in self.parts[part]])
@@ -62,7 +62,7 @@ class DrawnRun(AskedRun):
         if part in self._to_redraw or len(rows) == len(self.undrawn(part)):
             self.write_samples(part, rows)
         else:
-            self._write_rows(unfinished_name(part), [*self._kept(part, list(SAMPLE_FIELDS)), *rows])
+            self._write_rows(unfinished_name(part), [*self._partial_rows(part, list(SAMPLE_FIELDS)), *rows])
 
     def _part(self, part: int, columns: list[str]) -> pa.Table:
         """Some columns, ``id`` among them, of a part that is there."""
@@ -74,7 +74,7 @@ class DrawnRun(AskedRun):
             )
         return table
 
-    def _kept(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
+    def _partial_rows(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
         """The rows of a part that was stopped in its midst."""
         kept: list[dict[str, Any]] = []
         if self.directory.exists(unfinished_name(part)):

@@ -26,7 +26,7 @@ _LEASES: Final[dict[str, Lease]] = {}
 
 
 @contextmanager
-def held(directory: Directory) -> Iterator[None]:
+def hold(directory: Directory) -> Iterator[None]:
     """Hold a directory, as :meth:`clinometer.runs.storage.Directory.locked` says."""
     with _locked(directory) if directory.is_local else nullcontext():
         # Who had the lock of this machine has it no more, so its lease is over, too.

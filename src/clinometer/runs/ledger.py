@@ -204,11 +204,11 @@ class Ledger:
         if not is_checked(self.record):
             return
         if names is None:
-            self.update(lambda record: {"files": dict(self._found(dict(_files(record))))})
+            self.update(lambda record: {"files": dict(self._checksums(dict(_files(record))))})
         else:
             self.update(lambda record: {"files": dict(_files(record)) | {name: self._written[name] for name in names}})
 
-    def _found(self, listed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    def _checksums(self, listed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Files and their checksums: those written here are known, others are listed or carry theirs.
 
         Ratings stay listed where they are gone, as nothing writes them anew.

@@ -134,14 +134,14 @@ def pooled(runs: Sequence[Run]) -> Run:
 def _require_alike(runs: Sequence[Run]) -> None:
     first = runs[0]
     for order, run in enumerate(runs[1:], 1):
-        for what, asked in _asked(run).items():
-            if asked != _asked(first)[what]:
+        for what, asked in _identity(run).items():
+            if asked != _identity(first)[what]:
                 raise RunMismatchError(f"{run.url}: its {what} is not that of {first.url}; only seeds may differ")
         if run.record["seed"] in [other.record["seed"] for other in runs[:order]]:
             raise RunMismatchError(f"{run.url}: seed {run.record['seed']} comes twice; its images would count twice")
 
 
-def _asked(run: Run) -> dict[str, Any]:
+def _identity(run: Run) -> dict[str, Any]:
     record = run.record
     cards = {name: card["fingerprint"] for name, card in run.encoder_cards.items()}
     return {

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
 from clinometer.runs.files import Files
-from clinometer.runs.holding import held
+from clinometer.runs.holding import hold
 from clinometer.runs.seals import read_sealed, seal_of, sealed, unsealed
 
 Check = Callable[[str | None], None]
@@ -136,7 +136,7 @@ class Directory(Files):
         RunStorageError
             It cannot be made, or not be written.
         """
-        with held(self):
+        with hold(self):
             yield
 
 

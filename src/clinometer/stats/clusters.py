@@ -36,7 +36,7 @@ def cluster_mean(means: ArrayLike, confidence: float = 0.95) -> ClusterEstimate:
     >>> found.value, round(found.low, 3), round(found.high, 3)
     (2.0, -0.484, 4.484)
     """
-    values = _known(means)
+    values = _finite(means)
     n = len(values)
     if n < 2:
         value = float(values[0]) if n else nan
@@ -63,7 +63,7 @@ def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0
     InvalidInputError
         A share outside of [0, 1].
     """
-    values = _known(shares)
+    values = _finite(shares)
     if ((values < 0) | (values > 1)).any():
         raise InvalidInputError("shares: expected numbers in [0, 1]")
     n = len(values)
@@ -165,6 +165,6 @@ def _cautious_correlation(one: np.ndarray, two: np.ndarray) -> float:
     return (max(0.0, covariance - less) if covariance > 0 else covariance) / spread
 
 
-def _known(values: ArrayLike) -> np.ndarray:
+def _finite(values: ArrayLike) -> np.ndarray:
     array = np.asarray(values, np.float64).ravel()
     return array[np.isfinite(array)]

@@ -170,7 +170,7 @@ class MeanTests:
         require_confidence(confidence)
         reach = stdtrit(self.freedom, (1 + confidence) / 2) ** 2
         intercept, slope, curvature = self._coefficients
-        m, n, drawn = self.moments.mean, self.moments.count, self._drawn
+        m, n, drawn = self.moments.mean, self.moments.count, self._shrinkage
         share = reach * (1 - drawn) / n
         a, half_b = 1 - share * curvature, m + share * slope / 2
         c = m**2 - share * intercept - reach * (drawn * self._own / n + self.other)
@@ -196,10 +196,10 @@ class MeanTests:
     def _under(self, hypothesis: np.ndarray) -> np.ndarray:
         """The variance of an item that judges θ = ``hypothesis``."""
         implied = _quadratic(self._coefficients, hypothesis - self.offset)
-        return np.asarray((1 - self._drawn) * np.maximum(implied, 0.0) + self._drawn * self._own)
+        return np.asarray((1 - self._shrinkage) * np.maximum(implied, 0.0) + self._shrinkage * self._own)
 
     @cached_property
-    def _drawn(self) -> np.ndarray:
+    def _shrinkage(self) -> np.ndarray:
         """λ (T,)."""
         at_parity = _quadratic(self._coefficients, -self.offset)
         return np.where(at_parity < self._own, 1.0, (self.moments.size / (self.moments.size + _SHRINKAGE)) ** 2)

@@ -142,7 +142,7 @@ class Suite(Strict, ABC):
         return fingerprint_of(self.model_dump())
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """Everything it asks, whatever the number of images and whatever it is called."""
         return self.model_dump(exclude={"images", "name", "title", "description", "source", "protocol"})
 

@@ -26,8 +26,8 @@ from clinometer.studies import study_of
 from clinometer.studies.common import scores_table
 from clinometer.studies.refusals.scoring import with_refusals
 from clinometer.sweeps.grid import Cell, Grid, Value
-from clinometer.sweeps.kept import Computed, kept
 from clinometer.sweeps.record import SweepRecord, cell_place
+from clinometer.sweeps.stored_tables import Computed, stored_table
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _scored(directory: Directory, setting: Setting, resamples: int) -> Setting:
     def compute() -> Computed:
         return with_refusals(run, study_of(run.suite).score(run, resamples).scores), {}
 
-    scores, _ = kept(directory, f"{setting.cell.name}-scores", runs, resamples, compute)
+    scores, _ = stored_table(directory, f"{setting.cell.name}-scores", runs, resamples, compute)
     return replace(setting, run=run, scores=scores)
 
 
@@ -141,7 +141,7 @@ def _comparison(directory: Directory, setting: Setting, baseline: Setting, resam
         found = compare_runs(*both, resamples=resamples)
         return found.scores, {name: getattr(found, name) for name in FACTS}
 
-    scores, facts = kept(directory, f"{setting.cell.name}-differences", [*first, *second], resamples, compute)
+    scores, facts = stored_table(directory, f"{setting.cell.name}-differences", [*first, *second], resamples, compute)
     return Comparison(first=both[0], second=both[1], scores=scores, **facts)
 
 

@@ -46,7 +46,7 @@ def sweep_html(outcome: SweepOutcome) -> str:
             finished=sum(cell.status == "finished" for cell in cells),
             cells=len(cells),
             suites=suites,
-            undone=[(_called(outcome, each.cell), why) for each in outcome.settings for why in undone_of(each)],
+            undone=[(_setting_name(outcome, each.cell), why) for each in outcome.settings for why in undone_of(each)],
             style=Markup(style),
             policy=policy(style, ""),
         )
@@ -60,7 +60,7 @@ def _axis(outcome: SweepOutcome, axis: str) -> dict[str, Any]:
     return {"name": axis.replace("_", " "), "given": wording.listed(values), "baseline": of_baseline}
 
 
-def _called(outcome: SweepOutcome, cell: Cell) -> str:
+def _setting_name(outcome: SweepOutcome, cell: Cell) -> str:
     """A setting by its values on the axes that are varied."""
     return cell.words(tuple(axis for axis in outcome.grid.varied if axis != "seed"))
 
@@ -70,7 +70,7 @@ def _suite(outcome: SweepOutcome, suite: Value) -> dict[str, Any]:
     compared = [each for each in settings if each.comparison is not None]
     numbers = _numbers(settings)
     return _suite_rows(outcome, suite) | {
-        "said": _said(outcome, compared),
+        "said": _finding(outcome, compared),
         "axes": [
             {"name": axis.replace("_", " "), "figures": list(_figures(outcome, settings, axis, numbers))}
             for axis in outcome.grid.varied
@@ -92,7 +92,7 @@ def _suite_rows(outcome: SweepOutcome, suite: Value) -> dict[str, Any]:
     title = next((each.run.suite.title for each in settings if each.run is not None), str(suite))
     return {
         "name": title,
-        "baseline": _called(outcome, outcome.grid.baseline_of(settings[0].cell)),
+        "baseline": _setting_name(outcome, outcome.grid.baseline_of(settings[0].cell)),
         "columns": [number_in_words(*name) for name in numbers],
         "rows": [_row(outcome, each, numbers) for each in settings],
     }
@@ -124,7 +124,7 @@ def settings_tables(outcome: SweepOutcome) -> Iterator[tuple[str, list[str], lis
         yield f"{shown['name']}; the baseline is {shown['baseline']}", columns, rows
 
 
-def _said(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
+def _finding(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
     """How many settings lean more than the baseline, how many less."""
     rows = [row for row in map(magnitude_of, compared) if row is not None]
     more = sum(decided(row) and row.side == "second" for row in rows)
@@ -146,7 +146,7 @@ def _said(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
 def _row(outcome: SweepOutcome, setting: Setting, numbers: Sequence[tuple[str, str]]) -> dict[str, Any]:
     held = {(row.metric, row.component): row for row in numbers_of(setting)}
     over_all = magnitude_of(setting)
-    called = _called(outcome, setting.cell), "the baseline"
+    called = _setting_name(outcome, setting.cell), "the baseline"
     return {
         "name": called[0],
         "is_baseline": outcome.is_baseline(setting),
@@ -184,7 +184,7 @@ def _cell(row: Row | None, *, signed: bool = False) -> str:
 def _differences(outcome: SweepOutcome, setting: Setting) -> dict[str, Any]:
     assert setting.comparison is not None
     baseline = outcome.grid.baseline_of(setting.cell)
-    called = _called(outcome, baseline), _called(outcome, setting.cell)
+    called = _setting_name(outcome, baseline), _setting_name(outcome, setting.cell)
     return {
         "name": called[1],
         "said": comparison_verdict(setting.comparison, called),

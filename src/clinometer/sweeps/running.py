@@ -14,7 +14,7 @@ from clinometer.errors import ClinometerError, RunLockedError, SweepError
 from clinometer.models.protocols import Generator
 from clinometer.models.registry import HUB_ID
 from clinometer.models.weights import user_path
-from clinometer.pipeline.at_hand import Encoders, Models
+from clinometer.pipeline.loaded_models import Encoders, Models
 from clinometer.pipeline.audits import Asked, Steering, Workers, audit
 from clinometer.pipeline.engines import Engine
 from clinometer.runs import Directory, Progress

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, field_validator
 from starlette.exceptions import HTTPException
 
 from clinometer import api
-from clinometer.report.comparison import names_of
+from clinometer.report.comparison import run_names
 from clinometer.web.findings import Finding, findings_of, furthest
 from clinometer.web.pages import is_partial, render
 from clinometer.web.people import Said, said_of
@@ -255,7 +255,7 @@ def _beside(
 
 def _columns(runs: Sequence[Known], eyes: Sequence[Eye | None], said: Sequence[Mapping[str, Said]]) -> Iterator[Column]:
     """The runs of a view, each called as on the page of a comparison."""
-    names = names_of([known.run for known in runs if known.run is not None])
+    names = run_names([known.run for known in runs if known.run is not None])
     for known, name, eye, held in zip(runs, names, eyes, said, strict=True):
         yield Column(known, name, eye, findings_of(known), held)
 

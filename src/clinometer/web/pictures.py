@@ -65,7 +65,7 @@ class Album:
             It is not the image that was written.
         """
         key = f"{sample.sha256}/{size}"
-        kept = self._kept(key)
+        kept = self._cached(key)
         if kept is not None:
             return kept
         with self._decoding:
@@ -95,9 +95,9 @@ class Album:
                     self._keep(f"{wanted[row].sha256}/{size}", made)
 
     def _has(self, key: str) -> bool:
-        return self._kept(key) is not None
+        return self._cached(key) is not None
 
-    def _kept(self, key: str) -> bytes | None:
+    def _cached(self, key: str) -> bytes | None:
         asked = "SELECT digest, content FROM kept WHERE key = ?"
         found = self._with_file(lambda database: database.execute(asked, (key,)).fetchone())
         return found[1] if found and found[0] == _digest(key, found[1]) else None

@@ -92,10 +92,10 @@ class RunsIndex:
     def listed(self) -> list[Listed]:
         """Every run that is there now."""
         with self._lock:
-            self._known = self._found()
+            self._known = self._runs_by_id()
             return [known.listed for known in self._known.values()]
 
-    def _found(self) -> dict[str, Known]:
+    def _runs_by_id(self) -> dict[str, Known]:
         found = {}
         for place in self._places:
             for directory in found_below(place):
@@ -166,7 +166,7 @@ def _described(run: api.Run, listed: Listed) -> Listed:
     )
 
 
-def chosen(runs: Sequence[Listed], query: str, sort: Sort, *, downwards: bool) -> list[Listed]:
+def filtered_runs(runs: Sequence[Listed], query: str, sort: Sort, *, downwards: bool) -> list[Listed]:
     """Runs that hold every word of a query, in order; those that cannot be read stay last."""
     words = query.casefold().split()
     held = [run for run in runs if all(word in run.words for word in words)]
@@ -191,7 +191,7 @@ def index(
     return render(
         request,
         "runs_table.html" if is_partial(request, "runs") else "index.html",
-        runs=chosen(runs, q, sort, downwards=order == "down"),
+        runs=filtered_runs(runs, q, sort, downwards=order == "down"),
         total=len(runs),
         columns=COLUMNS,
         q=q,

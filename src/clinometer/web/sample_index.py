@@ -102,7 +102,7 @@ class Shelf:
             info = place.stat()
             key = (info.st_mtime_ns, info.st_size, info.st_ino)
             if self._whole.get(place) != key:
-                if _checksum(place) != _said(place).read_text(encoding="ascii"):
+                if _checksum(place) != _checksum_file(place).read_text(encoding="ascii"):
                     return False
                 self._whole[place] = key
         except (OSError, ValueError):
@@ -126,7 +126,7 @@ class Shelf:
             assert known.run is not None
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             make_index(known.run, place, lambda share: setattr(build, "share", share))
-            _said(place).write_text(_checksum(place), encoding="ascii")
+            _checksum_file(place).write_text(_checksum(place), encoding="ascii")
         except (OSError, sqlite3.Error) as error:
             build.error = RunStorageError(
                 f"{self._folder}: no index of a run can be written there: {error}; mend that, or give another --cache"
@@ -136,11 +136,11 @@ class Shelf:
             build.error = error
             return
         for old in self._folder.glob(f"{known.listed.id}-*.sqlite*"):
-            if old not in (place, _said(place)):
+            if old not in (place, _checksum_file(place)):
                 old.unlink(missing_ok=True)
 
 
-def _said(place: Path) -> Path:
+def _checksum_file(place: Path) -> Path:
     """The file that says an index's checksum."""
     return place.with_name(f"{place.name}.sha256")
 

@@ -162,7 +162,7 @@ class DualEncoderBase(ImageEncoderBase):
         """Embed one batch: (n, d)."""
 
 
-def tried(encoder: AnyEncoder, lacking: Collection[str] = ()) -> AnyEncoder:
+def working_encoder(encoder: AnyEncoder, lacking: Collection[str] = ()) -> AnyEncoder:
     """Give back an encoder of this package that embeds a picture and a text, as far as it embeds them at all.
 
     A run loads its encoders before it draws. One that gives no vectors, or others every time, is met there and not

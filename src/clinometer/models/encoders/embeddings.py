@@ -203,11 +203,11 @@ def _read_npy(path: Path, labels: Path | None, wanted: Collection[str]) -> Rows:
         raise ModelError(f"{path.name}: no labels in {place}; give a text file with a label for each row")
     # not splitlines: some vocabularies have words with a line break that is none in a text file (U+0085)
     names = labels.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
-    yield from _chosen(path, names, _array(path, None), wanted)
+    yield from _rows_of(path, names, _array(path, None), wanted)
 
 
 def _read_npz(path: Path, _labels: Path | None, wanted: Collection[str]) -> Rows:
-    yield from _chosen(path, [str(each) for each in _array(path, "labels")], _array(path, "vectors"), wanted)
+    yield from _rows_of(path, [str(each) for each in _array(path, "labels")], _array(path, "vectors"), wanted)
 
 
 def _array(path: Path, name: str | None) -> np.ndarray:
@@ -220,7 +220,7 @@ def _array(path: Path, name: str | None) -> np.ndarray:
         ) from error
 
 
-def _chosen(path: Path, labels: Sequence[str], vectors: np.ndarray, wanted: Collection[str]) -> Rows:
+def _rows_of(path: Path, labels: Sequence[str], vectors: np.ndarray, wanted: Collection[str]) -> Rows:
     if vectors.ndim != 2 or len(labels) != len(vectors):
         raise ModelError(
             f"{path.name}: {len(labels)} labels for an array of shape {vectors.shape}; expected as many rows"

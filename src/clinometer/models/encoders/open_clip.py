@@ -14,7 +14,7 @@ from PIL import Image
 from clinometer._messages import nearest
 from clinometer._torch import dtype_name, to_device, torch
 from clinometer.errors import ModelError, ModelNotFoundError
-from clinometer.models.encoders._encoding import DualEncoderBase, resolve_options, tried
+from clinometer.models.encoders._encoding import DualEncoderBase, resolve_options, working_encoder
 from clinometer.models.encoders._pixels import Normalisation
 from clinometer.models.protocols import Card
 from clinometer.models.weights import PICKLES, describe, hash_files, locate, user_path
@@ -129,7 +129,7 @@ def load(
     model = _open(architecture, found, chosen_device, PRECISIONS[precision])
     tokenizer = open_clip.get_tokenizer(architecture)
     preprocess = PreprocessCfg(**model.visual.preprocess_cfg)
-    return tried(
+    return working_encoder(
         OpenClipEncoder(
             model,
             tokenizer,

@@ -23,8 +23,8 @@ from clinometer.models.encoders._encoding import (
     encode_in_batches,
     mark_lacking,
     resolve_options,
-    tried,
     warn_of_truncation,
+    working_encoder,
 )
 from clinometer.models.protocols import Card
 from clinometer.models.weights import (
@@ -158,7 +158,7 @@ def load(
             "torch": torch.__version__,
         },
     )
-    return tried(SentenceEncoder(model, tokenizer, card, batch_size=batch_size or TEXT_BATCH), lacking)
+    return working_encoder(SentenceEncoder(model, tokenizer, card, batch_size=batch_size or TEXT_BATCH), lacking)
 
 
 def _download(repository: str, revision: str | None, offline: bool) -> str:

@@ -23,7 +23,7 @@ from clinometer.models.encoders._encoding import (
     mark_lacking,
     probe_image,
     resolve_options,
-    tried,
+    working_encoder,
 )
 from clinometer.models.encoders._pixels import Normalisation, bytes_of, size_left_alone
 from clinometer.models.protocols import Card
@@ -227,13 +227,13 @@ def load(
     shown = name or found.name
     if not _is_dual(model):
         card = _image_card(shown, found, model, image_processor, pooling)
-        return tried(TransformersImageEncoder(model, image_processor, card, batch_size=size), lacking)
+        return working_encoder(TransformersImageEncoder(model, image_processor, card, batch_size=size), lacking)
     if pooling is not None:
         raise ModelError(f"{shown}: pooling applies to an encoder of images alone; leave it out")
     tokenizer = _part(found, transformers.AutoTokenizer)
     require_vocabulary(found.name, tokenizer)
     card = _card(shown, found, model, image_processor, tokenizer)
-    return tried(TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size), lacking)
+    return working_encoder(TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size), lacking)
 
 
 @wraps(load, assigned=())  # its signature says which options there are

@@ -105,7 +105,7 @@ class OpenAIImages:
             The server takes none of the requests: the key, the model's name, a setting, or the account's quota. What
             was under way is waited for and given first: it is paid for.
         """
-        return self._each(requests, self._ask_image)
+        return self._results(requests, self._ask_image)
 
     def editor(self) -> OpenAIImages:
         """Return the same model as an editor of images; it keeps the same pace. It has yet to show that it edits."""
@@ -115,9 +115,9 @@ class OpenAIImages:
 
     def edit(self, requests: Iterable[EditRequest]) -> Iterator[GenerationResult]:
         """Yield a result for each request, as `generate` does; the strength is not sent, for the API has none."""
-        return self._each(requests, self._ask_edit)
+        return self._results(requests, self._ask_edit)
 
-    def _each(self, requests: Iterable[R], ask: Callable[[R], Any]) -> Iterator[GenerationResult]:
+    def _results(self, requests: Iterable[R], ask: Callable[[R], Any]) -> Iterator[GenerationResult]:
         source, stopped = iter(requests), threading.Event()
         pool = ThreadPoolExecutor(self._concurrency)
         under_way: set[Future[GenerationResult | None]] = set()
@@ -176,19 +176,19 @@ class OpenAIImages:
         try:
             result = self._received(request, ask(request))
         except openai.APIStatusError as error:
-            result = self._told(request, error)
+            result = self._unsuccessful(request, error)
             if isinstance(result, _RejectedResult):
                 return result
         except openai.APIConnectionError as error:
-            reason = f"{self._said(error).rstrip('.')} ({self.card.settings['server']})"
+            reason = f"{self._error_line(error).rstrip('.')} ({self.card.settings['server']})"
             result = GenerationResult(request.id, "failed", None, reason)
         except AnswerRefusedError as error:
             result = GenerationResult(request.id, "failed", None, in_one_line(self._scrubbed(str(error)), 300))
         except Exception as error:  # a malformed answer: many kinds
-            result = GenerationResult(request.id, "failed", None, self._said(error))
+            result = GenerationResult(request.id, "failed", None, self._error_line(error))
         return GenerationResult(request.id, result.status, result.image, result.reason, perf_counter() - started)
 
-    def _told(self, request: GenerationRequest, error: Any) -> GenerationResult:
+    def _unsuccessful(self, request: GenerationRequest, error: Any) -> GenerationResult:
         """What became of a request that the server answers with a status of its own: a refusal, or a failure.
 
         Raises
@@ -201,7 +201,7 @@ class OpenAIImages:
         if place := error.response.extensions.get("leads_to"):
             reason = f"its server sends requests on to {self._scrubbed(led_to(*place))}"
             return _RejectedResult(request.id, "failed", None, in_one_line(reason, 300), prompt=request.prompt)
-        said = self._said(error)
+        said = self._error_line(error)
         not_taken = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
         if isinstance(error, not_taken) and not is_refusal(error):
             return _RejectedResult(request.id, "failed", None, said, prompt=request.prompt)
@@ -232,9 +232,9 @@ class OpenAIImages:
             shown = f": {self._scrubbed(answer)[:100]}" if isinstance(answer, str) else ""
             return GenerationResult(request.id, "failed", None, f"malformed answer: it holds no image{shown}")
         error = ErrorInAnswer(found)
-        return GenerationResult(request.id, "refused" if is_refusal(error) else "failed", None, self._said(error))
+        return GenerationResult(request.id, "refused" if is_refusal(error) else "failed", None, self._error_line(error))
 
-    def _said(self, error: Exception) -> str:
+    def _error_line(self, error: Exception) -> str:
         """An error in one line, without the key: in the server's words, whatever shape they have."""
         body = getattr(error, "body", None)
         message = body.get("message") if isinstance(body, dict) else None

@@ -34,7 +34,7 @@ def card(held: Mapping[str, Any]) -> dict[str, Any]:
     identity = {_CARD_LABELS.get(name, name): held.get(name) for name in _CARD_FIELDS}
     return {
         "name": str(held.get("name", "unnamed")),
-        "identity": [(name, _shown(value)) for name, value in identity.items() if value],
+        "identity": [(name, _value_text(value)) for name, value in identity.items() if value],
         "settings": list(flat(held.get("settings") or {}).items()),
         "notes": list(flat(held.get("notes") or {}).items()),
     }
@@ -47,11 +47,11 @@ def flat(held: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, Mapping):
             lines |= flat(value, f"{prefix}{name}.")
         else:
-            lines[f"{prefix}{name}"] = _shown(value)
+            lines[f"{prefix}{name}"] = _value_text(value)
     return lines
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None or value == "":
         return wording.MISSING
     if isinstance(value, list | tuple):

@@ -34,7 +34,7 @@ def people(view: View) -> dict[str, Any] | None:
         "concepts": concepts,
         "has_read": any(row["raw"] != wording.MISSING for row in concepts),
         "correlations": _correlations(view),
-        "missing": wording.reasons(_missing(view)),
+        "missing": wording.reasons(_missing_reasons(view)),
         "one": any("one rater" in row.reason for row in shares),
     }
 
@@ -106,6 +106,6 @@ def _value(row: Row | None) -> str:
     return f"{wording.number(row.value)}{interval}"
 
 
-def _missing(view: View) -> list[tuple[str, str]]:
+def _missing_reasons(view: View) -> list[tuple[str, str]]:
     rows = [row for row in view.scores if row.metric == HUMAN and row.component in ("share", "alpha", "tau")]
     return [(row.concept or row.setting or "agreement", row.reason) for row in rows if not row.defined and row.reason]

@@ -62,17 +62,17 @@ def draw_items(
     if strata not in get_args(Strata):
         raise RatingsError(f"strata: expected one of {', '.join(get_args(Strata))}, found {strata!r}")
     rng = np.random.default_rng([seed, 20])
-    shown = _shown(run, concepts)
+    shown = _ratable_images(run, concepts)
     if images == ALL_AT_ONCE:
         column = "category" if run.suite.study == "association" else "concept"
         flags = shown.groupby(column, sort=False).flagged.any()
         items = [DrawnItem(f"{OF_CONCEPT}{name}", str(name), flagged=bool(flag)) for name, flag in flags.items()]
     else:
-        items = [item for held in _strata(run, shown, strata) for item in _drawn(held, images, strata, rng)]
+        items = [item for held in _strata(run, shown, strata) for item in _stratum_items(held, images, strata, rng)]
     return [*items, *_attention(run, attention, rng)]
 
 
-def _shown(run: Run, concepts: Collection[str]) -> pd.DataFrame:
+def _ratable_images(run: Run, concepts: Collection[str]) -> pd.DataFrame:
     """The images that may be rated and are there, of some concepts."""
     samples = _samples(run)
     held = samples[(samples.status == "ok") & samples.role.isin(RATED)]
@@ -107,7 +107,7 @@ def _strata(run: Run, shown: pd.DataFrame, strata: Strata) -> Iterator[tuple[str
         yield f"{concept}, read as {group}", held
 
 
-def _drawn(
+def _stratum_items(
     stratum: tuple[str, pd.DataFrame], images: int, strata: Strata, rng: np.random.Generator
 ) -> Iterator[DrawnItem]:
     name, held = stratum

@@ -120,8 +120,8 @@ def _concept(
         name,
         category,
         answers,
-        {encoder: _taken(held, rated) for encoder, held in known.items()},
-        {encoder: _taken(held, others) for encoder, held in known.items()},
+        {encoder: _values_of(held, rated) for encoder, held in known.items()},
+        {encoder: _values_of(held, others) for encoder, held in known.items()},
         strata,
         sizes,
     )
@@ -148,7 +148,7 @@ def _strata(
     return np.searchsorted(kinds, labels), np.array([int((held == kind).sum()) for kind in kinds])
 
 
-def _taken(held: Mapping[str, float], ids: Sequence[str]) -> np.ndarray:
+def _values_of(held: Mapping[str, float], ids: Sequence[str]) -> np.ndarray:
     return np.array([held[identifier] for identifier in ids], np.float64)
 
 

@@ -54,7 +54,7 @@ def association_figure(view: ClassificationView) -> Figure | None:
             figure,
             name="association",
             title=f"Share of choices between a profession {view.label_a} and one {view.label_b} that go to the former",
-            description="; ".join(_said(view.label(row.group), row) for row in rows),
+            description="; ".join(_mark_title(view.label(row.group), row) for row in rows),
         )
 
 
@@ -187,11 +187,11 @@ def differential_figure(view: ClassificationView) -> Figure | None:
             figure,
             name="differential",
             title="Difference between groups in how often they are taken for the first set of professions",
-            description="; ".join(_said(row.group, row) for row in rows),
+            description="; ".join(_mark_title(row.group, row) for row in rows),
         )
 
 
-def _said(name: str, row: Row) -> str:
+def _mark_title(name: str, row: Row) -> str:
     return drawable(f"{name}: {wording.number(row.value)} {wording.interval(row.low, row.high)}".strip(), 120)
 
 

@@ -230,7 +230,7 @@ class _ClassificationStudy:
     def choices(self) -> Iterator[Score]:
         most = self.design.noise_samples[-1]
         for group in self.design.groups:
-            chosen = _chosen(self.errors[group])
+            chosen = _likeliest_class(self.errors[group])
             for order, name in enumerate((*self.design.a, *self.design.b)):
                 picked = np.where(chosen < 0, nan, chosen == order)
                 found = cluster_share(picked, 1, self.confidence)
@@ -296,7 +296,7 @@ def _with_q(rows: Sequence[Score], family: str) -> list[Score]:
     return corrected(rows, family)
 
 
-def _chosen(errors: np.ndarray) -> np.ndarray:
+def _likeliest_class(errors: np.ndarray) -> np.ndarray:
     """The class of the smallest mean over the trials that all classes of an image have; −1 without one."""
     shared = np.isfinite(errors).all(axis=1)
     counts = shared.sum(axis=-1)

@@ -159,7 +159,7 @@ class _EditComparison:
             columns = np.stack([portrait_means(values, positions, s) for positions, s, _ in cells], axis=1)
             numbers.append({name: columns[names[run.groups] == name] for name in dict.fromkeys(names.tolist())})
         lost: dict[str, list[list[str]]] = {}
-        for name, here in zip(names.tolist(), self._lost(held, (first, second)), strict=True):
+        for name, here in zip(names.tolist(), self._lost_edits(held, (first, second)), strict=True):
             said = lost.setdefault(name, [[] for _ in cells])
             for order, (positions, s, _) in enumerate(cells):
                 said[order] += [list(self.design.professions)[p] for p in positions if here[p, s]]
@@ -180,7 +180,7 @@ class _EditComparison:
             first[one], second[two] = (np.where(alone, np.nan, values) for values in (first[one], second[two]))
         return first, second
 
-    def _lost(
+    def _lost_edits(
         self, before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]
     ) -> Iterator[np.ndarray]:
         """Of every group, the (professions × strengths) that one run at least measured and that were left out."""

@@ -7,10 +7,11 @@ rows out. How a run reads, stops and shows them is in the room's other modules.
 from clinometer.studies.leaning.scores import (
     Design,
     EncoderEmbeddings,
+    InterimResult,
     ReaderCheck,
-    Stand,
     StoppingRule,
     TargetDesign,
+    interim_results,
     intersection_study,
     mcas_study,
     own_text_rows,
@@ -18,17 +19,17 @@ from clinometer.studies.leaning.scores import (
     prior_rows,
     reader_checks,
     rows_when_stopped,
-    stands_of,
     withheld,
 )
 
 __all__ = [
     "Design",
     "EncoderEmbeddings",
+    "InterimResult",
     "ReaderCheck",
-    "Stand",
     "StoppingRule",
     "TargetDesign",
+    "interim_results",
     "intersection_study",
     "mcas_study",
     "own_text_rows",
@@ -36,6 +37,5 @@ __all__ = [
     "prior_rows",
     "reader_checks",
     "rows_when_stopped",
-    "stands_of",
     "withheld",
 ]

@@ -59,12 +59,12 @@ def _cells(view: CellsView, concept: str) -> tuple[str, ...]:
     axes = [view.axis_row(axis, concept) for axis in view.axes]
     return (
         concept,
-        *(_shown(view, row) for row in axes),
+        *(_value_text(view, row) for row in axes),
         verdict_words(view, concept),
     )
 
 
-def _shown(view: CellsView, row: Row | None) -> str:
+def _value_text(view: CellsView, row: Row | None) -> str:
     if row is None:
         return wording.MISSING
     shown = wording.with_interval(row.value, row.low, row.high, view.digits)

@@ -31,7 +31,7 @@ class CellsView(LeaningView):
         return list(dict.fromkeys(row.component for row in rows if row.component.startswith("interaction:")))
 
     @cached_property
-    def _held(self) -> dict[tuple[str, str], list[Row]]:
+    def _mean_rows(self) -> dict[tuple[str, str], list[Row]]:
         """Rows of the average over encoders, by component and concept; parts of an axis are left out."""
         held: dict[tuple[str, str], list[Row]] = {}
         for row in self.scores.select(METRIC, setting=""):
@@ -40,11 +40,11 @@ class CellsView(LeaningView):
 
     def rows(self, component: str, concept: str) -> list[Row]:
         """The rows of single levels or cells: of an axis of two levels or an interaction of two pairs, one."""
-        return [row for row in self._held.get((component, concept), []) if row.group]
+        return [row for row in self._mean_rows.get((component, concept), []) if row.group]
 
     def joint(self, component: str, concept: str) -> Row | None:
         """The joint test of all levels or cells, where there is one."""
-        return next((row for row in self._held.get((component, concept), []) if not row.group), None)
+        return next((row for row in self._mean_rows.get((component, concept), []) if not row.group), None)
 
     def axis_row(self, axis: str, concept: str) -> Row | None:
         """The row of an axis of two levels, or that of the level that lies furthest from the mean."""

@@ -209,7 +209,7 @@ def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
     return component_of(tensor, design.index(design.a), design.index(design.b), component)
 
 
-def _drawn(design: Design, run: TargetReplicates, kind: Literal["images", "stimulus"]) -> np.ndarray:
+def _mcas_replicates(design: Design, run: TargetReplicates, kind: Literal["images", "stimulus"]) -> np.ndarray:
     """Replicates of MCAS of every target, (R × T)."""
     return all_targets(run, lambda part: _scores(design, getattr(part, kind), "mcas"))
 
@@ -288,11 +288,11 @@ def _magnitude(
     known, left_out = _with_interval(design, both, known)
 
     def difference(kind: Literal["images", "stimulus"]) -> np.ndarray:
-        held = [_drawn(design, run, kind) * np.sign(own) for run, own in zip(both, points, strict=True)]
+        held = [_mcas_replicates(design, run, kind) * np.sign(own) for run, own in zip(both, points, strict=True)]
         return np.asarray((held[1] - held[0])[..., known].mean(axis=-1))
 
     def excess(kind: Literal["images", "stimulus"]) -> list[float]:
-        errors = [np.sqrt(variance(_drawn(design, run, kind)))[known] for run in both]
+        errors = [np.sqrt(variance(_mcas_replicates(design, run, kind)))[known] for run in both]
         return [float(magnitude_excess(own[known], each).mean()) for own, each in zip(points, errors, strict=True)]
 
     value = np.asarray((points[1] * np.sign(points[1]) - points[0] * np.sign(points[0]))[..., known].mean(axis=-1))
@@ -317,7 +317,7 @@ def _with_interval(
 
     A single target of one image would take the interval from the mean over all.
     """
-    spread = [np.isfinite(variance(_drawn(design, run, "images"))) for run in both]
+    spread = [np.isfinite(variance(_mcas_replicates(design, run, "images"))) for run in both]
     sure = known & spread[0] & spread[1]
     if not sure.any() or sure.sum() == known.sum():
         return known, ""

@@ -19,12 +19,12 @@ from clinometer.studies.leaning import (
     Stand,
     StoppingRule,
     TargetDesign,
+    interim_results,
     mcas_study,
     own_text_rows,
     paired_stands,
     prior_rows,
     rows_when_stopped,
-    stands_of,
 )
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.fit import unfit
@@ -48,7 +48,7 @@ def score_leaning(run: Run, resamples: int) -> Scored:
         return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=run.record["seed"])
     if run.record.get("until") is not None:
-        scores = rows_when_stopped(scores, stands_of(embeddings, design, ahead=True), design)
+        scores = rows_when_stopped(scores, interim_results(embeddings, design, ahead=True), design)
         scores = withheld(scores, reader_checks(embeddings, design))
     own = own_embeddings(run, suite)
     scores += own_text_rows(own, design, n_resamples=resamples, seed=run.record["seed"])
@@ -60,7 +60,7 @@ def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list
     """The targets that the images so far do not decide, by these encoders."""
     suite = suite_of(run, LeaningSuite)
     embeddings = [encoder_embeddings(run, suite, encoder) for encoder in encoders]
-    stands = stands_of(embeddings, study_design(suite))
+    stands = interim_results(embeddings, study_design(suite))
     return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
 
 

@@ -216,7 +216,12 @@ def _magnitude(
     value = float(np.mean(values[1]) - np.mean(values[0]))
     concepts = sorted({name for test in tests for name in (test.x, test.y)})
     (low, high), (stimulus_low, stimulus_high) = (
-        interval_of(_held(pair, tests, kind, signs), value, _freedom(pair, concepts, kind, asked), asked.confidence)
+        interval_of(
+            _replicates(pair, tests, kind, signs),
+            value,
+            _freedom(pair, concepts, kind, asked),
+            asked.confidence,
+        )
         for kind in ("images", "prompts")
     )
     of_images, of_prompts = ([_excess(pair, tests, kind, run) for run in (0, 1)] for kind in ("images", "prompts"))
@@ -239,7 +244,9 @@ def _excess(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, run: i
     return float(magnitude_excess([_value(held, test) for test in tests], errors).mean())
 
 
-def _held(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, signs: Sequence[Sequence[float]]) -> np.ndarray:
+def _replicates(
+    pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, signs: Sequence[Sequence[float]]
+) -> np.ndarray:
     """Replicates of the difference of mean magnitudes, the signs of the estimates held."""
     means = [
         np.mean(

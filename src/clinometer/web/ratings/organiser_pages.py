@@ -45,7 +45,7 @@ def index(request: Request) -> Response:
 @router.get("/{identifier}")
 def task_page(request: Request, identifier: Identifier) -> Response:
     """One task: what was asked, who is how far, and how far they agree."""
-    return _shown(request, identifier)
+    return _task_page(request, identifier)
 
 
 @router.post("/{identifier}/invite")
@@ -58,7 +58,7 @@ def new_invitation(
     """Make a link. It is shown this once: the database holds its hash alone."""
     with writing(_engine(request)) as session:
         token = invite(session, _task(session, identifier), days=days, raters_most=raters)
-    return _shown(request, identifier, link=f"{str(request.base_url).rstrip('/')}/join/{token}")
+    return _task_page(request, identifier, link=f"{str(request.base_url).rstrip('/')}/join/{token}")
 
 
 @router.post("/{identifier}/invitations/{number}/revoke")
@@ -103,7 +103,7 @@ def open_again(request: Request, identifier: Identifier) -> Response:
 @router.post("/{identifier}/export")
 def export(request: Request, identifier: Identifier) -> Response:
     """Write the answers into the runs, and score and report these anew."""
-    return _shown(request, identifier, exported=tasks.export_task(_engine(request), identifier))
+    return _task_page(request, identifier, exported=tasks.export_task(_engine(request), identifier))
 
 
 @router.get("/{identifier}/answers.csv")
@@ -123,7 +123,7 @@ def _back(identifier: str) -> Response:
     return RedirectResponse(f"/ratings/{identifier}", 303)
 
 
-def _shown(request: Request, identifier: str, **told: Any) -> Response:
+def _task_page(request: Request, identifier: str, **told: Any) -> Response:
     with reading(_engine(request)) as session:
         task = _task(session, identifier)
         answers = tasks.answers_of(session, task)

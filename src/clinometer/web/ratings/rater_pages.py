@@ -90,7 +90,7 @@ def turn_page(request: Request, token: Token) -> Response:
     """The item that is next, or the end."""
     with reading(_room(request).engine) as session:
         standing = _standing(session, _known_rater(rater_of(session, token)))
-    return _shown(request, token, standing)
+    return _turn_page(request, token, standing)
 
 
 @router.post("/rate/{token}")
@@ -129,11 +129,11 @@ def undo(request: Request, token: Token, place: Place) -> Response:
 def _gone_on(request: Request, token: str, standing: Standing) -> Response:
     """The next item: the page's script shows it at once, a browser without script is sent to its page."""
     if standing.said or _is_by_script(request):
-        return _shown(request, token, standing)
+        return _turn_page(request, token, standing)
     return RedirectResponse(f"/rate/{token}", 303)
 
 
-def _shown(request: Request, token: str, standing: Standing) -> Response:
+def _turn_page(request: Request, token: str, standing: Standing) -> Response:
     """The page of a turn, or the part of it that the script exchanges; or why there is none."""
     held = standing.held
     if held is None:

@@ -33,7 +33,7 @@ def xmcas_rows(study: Study, view: View) -> list[Score]:
         "similarity": each_target(
             view.targets, lambda part: estimate(part, lambda c: _similarity(study, c), confidence)
         ),
-        "angle": _told(
+        "angle": _without_wide_intervals(
             each_target(
                 view.targets, lambda part: estimate(_with_offset(study, part, groups), _Angle(study), confidence)
             )
@@ -72,7 +72,7 @@ def xmcas_group_rows(study: Study, view: View) -> list[Score]:
         "similarity": estimate(view.groups, lambda c: _over_groups(study, _similarity(study, c)), confidence),
     }
     plane = _with_offset(study, view.groups, view.groups)
-    numbers["angle"] = _told(estimate(plane, _Angle(study, over_groups=True), confidence))
+    numbers["angle"] = _without_wide_intervals(estimate(plane, _Angle(study, over_groups=True), confidence))
     numbers["distance"] = _distance(study, view.groups, confidence, over_groups=True)
     rows = []
     for component, estimates in numbers.items():
@@ -115,7 +115,7 @@ class _Angle:
         return np.asarray(xmcas(mcas=leaning, similarity=similarity, offset=k[..., None]).angle)
 
 
-def _told(angle: Estimate) -> Estimate:
+def _without_wide_intervals(angle: Estimate) -> Estimate:
     """An angle without intervals that span more than half a circle: they say nothing of a direction."""
 
     def ends(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

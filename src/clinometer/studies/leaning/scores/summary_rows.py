@@ -45,7 +45,7 @@ def category_rows(study: Study, view: View) -> list[Score]:
     rows: list[Score] = []
     leanings = _leanings(study, view)
     for category, group, members in _selections(study):
-        targets = _measured(leanings.drawn.point, members)
+        targets = _finite_members(leanings.drawn.point, members)
         rows += _mean_and_std(study, view, leanings, targets, None, metric="category", category=category, group=group)
     return rows
 
@@ -63,7 +63,7 @@ def sign_rows(study: Study, view: View) -> list[Score]:
         if group:
             continue
         for sign, name in ((1, study.design.a), (-1, study.design.b)):
-            measured = _measured(values, members)
+            measured = _finite_members(values, members)
             targets = [t for t in measured if sign * values[t] > 0]
             fields = {"metric": "category_by_sign", "category": category, "group": name}
             rows += _mean_and_std(study, view, leanings, targets, (sign, measured), **fields)
@@ -78,7 +78,7 @@ def internal_bias_summary_rows(study: Study, view: View) -> list[Score]:
     for name, quantity_of in _QUANTITIES.items():  # one after the other: each holds replicates of all targets
         quantity = quantity_of(study, view)
         for own, (group, members) in zip(rows, selections, strict=True):
-            targets = _measured(quantity.signed.point, members)
+            targets = _finite_members(quantity.signed.point, members)
             flag = "unstable" if name == "bias_amplification" and unstable[targets].any() else ""
             own.extend(_statistic_rows(study, view, name, quantity, targets, flag=flag, group=group))
     return [row for own in rows for row in own]
@@ -261,7 +261,7 @@ def _selections(study: Study) -> Iterator[tuple[str, str, list[int]]]:
                 yield category, group, members
 
 
-def _measured(values: np.ndarray, members: Sequence[int]) -> list[int]:
+def _finite_members(values: np.ndarray, members: Sequence[int]) -> list[int]:
     return [t for t in members if np.isfinite(values[t])]
 
 

@@ -29,7 +29,7 @@ def reader(view: LeaningView) -> dict[str, Any] | None:
         "groups": [view.label(name) for name in view.suite.groups],
         "concepts": [_concept(view, name) for name in view.concepts],
         "unshown": wording.listed([name for name in view.concepts if _flag(view, name)]),
-        "missing": wording.reasons(_missing(view)),
+        "missing": wording.reasons(_missing_reasons(view)),
         "prompts": len({view.suite.text_of(target) for target in view.suite.targets}),
         "label_a": view.label_a,
         "label_b": view.label_b,
@@ -107,6 +107,6 @@ def _flag(view: LeaningView, name: str) -> bool:
     return share is not None and share.flag == NOT_SHOWN
 
 
-def _missing(view: LeaningView) -> list[tuple[str, str]]:
+def _missing_reasons(view: LeaningView) -> list[tuple[str, str]]:
     rows = view.scores.select("share", "corrected_share")
     return [(f"corrected share of {row.concept}", row.reason) for row in rows if not row.defined and row.reason]

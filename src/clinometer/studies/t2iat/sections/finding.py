@@ -121,10 +121,10 @@ def strongest(view: AssociationView) -> str:
     effect = view.effect_sizes.get(name)
     size = f", {effect_words(effect)}" if effect is not None and effect.defined else ""
     said = f"The strongest: {view.subject(name)}, S {shown}{size}{sure}."
-    return f"{said} {_seen(view, name)}".strip()
+    return f"{said} {_prompt_directions(view, name)}".strip()
 
 
-def _seen(view: AssociationView, name: str) -> str:
+def _prompt_directions(view: AssociationView, name: str) -> str:
     """To which side the pictures of both concepts lie, prompt by prompt, and what that rests on."""
     test = next(test for test in view.suite.tests if test.name == name)
     told = [

@@ -20,7 +20,7 @@ Computed = tuple[pd.DataFrame, dict[str, Any]]
 """A table, and a few facts about it."""
 
 
-def kept(
+def stored_table(
     directory: Directory, name: str, runs: Sequence[Run], resamples: int, compute: Callable[[], Computed]
 ) -> Computed:
     """A table that follows from runs: read where it was computed from the same, else computed and kept.
