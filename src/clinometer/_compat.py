@@ -49,7 +49,7 @@ def let_idle_threads_sleep() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc's allocator to keep what is freed, unless the environment has told it something."""
+    """Have glibc's allocator keep freed memory, unless the environment sets its own rules."""
     if sys.platform != "linux" or any(name in os.environ for name in _MALLOC_SETTINGS):
         return
     library = ctypes.CDLL(None)
@@ -80,7 +80,7 @@ def declare_torchvision_operators(torch: Any) -> None:
 
 @contextmanager
 def missing_weights_told(tell: Callable[[str, Collection[str]], None]) -> Iterator[None]:
-    """Have every model that transformers loads meanwhile told: what it was loaded from, and the weights it lacks."""
+    """Record each model that transformers loads meanwhile: its source, and the weights it lacks."""
     import transformers
 
     plain = vars(transformers.PreTrainedModel)["from_pretrained"].__func__

@@ -38,7 +38,7 @@ def run_directory(error: BaseException) -> str:
 
 
 def _noted(error: BaseException, mark: str) -> list[str]:
-    """Notes of an exception, and of those that it stands in for."""
+    """Notes of an exception, and of those that it replaces."""
     notes = getattr(error, "__notes__", [])
     own = [note.removeprefix(mark) for note in notes if isinstance(note, str) and note.startswith(mark)]
     return list(dict.fromkeys(own))

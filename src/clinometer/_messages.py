@@ -15,7 +15,7 @@ def first_and_more(names: Sequence[str], shown: int = 1) -> str:
 
 
 def as_text(name: str) -> str:
-    r"""A file's name as text: bytes of it that are no UTF-8 are written out, as tables and run.json hold text alone.
+    r"""A file's name as text: bytes that are not UTF-8 are written out, as tables and run.json hold text alone.
 
     >>> as_text("caf\udce9")
     'caf\\udce9'

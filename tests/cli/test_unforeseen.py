@@ -165,10 +165,10 @@ def test_damage_is_told_by_every_command(cli, run):
     (run / "samples/part-00001.parquet").write_bytes(b"")
     status, said = cli("verify", run)
     assert status == 2
-    assert "samples/part-00001.parquet: it bears no checksum" in said
+    assert "samples/part-00001.parquet: it carries no checksum" in said
     status, said = cli("report", run)
     assert status == 0
-    assert "samples/part-00001.parquet: it bears no checksum" in said
+    assert "samples/part-00001.parquet: it carries no checksum" in said
     assert cli("score", run)[0] == 2
 
 

@@ -10,7 +10,7 @@ from clinometer.stats.sign_flips import sign_flip_test
 from tests.docs.pages import blocks, numbers, page, table_rows
 from tests.toys import Eye, Painter, toy_association_suite
 
-PAGE = page("docs/association.md")
+PAGE = page("docs/t2iat.md")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_the_table_of_rows_is_what_a_run_holds(scores):
 
 def test_the_python_works():
     for block in blocks(PAGE, "python"):
-        exec(compile(block, "docs/association.md", "exec"), {})
+        exec(compile(block, "docs/t2iat.md", "exec"), {})
 
 
 def test_sign_flips_are_counted_as_far_as_the_page_says():

@@ -8,18 +8,18 @@ from clinometer.suites.schema import suite_from_text
 from tests.docs.pages import blocks, numbers, page, table_rows
 from tests.metrics.wefe import EFFECT_SIZE, EXACT_P, P_VALUE, STATISTIC
 
-PAGE = page("docs/association-tests.md")
+PAGE = page("docs/weat.md")
 
 
 def test_the_python_runs(capsys):
     (block,) = blocks(PAGE, "python")
-    exec(compile(block, "docs/association-tests.md", "exec"), {})
+    exec(compile(block, "docs/weat.md", "exec"), {})
     assert "weat/6" in capsys.readouterr().out
 
 
 def test_the_suite_of_ones_own_runs():
     (text,) = blocks(PAGE, "yaml")
-    suite = suite_from_text(text, source="docs/association-tests.md")
+    suite = suite_from_text(text, source="docs/weat.md")
     table = cm.association_test(suite, resamples=99, sentences=True)
     assert table.reason[0] == ""
     assert table.alternative[0] == "two-sided"

@@ -200,7 +200,7 @@ def names(monkeypatch, *answers, **table):
 def test_no_image_is_fetched_from_a_private_address(host):
     result, server = by_address(None, lambda server: f"http://{host}:9/a.png", retries=6)
     assert (result.status, server.fetched) == ("failed", 0)
-    assert "is no public address; give --trusted-host" in result.reason
+    assert "is not a public address; give --trusted-host" in result.reason
 
 
 def test_nor_from_a_name_that_leads_there(monkeypatch):
@@ -210,7 +210,7 @@ def test_nor_from_a_name_that_leads_there(monkeypatch):
         server.behaviour = lambda number, asked: (200, {"data": [{"url": f"http://inner.example:{port}/a.png"}]}, {})
         base = f"http://api.example:{port}/v1"
         (result,) = ask(server, base_url=base)
-        assert "inner.example (127.0.0.1) is no public address" in result.reason
+        assert "inner.example (127.0.0.1) is not a public address" in result.reason
         assert (len(server.asked), server.fetched) == (1, 0)
         (result,) = ask(server, base_url=base, trusted_host=["Inner.Example"])
         assert (result.status, server.fetched) == ("ok", 1)
@@ -222,7 +222,7 @@ def test_nor_from_a_name_that_leads_there_the_second_time(monkeypatch):
         port = server.root.rpartition(":")[2]
         server.behaviour = lambda number, asked: (200, {"data": [{"url": f"http://turns.example:{port}/a.png"}]}, {})
         (result,) = ask(server)
-        assert "turns.example (127.0.0.1) is no public address" in result.reason
+        assert "turns.example (127.0.0.1) is not a public address" in result.reason
         assert server.fetched == 0
 
 
@@ -284,7 +284,7 @@ def test_the_guard_holds_over_the_older_library_too(monkeypatch):
     result, _ = by_address(lambda number: (200, drip(piece=b"a"), {"X-Head": "open"}), timeout=1.0)
     assert "no whole answer within 1 s" in result.reason
     result, _ = by_address(None, lambda server: "http://127.0.0.2:9/a.png")
-    assert "is no public address" in result.reason
+    assert "is not a public address" in result.reason
     result, _ = by_address(lambda number: (302, {}, {"Location": "/a.png"}))
     assert "is not followed" in result.reason
     monkeypatch.setattr("clinometer.models.openai.client.MOST_ANSWER_BYTES", 3_000_000)

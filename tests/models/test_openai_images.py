@@ -382,9 +382,9 @@ def test_the_key_is_written_nowhere(tmp_path):
         ({"price": float("inf")}, "price: found inf"),
         ({"requests_per_minute": -5}, "requests_per_minute: found -5, expected a positive"),
         ({"timeout": 0}, "timeout: found 0"),
-        ({"base_url": "localhost:8000/v1"}, "base_url: it is no web address; expected one such as http"),
-        ({"base_url": "http://user:password@[::1/v1"}, "base_url: it is no web address"),
-        ({"base_url": "http://localhost:port/v1"}, "base_url: it is no web address"),
+        ({"base_url": "localhost:8000/v1"}, "base_url: not a web address; expected one such as http"),
+        ({"base_url": "http://user:password@[::1/v1"}, "base_url: not a web address"),
+        ({"base_url": "http://localhost:port/v1"}, "base_url: not a web address"),
     ],
 )
 def test_settings_that_do_not_fit(options, message):

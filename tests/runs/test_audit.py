@@ -794,7 +794,7 @@ def test_a_table_that_lacks_something_is_named_and_the_way_out_mends_it(tmp_path
     path = tmp_path / "run" / name
     whole = path.read_bytes()
     pq.write_table(damage(pq.read_table(path)), path)
-    with pytest.raises(RunCorruptError, match=f"{name}: it (bears no checksum|is not what was written)"):
+    with pytest.raises(RunCorruptError, match=f"{name}: it (carries no checksum|is not what was written)"):
         audit(tmp_path / "run")
     path.write_bytes(whole)
     as_of_format_1(tmp_path / "run")

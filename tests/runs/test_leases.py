@@ -103,7 +103,7 @@ def test_a_holder_that_comes_back_is_told_and_takes_nothing_with_it(directory):
     die(asleep)
     awake.acquire(wait=5)
     asleep._find_out_whether_lost()
-    with pytest.raises(RunLockedError, match=r"this process gave no sign for 0\.3 s, and another has taken over"):
+    with pytest.raises(RunLockedError, match=r"this process was silent for 0\.3 s, and another has taken over"):
         asleep.require_held()
     asleep.release()
     awake._find_out_whether_lost()

@@ -261,7 +261,7 @@ def test_a_damaged_part_is_named_removed_and_made_anew(run, name, damage):
     path.write_bytes({b"": b"", None: bytes(len(whole)), b"half": whole[: len(whole) // 2]}[damage])
     for use in (cm.score_run, verify_run, audit):
         with pytest.raises(
-            RunCorruptError, match=rf"{name}: it (bears no checksum|is not what).*Delete the file and give"
+            RunCorruptError, match=rf"{name}: it (carries no checksum|is not what).*Delete the file and give"
         ):
             use(run)
     path.unlink()
@@ -277,7 +277,7 @@ def test_a_damaged_part_is_named_removed_and_made_anew(run, name, damage):
 def test_damaged_scores_are_made_anew_by_scoring(run):
     before = (run / "scores.parquet").read_bytes()
     (run / "scores.parquet").write_bytes(b"")
-    with pytest.raises(RunCorruptError, match=r"scores.parquet: it bears no checksum.*clinometer score RUN"):
+    with pytest.raises(RunCorruptError, match=r"scores.parquet: it carries no checksum.*clinometer score RUN"):
         _ = cm.open_run(run).scores
     cm.score_run(run)
     assert (run / "scores.parquet").read_bytes() == before

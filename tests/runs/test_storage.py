@@ -216,7 +216,7 @@ def test_a_link_that_leads_nowhere_is_no_file(tmp_path):
 
 
 def test_a_filesystem_that_is_not_at_hand_is_named(monkeypatch):
-    with pytest.raises(RunStorageError, match="nothing://bucket/run: its kind of filesystem is not at hand"):
+    with pytest.raises(RunStorageError, match="nothing://bucket/run: this kind of filesystem is not available"):
         Directory("nothing://bucket/run")
 
     def lack(url, **options):
@@ -296,5 +296,5 @@ def test_what_may_not_be_seen_is_not_taken_for_missing(closed):
 def test_a_damaged_plan_is_not_to_be_deleted(tmp_path):
     run = create_run(tmp_path, new_record(toy_suite(), Painter().card, seed=0, origin="generated"), [])
     run.directory.write_bytes("plan.parquet", b"")
-    with pytest.raises(RunCorruptError, match=r"plan.parquet: it bears no checksum.*Restore it, or start a new"):
+    with pytest.raises(RunCorruptError, match=r"plan.parquet: it carries no checksum.*Restore it, or start a new"):
         _ = Run(tmp_path).plan

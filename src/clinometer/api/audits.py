@@ -148,7 +148,7 @@ def sweep(
     Raises
     ------
     SweepError
-        A key, an axis or a baseline that is none, or a directory whose cells were asked something else.
+        An unknown key, axis or baseline, or a directory whose cells were asked something else.
     RunError, EngineError
         The directory is another's, or no worker can be started.
     """

@@ -51,7 +51,7 @@ def plan(
     Raises
     ------
     SuiteError, InvalidInputError, RunError
-        A suite that is not planned, settings out of range, or a pilot that is none or not scored.
+        A suite that is not planned, settings out of range, or a pilot that is not a run or not scored.
     """
     run = None if pilot is None else Run(pilot)
     asked = load_suite(suite) if suite is not None else run.suite if run is not None else load_suite("reference")
@@ -100,7 +100,7 @@ def association_test(
     Raises
     ------
     SuiteError, ModelError
-        A test that is none, an encoder that cannot be loaded or takes no text or no picture.
+        An unknown test, an encoder that cannot be loaded or takes no text or no picture.
     """
     options = {} if labels is None else {"labels": os.fspath(labels)}
     seed = plain_seed(seed)

@@ -72,7 +72,7 @@ def score_run(
     Raises
     ------
     RunError, ModelError, SuiteError, EngineError
-        A file is missing or is not what was written; an encoder that cannot be used; a setting that is none; no encoder
+        A file is missing or is not what was written; an encoder that cannot be used; an unknown setting; no encoder
         of a name that is to be dropped, or no other than those.
     """
     progress = progress or NoProgress()
@@ -149,7 +149,7 @@ def paper_table(
     Raises
     ------
     InvalidInputError, RunError
-        No such paper or model; a run that is none, is not scored, or asks something else.
+        No such paper or model; not a run, not scored, or of another suite.
     """
     opened = run if isinstance(run, store.Run) else Run(run)
     return tabulate(opened, paper, [models] if isinstance(models, str) else models)

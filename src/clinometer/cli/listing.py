@@ -62,7 +62,7 @@ def models(
     ] = False,
     model_config: ModelConfigOption = None,
 ) -> None:
-    """List the generators and encoders at hand, or say what one is and can do. Draws nothing."""
+    """List the installed generators and encoders, or say what one is and can do. Draws nothing."""
     from clinometer.cli.console import print_model, print_models
 
     if check_skin:

@@ -70,7 +70,7 @@ def numbers(option: str, given: Sequence[str] | None, kind: type[Number]) -> lis
     Raises
     ------
     InvalidInputError
-        One is none.
+        One is not a number.
     """
     found = []
     for word in (word.strip() for words in given or () for word in words.split(",")):

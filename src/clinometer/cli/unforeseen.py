@@ -29,7 +29,7 @@ def is_wanted(words: list[str]) -> bool:
 
 
 def crash_message(error: BaseException, words: list[str]) -> str:
-    """What is said of an exception: where it befell, what is kept, where its traceback lies and whom to tell.
+    """The message about an exception: where it arose, what is kept, where its traceback is and whom to tell.
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ def jaccard_hallucination(
     as Student's t; it is NaN where one image, or none that differs from another, leaves no spread to resample.
     """
     if len(asked) != len(seen):
-        raise InvalidInputError(f"asked and seen: {len(asked)} and {len(seen)} images, expected as many")
+        raise InvalidInputError(f"asked and seen: {len(asked)} and {len(seen)} images, expected equal numbers")
     pairs = [(set(a), set(s)) for a, s in zip(asked, seen, strict=True)]
     values = np.array([1 - len(a & s) / len(a | s) for a, s in pairs if a | s])
     if not len(values):
@@ -169,7 +169,7 @@ def histogram_overlap(
     """
     h, g = _counts("first", first), _counts("second", second)
     if h.shape != g.shape:
-        raise InvalidInputError(f"first and second: {len(h)} and {len(g)} concepts, expected as many")
+        raise InvalidInputError(f"first and second: {len(h)} and {len(g)} concepts, expected equal numbers")
     n_h, n_g = int(h.sum()), int(g.sum())
     if not n_h or not n_g:
         return DistributionScore(nan, nan, nan, nan, n_h + n_g, reason="a histogram is empty")

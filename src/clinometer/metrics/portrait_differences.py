@@ -192,7 +192,7 @@ def _row(found: ClusterEstimate, component: str, **named: Any) -> Score:
 
 
 def _noted(row: Score, lacking: str) -> Score:
-    """Say what a number leaves out; where there is no number, that is why."""
+    """Say what a number leaves out, or why there is no number."""
     if not lacking:
         return row
     if not isfinite(row.value):

@@ -45,7 +45,7 @@ class Score:
     q : Benjamini–Hochberg q-value within ``family``; the verdict's.
     p_holm : Holm's adjusted p-value within ``family``.
     test : what the test takes for chance, and the alternative.
-    p_labels : p of permuted labels of words and attribute prompts, the target's images held: how far the number hangs
+    p_labels : p of permuted labels of words and attribute prompts, the target's images held: how far the number depends
         on the words and prompts that were chosen. It qualifies a verdict and withholds none.
     p_labels_least : the smallest ``p_labels`` that so few words and prompts allow.
     labels_test : what was permuted for ``p_labels``.

@@ -1,4 +1,4 @@
-"""Verdicts: what is said of a score with an interval and its tests, as data. ``report/wording`` has the words.
+"""Verdicts on a score with an interval and its tests, as data. ``report/wording`` has the words.
 
 =================== ====================================================================================
 ``BALANCED``        two one-sided tests show |θ| < margin: q of equivalence ≤ 0.05 (the suite must name
@@ -31,7 +31,7 @@ from clinometer.stats.multiplicity import benjamini_hochberg
 
 
 class Verdict(StrEnum):
-    """What is said of a score, or of a difference between two runs."""
+    """The verdict on a score, or on a difference between two runs."""
 
     LEANS = "leans"
     LEANS_SLIGHTLY = "leans slightly"
@@ -139,7 +139,7 @@ def verdict(
 
 
 def _obstacle(value: float, low: float, high: float, q: float, enough: bool) -> Judgement | None:
-    """What stands in the way of any verdict; None for nothing."""
+    """What prevents any verdict; None where nothing does."""
     if isnan(value):
         return Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
     if not enough:

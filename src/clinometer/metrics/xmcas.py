@@ -64,7 +64,7 @@ def xmcas(
     Raises
     ------
     InvalidInputError
-        What is no number, shapes that do not match, a centroid that is no point.
+        Not a number, shapes that do not match, or a centroid that is not a point.
 
     Examples
     --------

@@ -48,7 +48,7 @@ def largest_batch(attempt: Callable[[int], object], bounds: BatchBounds) -> int:
     """Find the largest batch that ``attempt`` gets through: doubled while it does, halved until it does.
 
     Sizes are the first one times a power of two: a little more or less of free memory then seldom changes what is
-    found. An error other than of memory ends the search; a run meets it again and says which image it befell.
+    found. An error other than of memory ends the search; a run meets it again and names the image that caused it.
 
     >>> largest_batch(lambda size: None, BatchBounds(8, 100))
     64
@@ -94,7 +94,7 @@ class Batches:
         self.size = size
 
     def each(self, items: Sequence[Item], call: Callable[[list[Item]], Result]) -> Iterator[Result]:
-        """Yield the result of each batch. An item for which alone there is no memory raises what torch raised."""
+        """Yield the result of each batch. An item that does not fit into memory alone raises torch's own error."""
         done = 0
         while done < len(items):
             batch = list(items[done : done + self.size])

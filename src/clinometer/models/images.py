@@ -157,7 +157,7 @@ def decode_in_batches(
 
 
 def may_be_read(file: Path, max_pixels: int) -> bool:
-    """Whether a file is no larger than one that `decode_image` reads."""
+    """Whether a file is small enough for `decode_image`."""
     return file.stat().st_size <= BYTES_A_PIXEL * max_pixels + BYTES_BESIDE
 
 

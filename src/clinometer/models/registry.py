@@ -162,7 +162,7 @@ def _entry(group: str, name: str) -> EntryPoint:
 
 
 def _build(point: EntryPoint, source: str, options: dict[str, Any]) -> object:
-    """Call an entry point's factory. What goes wrong in it is said in one line with its name."""
+    """Call an entry point's factory. Its errors become one line with its name."""
     options = {key: value for key, value in options.items() if value not in (None, "auto")}
     try:
         factory: Callable[..., object] = point.load()
@@ -198,7 +198,7 @@ def _preferred(factory: Callable[..., object], prefer: Mapping[str, Any]) -> dic
 
 
 def _require_model(point: EntryPoint, built: Any) -> None:
-    """Refuse what a plug-in gives that is none of what it was asked for, or has a name that leads elsewhere."""
+    """Refuse an object of a plug-in that lacks what was asked for, or whose name leads out of its folder."""
     methods = ("generate",) if point.group == GENERATORS else ("encode_images", "encode_texts")
     card = getattr(built, "card", None)
     if not isinstance(card, Card) or not any(hasattr(built, method) for method in methods):

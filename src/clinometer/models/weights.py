@@ -35,7 +35,7 @@ class Source:
 
 
 def user_path(spec: str | os.PathLike[str]) -> Path:
-    """A path as a user wrote it, with ``~`` read; one of a user that there is not stays as it is, and is not there."""
+    """A path as a user wrote it, with ``~`` expanded; the home of an unknown user stays as it was written."""
     return Path(os.path.expanduser(spec))
 
 

@@ -150,7 +150,7 @@ def association_tests(
     Raises
     ------
     SuiteError, ModelError
-        A test that is none, a folder that is not there, an encoder that takes no text or no picture.
+        An unknown test, a missing folder, an encoder that takes no text or no picture.
     """
     _validate(settings)
     if images is not None and not images.is_dir():

@@ -1,4 +1,4 @@
-"""An audit as it is asked for: from names and options to a finished run directory."""
+"""An audit from names and options to a finished run directory."""
 
 from __future__ import annotations
 

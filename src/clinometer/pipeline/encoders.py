@@ -36,14 +36,14 @@ def require_texts(encoders: Sequence[Encoder], suite: Suite, *, until: bool) -> 
 
 
 def require_names(encoders: Sequence[Encoder]) -> None:
-    """Refuse the name that scores keep for themselves, and two encoders whose embeddings would lie in one place."""
+    """Refuse the name that scores reserve, and two encoders whose embeddings would share a folder."""
     held: dict[str, Encoder] = {}
     for each in encoders:
         if each.card.name == "mean":
             raise ModelError("encoder 'mean': in the scores that name is the mean over encoders; rename its directory")
         if not each.card.name.strip("./\\ ") or len(each.card.name) > LONGEST_NAME:
             raise ModelError(
-                f"encoder {quoted(each.card.name)}: its embeddings are kept in a folder of its name, and none can be "
+                f"encoder {quoted(each.card.name)}: its embeddings are kept in a folder of that name, and none can be "
                 f"called so; give it a name of letters and digits, of at most {LONGEST_NAME} characters"
             )
         place = embeddings_name(each.card.name)

@@ -109,7 +109,7 @@ def named_encoders(given: Encoders) -> Sequence[str | Encoder]:
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings of a call, and what the weights hang on."""
+    """Settings of a call, and what the weights depend on."""
     settings = {name: value for name, value in options.items() if name in SETTINGS}
     return settings, {name: value for name, value in options.items() if name not in SETTINGS}
 

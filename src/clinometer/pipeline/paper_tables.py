@@ -59,7 +59,7 @@ class PrintedCell:
     column : the printed column.
     concept, category, group, setting : the printed row, by the suite's names; empty where they do not apply.
     printed : the cell as it is printed.
-    paper : its number; NaN where it is no number, such as "<0.001".
+    paper : its number; NaN where it is not a number, such as "<0.001".
     encoder : the encoder that the run's number rests on, or "mean".
     run, low, high : the run's estimate and its 95 % interval.
     difference : run − paper.

@@ -200,7 +200,7 @@ def _concepts(pilot: Run, effect: float | None, margin: float | None, power: flo
 
 
 def _at_least(images: float) -> float:
-    """Below so many images there is no verdict; NaN where no number would do."""
+    """The fewest images for a verdict; NaN where no number suffices."""
     return max(images, float(FEWEST_IMAGES)) if isfinite(images) else nan
 
 

@@ -127,7 +127,7 @@ def rounds_of(suite: Suite, until: str | float, images: int | None) -> Rounds:
     SuiteError
         The suite's study is drawn in one go.
     InvalidInputError
-        A rule that is none.
+        Not a stopping rule.
     """
     try:
         rule = StoppingRule() if until == "decided" else StoppingRule(float(until))

@@ -34,7 +34,7 @@ def compared(runs: Mapping[str, Run]) -> dict[str, Any]:
 
 
 def _facts(report: ReportInput) -> dict[str, str]:
-    """What is told of a run, whether it differs or not."""
+    """Facts of a run that are shown whether they differ or not."""
     told = dict(facts(View.of(report)))
     identity = dict(card(report.model_card)["identity"])
     return {

@@ -93,12 +93,12 @@ def not_measured(row: Row) -> bool:
 
 
 def decided(row: Row) -> bool:
-    """Whether it is told which of two runs does more of something."""
+    """Whether the verdict names which of two runs does more."""
     return row.verdict in (Verdict.MORE, Verdict.MORE_HERE)
 
 
 def of_these_prompts(row: Row) -> bool:
-    """Whether it is told of these prompts only, and not of others like them."""
+    """Whether the verdict is of these prompts only, and not of others like them."""
     return row.verdict == Verdict.MORE_HERE
 
 
@@ -161,7 +161,7 @@ def needed(row: Row, images: str = "images a concept") -> str:
 
 
 def qualification(row: Row) -> str:
-    """What else a leaning hangs on: the words and attribute prompts that were chosen. It withholds no verdict."""
+    """What else a leaning depends on: the words and attribute prompts that were chosen. It withholds no verdict."""
     if not leans(row):
         return ""
     covers = row.has_stimulus_interval and row.stimulus_low <= 0 <= row.stimulus_high
@@ -169,7 +169,7 @@ def qualification(row: Row) -> str:
 
 
 def difference_words(row: Row, called: tuple[str, str], label: Label = str) -> str:
-    """What is said of two runs, in their names: ``B leans more to men``, ``A refuses more``, ``undecided``."""
+    """The verdict on two runs, in their names: ``B leans more to men``, ``A refuses more``, ``undecided``."""
     runs = {FIRST: called[0], SECOND: called[1]}
     refuses = row.component.startswith("refusal")
     if row.verdict == Verdict.MORE_HERE:

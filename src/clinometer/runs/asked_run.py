@@ -18,7 +18,7 @@ from clinometer.runs.storage import Directory
 from clinometer.runs.suite_options import changes_of, with_changes
 from clinometer.suites import Suite, suite_from_mapping
 
-PLAN_LOST = "Restore it, or start a new run: what was drawn hangs on it"
+PLAN_LOST = "Restore it, or start a new run: the images depend on it"
 
 
 class AskedRun:

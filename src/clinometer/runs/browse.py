@@ -27,7 +27,7 @@ _IMAGE: Final = ["id", "sha256", "image.bytes"]
 
 @dataclass(frozen=True)
 class Stored:
-    """Where an image lies in its run, and the hash of its bytes; empty where there is no image."""
+    """Where an image is in its run, and the hash of its bytes; empty where there is no image."""
 
     id: str
     part: int
@@ -60,7 +60,7 @@ def _is_run(directory: Directory) -> bool:
 def _folders_in(directory: Directory) -> list[Directory]:
     try:
         entries = directory.fs.ls(directory.root, detail=True)
-    except OSError:  # it is no folder, or may not be read
+    except OSError:  # not a folder, or not readable
         return []
     names = sorted(
         entry["name"].rstrip("/").rsplit("/", 1)[-1]

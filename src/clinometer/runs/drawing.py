@@ -106,7 +106,7 @@ def draw_parts(
                     results.clear()
                     give_back(size)
                 else:
-                    write(_write_part, run, part, samples, results, paid)  # meets what befell the part before
+                    write(_write_part, run, part, samples, results, paid)  # raises what went wrong with the part before
             except BaseException:  # the user stops it, too
                 if paid:
                     _keep_drawn(run, part, samples, results)
@@ -185,7 +185,7 @@ def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequenc
 
 
 def _keep_drawn(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]]) -> None:
-    """Keep what is drawn of a part that ends in its midst; what failed is drawn with the rest, when it is gone on."""
+    """Keep the images of a part that stops halfway; those that failed are drawn with the rest when it is resumed."""
     drawn = (each.result() for each in results if each.exception() is None)
     by_id = {stored.result.id: stored for stored in drawn if stored.result.status != "failed"}
     run.keep_samples(part, [_row(sample, by_id[sample.id]) for sample in samples if sample.id in by_id])

@@ -75,7 +75,7 @@ class DrawnRun(AskedRun):
         return table
 
     def _partial_rows(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
-        """The rows of a part that was stopped in its midst."""
+        """The rows of a part that was stopped halfway."""
         kept: list[dict[str, Any]] = []
         if self.directory.exists(unfinished_name(part)):
             table = self.ledger.read_table(unfinished_name(part), columns, like=SAMPLE_SHAPE, added=ADDED)

@@ -1,4 +1,4 @@
-"""A model that fails: what its code raises is told in one line, and one that only fails is stopped."""
+"""A model that fails: its errors become one line, and a model that only fails is stopped."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ local_path = LocalFileSystem._strip_protocol
 """A path made absolute, with ``~`` read."""
 
 MOST_BYTES: Final = 2**29
-"""Of a file that is read whole and is no table: a page, a table as text."""
+"""The most bytes of a file that is read whole and is not a Parquet table: a page, a CSV file."""
 
 
 class Files:
@@ -42,7 +42,7 @@ class Files:
             self.fs, root = url_to_fs(self.url, **options_for(self.url)) if is_url else (_LOCAL, local_path(self.url))
         except (ImportError, ValueError) as error:
             raise RunStorageError(
-                f"{self.url}: its kind of filesystem is not at hand ({error}); install its package, or give a path"
+                f"{self.url}: this kind of filesystem is not available ({error}); install its package, or give a path"
             ) from error
         except Exception as error:  # each kind of filesystem has its own: no such archive, server, credentials
             said = f"{type(error).__name__}: {error}"
@@ -153,7 +153,7 @@ class Files:
 
     def _require_writable(self) -> None:
         if not READ_ONLY.isdisjoint(self._kinds):
-            raise RunStorageError(f"{self.url}: runs are read from there and not written; give another --out")
+            raise RunStorageError(f"{self.url}: this place can be read but not written; give another --out")
 
     def _put(self, name: str, content: bytes | memoryview, **options: Any) -> None:
         """Write a file of an object store in one piece, or in several of which nothing is seen until the last is in."""
@@ -232,7 +232,7 @@ class Files:
         RunNotFoundError
             There is no such file.
         RunCorruptError
-            It may not be read, its disk does not answer, it is no file, or has more bytes than ``most``.
+            It may not be read, its disk does not answer, it is not a regular file, or has more bytes than ``most``.
         """
         try:
             with self._opened(name) as file:
@@ -257,7 +257,7 @@ class Files:
         path = self.path(name)
         try:
             if self.is_local and not stat.S_ISREG(os.stat(path).st_mode):
-                raise OSError(errno.EISDIR if os.path.isdir(path) else errno.EINVAL, "it is no file")
+                raise OSError(errno.EISDIR if os.path.isdir(path) else errno.EINVAL, "it is not a regular file")
             with self.fs.open(path, "rb") as file:
                 yield file
         except FileNotFoundError as error:

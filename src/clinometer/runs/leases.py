@@ -75,7 +75,7 @@ def is_of_this_machine(holder: Holder) -> bool:
 
 
 def is_gone(holder: Holder) -> bool:
-    """Whether a holder is known to have ended: a process of this machine, and of this container, that is no more."""
+    """Whether a holder is known to have ended: a process of this machine and container that has ended."""
     if sys.platform == "win32" or not is_of_this_machine(holder) or holder.host != socket.gethostname():
         return False
     try:
@@ -164,7 +164,7 @@ class Lease:
         return self._last_sign(holder) == before
 
     def _read_holder(self, generation: int) -> Holder | None:
-        """Who made a claim; None where it is gone or is none."""
+        """Who made a claim; None where it is gone or cannot be read."""
         with suppress(RunNotFoundError, RunCorruptError, TypeError):
             holder = Holder(**self._place.read_json(self._claim(generation)))
             return holder if holder.is_one else None
@@ -209,7 +209,7 @@ class Lease:
         """
         if self._lost:
             raise RunLockedError(
-                f"{self._place.url}: this process gave no sign for {self._lifetime:g} s, and another has taken over "
+                f"{self._place.url}: this process was silent for {self._lifetime:g} s, and another has taken over "
                 f"({self._lost}); it goes on there, and what was finished here is kept"
             )
 

@@ -69,7 +69,7 @@ class Ledger:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Between reading run.json and writing it no other process does; where there are no locks, by a lease."""
+        """No other process writes run.json between reading and writing it; without locks a lease ensures it."""
         if not self.directory.is_local:
             with self._leased():
                 yield
@@ -147,7 +147,7 @@ class Ledger:
             return
         if found is None:
             raise RunCorruptError(
-                f"{self.directory.path(name)}: it bears no checksum, so it is not what was written. {way_out}"
+                f"{self.directory.path(name)}: it carries no checksum, so it is not what was written. {way_out}"
             )
         if self.files.get(name, found) == found:
             return
@@ -237,5 +237,5 @@ def _files(record: Mapping[str, Any]) -> Collection[tuple[str, str]]:
 
 
 def unchecked(directory: Directory) -> str:
-    """What is said of a run that an earlier version began."""
+    """The notice about a run that an earlier version began."""
     return f"{directory.url}: its run.json is of format 1, without checksums: what is read back cannot be verified"

@@ -1,4 +1,4 @@
-"""Where the files of a run lie in its directory."""
+"""Names of the files of a run within its directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def embeddings_name(encoder: str) -> str:
 
 
 def same_place(encoder: str, other: str) -> bool:
-    """Whether two encoders' embeddings would lie in one place: of names that differ in case, on many systems."""
+    """Whether two encoders' embeddings would share a folder: on many systems names that differ in case do."""
     return embeddings_name(encoder).lower() == embeddings_name(other).lower()
 
 

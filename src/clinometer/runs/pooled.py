@@ -26,7 +26,7 @@ _PART: Final = re.compile(r"(.*/)?part-(\d+)\.parquet")
 
 
 class _PooledDirectory(Directory):
-    """The files of several runs, their parts numbered one after another; what is no part is the first run's."""
+    """The files of several runs, their parts numbered one after another; all but the parts is the first run's."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         super().__init__(runs[0].directory.url)
@@ -138,7 +138,7 @@ def _require_alike(runs: Sequence[Run]) -> None:
             if asked != _identity(first)[what]:
                 raise RunMismatchError(f"{run.url}: its {what} is not that of {first.url}; only seeds may differ")
         if run.record["seed"] in [other.record["seed"] for other in runs[:order]]:
-            raise RunMismatchError(f"{run.url}: seed {run.record['seed']} comes twice; its images would count twice")
+            raise RunMismatchError(f"{run.url}: seed {run.record['seed']} is given twice; its images would count twice")
 
 
 def _identity(run: Run) -> dict[str, Any]:

@@ -26,7 +26,7 @@ IMAGE: Final = "image"
 
 
 def writing_options(schema: pa.Schema) -> dict[str, Any]:
-    """What ``pyarrow.parquet.write_table`` is told of a table's columns.
+    """Arguments of ``pyarrow.parquet.write_table`` for a table's columns.
 
     A PNG is compressed already. To try again, to look for the same image twice and to note the smallest one takes twice
     the time and holds five more copies of a part.

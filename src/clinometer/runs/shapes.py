@@ -45,7 +45,7 @@ def require_shape(table: pa.Table, like: pa.Schema) -> None:
 
 
 def require_numbers(table: pa.Table) -> None:
-    """Refuse a table of scores or curves whose texts are no texts, or whose numbers are none; other columns are new.
+    """Refuse a table of scores or curves whose columns have wrong types; unknown columns are those of newer versions.
 
     Raises
     ------

@@ -5,7 +5,7 @@
     RUN/run.json                              what was asked and by what
     RUN/plan.parquet                          a row a sample
     RUN/samples/part-00000.parquet            the images, as the Hugging Face Image struct, and what became of each
-    RUN/unfinished/part-00000.parquet         the same of a part that was stopped in its midst, of a model with a price
+    RUN/unfinished/part-00000.parquet         the same of a part that was stopped halfway, of a model with a price
     RUN/embeddings/<encoder>/part-00000.parquet   id, vector: one file for each part of samples
     RUN/embeddings/<encoder>/texts.parquet    text, vector
     RUN/ratings/part-00000.parquet            what people answered about the images, a row an answer

@@ -1,4 +1,4 @@
-"""Object stores: what is otherwise there than on a disk, and how their clients' errors are told."""
+"""Object stores: how they differ from a disk, and how their clients' errors are worded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLIENTS: Final = frozenset({"botocore", "aiobotocore", "aiohttp", "gcsfs", "goog
 
 
 def options_for(url: str) -> dict[str, Any]:
-    """What a filesystem is told: other processes write there too, so what it listed once it must not believe."""
+    """Options of a filesystem: other processes write there too, so listings must not be cached."""
     return {"use_listings_cache": False} if url.partition("://")[0] in STORES else {}
 
 
@@ -51,7 +51,7 @@ def is_of_client(error: BaseException) -> bool:
 
 
 def no_answer(path: str, error: BaseException) -> RunStorageError:
-    """What is said of a store that gives no answer, or one that means nothing."""
+    """The error about a store that gives no answer, or one without meaning."""
     said = " ".join(str(error).split())[:300] or "no reason given"
     return RunStorageError(
         f"{path}: the store does not answer as it should ({type(error).__name__}: {said}); see the credentials in the "
@@ -61,7 +61,7 @@ def no_answer(path: str, error: BaseException) -> RunStorageError:
 
 @contextmanager
 def answering(path: str) -> Iterator[None]:
-    """Say in a line what goes wrong on the way to a store: its client raises what is no error of the system's.
+    """Word errors on the way to a store in one line: its client raises errors of its own kinds.
 
     Raises
     ------

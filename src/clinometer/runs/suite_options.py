@@ -59,7 +59,7 @@ def _read(given: str, suite: Suite) -> dict[str, Any]:
     if not separator or name not in suite.scoring_options:
         known = ", ".join(f"{each}=…" for each in sorted(suite.scoring_options)) or "none"
         raise SuiteError(
-            f"{OPTION} {given}: it is no setting that scoring alone reads; of suite {suite.name}, study "
+            f"{OPTION} {given}: not a setting that can change after drawing; of suite {suite.name}, study "
             f"{suite.study!r}, these are: {known}"
         )
     try:

@@ -70,7 +70,7 @@ class VectorFile:
 
 
 def _within(spans: Sequence[tuple[int, int]], first: int, stop: int) -> list[tuple[int, int]]:
-    """Of rows that lie in spans, those from position ``first`` to ``stop``."""
+    """Of rows in spans, those from position ``first`` to ``stop``."""
     found, before = [], 0
     for start, end in spans:
         left, right = max(first - before, 0) + start, min(stop - before + start, end)

@@ -81,7 +81,7 @@ class WorkerRun(Run):
 
 
 class _FirstWins(Ledger):
-    """A ledger that replaces no table, but for those that it is told of."""
+    """A ledger that replaces only the tables that it is asked to."""
 
     def __init__(self, directory: Directory) -> None:
         super().__init__(directory)

@@ -11,7 +11,7 @@ from clinometer.errors import InvalidInputError
 
 
 def require_count(name: str, n: Any, least: int = 1) -> None:
-    """Refuse what is no whole number of ``least`` or more."""
+    """Refuse anything but a whole number of ``least`` or more."""
     if not isinstance(n, Integral):
         raise InvalidInputError(f"{name}: expected a whole number, found {n!r}")
     if n < least:
@@ -19,7 +19,7 @@ def require_count(name: str, n: Any, least: int = 1) -> None:
 
 
 def require_confidence(confidence: Any) -> None:
-    """Refuse a confidence that is no number between 0 and 1, as 95 in the place of 0.95."""
+    """Refuse a confidence outside 0 to 1, such as 95 for 0.95."""
     if not isinstance(confidence, Real) or not 0 < float(confidence) < 1:
         raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence!r}")
 

@@ -183,7 +183,7 @@ def _squares_are_safe(squares: np.ndarray) -> np.ndarray:
 
 
 def as_vectors(name: str, x: Array) -> Array:
-    """Embeddings as they are, or what is no array as numpy's: (vectors × dim) of real numbers."""
+    """Embeddings as they are, and anything but an array as numpy's: (vectors × dim) of real numbers."""
     held = x
     if not is_array_api_obj(x):
         held = as_numpy(x)

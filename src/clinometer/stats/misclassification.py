@@ -125,7 +125,7 @@ def corrected_share(count: int, n: int, reading: ReadingCounts, confidence: floa
     Raises
     ------
     InvalidInputError
-        Counts that are no whole numbers, more than n of n, or a confidence outside 0 to 1.
+        Counts that are not whole numbers, more than n of n, or a confidence outside 0 to 1.
 
     Source: W. J. Rogan, B. Gladen, *Estimating prevalence from the results of a screening test* (1978); Z. Lang,
     J. Reiczigel, *Confidence limits for prevalence of disease adjusted for estimated sensitivity and specificity*

@@ -1,4 +1,4 @@
-"""Correction for many tests: of one family, which the caller names. A NaN is no test and is not counted."""
+"""Correction for many tests: of one family, which the caller names. A NaN is not a test and is not counted."""
 
 from __future__ import annotations
 

@@ -323,7 +323,7 @@ def _sample(
     neither = np.zeros(table.shape, bool) if outside is None else np.atleast_2d(np.asarray(outside, bool))
     labels = np.zeros(len(rated), int) if strata is None else np.asarray(strata, int).ravel()
     if labels.shape != rated.shape or neither.shape != table.shape:
-        raise InvalidInputError(f"strata, outside: expected one of each of {len(rated)} items, found others")
+        raise InvalidInputError(f"strata, outside: expected one for each of {len(rated)} items")
     if (sizes is None) != (strata is None):
         raise InvalidInputError("strata, sizes: expected both or neither")
     drawn = np.bincount(labels[rated], minlength=1)
@@ -343,7 +343,7 @@ def _known_readings(readings: ArrayLike | None, n: int) -> np.ndarray:
     """Readings of the rated items, zeros without a reader."""
     f = np.zeros(n) if readings is None else np.asarray(readings, np.float64).ravel()
     if len(f) != n:
-        raise InvalidInputError(f"readings: expected one of each of {n} items, found {len(f)}")
+        raise InvalidInputError(f"readings: expected one for each of {n} items, found {len(f)}")
     return f
 
 

@@ -31,7 +31,7 @@ def wilson_interval(count: int, n: int, confidence: float = 0.95) -> Proportion:
     Raises
     ------
     InvalidInputError
-        Counts that are no whole numbers, more than n of n, or a confidence outside 0 to 1.
+        Counts that are not whole numbers, more than n of n, or a confidence outside 0 to 1.
     """
     require_count("n", n, least=0)
     require_count("count", count, least=0)

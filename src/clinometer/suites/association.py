@@ -34,7 +34,7 @@ class AttributePair(Strict):
 
 
 class Stimulus(Strict):
-    """One word or phrase that stands for a concept. ``prompt`` is its neutral prompt where the template reads ill."""
+    """One word or phrase that stands for a concept. ``prompt`` replaces the template where that reads badly."""
 
     name: Name
     prompt: Text | None = None

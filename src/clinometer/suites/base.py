@@ -70,7 +70,7 @@ class Suite(Strict, ABC):
     """Which settings scoring alone reads: they may change when a run is drawn."""
 
     draws: ClassVar[bool] = True
-    """Whether it asks for images; one that does not is no audit's."""
+    """Whether it asks for images; an audit needs a suite that does."""
 
     @model_validator(mode="after")
     def _check_protocol(self) -> Self:
@@ -192,7 +192,7 @@ def fingerprint_of(asked: Mapping[str, Any]) -> str:
 
 
 def refuse_duplicates(names: Iterable[str], complaint: str) -> None:
-    """Raise ValueError where a name comes twice."""
+    """Raise ValueError where a name occurs twice."""
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         raise ValueError(f"{complaint}: {first_and_more(doubled, 10)}")

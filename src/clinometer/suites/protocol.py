@@ -43,7 +43,7 @@ class Unsaid(Strict):
 
 
 class Protocol(Strict):
-    """What a paper prescribes beyond its prompts. What it does not say is left out, and told in ``unsaid``.
+    """What a paper prescribes beyond its prompts. What it leaves open is listed in ``unsaid``.
 
     ``models`` are those that the paper audited. ``edit_steps`` and ``edit_guidance_scale`` hold for edits, where they
     differ from the portraits'. ``portraits: all`` takes every portrait of a folder. ``reader: single wording`` says

@@ -26,7 +26,7 @@ MOST_NESTED: Final = 20
 MOST_ALIASES: Final = 1_000
 
 MERGE: Final = "tag:yaml.org,2002:merge"
-"""The tag of ``<<``, which takes the keys of another mapping; it is no key itself."""
+"""The tag of ``<<``, which takes the keys of another mapping and is not a key itself."""
 
 
 class _DataLoader(yaml.SafeLoader):

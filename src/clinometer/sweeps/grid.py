@@ -66,7 +66,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Its folder: what is asked for, in words that a path can hold. It does not hang on the rest of the grid."""
+        """Its folder: what is asked for, in words that a path can hold. It does not depend on the rest of the grid."""
         return _name(self)
 
     @property
@@ -160,7 +160,7 @@ class Grid:
                 )
 
     def _check_names(self) -> None:
-        """Two cells that would lie in one folder: of names that differ in case alone, on many systems."""
+        """Two cells that would share a folder: on many systems names that differ in case alone do."""
         held: dict[str, Cell] = {}
         for cell in self:
             other = held.setdefault(cell.name.lower(), cell)

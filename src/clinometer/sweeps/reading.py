@@ -1,4 +1,4 @@
-"""A sweep as it is asked for: a YAML file, or a mapping of the same keys."""
+"""A sweep as requested: a YAML file, or a mapping of the same keys."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Axes(Strict):
 
 
 class SweepFile(Strict):
-    """A sweep, as a file writes it. What is no axis holds for every cell."""
+    """A sweep, as a file describes it. Whatever is not an axis holds for every cell."""
 
     title: Text | None = None
     out: Text | None = None

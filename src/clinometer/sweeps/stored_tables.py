@@ -43,7 +43,7 @@ def stored_table(
 
 
 def _made_of(runs: Sequence[Run], resamples: int) -> str | None:
-    """A hash of what the scores of some runs are made of; None where it cannot be said of one of them."""
+    """A hash of what the scores of some runs are made of; None where it is unknown for one of them."""
     prints = [fingerprint_of_scores(run, resamples) for run in runs]
     if not all(prints):
         return None

@@ -43,7 +43,7 @@ def numbers_of(setting: Setting) -> list[Row]:
 
 
 def magnitude_of(setting: Setting) -> Row | None:
-    """Whether it leans more or less than the baseline over all, where that is told in one number."""
+    """Whether it leans more or less than the baseline over all, where one number says so."""
     if setting.comparison is None:
         return None
     return Scores.from_frame(setting.comparison.scores).first("comparison", "magnitude")

@@ -53,7 +53,7 @@ def open_database(url: str) -> Engine:
     Raises
     ------
     RatingsError
-        The URL is none, or nothing answers there.
+        Not a database URL, or nothing answers there.
     """
     try:
         parsed = make_url(url)

@@ -70,7 +70,7 @@ class SecurityHeaders:
 
 
 class BodyLimit:
-    """Refuses bodies of more than so many bytes: by their length if it is said, else as they come."""
+    """Refuses bodies of more than so many bytes: by their declared length, else as they arrive."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         self.app = app
@@ -129,7 +129,7 @@ def address_of(scope: Scope) -> str:
 
 
 class Gate:
-    """Who may see the runs: everybody who reaches the server, or whoever has the organiser's password."""
+    """Who may see the runs: everybody who reaches the server, or those with the organiser's password."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._hash = settings.password_hash

@@ -1,4 +1,4 @@
-"""What a server is told when it starts."""
+"""Settings of a server, fixed when it starts."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _first_line(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").partition("\n")[0].strip()
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or "it is no text"
+        said = getattr(error, "strerror", None) or "it is not text"
         raise InvalidInputError(f"--password-file {file}: cannot be read: {said}; give another file") from error
 
 
@@ -102,7 +102,7 @@ def guarded(host: str, password: str) -> str:
         return PasswordHasher().hash(password)
     if not is_local(host):
         raise InvalidInputError(
-            f"--host {host}: other machines reach it, so it needs a password; give --password-file FILE, or set "
+            f"--host {host}: other machines can reach it, so it needs a password; give --password-file FILE, or set "
             f"{PASSWORD_VARIABLE}"
         )
     return ""

@@ -40,7 +40,7 @@ class RatedConcept:
         for encoder, readings in self.readings.items():
             if len(readings) != n:
                 raise InvalidInputError(
-                    f"readings of {encoder}: expected one of each of {n} items of {self.name}, found {len(readings)}"
+                    f"readings of {encoder}: expected one for each of {n} items of {self.name}, found {len(readings)}"
                 )
 
     def chosen(self, answer: int) -> np.ndarray:

@@ -172,7 +172,7 @@ def pair_association(
     resamples: int = 9_999,
     rng: np.random.Generator | int | None = 0,
 ) -> DifferentialAssociation:
-    """:func:`differential_association` of sets whose cosines are at hand."""
+    """:func:`differential_association` of sets whose cosines are computed already."""
     x, y = pair.x, pair.y
     counts = DifferentialAssociation(
         alternative=alternative,

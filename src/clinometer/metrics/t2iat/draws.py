@@ -91,7 +91,7 @@ def centred(draws: np.ndarray, value: float) -> np.ndarray:
 
 
 def interval_of(draws: np.ndarray, value: float, freedom: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Ends of an interval as wide as Student's t; NaN where the value, or a replicate, is none."""
+    """Ends of an interval as wide as Student's t; NaN where the value or a replicate is not finite."""
     if not (isfinite(value) and np.isfinite(draws).all()):
         return nan, nan
     found = percentile_interval(draws, confidence, freedom)

@@ -52,7 +52,7 @@ def network_of(pipeline: Any) -> torch.nn.Module:
     Raises
     ------
     ModelError
-        It has none of a kind that is known here.
+        It has no network of a known kind.
     """
     for name in NETWORKS:
         network = getattr(pipeline, name, None)

@@ -142,7 +142,7 @@ class DiffusersGenerator:
             The pipeline has no such setting, or it was not loaded here.
         """
         if self.opened is None:
-            raise ModelError(f"{self.card.name}: it was not loaded from a file, and keeps its settings")
+            raise ModelError(f"{self.card.name}: it was not loaded from a file, and its settings cannot change")
         return self.opened.generator(**settings)
 
     def denoiser(self) -> DiffusersDenoiser:

@@ -216,7 +216,7 @@ def _named(name: str) -> Any:
 
 
 def _left_out(index: dict[str, Any], kind: Any) -> dict[str, None]:
-    """The text encoders that a repository does without, as ``from_pretrained`` wants to be told (T5 of SD 3)."""
+    """The text encoders that a repository lacks, as arguments of ``from_pretrained`` (T5 of SD 3)."""
     expected = inspect.signature(kind.__init__).parameters
     optional = (each for each in expected if each.startswith(("text_encoder_", "tokenizer_")))
     return {each: None for each in optional if index.get(each) in (None, [None, None])}

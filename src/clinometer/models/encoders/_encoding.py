@@ -229,7 +229,7 @@ def resolve_options(
     Raises
     ------
     ModelError
-        A batch of no image, or a device or a precision that there is not.
+        A batch of no image, or an unknown device or precision.
     """
     if batch_size is not None and batch_size < 1:
         raise ModelError(f"batch_size: found {batch_size}, expected 1 or more")

@@ -223,7 +223,7 @@ def _array(path: Path, name: str | None) -> np.ndarray:
 def _rows_of(path: Path, labels: Sequence[str], vectors: np.ndarray, wanted: Collection[str]) -> Rows:
     if vectors.ndim != 2 or len(labels) != len(vectors):
         raise ModelError(
-            f"{path.name}: {len(labels)} labels for an array of shape {vectors.shape}; expected as many rows"
+            f"{path.name}: {len(labels)} labels for an array of shape {vectors.shape}; expected one label for each row"
         )
     return ((label, vectors[i]) for i, label in enumerate(labels) if label in wanted)
 

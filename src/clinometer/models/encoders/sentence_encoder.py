@@ -45,7 +45,7 @@ POOLINGS = {
 
 
 class SentenceEncoder:
-    """Embeds texts by pooling a transformer's last hidden states over the tokens that are no padding.
+    """Embeds texts by pooling a transformer's last hidden states over the tokens that are not padding.
 
     Parameters
     ----------

@@ -368,7 +368,7 @@ def _check_files(name: str, folder: Path, rows: Iterable[ManifestRow]) -> None:
 
 
 def _relative(folder: Path, row: ManifestRow) -> ManifestRow:
-    """A row by its file's place in the folder: where the folder lies on this machine is no part of a run."""
+    """A row by its file's place in the folder: where the folder lies on this machine does not belong to a run."""
     if not os.path.isabs(row.file):
         return row
     return replace(row, file=_resolve(folder, row.file).relative_to(folder.resolve()).as_posix())

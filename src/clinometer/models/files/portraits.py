@@ -49,7 +49,7 @@ def read_portraits(
     Raises
     ------
     InvalidInputError
-        An expression that there is not.
+        An unknown expression.
     ImportManifestError
         No such folder; neither a manifest nor such names; a file that begins like them and ends otherwise; or a
         group that has no portrait.

@@ -29,7 +29,7 @@ def connect(
     own_server = base_url or os.environ.get("OPENAI_BASE_URL")
     key = os.environ.get(KEY, "").strip()  # a secret that is mounted as a file ends with a line's end
     if not (key.isascii() and key.isprintable()):
-        raise ModelError(f"{KEY}: it holds characters that no key has; set it anew")
+        raise ModelError(f"{KEY}: it contains characters that a key cannot have; set it anew")
     if not key and not own_server:
         raise ModelError(f"no key: set {KEY} in the environment; it is read from nowhere else and written nowhere")
     _require_address(own_server)
@@ -50,7 +50,7 @@ def _host(name: str) -> str:
     try:
         found = host_of(f"http://{name}")
     except Exception as error:
-        raise ModelError(f"trusted_host: {name!r} is no host; expected one such as images.example.org") from error
+        raise ModelError(f"trusted_host: {name!r} is not a host; expected one such as images.example.org") from error
     if not name or found != name.lower().strip("[]"):
         raise ModelError(f"trusted_host: found {name!r}, expected a host alone, such as images.example.org")
     return found
@@ -61,10 +61,10 @@ def _require_address(url: str | None) -> None:
     try:
         found = urlsplit(url) if url else None
         fits = found is None or (found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0)
-    except ValueError:  # brackets that do not close, a port that is none
+    except ValueError:  # brackets that do not close, a port that is not a number
         fits = False
     if not fits:
-        raise ModelError("base_url: it is no web address; expected one such as http://localhost:8000/v1")
+        raise ModelError("base_url: not a web address; expected one such as http://localhost:8000/v1")
 
 
 def server_of(url: str) -> str:

@@ -30,7 +30,7 @@ MOST_REDIRECTS: Final = 3
 """Redirects of one request on its own host, such as to an address with a slash at its end."""
 
 MOST_ERROR_BYTES: Final = 1_000_000
-"""An answer that says what went wrong is no image."""
+"""Of an answer that says what went wrong, which is not an image."""
 
 MOST_PIECES: Final = 200_000
 """Lists, mappings and further items in an answer in JSON: each takes some thirty times its bytes once it is read."""
@@ -192,7 +192,7 @@ class _Watch:
             return
         self._timer.cancel()
         shown = host if host == address else f"{host} ({address})"
-        raise AnswerRefusedError(f"{shown} is no public address; give --trusted-host {host} if you trust it")
+        raise AnswerRefusedError(f"{shown} is not a public address; give --trusted-host {host} if you trust it")
 
     def _expire(self) -> None:
         """Shut the socket under whoever reads from it."""

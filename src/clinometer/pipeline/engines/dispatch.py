@@ -90,7 +90,7 @@ class _Table:
             self._starting[slot.start()] = slot
         elif not (self._starting or self._working or self._idle):
             raise EngineError(
-                f"engine: no worker lives long enough to be given work: {read}; a script asks for workers under "
+                f"engine: no worker lives long enough to be given work: {read}; a script must start workers under "
                 '`if __name__ == "__main__":`'
             )
 

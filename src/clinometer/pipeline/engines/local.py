@@ -136,7 +136,7 @@ class _ProcessSlot:
         self._pool = self._process = None
 
     def kill(self) -> None:
-        """Kill the process if it is at work; one that is not ends when it is told."""
+        """Kill the process if it is working; an idle one ends when asked."""
         if self._unit is not None and not self._unit.done() and self._process is not None:
             self._process.kill()
 

@@ -54,7 +54,7 @@ def draw_model(axes: Any, row: Row, y: float, mark: Mark, gid: str) -> None:
 
 
 def model_tip(name: str, model: str, symbol: str, row: Row, digits: int, *, stimulus: bool = False) -> str:
-    """What a pointer over a model's mark is told."""
+    """The text that a pointer over a model's mark shows."""
     low, high = (row.stimulus_low, row.stimulus_high) if stimulus else (row.low, row.high)
     shown = wording.with_interval(row.value, low, high, digits)
     return drawable(f"{name}, {model}: {symbol} {shown}", 140)

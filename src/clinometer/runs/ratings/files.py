@@ -156,7 +156,9 @@ def _json(text: str, file: Path) -> list[Any]:
     except (ValueError, RecursionError) as error:
         raise RatingsError(f"{file}: not JSON: {' '.join(str(error).split())[:200]}") from error
     if not isinstance(tasks, list):
-        raise RatingsError(f"{file}: expected Label Studio's export, a list of tasks; found {type(tasks).__name__}")
+        raise RatingsError(
+            f"{file}: expected a list of tasks, as Label Studio exports them; found {type(tasks).__name__}"
+        )
     return tasks
 
 
@@ -169,7 +171,7 @@ def _label_studio(tasks: Sequence[Any], file: Path) -> Iterator[Rating]:
             raise RatingsError(f"{place}: no data; export from Label Studio as JSON, not as JSON-MIN")
         item = next((str(data[name]) for name in ("item", "id", "image") if data.get(name)), "")
         if not item:
-            raise RatingsError(f"{place}: its data name no item; expected a field item, id or image")
+            raise RatingsError(f"{place}: its data name no item; expected a field called item, id or image")
         for annotation in _mappings(task.get("annotations"), "annotations", place):
             if not annotation.get("was_cancelled"):
                 yield from _choices(annotation, item, place)
@@ -180,7 +182,7 @@ def _mappings(held: Any, name: str, place: str) -> Sequence[Mapping[str, Any]]:
     if not held:
         return ()
     if not isinstance(held, list) or not all(isinstance(each, dict) for each in held):
-        raise RatingsError(f"{place}: its {name} are no list of mappings, as Label Studio writes them")
+        raise RatingsError(f"{place}: its {name} are not a list of mappings, as Label Studio writes them")
     return held
 
 

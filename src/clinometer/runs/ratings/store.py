@@ -56,7 +56,7 @@ def add_ratings(run: Run, source: str, rows: Sequence[Mapping[str, Any]]) -> str
 
 
 def ratings_of(run: Run) -> pd.DataFrame:
-    """Every rating of a run, part by part; of a rater's answers to one item that are no repeats, the first counts."""
+    """Every rating of a run, part by part; of a rater's answers to one item the first counts, repeats aside."""
     tables = [
         run.ledger.read_table(name, SCHEMA.names, way_out=IMPORT_AGAIN, like=always(SCHEMA, empty=("seconds",)))
         for name in _parts(run)

@@ -1,4 +1,4 @@
-"""What an organiser is told while ratings come in: how far each rater and concept is, and how far raters agree."""
+"""What an organiser sees while ratings come in: how far each rater and concept is, and how far raters agree."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SHAPES: Final = ("o", "s", "^", "D", "v", "P")
 
 
 def association_figure(view: ClassificationView) -> Figure | None:
-    """Draw S of every group with its interval; ½ is no preference between the two sets."""
+    """Draw S of every group with its interval; ½ means no preference between the two sets."""
     rows = [row for row in view.associations.values() if row.defined]
     if not rows:
         return None

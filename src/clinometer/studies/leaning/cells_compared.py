@@ -96,7 +96,7 @@ def _of_cell(suite: LeaningSuite, name: str) -> Quantity:
 
 
 def verdict_by_axis(comparison: Comparison, called: tuple[str, str]) -> str:
-    """What is said of the concepts along each axis, counted: magnitudes of several axes make no one number."""
+    """Verdicts on the concepts along each axis, counted: magnitudes of several axes do not add up to one number."""
     suite, scores = comparison.first.suite, Scores.from_frame(comparison.scores)
     assert isinstance(suite, LeaningSuite)
     parts = []

@@ -117,7 +117,7 @@ class CellsView(LeaningView):
         return self.overall(concept.name), verdict_words(self, concept.name), ""
 
     def overall(self, concept: str) -> VerdictGroup:
-        """One mark for all axes: ``"a"`` where any leans, for a side of one axis is no side of another."""
+        """One mark for all axes: ``"a"`` where any leans, as a side of one axis is not a side of another."""
         leans = [self.axis_lean(axis, concept) for axis in self.axes]
         if {"a", "b"} & set(leans):
             return "a"

@@ -121,7 +121,7 @@ def record(session: Session, rater: Rater, place: int, answer: str, seconds: flo
 
 
 def undo(session: Session, rater: Rater, place: int) -> None:
-    """Take the last answer back, if it is still that of this turn: a click that comes twice takes back one."""
+    """Take the last answer back, if it is still that of this turn: a double click takes back one."""
     last = session.execute(
         select(Answer, Turn.place)
         .join(Turn, Turn.id == Answer.turn_id)

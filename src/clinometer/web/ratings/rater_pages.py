@@ -106,7 +106,7 @@ def answer(
     def recorded(session: Session) -> Standing:
         rater = _known_rater(rater_of(session, token))
         if not rater_refusal(rater) and not answers.record(session, rater, place, answer, _seconds(seconds)):
-            raise HTTPException(400, "That is no answer to a picture of yours. Open the page again.")
+            raise HTTPException(400, "This answer does not belong to your picture. Open the page again.")
         return _standing(session, rater)
 
     return _gone_on(request, token, _room(request).write(recorded))
@@ -134,7 +134,7 @@ def _gone_on(request: Request, token: str, standing: Standing) -> Response:
 
 
 def _turn_page(request: Request, token: str, standing: Standing) -> Response:
-    """The page of a turn, or the part of it that the script exchanges; or why there is none."""
+    """The page of a turn, or the part that the script exchanges; or why the rater has no turn."""
     held = standing.held
     if held is None:
         return _end(request, standing.said, 403)

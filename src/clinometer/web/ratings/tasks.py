@@ -105,7 +105,7 @@ def task_of(session: Session, identifier: str) -> Task:
     """
     task = session.get(Task, identifier)
     if task is None:
-        raise RatingsError(f"task {identifier!r}: there is none; the page of ratings lists them")
+        raise RatingsError(f"there is no task {identifier!r}; the page of ratings lists all of them")
     return task
 
 

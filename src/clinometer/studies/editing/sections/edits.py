@@ -95,7 +95,7 @@ def _largest(rows: Sequence[Row]) -> Row | None:
 
 
 def _contrast_words(view: EditingView, row: Row) -> str:
-    """The contrast is darker less lighter, whichever way either of them changes: it is told as relative."""
+    """The contrast is darker less lighter, whichever way either of them changes: it is worded as relative."""
     assert view.suite.tones is not None
     lighter, darker = view.suite.tones
     return f"Held against {lighter} skin, {darker} skin becomes {_changed(row)}."

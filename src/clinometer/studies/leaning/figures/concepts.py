@@ -28,7 +28,7 @@ SWEEP: Final = 72
 
 
 def overview_figure(view: LeaningView) -> Figure | None:
-    """Draw the dial: upright is no leaning; a ring a category, a mark a concept."""
+    """Draw the dial: upright means no leaning; a ring a category, a mark a concept."""
     ranked = view.ranked()
     if not ranked:
         return None
@@ -129,7 +129,7 @@ def _dial_words(view: LeaningView, ranked: Sequence[Concept]) -> str:
     ends = (ranked[0], ranked[-1])
     words = [f"{c.name} {wording.signed(view.mcas[c.name].value, view.digits)}" for c in ends]
     return (
-        f"A dial on which upright is no leaning, right is {view.label_a} and left is {view.label_b}. "
+        f"A dial on which upright means no leaning, right is {view.label_a} and left is {view.label_b}. "
         f"Each mark is a concept, each ring a category. The ends of the scale are {words[0]} and {words[1]}. "
         "The same numbers are in the list of verdicts and in the full table."
     )

@@ -46,7 +46,7 @@ class LevelCheck:
 
     @property
     def setting(self) -> str:
-        """What the rows of this check are told apart by: the axis, and of more than two levels the level."""
+        """What identifies the rows of this check: the axis and, where it has more than two levels, the level."""
         return AXIS + self.axis if self.design.b != OTHERS else f"{AXIS}{self.axis} {self.level}"
 
 

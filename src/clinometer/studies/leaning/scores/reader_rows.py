@@ -134,7 +134,7 @@ def _confused(design: Design, view: str, drawn: str, read: str, counts: np.ndarr
 
 
 def _confusion_counts(design: Design, embeddings: EncoderEmbeddings) -> dict[str, np.ndarray]:
-    """Attribute images of each group by the group whose words they are nearest to; zeros where that cannot be told."""
+    """Attribute images of each group by the group whose words they are nearest to; zeros where that is unknown."""
     groups, words = design.groups, embeddings.group_words
     nothing = {group: np.zeros(len(groups), int) for group in groups}
     if words is None or not all(len(words[group]) for group in groups):

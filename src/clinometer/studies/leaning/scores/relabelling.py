@@ -1,4 +1,4 @@
-"""Permuted labels: how far a number hangs on the words and the attribute prompts that were chosen.
+"""Permuted labels: how far a number depends on the words and the attribute prompts that were chosen.
 
 With the targets fixed, a word enters a component as one number, its mean cosine to the target, and so do all images of
 an attribute prompt together. Labels of words are permuted over both lists. Those of prompts are permuted prompt by

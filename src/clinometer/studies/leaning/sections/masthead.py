@@ -33,7 +33,7 @@ def caption(view: LeaningView) -> str:
     named = f"Rings, from outside in: {', '.join(rings)}" if len(rings) > 1 else f"The ring: {', '.join(rings)}"
     scale = "" if strongest(view) else f" ({wording.MCAS_SCALE})"
     return (
-        f"Every concept on one dial: upright is no leaning. {f'{named}. ' if rings else ''}"
+        f"Every concept on one dial: upright means no leaning. {f'{named}. ' if rings else ''}"
         f"Arcs are 95\N{NARROW NO-BREAK SPACE}% intervals of MCAS{scale}."
     )
 

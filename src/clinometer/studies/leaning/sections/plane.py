@@ -121,7 +121,7 @@ def _angle(row: Row | None) -> str:
 
 
 def _angle_ends(row: Row) -> str:
-    """The interval of an angle in degrees; no angle is beyond a half turn, so wider ends say that there is none."""
+    """The interval of an angle in degrees; no angle is beyond a half turn, so wider ends say nothing of a direction."""
     if row.has_interval and max(abs(row.low), abs(row.high)) <= pi:
         return f" {wording.interval(degrees(row.low), degrees(row.high), 1)}"
     return ", no interval: too few images"
