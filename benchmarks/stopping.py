@@ -27,7 +27,7 @@ import clinometer as cm
 from clinometer.models import reference
 from clinometer.pipeline.rounds import FIRST_ROUND, LATER_ROUND
 from clinometer.studies.common import scores_table
-from clinometer.studies.leaning import EncoderEmbeddings, StoppingRule, interim_results, mcas_study, rows_when_stopped
+from clinometer.studies.leaning import EncoderEmbeddings, StoppingRule, evidence_of, mcas_study, rows_when_stopped
 from clinometer.studies.leaning.scoring import encoder_embeddings, study_design
 from clinometer.suites import LeaningSuite
 
@@ -50,7 +50,7 @@ def replay(run: cm.Run) -> Replay:
     whole = [encoder_embeddings(run, suite, name) for name in run.encoder_cards]
     counts = [min(FIRST_ROUND, most)] * len(suite.targets)
     while True:
-        stands = interim_results([_first(each, counts) for each in whole], design)
+        stands = evidence_of([_first(each, counts) for each in whole], design)
         more = [0 if stand.stops(rule) else min(LATER_ROUND, most - n) for stand, n in zip(stands, counts, strict=True)]
         if not any(more):
             break

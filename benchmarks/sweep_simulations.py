@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.comparison_simulations import COMMON_NOISE, WAYS, _mixed, _perturbed, true_difference
 from benchmarks.rates import Experiment, Found
 from benchmarks.verdict_simulations import POPULATIONS, Population, design_of, rate_over_studies
-from clinometer.metrics.stopping import Stand, StoppingRule, in_family
+from clinometer.metrics.stopping import Evidence, StoppingRule, in_family
 from clinometer.pipeline.rounds import FIRST_ROUND, LATER_ROUND
-from clinometer.studies.leaning import EncoderEmbeddings, paired_stands
+from clinometer.studies.leaning import EncoderEmbeddings, paired_evidence
 
 SETTINGS = 4
 RULE = StoppingRule()
@@ -60,7 +60,7 @@ def sweep(runs: list[EncoderEmbeddings], truth: np.ndarray) -> Ended:
             is_open = stopped[s] == 0
             if is_open.any():
                 counts = np.where(is_open, level, 0)  # evidence belongs to one concept: what has stopped keeps its own
-                found = paired_stands([_first(runs[0], counts)], [_first(run, counts)], design)
+                found = paired_evidence([_first(runs[0], counts)], [_first(run, counts)], design)
                 stands[s, is_open] = np.array(found, object)[is_open]
         judged = np.array(in_family(list(stands.ravel())), object).reshape(stands.shape)
         low, high = _each(stands, lambda stand: stand.low), _each(stands, lambda stand: stand.high)
@@ -73,7 +73,7 @@ def sweep(runs: list[EncoderEmbeddings], truth: np.ndarray) -> Ended:
     return Ended(side, np.where(stopped == 0, most, stopped), held)
 
 
-def _each(stands: np.ndarray, of: Callable[[Stand], float]) -> np.ndarray:
+def _each(stands: np.ndarray, of: Callable[[Evidence], float]) -> np.ndarray:
     return np.array([of(stand) for stand in stands.ravel()], float).reshape(stands.shape)
 
 

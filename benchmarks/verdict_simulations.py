@@ -24,7 +24,7 @@ from clinometer.studies.leaning.scores.composite_rows import mcas_rows
 from clinometer.studies.leaning.scores.context import Settings, Study
 from clinometer.studies.leaning.scores.design import layout_of
 from clinometer.studies.leaning.scores.relabelling import pools_of
-from clinometer.studies.leaning.scores.stopping import interim_results
+from clinometer.studies.leaning.scores.stopping import evidence_of
 from clinometer.studies.leaning.scores.views import views_of
 
 DIM, PAIRS, ATTRIBUTE_IMAGES, WORDS = 32, 4, 16, 10
@@ -314,7 +314,7 @@ def _in_rounds(embeddings: EncoderEmbeddings, design: Design, most: int) -> list
     counts = [10] * len(design.targets)
     while True:
         images = tuple(x[:k] for x, k in zip(embeddings.target_images, counts, strict=True))
-        stands = interim_results([replace(embeddings, target_images=images)], design)
+        stands = evidence_of([replace(embeddings, target_images=images)], design)
         more = [k if stand.leans else min(k + 5, most) for k, stand in zip(counts, stands, strict=True)]
         if more == counts:
             return stands

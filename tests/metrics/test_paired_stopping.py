@@ -11,7 +11,7 @@ from clinometer.metrics.stopping import ATTRIBUTE_LEVEL
 from clinometer.metrics.verdict import Verdict
 from clinometer.stats.multiplicity import e_benjamini_hochberg
 from clinometer.stats.sequential import e_value
-from clinometer.studies.leaning import paired_stands, stands_of
+from clinometer.studies.leaning import evidence_of, paired_evidence
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores.stopping import image_leanings
 from tests.metrics.studies import design, embeddings
@@ -29,7 +29,7 @@ def test_a_stand_is_that_of_the_differences_of_the_pairs():
     first, second = pair()
     both = [image_leanings([run], design()) for run in (first, second)]
     low, high = both[1].span[0] - both[0].span[1], both[1].span[1] - both[0].span[0]
-    for t, stand in enumerate(paired_stands([first], [second], design())):
+    for t, stand in enumerate(paired_evidence([first], [second], design())):
         d = both[1].targets[t] - both[0].targets[t]
         constant = both[1].constants[t] - both[0].constants[t]
         assert stand.value == pytest.approx(d.mean() + constant)
@@ -43,25 +43,27 @@ def test_a_stand_is_that_of_the_differences_of_the_pairs():
 
 def test_the_difference_is_that_of_the_two_scores():
     first, second = pair()
-    one, other = (stands_of([run], design()) for run in (first, second))
-    for stand, before, after in zip(paired_stands([first], [second], design()), one, other, strict=True):
+    one, other = (evidence_of([run], design()) for run in (first, second))
+    for stand, before, after in zip(paired_evidence([first], [second], design()), one, other, strict=True):
         assert stand.value == pytest.approx(after.value - before.value)
 
 
 def test_equal_runs_differ_in_nothing_and_the_other_way_round_is_the_other_sign():
     first, second = pair()
-    for stand in paired_stands([first], [first], design()):
+    for stand in paired_evidence([first], [first], design()):
         assert (stand.value, stand.reach, stand.leans) == (0.0, 0.0, False)
         assert stand.e <= 1
     for there, back in zip(
-        paired_stands([first], [second], design()), paired_stands([second], [first], design()), strict=True
+        paired_evidence([first], [second], design()),
+        paired_evidence([second], [first], design()),
+        strict=True,
     ):
         assert there.e == pytest.approx(back.e)
         assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
 
 
 def test_what_has_moved_is_found_and_what_has_not_is_not():
-    stands = paired_stands(*([run] for run in pair(images=80)), design())
+    stands = paired_evidence(*([run] for run in pair(images=80)), design())
     assert [stand.leans for stand in stands] == [True, False, False, False, False, True]
     assert [np.sign(stands[t].value) for t in (0, 5)] == [1, -1]
 
@@ -70,7 +72,9 @@ def test_the_order_of_the_pairs_changes_nothing():
     first, second = pair()
     turned = [replace(run, target_images=tuple(x[::-1] for x in run.target_images)) for run in (first, second)]
     for one, other in zip(
-        paired_stands([first], [second], design()), paired_stands(*([run] for run in turned), design()), strict=True
+        paired_evidence([first], [second], design()),
+        paired_evidence(*([run] for run in turned), design()),
+        strict=True,
     ):
         assert one.e == pytest.approx(other.e)
 
@@ -78,9 +82,9 @@ def test_the_order_of_the_pairs_changes_nothing():
 def test_runs_of_other_numbers_are_no_pairs():
     first, second = pair()
     with pytest.raises(InvalidInputError, match="different numbers of images"):
-        paired_stands([first], [embeddings(images=39)], design())
+        paired_evidence([first], [embeddings(images=39)], design())
     with pytest.raises(InvalidInputError, match="different numbers of attribute images"):
-        paired_stands([first], [embeddings(images=40, attribute_images=6)], design())
+        paired_evidence([first], [embeddings(images=40, attribute_images=6)], design())
     with pytest.raises(InvalidInputError, match="compared in pairs only"):
         compare_leanings([first], [second], design(), paired=False, until_decided=True)
 
@@ -92,7 +96,7 @@ def compared(first, second, **changes) -> list[Score]:
 def test_rows_claim_nothing_that_needs_a_fixed_number():
     first, second = pair(images=80)
     rows = compared(first, second)
-    stands = paired_stands([first], [second], design())
+    stands = paired_evidence([first], [second], design())
     judged = [row for row in rows if (row.component, row.encoder) == ("mcas", "mean")]
     assert [row.verdict == Verdict.MORE for row in judged] == [stand.leans for stand in stands]
     assert [row.side for row in judged if row.side] == ["man", "woman"]
@@ -114,7 +118,7 @@ def test_alike_is_shown_within_a_wide_margin():
 
 def test_q_of_p_is_that_of_the_e_values():
     evidence = np.array([5000.0, 80.0, 3.0, 1.5, 900.0, 60.0])
-    stands = paired_stands(*([run] for run in pair()), design())
+    stands = paired_evidence(*([run] for run in pair()), design())
     of_p = np.array([replace(stand, e=e).p for stand, e in zip(stands, evidence, strict=True)])
     back = 1 / (of_p - ATTRIBUTE_LEVEL)
     np.testing.assert_allclose(e_benjamini_hochberg(back), e_benjamini_hochberg(evidence))

@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.verdict import Verdict
-from clinometer.studies.leaning import InterimResult, StoppingRule, interim_results, rows_when_stopped
+from clinometer.studies.leaning import Evidence, StoppingRule, evidence_of, rows_when_stopped
 from tests.metrics.studies import design, embeddings, one, study
 
 DECIDED = StoppingRule()
@@ -23,7 +23,7 @@ def first(encoder, counts):
 def test_the_mean_is_the_mcas_of_the_study():
     encoders = embeddings("a"), embeddings("b", seed=1)
     rows = study(*encoders)
-    for target, stand in zip(design().targets, interim_results(encoders, design()), strict=True):
+    for target, stand in zip(design().targets, evidence_of(encoders, design()), strict=True):
         assert stand.value == pytest.approx(one(rows, "mcas", "mcas", concept=target.name).value)
         assert stand.low <= stand.value <= stand.high
         assert stand.n == 8
@@ -31,7 +31,7 @@ def test_the_mean_is_the_mcas_of_the_study():
 
 def test_leanings_are_decided_and_next_to_none_is_not():
     far = embeddings(images=40, leanings=(1.0, -1.0, 0.8, 0.9, -1.0, -0.1))
-    *leaning, close = interim_results([far], design(margin=0.02))
+    *leaning, close = evidence_of([far], design(margin=0.02))
     assert all(stand.leans and not stand.low <= 0 <= stand.high for stand in leaning)
     assert [np.sign(leaning[t].value) for t in (0, 1, 3, 4)] == [1, -1, 1, -1]
     assert close.low <= 0 <= close.high
@@ -40,16 +40,16 @@ def test_leanings_are_decided_and_next_to_none_is_not():
 
 def test_balance_is_shown_by_enough_images_within_a_wide_margin():
     level, of = embeddings(images=400, leanings=(-0.3,) * 6, attribute_images=100), design(margin=0.3)
-    stands = interim_results([level], of)
+    stands = evidence_of([level], of)
     assert max(abs(stand.value) for stand in stands) < 0.25
     assert all(stand.balanced and stand.stops(DECIDED) for stand in stands)
-    assert not all(stand.balanced for stand in interim_results([first(level, [10] * 6)], of))
+    assert not all(stand.balanced for stand in evidence_of([first(level, [10] * 6)], of))
 
 
 def test_evidence_belongs_to_one_target():
     encoder = embeddings(images=30)
-    all_of_it = interim_results([encoder], design(margin=0.1))
-    fewer = interim_results([first(encoder, [30, 5, 30, 5, 30, 5])], design(margin=0.1))
+    all_of_it = evidence_of([encoder], design(margin=0.1))
+    fewer = evidence_of([first(encoder, [30, 5, 30, 5, 30, 5])], design(margin=0.1))
     for t in (0, 2, 4):
         assert (all_of_it[t].e, all_of_it[t].e_balance, all_of_it[t].low) == (
             fewer[t].e,
@@ -62,7 +62,7 @@ def test_what_is_decided_stays_decided():
     encoder, counts = embeddings(images=60, noise=1.5, leanings=(0.6, -0.6, 0.0, 0.2, -0.2, 0.0)), [5] * 6
     decided = set()
     for _ in range(8):
-        stands = interim_results([first(encoder, counts)], design(margin=0.05))
+        stands = evidence_of([first(encoder, counts)], design(margin=0.05))
         now = {t for t, stand in enumerate(stands) if stand.stops(DECIDED)}
         assert decided <= now
         decided, counts = now, [n if t in now else n + 5 for t, n in enumerate(counts)]
@@ -70,7 +70,7 @@ def test_what_is_decided_stays_decided():
 
 
 def test_a_precision_stops_where_the_sequence_is_narrow():
-    stands = interim_results([embeddings(images=60)], design())
+    stands = evidence_of([embeddings(images=60)], design())
     widths = [(stand.high - stand.low) / 2 for stand in stands]
     rule = StoppingRule(precision=float(np.median(widths)))
     assert [stand.stops(rule) for stand in stands] == [width <= rule.precision for width in widths]
@@ -94,11 +94,9 @@ def test_looking_all_along_calls_parity_leaning_no_more_often_than_it_may():
         texts = np.repeat(centre[None], 6, axis=0)
         held = replace(mirrored, target_images=targets, target_texts=texts)
         # MCAS at parity is the constant that the design leaves: move the hypothesis there by subtracting it.
-        truth = interim_results(
-            [replace(held, target_images=tuple(_balanced(centre, axis) for _ in range(6)))], design()
-        )
+        truth = evidence_of([replace(held, target_images=tuple(_balanced(centre, axis) for _ in range(6)))], design())
         for n in range(10, 61, 10):
-            stands = interim_results([first(held, [n] * 6)], design())
+            stands = evidence_of([first(held, [n] * 6)], design())
             if any(not stand.low <= true.value <= stand.high for stand, true in zip(stands, truth, strict=True)):
                 called += 1
                 break
@@ -112,7 +110,7 @@ def _balanced(centre, axis):
 def test_rows_of_a_stopped_run_claim_nothing_that_needs_a_fixed_number():
     encoder, of = embeddings(images=30), design(margin=0.02)
     rows = study(encoder, of=of)
-    stands = interim_results([encoder], of, ahead=True)
+    stands = evidence_of([encoder], of, ahead=True)
     held = rows_when_stopped(rows, stands, of)
     assert len(held) == len(rows)
     for before, row in zip(rows, held, strict=True):
@@ -139,15 +137,15 @@ def continued(encoder, of, factor, rng):
     """So many times the images, those to come drawn from those there are, of the targets that are not decided."""
     images = [
         x if stand.stops(DECIDED) else np.concatenate([x, rng.choice(x, int(np.ceil(len(x) * factor)) - len(x))])
-        for x, stand in zip(encoder.target_images, interim_results([encoder], of), strict=True)
+        for x, stand in zip(encoder.target_images, evidence_of([encoder], of), strict=True)
     ]
-    return interim_results([replace(encoder, target_images=tuple(images))], of)
+    return evidence_of([replace(encoder, target_images=tuple(images))], of)
 
 
 def test_the_images_ahead_decide_in_half_of_the_continuations_or_more():
     encoder = embeddings(images=10, attribute_images=60, noise=1.5, leanings=(0.6, -0.6, 0.9, 0.5, -0.9, 0.7))
     of, rng = design(margin=0.2), np.random.default_rng(3)
-    stands, shares = interim_results([encoder], of, ahead=True), []
+    stands, shares = evidence_of([encoder], of, ahead=True), []
     for t, stand in enumerate(stands):
         factor = min(stand.factor, stand.factor_balance)
         if stand.stops(DECIDED) or factor > 10:
@@ -162,7 +160,7 @@ def test_what_the_attribute_images_may_be_off_by_is_given_away_beforehand():
     """r is Student's bound on the mean of their cosines, from an independent count over prompts."""
     encoder = embeddings(images=40)
     unit = {g: [x / np.linalg.norm(x, axis=1, keepdims=True) for x in held] for g, held in encoder.group_images.items()}
-    for t, stand in enumerate(interim_results([encoder], design())):
+    for t, stand in enumerate(evidence_of([encoder], design())):
         images = encoder.target_images[t]
         towards = (images / np.linalg.norm(images, axis=1, keepdims=True)).mean(axis=0)
         towards = towards + encoder.target_texts[t] / np.linalg.norm(encoder.target_texts[t])
@@ -176,15 +174,15 @@ def test_what_the_attribute_images_may_be_off_by_is_given_away_beforehand():
 
 
 def test_few_attribute_images_decide_less():
-    many, few = (interim_results([embeddings(images=40, attribute_images=n)], design()) for n in (40, 2))
+    many, few = (evidence_of([embeddings(images=40, attribute_images=n)], design()) for n in (40, 2))
     assert max(stand.reach for stand in many) < min(stand.reach for stand in few)
     with pytest.raises(InvalidInputError, match="a prompt of the pair has one image"):
-        interim_results([embeddings(images=40, attribute_images=1)], design())
+        evidence_of([embeddings(images=40, attribute_images=1)], design())
 
 
 def test_images_beyond_the_span_do_not_make_a_leaning_to_the_other_side():
     """Where many images lie further out than the groups' own, the held ones may say the opposite of their mean."""
-    opposed = InterimResult(n=200, value=0.1, low=-0.3, high=0.1, e=1e6, q=0.01, clipped=150)
+    opposed = Evidence(n=200, value=0.1, low=-0.3, high=0.1, e=1e6, q=0.01, clipped=150)
     assert not opposed.leans
     assert replace(opposed, high=-0.05, value=-0.2).leans
 
@@ -192,18 +190,18 @@ def test_images_beyond_the_span_do_not_make_a_leaning_to_the_other_side():
 def test_what_cannot_be_decided_is_said():
     blind = embeddings(target_texts=None, group_words=None, group_texts=None)
     with pytest.raises(InvalidInputError, match="none reads text"):
-        interim_results([blind], design())
+        evidence_of([blind], design())
     nobody = {g: tuple(x[:0] for x in embeddings().group_images[g]) for g in ("man", "woman", "nonbinary")}
     with pytest.raises(InvalidInputError, match="a group of the pair has no image"):
-        interim_results([embeddings(group_images=nobody)], design())
+        evidence_of([embeddings(group_images=nobody)], design())
 
 
 def test_a_target_without_images_has_no_evidence():
     encoder = embeddings()
     empty = first(encoder, [0, 8, 8, 8, 8, 8])
-    stand = interim_results([empty], design())[0]
+    stand = evidence_of([empty], design())[0]
     assert np.isnan([stand.value, stand.low, stand.high]).all()
     assert (stand.e, stand.q) == (1, 1)
     assert not stand.stops(DECIDED)
-    rows = rows_when_stopped(study(empty), interim_results([empty], design()), design())
+    rows = rows_when_stopped(study(empty), evidence_of([empty], design()), design())
     assert one(rows, "mcas", "mcas", concept="target 0").verdict == "not measured"

@@ -193,7 +193,7 @@ def test_a_long_key_in_any_error_is_hidden_before_it_is_cut(monkeypatch):
     long = KEY + "-" + "y" * 100
     monkeypatch.setenv("OPENAI_API_KEY", long)
     with ImageServer() as server:
-        said = connect(server)._said(RuntimeError("x" * 250 + long))
+        said = connect(server)._error_line(RuntimeError("x" * 250 + long))
     assert said == f"RuntimeError: {'x' * 250}…"
 
 
@@ -293,7 +293,7 @@ def test_a_key_that_ends_with_a_line_is_taken_without_it_and_none_that_no_header
         (result,) = connect(server).generate(REQUESTS[:1])
         assert (result.status, server.asked[0]["key"]) == ("ok", KEY)
     monkeypatch.setenv("OPENAI_API_KEY", "clé")
-    with pytest.raises(ModelError, match="OPENAI_API_KEY: it holds characters that no key has") as caught:
+    with pytest.raises(ModelError, match="OPENAI_API_KEY: it contains characters that a key cannot have") as caught:
         load("model", price=0)
     assert "clé" not in str(caught.value)
 

@@ -10,7 +10,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import RunMismatchError, SweepError
-from clinometer.pipeline.comparison import stands_between
+from clinometer.pipeline.comparison import evidence_between
 from tests.sweeps.toy_sweeps import Broken, Shifted, contents, record
 from tests.toys import Eye, toy_suite
 
@@ -66,7 +66,7 @@ def test_images_go_to_the_concepts_whose_difference_is_undecided(whole):
 
 def test_a_difference_is_told_from_the_pairs_that_both_have(whole):
     runs = {run.model_card["name"]: run for run in whole.runs.values()}
-    stands = stands_between(runs["plain"], runs["far"])
+    stands = evidence_between(runs["plain"], runs["far"])
     found = differences(whole).loc["far"]
     for concept, stand in stands.items():
         assert (found.low[concept], found.high[concept], found.p[concept]) == (stand.low, stand.high, stand.p)

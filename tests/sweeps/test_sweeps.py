@@ -137,7 +137,7 @@ def test_runs_of_other_questions_are_not_pooled(whole):
     runs = whole.runs
     with pytest.raises(RunMismatchError, match="its model is not that of"):
         pooled([runs["plain-toy-seed-0"], runs["redder-toy-seed-1"]])
-    with pytest.raises(RunMismatchError, match="seed 0 comes twice"):
+    with pytest.raises(RunMismatchError, match="seed 0 is given twice"):
         pooled([runs["plain-toy-seed-0"]] * 2)
 
 

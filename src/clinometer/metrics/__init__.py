@@ -91,8 +91,8 @@ __all__ = [
 
 _MOVED = {
     "clinometer.studies.leaning": (
-        "Design", "EncoderEmbeddings", "Stand", "StoppingRule", "TargetDesign", "mcas_study", "own_text_rows",
-        "prior_rows", "rows_when_stopped", "interim_results",
+        "Design", "EncoderEmbeddings", "Evidence", "StoppingRule", "TargetDesign", "mcas_study", "own_text_rows",
+        "prior_rows", "rows_when_stopped", "evidence_of",
     ),
     "clinometer.studies.t2iat": (
         "AssociationDesign", "AssociationEmbeddings", "AssociationStudy", "Density", "DesignedTest",

@@ -33,7 +33,7 @@ class StoppingRule:
 
 
 @dataclass(frozen=True)
-class Stand:
+class Evidence:
     """What a target's images tell so far.
 
     Attributes
@@ -85,7 +85,7 @@ class Stand:
         return self.leans or self.balanced
 
 
-def in_family(stands: Sequence[Stand]) -> list[Stand]:
+def in_family(stands: Sequence[Evidence]) -> list[Evidence]:
     """The same with the q-values of one family, what the attribute images may be wrong in included."""
     q = _q_values([stand.e for stand in stands])
     q_balance = _q_values([stand.e_balance for stand in stands])

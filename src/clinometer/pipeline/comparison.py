@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from clinometer.errors import RunMismatchError
-from clinometer.metrics.stopping import Stand
+from clinometer.metrics.stopping import Evidence
 from clinometer.pipeline.score import RESAMPLES
 from clinometer.runs.comparison import Comparison, shared_encoders
 from clinometer.runs.plan import Sample
@@ -51,7 +51,7 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
     )
 
 
-def stands_between(first: Run, second: Run) -> dict[str, Stand]:
+def evidence_between(first: Run, second: Run) -> dict[str, Evidence]:
     """What the pairs of images that both runs have tell so far of each concept's difference, second minus first.
 
     Raises
@@ -62,9 +62,11 @@ def stands_between(first: Run, second: Run) -> dict[str, Stand]:
     encoders, unpaired = _comparable(first, second), _unpaired(first, second)
     _require_pairs_until_decided(first, second, unpaired)
     drawn = _drawn_of_both(first, second)
-    stands_apart = study_of(first.suite).stands_apart
-    assert stands_apart is not None  # checked where rounds are asked for
-    found = stands_apart((first, second), encoders, frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys()))
+    paired_evidence_of = study_of(first.suite).paired_evidence_of
+    assert paired_evidence_of is not None  # checked where rounds are asked for
+    found = paired_evidence_of(
+        (first, second), encoders, frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys())
+    )
     return dict(found)
 
 
@@ -151,7 +153,7 @@ def _comparable(first: Run, second: Run) -> list[str]:
     if first.directory.place == second.directory.place:
         raise RunMismatchError(f"{first.url}: it cannot be compared with itself; name two runs")
     study = study_of(first.suite)
-    if _is_until_decided(first, second) and study.stands_apart is None:
+    if _is_until_decided(first, second) and study.paired_evidence_of is None:
         raise RunMismatchError(
             f"{first.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
             "beforehand; compare runs without --until"

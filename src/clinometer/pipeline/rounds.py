@@ -94,7 +94,7 @@ class SteeredRounds(Rounds):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if study_of(self.suite).stands_apart is None:
+        if study_of(self.suite).paired_evidence_of is None:
             raise SuiteError(
                 f"suite {self.suite.name}: study {self.suite.study!r} cannot tell differences round by round; give a "
                 "sweep without until"

@@ -105,7 +105,7 @@ def by_label(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def pair_names(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
-    """What the two runs of each comparison are called, among all of them: see :func:`names_of`."""
+    """What the two runs of each comparison are called, among all of them: see :func:`run_names`."""
     first, *others = run_names(all_runs(comparisons))
     return [(first, other) for other in others]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from clinometer.metrics.records import Score
-from clinometer.metrics.stopping import Stand, StoppingRule
+from clinometer.metrics.stopping import Evidence, StoppingRule
 from clinometer.models.protocols import Generator
 from clinometer.report.comparison import RunsCompared
 from clinometer.report.page import Page
@@ -78,8 +78,8 @@ class Study:
     check_rounds : refuses a suite that cannot be drawn until decided, in a study that can.
     open_concepts : (run, rule, encoders) → the concepts that need more images by these encoders, for a study that can
         be drawn until decided.
-    stands_apart : ((first run, second run), encoders that both have, seeds of the images that are pairs) → what these
-        tell of each concept's difference, for a study that can be drawn until differences are decided.
+    paired_evidence_of : ((first run, second run), encoders that both have, seeds of the images that are pairs) → what
+        these tell of each concept's difference, for a study that can be drawn until differences are decided.
     compared_groups : suite → between which groups rates of refusal are compared, once for every pair of them.
     """
 
@@ -96,5 +96,7 @@ class Study:
     check: Callable[[Generator, Suite], None] | None = None
     check_rounds: Callable[[Suite], None] | None = None
     open_concepts: Callable[[Run, StoppingRule, Sequence[str]], Collection[str]] | None = None
-    stands_apart: Callable[[tuple[Run, Run], Sequence[str], Collection[int]], Mapping[str, Stand]] | None = None
+    paired_evidence_of: Callable[[tuple[Run, Run], Sequence[str], Collection[int]], Mapping[str, Evidence]] | None = (
+        None
+    )
     compared_groups: Callable[[Suite], Sequence[ComparedGroups]] = compares_none

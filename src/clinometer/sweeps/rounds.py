@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import isnan, nan
 
 from clinometer.errors import ClinometerError, SweepError
-from clinometer.metrics.stopping import Stand, StoppingRule, in_family
-from clinometer.pipeline.comparison import stands_between
+from clinometer.metrics.stopping import Evidence, StoppingRule, in_family
+from clinometer.pipeline.comparison import evidence_between
 from clinometer.pipeline.rounds import FIRST_ROUND, LATER_ROUND
 from clinometer.runs import Directory, Progress, Run
 from clinometer.runs.pooled import pooled
@@ -94,7 +94,7 @@ class Rounds:
         progress.note(f"{decided} of {len(judged)} differences from the baseline are decided")
         return grown
 
-    def _looked(self, suite: Value, ready: set[Cell], progress: Progress) -> Iterator[tuple[Cell, dict[str, Stand]]]:
+    def _looked(self, suite: Value, ready: set[Cell], progress: Progress) -> Iterator[tuple[Cell, dict[str, Evidence]]]:
         """What the pairs of each setting tell, over the seeds that it and the baseline are ready at."""
         for setting in self.grid.settings(suite):
             baseline = self.grid.baseline_of(setting)
@@ -107,16 +107,16 @@ class Rounds:
                 continue
             runs = [pooled([self._run(each.at(seed=seed)) for seed in seeds]) for each in (baseline, setting)]
             try:
-                yield setting, stands_between(runs[0], runs[1])
+                yield setting, evidence_between(runs[0], runs[1])
             except ClinometerError as error:
                 progress.note(f"{setting.words(self.grid.varied)}: not looked at: {error}")
 
     def _run(self, cell: Cell) -> Run:
         return Run(cell_place(self.directory, cell))
 
-    def _family(self, looked: Mapping[Value, Sequence[tuple[Cell, dict[str, Stand]]]]) -> dict[Difference, Stand]:
+    def _family(self, looked: Mapping[Value, Sequence[tuple[Cell, dict[str, Evidence]]]]) -> dict[Difference, Evidence]:
         """All differences of the grid; one of which nothing is known is one of the family all the same."""
-        family: dict[Difference, Stand] = {}
+        family: dict[Difference, Evidence] = {}
         for suite, settings in looked.items():
             known = {setting.name: stands for setting, stands in settings}
             some = next(iter(known.values()), {})
@@ -128,7 +128,10 @@ class Rounds:
         return family
 
     def _stop(
-        self, suite: Value, settings: Sequence[tuple[Cell, dict[str, Stand]]], judged: Mapping[Difference, Stand]
+        self,
+        suite: Value,
+        settings: Sequence[tuple[Cell, dict[str, Evidence]]],
+        judged: Mapping[Difference, Evidence],
     ) -> set[str]:
         """Note what is decided by now. Returns the concepts that some setting has yet to decide."""
         rounds, still_open = self.suites[str(suite)], set[str]()
@@ -143,7 +146,9 @@ class Rounds:
                     still_open.add(concept)
         return still_open
 
-    def _raise(self, suite: Value, settings: Sequence[tuple[Cell, dict[str, Stand]]], still_open: set[str]) -> set[str]:
+    def _raise(
+        self, suite: Value, settings: Sequence[tuple[Cell, dict[str, Evidence]]], still_open: set[str]
+    ) -> set[str]:
         """Take concepts a round further. Returns those of which more images may be drawn."""
         if not settings:
             return set()
@@ -167,6 +172,6 @@ class Rounds:
         return not raised <= stopped.keys()
 
 
-def _nothing(like: Stand) -> Stand:
+def _nothing(like: Evidence) -> Evidence:
     """The evidence of no image."""
-    return Stand(0, nan, nan, nan, 1.0, e_balance=nan if isnan(like.e_balance) else 1.0)
+    return Evidence(0, nan, nan, nan, 1.0, e_balance=nan if isnan(like.e_balance) else 1.0)

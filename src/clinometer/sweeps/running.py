@@ -14,9 +14,9 @@ from clinometer.errors import ClinometerError, RunLockedError, SweepError
 from clinometer.models.protocols import Generator
 from clinometer.models.registry import HUB_ID
 from clinometer.models.weights import user_path
-from clinometer.pipeline.loaded_models import Encoders, Models
 from clinometer.pipeline.audits import Asked, Steering, Workers, audit
 from clinometer.pipeline.engines import Engine
+from clinometer.pipeline.loaded_models import Encoders, Models
 from clinometer.runs import Directory, Progress
 from clinometer.suites import Suite
 from clinometer.sweeps.grid import Cell, Grid

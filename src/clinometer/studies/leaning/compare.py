@@ -34,7 +34,7 @@ from clinometer.studies.leaning.scores.inference import (
     paired_difference,
     unpaired_differences,
 )
-from clinometer.studies.leaning.scores.paired_stopping import differences_when_stopped, paired_stands
+from clinometer.studies.leaning.scores.paired_stopping import differences_when_stopped, paired_evidence
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld_between
 from clinometer.studies.leaning.scores.relabelling import pools_of
 from clinometer.studies.leaning.scores.views import View, views_of
@@ -119,7 +119,7 @@ def compare_leanings(
     of_both = measured[0][1]["mean"].targets, measured[1][1]["mean"].targets
     rows = [_noted(row, lost, design, paired) for row in [*rows, _magnitude(design, of_both, paired, confidence)]]
     if until_decided:
-        rows = differences_when_stopped(rows, paired_stands(first, second, design, ahead=True), design)
+        rows = differences_when_stopped(rows, paired_evidence(first, second, design, ahead=True), design)
     return withheld_between(rows, *checks)
 
 

@@ -16,13 +16,13 @@ from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.leaning import (
     Design,
     EncoderEmbeddings,
-    Stand,
+    Evidence,
     StoppingRule,
     TargetDesign,
-    interim_results,
+    evidence_of,
     mcas_study,
     own_text_rows,
-    paired_stands,
+    paired_evidence,
     prior_rows,
     rows_when_stopped,
 )
@@ -48,7 +48,7 @@ def score_leaning(run: Run, resamples: int) -> Scored:
         return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=run.record["seed"])
     if run.record.get("until") is not None:
-        scores = rows_when_stopped(scores, interim_results(embeddings, design, ahead=True), design)
+        scores = rows_when_stopped(scores, evidence_of(embeddings, design, ahead=True), design)
         scores = withheld(scores, reader_checks(embeddings, design))
     own = own_embeddings(run, suite)
     scores += own_text_rows(own, design, n_resamples=resamples, seed=run.record["seed"])
@@ -60,7 +60,7 @@ def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list
     """The targets that the images so far do not decide, by these encoders."""
     suite = suite_of(run, LeaningSuite)
     embeddings = [encoder_embeddings(run, suite, encoder) for encoder in encoders]
-    stands = interim_results(embeddings, study_design(suite))
+    stands = evidence_of(embeddings, study_design(suite))
     return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
 
 
@@ -83,11 +83,11 @@ def compare_leaning(
     )
 
 
-def stands_apart(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> dict[str, Stand]:
+def paired_evidence_of(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> dict[str, Evidence]:
     """What the pairs of images with these seeds tell of each target's difference, second minus first."""
     suite = suite_of(runs[0], LeaningSuite)
     first, second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
-    stands = paired_stands(first, second, study_design(suite))
+    stands = paired_evidence(first, second, study_design(suite))
     return {target.name: stand for target, stand in zip(suite.targets, stands, strict=True)}
 
 

@@ -12,7 +12,7 @@ from clinometer.studies.leaning.cells_page import CELLS
 from clinometer.studies.leaning.own_text import embed_own_texts
 from clinometer.studies.leaning.page import LEANING as PAGE
 from clinometer.studies.leaning.prior import draw_prior_embeddings
-from clinometer.studies.leaning.scoring import compare_leaning, open_concepts, score_leaning, stands_apart
+from clinometer.studies.leaning.scoring import compare_leaning, open_concepts, paired_evidence_of, score_leaning
 from clinometer.studies.leaning.side_by_side import side_by_side
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.studies.study import ComparedGroups, Study
@@ -108,6 +108,6 @@ LEANING: Final = Study(
     stages=(embed_own_texts, draw_prior_embeddings),
     check_rounds=require_a_pair,
     open_concepts=open_concepts,
-    stands_apart=stands_apart,
+    paired_evidence_of=paired_evidence_of,
     compared_groups=compared_groups,
 )

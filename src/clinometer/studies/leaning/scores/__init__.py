@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
-from clinometer.metrics.stopping import Stand, StoppingRule
+from clinometer.metrics.stopping import Evidence, StoppingRule
 from clinometer.studies.leaning.scores.audit_rows import other_audit_rows
 from clinometer.studies.leaning.scores.axis_readers import axis_checks, axis_reader_rows, withheld_from_axes
 from clinometer.studies.leaning.scores.composite_rows import internal_bias_rows, mcas_rows
@@ -15,7 +15,7 @@ from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, 
 from clinometer.studies.leaning.scores.fidelity_rows import fidelity_rows, mark_unshown
 from clinometer.studies.leaning.scores.intersection_rows import intersection_study
 from clinometer.studies.leaning.scores.own_rows import own_text_rows, prior_rows
-from clinometer.studies.leaning.scores.paired_stopping import paired_stands
+from clinometer.studies.leaning.scores.paired_stopping import paired_evidence
 from clinometer.studies.leaning.scores.plane_rows import xmcas_group_rows, xmcas_rows
 from clinometer.studies.leaning.scores.profile_rows import profile_rows
 from clinometer.studies.leaning.scores.reader import ReaderCheck, reader_checks, withheld
@@ -23,25 +23,25 @@ from clinometer.studies.leaning.scores.reader_rows import corrected_rows, reader
 from clinometer.studies.leaning.scores.relabelling import pools_of
 from clinometer.studies.leaning.scores.sensitivity_rows import sensitivity_rows
 from clinometer.studies.leaning.scores.share_rows import share_rows
-from clinometer.studies.leaning.scores.stopping import rows_when_stopped, stands_of
+from clinometer.studies.leaning.scores.stopping import evidence_of, rows_when_stopped
 from clinometer.studies.leaning.scores.summary_rows import category_rows, internal_bias_summary_rows, sign_rows
 from clinometer.studies.leaning.scores.views import views_of
 
 __all__ = [
     "Design",
     "EncoderEmbeddings",
+    "Evidence",
     "ReaderCheck",
-    "Stand",
     "StoppingRule",
     "TargetDesign",
+    "evidence_of",
     "intersection_study",
     "mcas_study",
     "own_text_rows",
-    "paired_stands",
+    "paired_evidence",
     "prior_rows",
     "reader_checks",
     "rows_when_stopped",
-    "stands_of",
     "withheld",
 ]
 

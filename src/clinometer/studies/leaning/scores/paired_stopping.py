@@ -23,7 +23,7 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, judged_when_stopped
 from clinometer.metrics.records import Score
-from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Stand, in_family
+from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Evidence, in_family
 from clinometer.stats.equivalence import images_to_decide
 from clinometer.stats.sequential import p_value_of
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
@@ -34,23 +34,23 @@ from clinometer.studies.leaning.scores.stopping import (
     ImageLeanings,
     factors_ahead,
     image_leanings,
+    mean_evidence,
     reaches_of,
-    stand_of,
     without_inference,
 )
 
 
-def paired_stands(
+def paired_evidence(
     first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings], design: Design, *, ahead: bool = False
-) -> list[Stand]:
+) -> list[Evidence]:
     """Judge the difference of every target, second minus first, by the pairs there are, as one family.
 
-    The i-th image of a prompt is the partner of the other run's i-th. ``ahead`` : see ``stands_of``.
+    The i-th image of a prompt is the partner of the other run's i-th. ``ahead`` : see ``evidence_of``.
 
     Raises
     ------
     InvalidInputError
-        As ``stands_of``; or the runs have other numbers of images.
+        As ``evidence_of``; or the runs have other numbers of images.
     """
     both = image_leanings(first, design), image_leanings(second, design)
     if len({tuple(map(len, each.targets)) for each in both}) > 1:
@@ -59,7 +59,7 @@ def paired_stands(
     reaches = reaches_of(_items_apart(*both), both[1].layout, both[1].pair)
     stands = in_family(
         [
-            stand_of(values, constant, *span, design.margin, float(reach))
+            mean_evidence(values, constant, *span, design.margin, float(reach))
             for (values, constant), reach in zip(leanings, reaches, strict=True)
         ]
     )
@@ -90,7 +90,7 @@ def _items_apart(first: ImageLeanings, second: ImageLeanings) -> ItemMeans:
     return ItemMeans(images - others, second.items.words - first.items.words)
 
 
-def differences_when_stopped(rows: Sequence[Score], stands: Sequence[Stand], design: Design) -> list[Score]:
+def differences_when_stopped(rows: Sequence[Score], stands: Sequence[Evidence], design: Design) -> list[Score]:
     """The rows of a comparison whose images were drawn until decided.
 
     The difference of MCAS carries its confidence sequence and its anytime-valid p and q, over the targets. What else
@@ -109,7 +109,7 @@ def differences_when_stopped(rows: Sequence[Score], stands: Sequence[Stand], des
     return [*held, *judged_when_stopped(decided, family, sides)]
 
 
-def _told(row: Score, stand: Stand) -> Score:
+def _told(row: Score, stand: Evidence) -> Score:
     clipped = f"; {stand.clipped} of {stand.n} pairs beyond the groups' own span" if stand.clipped else ""
     return replace(
         without_inference(row),

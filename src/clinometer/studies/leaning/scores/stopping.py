@@ -33,7 +33,7 @@ from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
-from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Stand, StoppingRule, in_family
+from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Evidence, StoppingRule, in_family
 from clinometer.metrics.verdict import LEVEL, Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.equivalence import factors_in_family, images_to_decide
 from clinometer.stats.multiplicity import holm
@@ -57,8 +57,8 @@ AHEAD = np.geomspace(1, 1000, 350)
 FIXED_ONLY = "images were drawn until decided: this interval or test holds only for a number fixed beforehand"
 
 
-def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead: bool = False) -> list[Stand]:
-    """Judge every target by the images there are, one :class:`Stand` each; ``ahead`` counts those that would decide.
+def evidence_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead: bool = False) -> list[Evidence]:
+    """Judge every target by the images there are, one :class:`Evidence` each; ``ahead`` counts those that would decide.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead: b
     found = image_leanings(encoders, design)
     leanings = list(zip(found.targets, found.constants.tolist(), strict=True))
     stands = [
-        stand_of(values, constant, *found.span, design.margin, float(reach))
+        mean_evidence(values, constant, *found.span, design.margin, float(reach))
         for (values, constant), reach in zip(leanings, found.reaches, strict=True)
     ]
     stands = in_family(stands)
@@ -81,7 +81,7 @@ def stands_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead: b
     ]
 
 
-def rows_when_stopped(rows: Sequence[Score], stands: Sequence[Stand], design: Design) -> list[Score]:
+def rows_when_stopped(rows: Sequence[Score], stands: Sequence[Evidence], design: Design) -> list[Score]:
     """The rows of a study whose images were drawn until decided.
 
     MCAS of a target carries its confidence sequence, its anytime-valid p and q, and the verdict that follows from them.
@@ -200,13 +200,15 @@ def _differences(cosines: np.ndarray, slices: Sequence[slice], pair: tuple[int, 
     return np.asarray(a - b)
 
 
-def stand_of(values: np.ndarray, constant: float, low: float, high: float, margin: float | None, reach: float) -> Stand:
+def mean_evidence(
+    values: np.ndarray, constant: float, low: float, high: float, margin: float | None, reach: float
+) -> Evidence:
     """Judge a mean by its observations so far, which lie within ``low`` … ``high`` or count as if they did.
 
     ``reach`` is what else may be added to ``constant`` by chance.
     """
     if not len(values):  # no evidence, and yet one of the family from the start: nothing decided is undone later
-        return Stand(0, nan, nan, nan, 1.0, e_balance=nan if margin is None else 1.0)
+        return Evidence(0, nan, nan, nan, 1.0, e_balance=nan if margin is None else 1.0)
     held = np.clip(values, low, high)
     bounds = confidence_sequence(held, low=low, high=high, confidence=CONFIDENCE + ATTRIBUTE_LEVEL)
     value = float(values.mean())
@@ -218,7 +220,7 @@ def stand_of(values: np.ndarray, constant: float, low: float, high: float, margi
     if margin is not None:
         inner = margin - reach
         balance = min(evidence(inner, "less"), evidence(-inner, "greater")) if inner > 0 else 0.0
-    return Stand(
+    return Evidence(
         n=len(values),
         value=value + constant,
         low=min(float(bounds.low[-1]), value) + constant - reach,
@@ -231,7 +233,7 @@ def stand_of(values: np.ndarray, constant: float, low: float, high: float, margi
 
 
 def factors_ahead(
-    stands: Sequence[Stand],
+    stands: Sequence[Evidence],
     leanings: Sequence[tuple[np.ndarray, float]],
     span: tuple[float, float],
     margin: float | None,
@@ -272,7 +274,7 @@ def _chances(
     return [leaning, of(inner, "less", evidence) + of(-inner, "greater", evidence) - 1]
 
 
-def _decided(row: Score, stand: Stand, p_holm: float, design: Design) -> Score:
+def _decided(row: Score, stand: Evidence, p_holm: float, design: Design) -> Score:
     if not isfinite(row.value) or stand.n == 0:
         return judged_as(
             without_inference(row), Judgement(Verdict.NOT_MEASURED, reason_code=ReasonCode.NO_ESTIMATE)
@@ -300,7 +302,7 @@ def _decided(row: Score, stand: Stand, p_holm: float, design: Design) -> Score:
     return judged_as(decided, judgement)
 
 
-def _judgement(stand: Stand, design: Design) -> Judgement:
+def _judgement(stand: Evidence, design: Design) -> Judgement:
     """Judge by anytime-valid evidence."""
     if stand.balanced:
         return Judgement(Verdict.BALANCED)
