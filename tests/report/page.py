@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from pathlib import Path
+
+from clinometer.pipeline.reporting import render_html
+from clinometer.report.inputs import ReportInput
 
 VOID = {"meta", "link", "img", "br", "input", "hr", "wbr"}
+
+
+def write_html(report: ReportInput, path: Path) -> Path:
+    """Write a page as a run's report is written, and return its path."""
+    path.write_bytes(render_html(report).encode("utf-8", "replace"))
+    return path
 
 
 @dataclass

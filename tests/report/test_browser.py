@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from clinometer.pipeline.reporting import write_html
 from tests.report.browsing import CLOSED, CONTRAST, CUT, DESK, PAPER, PHONE
 from tests.report.hostile import HOSTILE, hostile_html
+from tests.report.page import write_html
 from tests.report.synthetic import report_input
 from tests.report.synthetic_association import report_input as association_input
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from clinometer.pipeline.reporting import render_html, write_html
-from tests.report.page import Page
+from clinometer.pipeline.reporting import render_html
+from tests.report.page import Page, write_html
 from tests.report.synthetic import ENCODERS, report_input, small_input
 
 MEGABYTE = 2**20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 
 from clinometer.errors import DamagedRunWarning
 from clinometer.report.from_run import report_input
@@ -17,13 +16,6 @@ from clinometer.studies import study_of
 def render_html(report: ReportInput) -> str:
     """Render the report of a run as one self-contained HTML page: see :func:`clinometer.report.render_page`."""
     return render_page(report, study_of(report.suite).page(report.suite))
-
-
-def write_html(report: ReportInput, path: str | Path) -> Path:
-    """Write the page and return its path."""
-    target = Path(path)
-    target.write_text(render_html(report), encoding="utf-8", errors="replace")
-    return target
 
 
 def write_report(run: Run) -> list[str]:

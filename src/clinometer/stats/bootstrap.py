@@ -137,40 +137,6 @@ def welch_satterthwaite(parts: Sequence[tuple[ArrayLike, ArrayLike]]) -> np.ndar
     return np.asarray(np.maximum(ratio, 1.0))
 
 
-def studentised_interval(
-    value: ArrayLike,
-    standard_error: ArrayLike,
-    draws: np.ndarray,
-    standard_errors: np.ndarray,
-    confidence: float = 0.95,
-) -> Interval:
-    """Bootstrap-t (Efron 1979; Hall 1988): the quantiles of ``(θ* − θ̂)/se*`` in the place of Student's.
-
-    ::
-
-        low, high = θ̂ − q_{(1+confidence)/2} se,  θ̂ − q_{(1−confidence)/2} se
-
-    The most exact of the three for a mean of few, skewed items, as it learns the quantiles of t from the data. It needs
-    a standard error of each replicate, and it is not meant for estimates near a bound (shares, correlations).
-
-    Parameters
-    ----------
-    value, standard_error : (…).
-    draws, standard_errors : (R, …) replicates and the standard error computed anew in each; replicates with none (all
-        items alike) are left out.
-    """
-    require_confidence(confidence)
-    value, error = np.asarray(value, np.float64), np.asarray(standard_error, np.float64)
-    draws, errors = np.asarray(draws, np.float64), np.asarray(standard_errors, np.float64)
-    known = errors > 0
-    roots = np.divide(draws - value, errors, out=np.full(draws.shape, np.nan), where=known)
-    unknown = ~known.any(axis=0) | np.isnan(draws).any(axis=0)
-    roots = np.where(unknown, 0.0, roots)
-    tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-    below, above = np.where(unknown, np.nan, np.nanquantile(roots, tails, axis=0))
-    return Interval(value - above * error, value - below * error)
-
-
 def fold_interval(low: np.ndarray, high: np.ndarray) -> Interval:
     """Interval of |θ| from an interval of θ: its image under the absolute value.
 
