@@ -47,7 +47,7 @@ def is_drawn_together(record: SweepRecord) -> bool:
 
 
 @dataclass
-class Rounds:
+class SweepRounds:
     """How far a sweep's rounds have come.
 
     Attributes
@@ -63,7 +63,7 @@ class Rounds:
     suites: dict[str, SuiteRounds]
 
     @classmethod
-    def of(cls, directory: Directory, record: SweepRecord) -> Rounds:
+    def of(cls, directory: Directory, record: SweepRecord) -> SweepRounds:
         """Go on where a record has come to."""
         until = record.common["until"]
         rule = StoppingRule() if until == "decided" else StoppingRule(float(until))

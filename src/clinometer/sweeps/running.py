@@ -22,7 +22,7 @@ from clinometer.suites import Suite
 from clinometer.sweeps.grid import Cell, Grid
 from clinometer.sweeps.reading import SweepFile
 from clinometer.sweeps.record import CellRecord, SweepRecord, cell_place, write_record
-from clinometer.sweeps.rounds import Rounds, is_drawn_together
+from clinometer.sweeps.rounds import SweepRounds, is_drawn_together
 
 OPTIONS: Final = ("lora", "lora_scale", "scheduler", "negative_prompt")
 """Axes that are options of the model's adapter."""
@@ -91,7 +91,7 @@ def run_cells(
             record, failed = _drawn_together(directory, record, order, run_one, progress)
         for number, cell in enumerate(order, 1):
             progress.note(f"cell {number} of {len(order)}: {cell.words(record.grid.varied)}")
-            rounds = None if record.rounds is None else Rounds.of(directory, record)
+            rounds = None if record.rounds is None else SweepRounds.of(directory, record)
             found = failed.get(cell.name) or run_one(cell, rounds)
             record = record.model_copy(update={"cells": record.cells | {cell.name: found}})
             write_record(directory, record)
@@ -104,7 +104,7 @@ def _drawn_together(
     directory: Directory, record: SweepRecord, order: Sequence[Cell], run_one: _Cells, progress: Progress
 ) -> tuple[SweepRecord, dict[str, CellRecord]]:
     """Draw all cells round by round until their differences are decided. Returns the cells that failed, too."""
-    rounds, failed = Rounds.of(directory, record), dict[str, CellRecord]()
+    rounds, failed = SweepRounds.of(directory, record), dict[str, CellRecord]()
     waiting, number = list(order), 0
     while waiting:
         number += 1
@@ -135,7 +135,7 @@ class _Cells:
     workers: SharedWorkers
     progress: Progress
 
-    def __call__(self, cell: Cell, rounds: Rounds | None, *, unscored: bool = False) -> CellRecord:
+    def __call__(self, cell: Cell, rounds: SweepRounds | None, *, unscored: bool = False) -> CellRecord:
         """Audit a cell, as far as the rounds have come where there are any, and say what became of it."""
         steering = None if rounds is None else Steering(rounds.targets(cell), unscored)
         return _outcome(cell, partial(self._run, cell, steering), self.progress)
