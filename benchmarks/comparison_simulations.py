@@ -24,7 +24,7 @@ from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.compare import compare_leanings, difference_family, measured_runs
-from clinometer.studies.leaning.scores.context import Settings
+from clinometer.studies.leaning.scores.context import DrawSettings
 
 WAYS = {"independent": None, "partners, loosely": 0.5, "partners, closely": 0.95}
 """How two runs are drawn, by the share of images that show what their partner shows; None without partners."""
@@ -78,7 +78,7 @@ def _each_prompt(run: EncoderEmbeddings, other: EncoderEmbeddings, make) -> Enco
 def verdict_rows(runs: Runs, way: str) -> list[Score]:
     """The rows that carry the verdicts on concepts, as ``compare_leanings`` makes them, and nothing else of it."""
     design, paired = design_of(len(runs[0].target_images)), WAYS[way] is not None
-    measured = measured_runs([runs[0]], [runs[1]], design, Settings(1, 0, 0, 0.95), paired)
+    measured = measured_runs([runs[0]], [runs[1]], design, DrawSettings(1, 0, 0, 0.95), paired)
     return difference_family(design, measured, "mean", "mcas", paired=paired, confidence=0.95).judged()
 
 

@@ -21,7 +21,7 @@ from clinometer.metrics.verdict import LEVEL
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.composite_rows import mcas_rows
-from clinometer.studies.leaning.scores.context import Settings, Study
+from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
 from clinometer.studies.leaning.scores.design import layout_of
 from clinometer.studies.leaning.scores.relabelling import pools_of
 from clinometer.studies.leaning.scores.stopping import evidence_of
@@ -166,7 +166,7 @@ def design_of(concepts: int, margin: float | None = None) -> Design:
 def verdict_rows(embeddings: EncoderEmbeddings, design: Design) -> list[Score]:
     """The rows of MCAS that carry the verdicts, as ``mcas_study`` makes them, and nothing else of it."""
     layout = layout_of([embeddings], design)
-    study = Study(design, layout, Settings(1, 0, 0, 0.95), pools_of(design, layout))
+    study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95), pools_of(design, layout))
     rows = mcas_rows(study, views_of([embeddings], study, labels=False)[0])
     return [row for row in rows if (row.component, row.encoder) == ("mcas", "mean")]
 

@@ -15,7 +15,7 @@ from clinometer.metrics import mcas
 from clinometer.metrics.mcas import composite
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.studies.leaning import EncoderEmbeddings, TargetDesign
-from clinometer.studies.leaning.scores.context import Settings, Study
+from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
 from clinometer.studies.leaning.scores.cosines import (
     Weights,
     average_cosines,
@@ -33,9 +33,9 @@ from tests.metrics.studies import AGES, DIM, GROUPS, design, embeddings, one, sl
 LAYOUT = layout_of([embeddings()], design())
 
 
-def small_study(*encoders: EncoderEmbeddings, n_resamples: int = 2000) -> Study:
+def small_study(*encoders: EncoderEmbeddings, n_resamples: int = 2000) -> LeaningStudy:
     layout = layout_of(encoders, design())
-    return Study(design(), layout, Settings(n_resamples, 500, 0, 0.95), pools_of(design(), layout))
+    return LeaningStudy(design(), layout, DrawSettings(n_resamples, 500, 0, 0.95), pools_of(design(), layout))
 
 
 def counts(sizes: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

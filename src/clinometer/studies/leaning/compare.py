@@ -19,7 +19,7 @@ from clinometer.metrics.two_runs import Family, image_seeds, magnitude_row, requ
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.bootstrap import Interval, magnitude_excess, percentile_interval
 from clinometer.stats.moderation import NO_SPREAD, DifferenceTests, MeanTests
-from clinometer.studies.leaning.scores.context import Settings, Study
+from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.studies.leaning.scores.estimates import (
     TargetReplicates,
@@ -37,7 +37,7 @@ from clinometer.studies.leaning.scores.inference import (
 from clinometer.studies.leaning.scores.paired_stopping import differences_when_stopped, paired_evidence
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld_between
 from clinometer.studies.leaning.scores.relabelling import pools_of
-from clinometer.studies.leaning.scores.views import View, views_of
+from clinometer.studies.leaning.scores.views import EncoderView, views_of
 
 COMPONENTS = ("ii", "itp", "ita", "mcas")
 """TT rests on no image: it is the same in both."""
@@ -47,7 +47,7 @@ TEST = "{} t over images, two-sided"
 MAGNITUDE_TEST = "{} t of the difference, bootstrapped standard error, two-sided"
 
 
-_Run = tuple[Study, dict[str, View]]
+_Run = tuple[LeaningStudy, dict[str, EncoderView]]
 """A run of a comparison: its study and its views by encoder."""
 
 
@@ -104,7 +104,7 @@ def compare_leanings(
     first, second = ([without_prompts(each, lost) for each in run] for run in (first, second))
     checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
-    settings = Settings(n_resamples, 1, seed, confidence)
+    settings = DrawSettings(n_resamples, 1, seed, confidence)
     measured = measured_runs(first, second, design, settings, paired)
     rows = [
         row
@@ -168,7 +168,7 @@ def measured_runs(
     first: Sequence[EncoderEmbeddings],
     second: Sequence[EncoderEmbeddings],
     design: Design,
-    settings: Settings,
+    settings: DrawSettings,
     paired: bool,
 ) -> list[_Run]:
     """Both runs, each a study and its views; replicates by the same weights but for images without partners."""
@@ -201,8 +201,8 @@ def _levelled(
     return [cut(one, other) for one, other in pairs], [cut(other, one) for one, other in pairs]
 
 
-def _study(design: Design, layout: Layout, settings: Settings) -> Study:
-    return Study(design, layout, settings, pools_of(design, layout))
+def _study(design: Design, layout: Layout, settings: DrawSettings) -> LeaningStudy:
+    return LeaningStudy(design, layout, settings, pools_of(design, layout))
 
 
 def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from clinometer.metrics.stopping import Evidence, StoppingRule
 from clinometer.studies.leaning.scores.audit_rows import other_audit_rows
 from clinometer.studies.leaning.scores.axis_readers import axis_checks, axis_reader_rows, withheld_from_axes
 from clinometer.studies.leaning.scores.composite_rows import internal_bias_rows, mcas_rows
-from clinometer.studies.leaning.scores.context import Settings, Study
+from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign, layout_of
 from clinometer.studies.leaning.scores.fidelity_rows import fidelity_rows, mark_unshown
 from clinometer.studies.leaning.scores.intersection_rows import intersection_study
@@ -107,8 +107,8 @@ def mcas_study(
         rows = intersection_study(encoders, design, confidence=confidence)
         return _with_axis_readers(rows, encoders, design, confidence)
     layout = layout_of(encoders, design)
-    settings = Settings(n_resamples, n_permutations, seed, confidence)
-    study = Study(design, layout, settings, pools_of(design, layout))
+    settings = DrawSettings(n_resamples, n_permutations, seed, confidence)
+    study = LeaningStudy(design, layout, settings, pools_of(design, layout))
     views = views_of(encoders, study)
     rows = [row for view in views for make in (mcas_rows, internal_bias_rows, share_rows) for row in make(study, view)]
     summaries = (
@@ -120,7 +120,7 @@ def mcas_study(
     return _with_readers(rows, study, encoders)
 
 
-def _with_readers(rows: list[Score], study: Study, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
+def _with_readers(rows: list[Score], study: LeaningStudy, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
     """The rows with how well the encoders read, and without what one that cannot read would have said."""
     checks = reader_checks(encoders, study.design, confidence=study.settings.confidence)
     shown = fidelity_rows(study, encoders)

@@ -18,16 +18,16 @@ from clinometer.metrics.distribution import (
 from clinometer.metrics.records import Score
 from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import sizes_of
-from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
 from clinometer.studies.leaning.scores.pooled import cosines_with
-from clinometer.studies.leaning.scores.views import View
+from clinometer.studies.leaning.scores.views import EncoderView
 
 NO_STIMULUS = "no stimulus interval: words and encoder are fixed"
 NO_BLANK = "no encoder has embedded the blank prompt; encode the run anew"
 
 
-def other_audit_rows(study: Study, view: View, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
+def other_audit_rows(study: LeaningStudy, view: EncoderView, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
     """Scores of other audits for each target, from the zero-shot reading of its images.
 
     An image counts for the group whose words it is nearest to on average: ``gender_gap`` over a and b, the others over
@@ -41,7 +41,9 @@ def other_audit_rows(study: Study, view: View, encoders: Sequence[EncoderEmbeddi
     ]
 
 
-def _scores(study: Study, view: View, t: int, encoders: Sequence[EncoderEmbeddings]) -> dict[str, DistributionScore]:
+def _scores(
+    study: LeaningStudy, view: EncoderView, t: int, encoders: Sequence[EncoderEmbeddings]
+) -> dict[str, DistributionScore]:
     confidence = study.settings.confidence
     pair, everyone = _counts(study, view, t, study.pair), _counts(study, view, t, study.everyone)
     own, blank = _matches(t, encoders)
@@ -54,7 +56,7 @@ def _scores(study: Study, view: View, t: int, encoders: Sequence[EncoderEmbeddin
     }
 
 
-def _counts(study: Study, view: View, t: int, groups: Sequence[int]) -> np.ndarray:
+def _counts(study: LeaningStudy, view: EncoderView, t: int, groups: Sequence[int]) -> np.ndarray:
     """Images of a target by the group whose words they are nearest to; all 0 where a group has no word."""
     near = view.image_cosines[t][:, 1][:, list(groups)]
     if not len(near) or not np.isfinite(near).all():
@@ -75,7 +77,7 @@ def _matches(t: int, encoders: Sequence[EncoderEmbeddings]) -> tuple[np.ndarray,
     return own, blank
 
 
-def _row(study: Study, view: View, t: int, component: str, score: DistributionScore) -> Score:
+def _row(study: LeaningStudy, view: EncoderView, t: int, component: str, score: DistributionScore) -> Score:
     target = study.design.targets[t]
     return Score(
         metric="other_audits",
@@ -94,7 +96,7 @@ def _row(study: Study, view: View, t: int, component: str, score: DistributionSc
     )
 
 
-def _reason(study: Study, view: View, t: int, component: str, score: DistributionScore) -> str:
+def _reason(study: LeaningStudy, view: EncoderView, t: int, component: str, score: DistributionScore) -> str:
     if not view.reads_text:
         return "the encoder reads no text"
     if not study.layout.target_sizes[t]:

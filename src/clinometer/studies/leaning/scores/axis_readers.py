@@ -17,7 +17,7 @@ import numpy as np
 
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import OTHERS
-from clinometer.studies.leaning.scores.context import Settings, Study
+from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, layout_of
 from clinometer.studies.leaning.scores.reader import ReaderCheck, reader_checks, withheld
 from clinometer.studies.leaning.scores.reader_rows import confusion_rows, reader_rows
@@ -138,6 +138,6 @@ def axis_reader_rows(
     return rows + confusion_rows(design, encoders, confidence)
 
 
-def _study(encoders: Sequence[EncoderEmbeddings], design: Design, confidence: float) -> Study:
+def _study(encoders: Sequence[EncoderEmbeddings], design: Design, confidence: float) -> LeaningStudy:
     layout = layout_of(encoders, design)
-    return Study(design, layout, Settings(1, 0, 0, confidence), pools_of(design, layout))
+    return LeaningStudy(design, layout, DrawSettings(1, 0, 0, confidence), pools_of(design, layout))

@@ -18,7 +18,7 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family
 from clinometer.stats.permutation import PermutationTest
 from clinometer.stats.ratio import RatioInterval, fieller_interval
-from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, each_target, estimate
 from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.reasons import ZERO_TT
@@ -31,10 +31,10 @@ from clinometer.studies.leaning.scores.rows import (
     tested_fields,
     with_q_values,
 )
-from clinometer.studies.leaning.scores.views import View
+from clinometer.studies.leaning.scores.views import EncoderView
 
 
-def mcas_rows(study: Study, view: View) -> list[Score]:
+def mcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """II, ITP, ITA, TT and MCAS of every target, tested; MCAS of the average view carries the verdict.
 
     TT rests on no image: it has no interval and no p over images, only the stimulus interval and ``p_labels``.
@@ -61,7 +61,7 @@ def mcas_rows(study: Study, view: View) -> list[Score]:
     )
 
 
-def internal_bias_rows(study: Study, view: View) -> list[Score]:
+def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """δ, signed δ, α and signed α of every target."""
     delta, alpha = diffusion_bias_estimate(study, view), bias_amplification_estimate(study, view)
     delta_basis, alpha_basis = Basis(("ii", "tt"), study.pair), Basis(("itp", "ita", "tt"), study.pair)
@@ -80,26 +80,26 @@ def internal_bias_rows(study: Study, view: View) -> list[Score]:
     return [_flagged(row, bool(unstable[row.concept])) if "amplification" in row.component else row for row in rows]
 
 
-def signed_delta(study: Study, tensor: np.ndarray) -> np.ndarray:
+def signed_delta(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
     """``|II| − |TT|`` of every target."""
     parts = components(tensor, study.a, study.b)
     return signed_diffusion_bias(parts[..., 0], parts[..., 3])
 
 
-def signed_alpha(study: Study, tensor: np.ndarray) -> np.ndarray:
+def signed_alpha(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
     """``(ITP + ITA) / (2 TT)`` of every target."""
     parts = components(tensor, study.a, study.b)
     return signed_bias_amplification(parts[..., 1], parts[..., 2], parts[..., 3])
 
 
-def aligned_delta(study: Study, point: np.ndarray, tensor: np.ndarray) -> np.ndarray:
+def aligned_delta(study: LeaningStudy, point: np.ndarray, tensor: np.ndarray) -> np.ndarray:
     """``|II| − |TT|`` of replicates, the signs of the estimates held; see :func:`aligned_diffusion_bias`."""
     signs = np.sign(components(point, study.a, study.b))
     parts = components(tensor, study.a, study.b)
     return aligned_diffusion_bias(parts[..., 0], parts[..., 3], signs[..., 0], signs[..., 3])
 
 
-def diffusion_bias_estimate(study: Study, view: View) -> Estimate:
+def diffusion_bias_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
     """Signed δ with its intervals, and the null expectation of δ."""
 
     def of(part: Replicates) -> Estimate:
@@ -114,7 +114,7 @@ def diffusion_bias_estimate(study: Study, view: View) -> Estimate:
     return each_target(view.targets, of)
 
 
-def bias_amplification_estimate(study: Study, view: View) -> Estimate:
+def bias_amplification_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
     """Signed α, and the null expectation of α: percentiles over images (TT is then fixed), Fieller over stimuli."""
 
     def of(part: Replicates) -> Estimate:
@@ -128,25 +128,25 @@ def bias_amplification_estimate(study: Study, view: View) -> Estimate:
     return each_target(view.targets, of)
 
 
-def unstable_targets(study: Study, view: View) -> np.ndarray:
+def unstable_targets(study: LeaningStudy, view: EncoderView) -> np.ndarray:
     """Targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
     numbers = contrast_tests(study, view, pair_weights(study, ("tt",), *study.pair)).estimate
     return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
 
 
-def null_of_delta(study: Study, replicates: Replicates) -> np.ndarray:
+def null_of_delta(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
     """δ as chance alone makes it: (draws × T)."""
     parts = components(replicates.null, study.a, study.b)
     return diffusion_bias(parts[..., 0], parts[..., 3])
 
 
-def null_of_alpha(study: Study, replicates: Replicates) -> np.ndarray:
+def null_of_alpha(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
     """α as chance alone makes it, infinite where TT is 0: (draws × T)."""
     drawn = np.abs(signed_alpha(study, replicates.null))
     return np.where(np.isnan(drawn), np.inf, drawn)
 
 
-def _fieller(study: Study, replicates: Replicates, t: int) -> RatioInterval:
+def _fieller(study: LeaningStudy, replicates: Replicates, t: int) -> RatioInterval:
     parts, drawn = (components(c[..., t, :, :], study.a, study.b) for c in (replicates.point, replicates.stimulus))
     covariance = np.cov(drawn[:, 1] + drawn[:, 2], 2 * drawn[:, 3])
     return fieller_interval(
@@ -168,7 +168,7 @@ def _flagged(row: Score, unstable: bool) -> Score:
     return replace(row, flag="unstable" if unstable else "", reason=reason)
 
 
-def _label_fields(study: Study, component: str, test: PermutationTest | None, t: int) -> dict[str, object]:
+def _label_fields(study: LeaningStudy, component: str, test: PermutationTest | None, t: int) -> dict[str, object]:
     if test is None or not isfinite(test.p_value[t]):
         return {}
     return {
@@ -178,13 +178,13 @@ def _label_fields(study: Study, component: str, test: PermutationTest | None, t:
     }
 
 
-def _permuted_pools(study: Study, component: str) -> list[LabelPool]:
+def _permuted_pools(study: LeaningStudy, component: str) -> list[LabelPool]:
     pools = {"prompts": study.pools.prompts, "words": study.pools.words}
     permuted = {"ii": ["prompts"], "itp": ["prompts"], "ita": ["words"], "tt": ["words"]}
     return [pools[name] for name in permuted.get(component, pools)]
 
 
-def _what_is_permuted(study: Study, component: str) -> str:
+def _what_is_permuted(study: LeaningStudy, component: str) -> str:
     prompts = f"attribute prompts permuted within {study.pools.within}"
     words = "attribute words permuted over the pool"
     if component == "mcas":

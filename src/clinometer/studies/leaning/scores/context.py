@@ -11,7 +11,7 @@ from clinometer.studies.leaning.scores.relabelling import Pools
 
 
 @dataclass(frozen=True)
-class Settings:
+class DrawSettings:
     """How much is drawn, from which seed; images from ``image_seed`` where it is given."""
 
     n_resamples: int
@@ -31,12 +31,12 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Study:
+class LeaningStudy:
     """What all parts of a study share: design, counts, settings, and which labels of a and b are exchangeable."""
 
     design: Design
     layout: Layout
-    settings: Settings
+    settings: DrawSettings
     pools: Pools
 
     @property

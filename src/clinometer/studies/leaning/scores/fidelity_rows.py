@@ -14,7 +14,7 @@ from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
 from clinometer.stats.blocks import pieces_of, sizes_of
 from clinometer.stats.proportion import wilson_interval
-from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
 from clinometer.studies.leaning.scores.pooled import ROWS, by_view, cosines_with, unit_rows
 from clinometer.studies.leaning.scores.scratch import Scratch
@@ -43,7 +43,7 @@ class _Match:
     reason: str = ""
 
 
-def fidelity_rows(study: Study, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
+def fidelity_rows(study: LeaningStudy, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
     """Of every view and target, how its images rank its own text among the texts of all targets, by cosine.
 
     ``own_prompt_first``: share of images whose own text is the nearest, Wilson interval, null 1/T over T different
@@ -69,7 +69,7 @@ def mark_unshown(rows: Sequence[Score], fidelity: Sequence[Score]) -> list[Score
     ]
 
 
-def _rows(study: Study, view: str, matches: Sequence[_Match]) -> list[Score]:
+def _rows(study: LeaningStudy, view: str, matches: Sequence[_Match]) -> list[Score]:
     family = [_first(study, view, k, match) for k, match in enumerate(matches)]
     family = corrected(family, f"{FIDELITY} over {len(family)} targets")
     first = [replace(row, flag=NOT_SHOWN) if row.q > LEVEL else row for row in family]
@@ -124,24 +124,26 @@ def _p_value(gains: np.ndarray, same: np.ndarray, target: int, sizes: Sequence[i
     return float(mannwhitneyu(mine, others, alternative="greater").pvalue) if len(mine) and len(others) else nan
 
 
-def _first(study: Study, view: str, target: int, match: _Match) -> Score:
+def _first(study: LeaningStudy, view: str, target: int, match: _Match) -> Score:
     row = _share(study, view, target, match, "own_prompt_first", 1.0, 1)
     return replace(row, p=match.p, test=TEST if isfinite(match.p) else "")
 
 
-def _upper_half(study: Study, view: str, target: int, match: _Match) -> Score:
+def _upper_half(study: LeaningStudy, view: str, target: int, match: _Match) -> Score:
     half = match.n_prompts // 2
     return _share(study, view, target, match, "own_prompt_upper_half", half, half)
 
 
-def _share(study: Study, view: str, target: int, match: _Match, component: str, at_most: float, of: int) -> Score:
+def _share(
+    study: LeaningStudy, view: str, target: int, match: _Match, component: str, at_most: float, of: int
+) -> Score:
     near = int((match.ranks <= at_most).sum())
     found = wilson_interval(near, len(match.ranks), study.settings.confidence)
     null = of / match.n_prompts if match.n_prompts else nan
     return _row(study, view, target, match, component, found.value, found.low, found.high, null)
 
 
-def _rank(study: Study, view: str, target: int, match: _Match) -> Score:
+def _rank(study: LeaningStudy, view: str, target: int, match: _Match) -> Score:
     ranks, confidence = match.ranks, study.settings.confidence
     if not len(ranks):
         return _row(study, view, target, match, "own_prompt_rank", nan, nan, nan, nan)
@@ -153,7 +155,7 @@ def _rank(study: Study, view: str, target: int, match: _Match) -> Score:
 
 
 def _row(
-    study: Study,
+    study: LeaningStudy,
     view: str,
     target: int,
     match: _Match,

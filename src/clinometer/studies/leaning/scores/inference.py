@@ -21,18 +21,18 @@ import numpy as np
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests
-from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.design import Layout
 from clinometer.studies.leaning.scores.estimates import Estimate
 from clinometer.studies.leaning.scores.relabelling import ItemMeans
-from clinometer.studies.leaning.scores.views import View
+from clinometer.studies.leaning.scores.views import EncoderView
 
 II, ITP, ITA, TT = range(4)
 UNVARYING = np.zeros(2)
 """The sample of a target whose images do not enter a number."""
 
 
-def pair_weights(study: Study, modalities: tuple[str, ...], a: int, b: int) -> np.ndarray:
+def pair_weights(study: LeaningStudy, modalities: tuple[str, ...], a: int, b: int) -> np.ndarray:
     """Weights (4 × groups) of the sum of these components between two groups, positive towards the first."""
     weights = np.zeros((len(MODALITIES), len(study.design.groups)))
     rows = [MODALITIES.index(name) for name in modalities]
@@ -71,7 +71,7 @@ class ContrastTests:
 
 
 def contrast_tests(
-    study: Study, view: View, weights: np.ndarray, *, two_kinds: bool = True, moderated: bool = True
+    study: LeaningStudy, view: EncoderView, weights: np.ndarray, *, two_kinds: bool = True, moderated: bool = True
 ) -> ContrastTests:
     """Test ``Σ_mg w_mg C[t, m, g] = 0`` of every target; weights (4 × groups).
 
@@ -87,7 +87,7 @@ def contrast_tests(
     return ContrastTests(images, stimulus, study.settings.confidence)
 
 
-def paired_difference(first: View, second: View) -> View:
+def paired_difference(first: EncoderView, second: EncoderView) -> EncoderView:
     """Second minus first, image by image, as a view of its own.
 
     Both runs have the same layout, and their i-th images are partners. What is linear in the cosines is linear in their
@@ -111,7 +111,7 @@ class ContrastDifferences:
 
 
 def unpaired_differences(
-    studies: tuple[Study, Study], views: tuple[View, View], weights: np.ndarray
+    studies: tuple[LeaningStudy, LeaningStudy], views: tuple[EncoderView, EncoderView], weights: np.ndarray
 ) -> ContrastDifferences:
     """Compare a contrast of every target between two runs; words and encoders are the same in both."""
     first, second = (
@@ -179,7 +179,7 @@ def _strata(layout: Layout, g: int, *, images: bool) -> Iterator[tuple[slice, fl
             yield columns, (columns.stop - columns.start) / layout.image_counts[g]
 
 
-def _encoders(view: View, weights: np.ndarray) -> tuple[np.ndarray, float]:
+def _encoders(view: EncoderView, weights: np.ndarray) -> tuple[np.ndarray, float]:
     """Variance of a mean over encoders, from how far they differ."""
     n = len(view.encoder_points)
     if n < 2:

@@ -63,7 +63,7 @@ class Draws:
 class MeasuredTargets:
     """What one encoder, or the average of some, says of all targets.
 
-    ``image_cosines`` : see :class:`clinometer.studies.leaning.scores.views.View`.
+    ``image_cosines`` : see :class:`clinometer.studies.leaning.scores.views.EncoderView`.
     """
 
     replicates: TargetReplicates

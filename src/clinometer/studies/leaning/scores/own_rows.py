@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clinometer.metrics.records import OWN_TEXT, PRIOR, Score
 from clinometer.studies.leaning.scores.composite_rows import mcas_rows
-from clinometer.studies.leaning.scores.context import Settings, Study
+from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, layout_of
 from clinometer.studies.leaning.scores.relabelling import pools_of
 from clinometer.studies.leaning.scores.views import views_of
@@ -37,7 +37,7 @@ def own_text_rows(
     InvalidInputError
         Embeddings that no cosine can take, or counts that do not match the design.
     """
-    settings = Settings(n_resamples, n_permutations, seed, confidence)
+    settings = DrawSettings(n_resamples, n_permutations, seed, confidence)
     return [row for each in encoders for row in _rows(each, design, settings, OWN_TEXT, "tt")]
 
 
@@ -71,16 +71,18 @@ def prior_rows(
     InvalidInputError
         Embeddings that no cosine can take, or counts that do not match the design.
     """
-    settings = Settings(n_resamples, n_permutations, seed, confidence)
+    settings = DrawSettings(n_resamples, n_permutations, seed, confidence)
     rows = [row for each in priors for row in _rows(each, design, settings, PRIOR, "ii")]
     return [replace(row, reason=_of_embeddings(row.reason), test=_of_embeddings(row.test)) for row in rows]
 
 
-def _rows(encoder: EncoderEmbeddings, design: Design, settings: Settings, metric: str, component: str) -> list[Score]:
+def _rows(
+    encoder: EncoderEmbeddings, design: Design, settings: DrawSettings, metric: str, component: str
+) -> list[Score]:
     """One component alone, under a metric of its own."""
     design = replace(design, third=None)
     layout = layout_of([encoder], design)
-    study = Study(design, layout, settings, pools_of(design, layout))
+    study = LeaningStudy(design, layout, settings, pools_of(design, layout))
     own = views_of([encoder], study)[1]
     rows = [row for row in mcas_rows(study, own) if row.component == component]
     return [replace(row, metric=metric, family=row.family.replace("mcas", metric, 1)) for row in rows]

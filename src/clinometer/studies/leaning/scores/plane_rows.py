@@ -10,17 +10,17 @@ import numpy as np
 from clinometer.metrics.mcas import MODALITIES, composite, group_similarity
 from clinometer.metrics.records import Score
 from clinometer.metrics.xmcas import CENTROID, xmcas
-from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, each_target, estimate, estimate_norm
 from clinometer.studies.leaning.scores.reasons import interval_reason, stimulus_reason, value_reason
 from clinometer.studies.leaning.scores.rows import Basis, summary_row, target_row
-from clinometer.studies.leaning.scores.views import View
+from clinometer.studies.leaning.scores.views import EncoderView
 
 WIDE = "that of the angle would span more than half a circle"
 NO_DIRECTION = f"too few images for an interval: {WIDE}"
 
 
-def xmcas_rows(study: Study, view: View) -> list[Score]:
+def xmcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """Similarity to the third group, angle and distance of every target; the offset k once.
 
     Replicates of the angle use the replicate's own k.
@@ -57,7 +57,7 @@ def xmcas_rows(study: Study, view: View) -> list[Score]:
     ]
 
 
-def xmcas_group_rows(study: Study, view: View) -> list[Score]:
+def xmcas_group_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """Each attribute prompt (``concept``) and each group (no concept) as a target on the plane.
 
     No image is compared with itself; see :func:`clinometer.studies.leaning.scores.cosines.group_cosines`. A group
@@ -94,7 +94,7 @@ def xmcas_group_rows(study: Study, view: View) -> list[Score]:
     return rows
 
 
-def offset(study: Study, groups: np.ndarray) -> np.ndarray:
+def offset(study: LeaningStudy, groups: np.ndarray) -> np.ndarray:
     """``k = −mean over the third group's prompts of MCAS(prompt as target)``, replicate by replicate."""
     third = study.design.index(str(study.design.third))
     own = np.array(study.layout.prompt_groups) == third
@@ -104,7 +104,7 @@ def offset(study: Study, groups: np.ndarray) -> np.ndarray:
 class _Angle:
     """θ of tensors whose last target carries the offset; see :func:`_with_offset`."""
 
-    def __init__(self, study: Study, over_groups: bool = False) -> None:
+    def __init__(self, study: LeaningStudy, over_groups: bool = False) -> None:
         self.study, self.over_groups = study, over_groups
 
     def __call__(self, tensor: np.ndarray) -> np.ndarray:
@@ -127,7 +127,7 @@ def _without_wide_intervals(angle: Estimate) -> Estimate:
     return replace(angle, low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high)
 
 
-def _with_offset(study: Study, own: Replicates, groups: Replicates) -> Replicates:
+def _with_offset(study: LeaningStudy, own: Replicates, groups: Replicates) -> Replicates:
     """Append to the tensors one more target that carries k in every entry, replicate by replicate."""
 
     def extend(tensor: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -143,7 +143,7 @@ def _with_offset(study: Study, own: Replicates, groups: Replicates) -> Replicate
     )
 
 
-def _distance(study: Study, replicates: Replicates, confidence: float, over_groups: bool = False) -> Estimate:
+def _distance(study: LeaningStudy, replicates: Replicates, confidence: float, over_groups: bool = False) -> Estimate:
     return estimate_norm(
         replicates,
         lambda c: _from_centroid(study, c, over_groups),
@@ -152,7 +152,7 @@ def _distance(study: Study, replicates: Replicates, confidence: float, over_grou
     )
 
 
-def _from_centroid(study: Study, tensor: np.ndarray, over_groups: bool = False) -> np.ndarray:
+def _from_centroid(study: LeaningStudy, tensor: np.ndarray, over_groups: bool = False) -> np.ndarray:
     """``(c, MCAS) − centroid``: (… × T × 2)."""
     similarity, leaning = _similarity(study, tensor), composite(tensor, study.a, study.b)
     if over_groups:
@@ -160,18 +160,18 @@ def _from_centroid(study: Study, tensor: np.ndarray, over_groups: bool = False) 
     return np.stack([similarity - CENTROID[0], leaning - CENTROID[1]], axis=-1)
 
 
-def _similarity(study: Study, tensor: np.ndarray) -> np.ndarray:
+def _similarity(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
     return group_similarity(tensor)[..., study.design.index(str(study.design.third))]
 
 
-def _over_groups(study: Study, values: np.ndarray) -> np.ndarray:
+def _over_groups(study: LeaningStudy, values: np.ndarray) -> np.ndarray:
     """Values of the prompts (… × prompts), followed by the mean over each group's prompts."""
     owners = np.array(study.layout.prompt_groups)
     means = [values[..., owners == g].mean(axis=-1, keepdims=True) for g in study.everyone]
     return np.concatenate([values, *means], axis=-1)
 
 
-def _prompt_name(study: Study, number: int) -> str:
+def _prompt_name(study: LeaningStudy, number: int) -> str:
     """Name an attribute prompt by its text, or by its place in its group."""
     g = study.layout.prompt_groups[number]
     place = number - study.layout.prompt_groups.index(g)
@@ -180,8 +180,8 @@ def _prompt_name(study: Study, number: int) -> str:
 
 
 def _group_row(
-    study: Study,
-    view: View,
+    study: LeaningStudy,
+    view: EncoderView,
     numbers: Estimate,
     index: int | tuple[()],
     *,
@@ -201,7 +201,7 @@ def _group_row(
     return replace(row, reason=_group_reason(study, view, row))
 
 
-def _group_reason(study: Study, view: View, row: Score) -> str:
+def _group_reason(study: LeaningStudy, view: EncoderView, row: Score) -> str:
     groups = (*study.pair, study.design.index(str(study.design.third)))
     if not isfinite(row.value):
         missing = value_reason(study.layout, view.reads_text, None, MODALITIES, groups)

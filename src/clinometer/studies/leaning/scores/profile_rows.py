@@ -10,11 +10,11 @@ import numpy as np
 from clinometer.metrics.mcas import MODALITIES, group_similarity
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import FEWEST_IMAGES, OTHERS, judge_family
-from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, each_target, estimate_norm
 from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.rows import Basis, at_target, target_row, tested_fields, with_q_values
-from clinometer.studies.leaning.scores.views import View
+from clinometer.studies.leaning.scores.views import EncoderView
 
 
 def profile(tensor: np.ndarray) -> np.ndarray:
@@ -27,7 +27,7 @@ def profile(tensor: np.ndarray) -> np.ndarray:
     return np.asarray(similarity - similarity.mean(axis=-1, keepdims=True))
 
 
-def profile_rows(study: Study, view: View) -> list[Score]:
+def profile_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """Report every target's profile, its length, and ``4 (c_g − c_h)``, the MCAS of every pair of groups.
 
     Groups and pairs are tested over images, each kind of row a family over the targets. A group's verdict names it
@@ -55,15 +55,15 @@ def profile_rows(study: Study, view: View) -> list[Score]:
     return rows + _norm_rows(study, view, of_pairs)
 
 
-def _group_weights(study: Study, g: int) -> np.ndarray:
+def _group_weights(study: LeaningStudy, g: int) -> np.ndarray:
     """Weights of ``c_g − mean of all c``: each modality a quarter."""
     own = np.arange(len(study.design.groups)) == g
     return np.tile((own - 1 / len(own)) / len(MODALITIES), (len(MODALITIES), 1))
 
 
 def _family(
-    study: Study,
-    view: View,
+    study: LeaningStudy,
+    view: EncoderView,
     weights: np.ndarray,
     groups: tuple[int, ...],
     component: str,
@@ -80,7 +80,7 @@ def _family(
     ]
 
 
-def _norm_rows(study: Study, view: View, pairs: Sequence[Sequence[Score]]) -> list[Score]:
+def _norm_rows(study: LeaningStudy, view: EncoderView, pairs: Sequence[Sequence[Score]]) -> list[Score]:
     """‖profile‖: 0 only if all groups are as near, so it is tested by its pairs, corrected for their number.
 
     ::

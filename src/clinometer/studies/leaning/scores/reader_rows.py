@@ -12,7 +12,7 @@ import numpy as np
 from clinometer.metrics.records import Score
 from clinometer.stats.misclassification import corrected_share
 from clinometer.stats.proportion import wilson_interval
-from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings
 from clinometer.studies.leaning.scores.pooled import by_view, unit_rows
 from clinometer.studies.leaning.scores.reader import ReaderCheck
@@ -25,7 +25,9 @@ NO_STIMULUS: Final = "no stimulus interval: words and encoder are fixed"
 BY_IMAGES: Final = "read by the images of the other prompts: the encoder reads no text"
 
 
-def reader_rows(study: Study, encoders: Sequence[EncoderEmbeddings], checks: Mapping[str, ReaderCheck]) -> list[Score]:
+def reader_rows(
+    study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], checks: Mapping[str, ReaderCheck]
+) -> list[Score]:
     """Of every view, how often the attribute images of a and b are read right; of all groups, as what they are read.
 
     ``sensitivity``: images drawn for a that are read as a, by the rule of ``share``; ``specificity``: the same of b;
@@ -39,7 +41,7 @@ def reader_rows(study: Study, encoders: Sequence[EncoderEmbeddings], checks: Map
     return rows
 
 
-def corrected_rows(study: Study, shares: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
+def corrected_rows(study: LeaningStudy, shares: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
     """The share of every target, corrected for misreading: beside each row ``share``, of the same view.
 
     :func:`clinometer.stats.misclassification.corrected_share`; the attribute images (``n_a``, ``n_b``) tell how often
@@ -52,7 +54,7 @@ def corrected_rows(study: Study, shares: Sequence[Score], checks: Mapping[str, R
     ]
 
 
-def _corrected(study: Study, row: Score, check: ReaderCheck) -> Score:
+def _corrected(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score:
     reading = check.reading
     kept = replace(
         row, component="corrected_share", value=float("nan"), low=float("nan"), high=float("nan"), flag="",
@@ -69,7 +71,7 @@ def _corrected(study: Study, row: Score, check: ReaderCheck) -> Score:
     return replace(kept, value=found.value, low=found.low, high=found.high, reason=said + NO_STIMULUS)
 
 
-def _rates(study: Study, check: ReaderCheck) -> list[Score]:
+def _rates(study: LeaningStudy, check: ReaderCheck) -> list[Score]:
     reading, confidence = check.reading, study.settings.confidence
     counted = (
         ("sensitivity", study.design.a, reading.right_a, reading.n_a),
@@ -87,7 +89,7 @@ def _rates(study: Study, check: ReaderCheck) -> list[Score]:
     return rows
 
 
-def _informedness(study: Study, check: ReaderCheck) -> Score:
+def _informedness(study: LeaningStudy, check: ReaderCheck) -> Score:
     found = check.informedness
     return Score(
         metric=READER, component="informedness", encoder=check.encoder, value=found.value, low=found.low,

@@ -12,11 +12,11 @@ import numpy as np
 from clinometer.metrics.families import corrected
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.metrics.records import Score
-from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.estimates import Estimate
 from clinometer.studies.leaning.scores.inference import ContrastTests
 from clinometer.studies.leaning.scores.reasons import interval_reason, stimulus_reason, value_reason
-from clinometer.studies.leaning.scores.views import View
+from clinometer.studies.leaning.scores.views import EncoderView
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Basis:
 
 
 def target_row(
-    study: Study,
-    view: View,
+    study: LeaningStudy,
+    view: EncoderView,
     t: int,
     basis: Basis,
     numbers: Estimate,
@@ -79,7 +79,7 @@ def over_words_alone(numbers: Estimate) -> Estimate:
     return replace(numbers, low=nothing, high=nothing)
 
 
-def explained(study: Study, view: View, t: int | None, basis: Basis, row: Score) -> Score:
+def explained(study: LeaningStudy, view: EncoderView, t: int | None, basis: Basis, row: Score) -> Score:
     """Give the row the reason of the first thing it lacks, unless it has one."""
     if row.reason:
         return row
@@ -94,7 +94,9 @@ def explained(study: Study, view: View, t: int | None, basis: Basis, row: Score)
     return replace(row, reason=reason)
 
 
-def summary_row(study: Study, view: View, targets: Sequence[int], numbers: Estimate, **fields: Any) -> Score:
+def summary_row(
+    study: LeaningStudy, view: EncoderView, targets: Sequence[int], numbers: Estimate, **fields: Any
+) -> Score:
     """Make the row of one number about several targets, which ``n_target`` counts."""
     row = Score(encoder=view.encoder, **_at(numbers, ()), n_target=len(targets), **fields)
     if row.reason or not targets:

@@ -10,13 +10,13 @@ import numpy as np
 from clinometer.metrics.distribution import gender_gap
 from clinometer.metrics.records import Score
 from clinometer.stats.proportion import wilson_interval
-from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.estimates import Estimate
 from clinometer.studies.leaning.scores.rows import Basis, bare, target_row
-from clinometer.studies.leaning.scores.views import View
+from clinometer.studies.leaning.scores.views import EncoderView
 
 
-def share_rows(study: Study, view: View) -> list[Score]:
+def share_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """Share of images nearer to a's words (zero-shot), with its Wilson interval, and its gap from one half.
 
     The gap |share − ½| is HEIM's gender measure; under exact parity it is not 0 on average but its null,
@@ -45,7 +45,7 @@ def _columns(found: Sequence[object], *names: str) -> Estimate:
     return bare(*(np.array([getattr(each, name) for each in found]) for name in names))
 
 
-def _count(study: Study, view: View, t: int) -> tuple[int, int]:
+def _count(study: LeaningStudy, view: EncoderView, t: int) -> tuple[int, int]:
     """How many images have a positive association with a's words against b's, and of how many."""
     a, b = study.pair
     near = view.image_cosines[t][:, 1]

@@ -17,7 +17,7 @@ from clinometer.studies.leaning.scores.composite_rows import (
     signed_delta,
     unstable_targets,
 )
-from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.estimates import (
     Estimate,
     Formula,
@@ -27,7 +27,7 @@ from clinometer.studies.leaning.scores.estimates import (
     estimate_norm,
 )
 from clinometer.studies.leaning.scores.rows import bare, summary_row
-from clinometer.studies.leaning.scores.views import View
+from clinometer.studies.leaning.scores.views import EncoderView
 
 STD_DDOF = 0
 """The standard deviation of a category divides by n. The MCAS paper does not say; n comes nearer to the four
@@ -40,7 +40,7 @@ Reduction = Callable[[np.ndarray], np.ndarray]
 """From numbers (… × targets) to one number (…)."""
 
 
-def category_rows(study: Study, view: View) -> list[Score]:
+def category_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """Mean and standard deviation of MCAS over each category and over all, also by stereotype group."""
     rows: list[Score] = []
     leanings = _leanings(study, view)
@@ -50,7 +50,7 @@ def category_rows(study: Study, view: View) -> list[Score]:
     return rows
 
 
-def sign_rows(study: Study, view: View) -> list[Score]:
+def sign_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """Summarise the targets that measure positive (group a) and negative (b), as the MCAS paper's table 5.
 
     Targets picked by the sign of a measurement have a mean of that sign even where nothing leans: read it
@@ -70,7 +70,7 @@ def sign_rows(study: Study, view: View) -> list[Score]:
     return rows
 
 
-def internal_bias_summary_rows(study: Study, view: View) -> list[Score]:
+def internal_bias_summary_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     """Min, max, mean, standard error of δ and α, by stereotype group and over all (the paper's table 4)."""
     selections = [(group, members) for category, group, members in _selections(study) if category == "all"]
     unstable = unstable_targets(study, view)
@@ -85,7 +85,14 @@ def internal_bias_summary_rows(study: Study, view: View) -> list[Score]:
 
 
 def _statistic_rows(
-    study: Study, view: View, name: str, quantity: _Quantity, targets: Sequence[int], *, flag: str, group: str
+    study: LeaningStudy,
+    view: EncoderView,
+    name: str,
+    quantity: _Quantity,
+    targets: Sequence[int],
+    *,
+    flag: str,
+    group: str,
 ) -> Iterator[Score]:
     for statistic in _STATISTICS:
         numbers = _statistic_estimate(study, quantity, statistic, targets)
@@ -149,7 +156,7 @@ _STATISTICS = (
 )
 
 
-def _leanings(study: Study, view: View) -> _Leanings:
+def _leanings(study: LeaningStudy, view: EncoderView) -> _Leanings:
     def formula(tensor: np.ndarray) -> np.ndarray:
         return composite(tensor, study.a, study.b)
 
@@ -157,14 +164,14 @@ def _leanings(study: Study, view: View) -> _Leanings:
     return _Leanings(_applied(view, formula, lambda _: formula), null)
 
 
-def _diffusion_bias(study: Study, view: View) -> _Quantity:
+def _diffusion_bias(study: LeaningStudy, view: EncoderView) -> _Quantity:
     signed = _applied(
         view, lambda c: signed_delta(study, c), lambda part: lambda c: aligned_delta(study, part.point, c)
     )
     return _Quantity(signed, all_targets(view.targets, lambda part: null_of_delta(study, part)), np.mean)
 
 
-def _bias_amplification(study: Study, view: View) -> _Quantity:
+def _bias_amplification(study: LeaningStudy, view: EncoderView) -> _Quantity:
     def formula(tensor: np.ndarray) -> np.ndarray:
         return signed_alpha(study, tensor)
 
@@ -175,7 +182,7 @@ def _bias_amplification(study: Study, view: View) -> _Quantity:
 _QUANTITIES = {"diffusion_bias": _diffusion_bias, "bias_amplification": _bias_amplification}
 
 
-def _applied(view: View, formula: Formula, drawn: Callable[[Replicates], Formula]) -> Replicates:
+def _applied(view: EncoderView, formula: Formula, drawn: Callable[[Replicates], Formula]) -> Replicates:
     """The estimate by a formula, (T,), and its replicates by the one that some targets have: (… × targets)."""
     return Replicates(
         formula(view.targets.point),
@@ -184,7 +191,9 @@ def _applied(view: View, formula: Formula, drawn: Callable[[Replicates], Formula
     )
 
 
-def _statistic_estimate(study: Study, quantity: _Quantity, statistic: _Statistic, targets: Sequence[int]) -> Estimate:
+def _statistic_estimate(
+    study: LeaningStudy, quantity: _Quantity, statistic: _Statistic, targets: Sequence[int]
+) -> Estimate:
     if not targets:
         return bare(np.array(np.nan))
     numbers = estimate_norm(
@@ -201,8 +210,8 @@ def _statistic_estimate(study: Study, quantity: _Quantity, statistic: _Statistic
 
 
 def _mean_and_std(
-    study: Study,
-    view: View,
+    study: LeaningStudy,
+    view: EncoderView,
     leanings: _Leanings,
     targets: Sequence[int],
     by_sign: tuple[int, Sequence[int]] | None,
@@ -246,7 +255,7 @@ def _with_signed_null(mean: Estimate, std: Estimate, null: np.ndarray, sign: int
     return replace(mean, null=means.mean()), replace(std, null=np.sqrt(variances).mean())
 
 
-def _selections(study: Study) -> Iterator[tuple[str, str, list[int]]]:
+def _selections(study: LeaningStudy) -> Iterator[tuple[str, str, list[int]]]:
     """(category or "all", stereotype group or "", targets), leaving out what is empty by design."""
     targets = study.design.targets
     groups = dict.fromkeys(target.stereotype for target in targets if target.stereotype is not None)

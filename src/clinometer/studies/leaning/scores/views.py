@@ -10,7 +10,7 @@ import numpy as np
 
 from clinometer.stats.bootstrap import rao_wu_chunks, rao_wu_weights
 from clinometer.stats.permutation import PermutationTest
-from clinometer.studies.leaning.scores.context import Study
+from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.cosines import (
     Cosines,
     Weights,
@@ -26,7 +26,7 @@ from clinometer.studies.leaning.scores.relabelling import ItemMeans, label_tests
 
 
 @dataclass(frozen=True)
-class View:
+class EncoderView:
     """One encoder's view of the study, or the average of the encoders (``encoder == "mean"``).
 
     Attributes
@@ -48,7 +48,9 @@ class View:
     tests: Mapping[str, PermutationTest | None]
 
 
-def views_of(encoders: Sequence[EncoderEmbeddings], study: Study, *, labels: bool = True) -> tuple[View, ...]:
+def views_of(
+    encoders: Sequence[EncoderEmbeddings], study: LeaningStudy, *, labels: bool = True
+) -> tuple[EncoderView, ...]:
     """List the average view first, then one view an encoder; without ``labels`` none are permuted.
 
     Bootstrap weights follow from the seed and from names and counts, not from the images: two runs of one layout, drawn
@@ -85,7 +87,7 @@ class _Measured:
     replicates: Replicates
 
 
-def _draw_weights(study: Study, n_encoders: int) -> Draws:
+def _draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
     layout, n = study.layout, study.settings.n_resamples
     rng, image_rng = study.settings.rng, study.settings.image_rng
     images = [
@@ -108,13 +110,13 @@ def _draw_weights(study: Study, n_encoders: int) -> Draws:
     )
 
 
-def _target_weights(study: Study, t: int, rows: int) -> Iterator[np.ndarray]:
+def _target_weights(study: LeaningStudy, t: int, rows: int) -> Iterator[np.ndarray]:
     """The weights of a target's images, so many rows at a time; the same ones whenever they are asked for."""
     rng = study.settings.image_rng("images of target", study.layout.targets[t])
     return rao_wu_chunks([study.layout.target_sizes[t]], study.settings.n_resamples, rng, rows)
 
 
-def _freedoms(study: Study) -> Freedoms:
+def _freedoms(study: LeaningStudy) -> Freedoms:
     layout = study.layout
     return Freedoms(
         targets=np.array(layout.target_sizes, np.float64) - 1,
@@ -164,11 +166,11 @@ def _view(
     targets: MeasuredTargets,
     groups: _Measured | None,
     averaged: Sequence[MeasuredTargets],
-    study: Study,
+    study: LeaningStudy,
     labels: bool,
-) -> View:
+) -> EncoderView:
     settings = study.settings
-    return View(
+    return EncoderView(
         encoder=name,
         reads_text=reads_text,
         image_cosines=targets.image_cosines,
