@@ -53,6 +53,12 @@ def children(pid):
     return found
 
 
+def descendants(pid):
+    """Children, and theirs: workers may be children of a process that has imported for them."""
+    found = children(pid)
+    return found + [each for child in found for each in descendants(child)]
+
+
 class Broken(Painter):
     def generate(self, requests):
         raise RuntimeError("no such layer")

@@ -15,10 +15,10 @@ import pytest
 import clinometer as cm
 from clinometer.errors import EngineError, ModelError
 from clinometer.models.protocols import GenerationResult
-from clinometer.pipeline.engines import Done, open_engine
+from clinometer.pipeline.engines import Done, local, open_engine
 from clinometer.pipeline.engines.local import LocalEngine
 from clinometer.runs.vectors import NoVectorsError
-from tests.pipeline.engine_toys import Broken, Deadly, audit, children, tables
+from tests.pipeline.engine_toys import Broken, Deadly, audit, descendants, tables
 from tests.toys import Eye, Notes, Painter, toy_suite
 
 pytestmark = pytest.mark.usefixtures("few_resamples", "kept_workers")
@@ -150,8 +150,8 @@ def test_a_killed_driver_takes_its_workers_along_and_the_run_goes_on(tmp_path, f
     while not list(out.glob("samples/part-*.parquet")):
         assert process.poll() is None
         time.sleep(0.01)
-    workers = children(process.pid)
-    assert len(workers) >= 2
+    workers = descendants(process.pid)
+    assert len(workers) >= 4  # two, and who imports for them, and who keeps their books
     process.kill()
     process.wait()
     deadline = time.monotonic() + 30
@@ -382,3 +382,39 @@ class Seen:
 
     def open(self):
         return lambda unit: os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are copies on Linux alone")
+def test_workers_are_copies_of_one_process_and_have_the_environment_of_now(fresh_workers, monkeypatch):
+    told = []
+    for value in ("before", "after"):
+        monkeypatch.setenv("CLINOMETER_TOLD", value)
+        engine = LocalEngine(2)
+        try:
+            told += [done.result for done in engine.map(Told(), [(unit,) for unit in range(2)])]
+        finally:
+            engine.close()
+    parents, values, threads = zip(*told, strict=True)
+    assert len(set(parents)) == 1
+    assert set(parents) != {os.getpid()}
+    assert values == ("before", "before", "after", "after")
+    assert set(threads) == {"1"}
+
+
+class Told:
+    """Tells whose child a worker is, what it was told, and how many threads its parent runs."""
+
+    def open(self):
+        return lambda unit: (os.getppid(), os.environ["CLINOMETER_TOLD"], threads_of(os.getppid()))
+
+
+def threads_of(pid):
+    status = Path(f"/proc/{pid}/status").read_text()
+    return status.partition("Threads:")[2].split()[0]
+
+
+@pytest.mark.parametrize(("gpus", "method"), [(True, "spawn"), (False, "forkserver")])
+def test_where_there_are_gpus_each_worker_starts_by_itself(monkeypatch, gpus, method):
+    monkeypatch.setattr("clinometer.pipeline.engines.local._may_see_gpus", lambda: gpus)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert local._context().get_start_method() == method

@@ -5,13 +5,16 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from typing import Any
+from multiprocessing.context import BaseContext
+from typing import Any, Final
 from uuid import uuid4
 
 from clinometer.errors import EngineError
@@ -66,6 +69,31 @@ def pickled_work(work: Work) -> bytes:
         ) from error
 
 
+IMPORTED: Final = re.compile(
+    r"torch|diffusers|transformers|open_clip|clinometer\._torch|diffusers\.pipelines\.\w+\.pipeline_\w+"
+    r"|diffusers\.models\.\w+\.\w+|transformers\.models\.\w+\.modeling_\w+"
+)
+"""What workers import, and take longer for than for anything else before their first part."""
+
+
+def _context() -> BaseContext:
+    """How workers start: each by itself, or as a copy of a process that has imported and done nothing else.
+
+    The copy starts at once and shares its memory. It must be of a process without threads (pyarrow's allocator has one)
+    and without a GPU's driver, which libraries may start that look for GPUs when they are imported.
+    """
+    if sys.platform != "linux" or _may_see_gpus():
+        return multiprocessing.get_context("spawn")  # a copy of a process that runs torch's threads may hang
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([name for name in sys.modules if IMPORTED.fullmatch(name)])
+    return context
+
+
+def _may_see_gpus() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_available())
+
+
 class _ProcessSlot:
     """One process at a time, in a pool of its own: it dies alone."""
 
@@ -83,8 +111,9 @@ class _ProcessSlot:
 
     def start(self) -> Future[Any]:
         if self._pool is None:
-            context = multiprocessing.get_context("spawn")  # a copy of a process that runs torch's threads may hang
-            self._pool = ProcessPoolExecutor(1, context, initializer=_begin, initargs=(self._environment,))
+            self._pool = ProcessPoolExecutor(
+                1, _context(), initializer=_begin, initargs=({**os.environ, **self._environment},)
+            )
             self._opened = ""
         try:
             started = self._pool.submit(os.getpid)
@@ -146,7 +175,8 @@ class _ProcessSlot:
 
 
 def _begin(environment: Mapping[str, str]) -> None:
-    """Make a process a worker, before it imports anything that asks for GPUs."""
+    """Make a process a worker, with the driver's environment, before it imports anything that asks for GPUs."""
+    os.environ.clear()  # a copy of a process that started earlier has that one's
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends its workers
     threading.Thread(target=_end_with_driver, daemon=True).start()
