@@ -70,7 +70,7 @@ def test_ratings_made_elsewhere_are_taken_in(runs, tmp_path):
 
 def test_mistakes_are_told_with_a_way_out(runs, tmp_path):
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
-    assert "there is none" in typed("collect", "0" * 16, "--database", url, succeeds=False)
+    assert "there is no task" in typed("collect", "0" * 16, "--database", url, succeeds=False)
     fresh = cm.audit(Painter(), toy_suite(target=2, concepts=2), tmp_path / "fresh", encoder=Eye())
     assert "ratings import" in typed("export", fresh.url, "--out", tmp_path / "x.csv", succeeds=False)
     asked = ("new", runs / "first", "--concept", "concept 9", "--database", url)

@@ -136,7 +136,7 @@ def test_a_script_that_forgot_its_guard_is_told(tmp_path):
         text=True,
     )
     assert ended.returncode != 0
-    assert 'asks for workers under `if __name__ == "__main__":`' in ended.stderr
+    assert 'must start workers under `if __name__ == "__main__":`' in ended.stderr
 
 
 @pytest.mark.slow

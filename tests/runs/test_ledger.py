@@ -416,8 +416,8 @@ def test_another_margin_is_recorded_with_the_old_one_and_shown(run):
         ("margin=-1", "--suite-option margin: margin: .*greater than 0, found -1"),
         ("margin=wide", "--suite-option margin: margin: .*valid number.*found 'wide'"),
         ("margin=[", "--suite-option margin=\\[: its value is not YAML"),
-        ("margin", "--suite-option margin: it is no setting that scoring alone reads.*these are: margin=…"),
-        ("images=3", "--suite-option images=3: it is no setting that scoring alone reads"),
+        ("margin", "--suite-option margin: not a setting that can change after drawing.*these are: margin=…"),
+        ("images=3", "--suite-option images=3: not a setting that can change after drawing"),
     ],
 )
 def test_a_setting_that_is_none_is_named(run, given, words):
