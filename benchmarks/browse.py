@@ -53,21 +53,23 @@ def suite_of(images: int, concepts: int) -> Suite:
     )  # fmt: skip
 
 
-def make_run(place: Path, images: int, concepts: int, pictures: Sequence[bytes] = ()) -> Run:
+def make_run(
+    place: Path, images: int, concepts: int, pictures: Sequence[bytes] = (), *, part: int = PART, width: int = 16
+) -> Run:
     """Write a run as an audit would leave it, but for its scores; of these pictures in turn, or of one small one."""
     suite = suite_of(images, concepts)
-    plan = build_plan(suite.prompt_specs(), seed=0, model_fingerprint=GENERATOR.fingerprint, part_size=PART)
+    plan = build_plan(suite.prompt_specs(), seed=0, model_fingerprint=GENERATOR.fingerprint, part_size=part)
     record = new_record(suite, GENERATOR, seed=0, origin="generated")
     run = create_run(place, with_checksum(record | {"encoders": {"eye": card_record(ENCODER)}}), plan)
     rng, drawn = np.random.default_rng(0), cycle(pictures or [encode_png(Image.new("RGB", (8, 8), "teal"))])
     texts = suite.texts()
-    run.write_texts("eye", texts, rng.standard_normal((len(texts), 16)).astype(np.float32))
-    for part, samples in parts_of(plan).items():
+    run.write_texts("eye", texts, rng.standard_normal((len(texts), width)).astype(np.float32))
+    for number, samples in parts_of(plan).items():
         run.ledger.write_table(
-            samples_name(part), pa.Table.from_pylist(list(rows(samples, drawn)), schema=SAMPLE_SCHEMA)
+            samples_name(number), pa.Table.from_pylist(list(rows(samples, drawn)), schema=SAMPLE_SCHEMA)
         )
-        vectors = rng.standard_normal((len(samples), 16)).astype(np.float32)
-        run.write_embeddings("eye", part, [sample.id for sample in samples], vectors)
+        vectors = rng.standard_normal((len(samples), width)).astype(np.float32)
+        run.write_embeddings("eye", number, [sample.id for sample in samples], vectors)
     run.ledger.list_files()
     assert run.directory.exists(vectors_name("eye", 0))
     return run

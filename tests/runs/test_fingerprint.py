@@ -1,6 +1,7 @@
 """What is finished is not computed again; whatever it is made of may change, and then it is."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -12,7 +13,8 @@ from clinometer import api
 from clinometer.errors import RunCorruptError
 from clinometer.pipeline import score
 from clinometer.pipeline.reporting import refresh_report, write_report
-from clinometer.runs import NoProgress, fingerprint
+from clinometer.runs import NoProgress, fingerprint, looks
+from clinometer.runs.drawn_run import DrawnRun
 from clinometer.runs.places import vectors_name
 from clinometer.runs.record import with_checksum
 from clinometer.runs.store import Run
@@ -75,7 +77,7 @@ def test_a_finished_audit_that_is_repeated_computes_nothing(run):
     assert not listener.scored
     assert listener.notes[-1].startswith(NOTHING_TO_DO)
     after = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
-    assert {name for name in before if before[name] != after[name]} <= {".lock-holder.json"}
+    assert {name for name in before if before[name] != after[name]} <= {".lock-holder.json", looks.NAME}
 
 
 def test_a_repeated_score_computes_nothing_and_returns_the_same(run):
@@ -193,3 +195,54 @@ def test_what_was_kept_verifies(run):
     audit(run)
     assert api.verify_run(run) > 0
     assert pq.read_table(run / "scores.parquet").num_rows == len(cm.open_run(run).scores)
+
+
+def test_a_finished_audit_that_is_repeated_builds_no_plan_and_reads_no_part(run, monkeypatch):
+    audit(run)  # a copy's files look new
+
+    def never(*_, **__):
+        raise AssertionError("a part was read, or a plan was built")
+
+    monkeypatch.setattr("clinometer.pipeline.audits.build_plan", never)
+    monkeypatch.setattr("clinometer.runs.storage.Directory.seal", never)
+    monkeypatch.setattr(DrawnRun, "_part", never)
+    assert audit(run).notes[-1].startswith(NOTHING_TO_DO)
+    assert not rescored(run)
+    with pytest.raises(AssertionError, match="plan"):
+        audit(run, encoder=[Eye(), Eye("second")])
+
+
+def test_what_was_touched_is_looked_into(run):
+    audit(run)
+    part = run / "samples" / "part-00000.parquet"
+    content, times = part.read_bytes(), part.stat()
+    other = run / vectors_name("eye", 0)
+    kept, other_times = other.read_bytes(), other.stat()
+    part.write_bytes(content)
+    os.utime(part, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert not rescored(run)  # the same again
+    audit(run)
+    other.write_bytes((run / vectors_name("eye", 1)).read_bytes().ljust(len(kept))[: len(kept)])
+    os.utime(other, ns=(other_times.st_atime_ns, other_times.st_mtime_ns))  # as large and as old as before
+    with pytest.raises(RunCorruptError):
+        audit(run)
+    other.unlink()
+    assert not audit(run).scored  # embedded again, bit for bit
+
+
+@pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b'{"checked": 5, "finished": []}'])
+def test_looks_that_say_nothing_are_passed_over(run, content):
+    (run / looks.NAME).write_bytes(content)
+    assert audit(run).notes[-1].startswith(NOTHING_TO_DO)
+
+
+def test_a_run_that_lost_no_image_is_not_read_for_it_twice(run, monkeypatch):
+    assert len(fingerprint.lost_images(Run(run))) == 0
+    monkeypatch.setattr(DrawnRun, "_part", None)
+    assert len(fingerprint.lost_images(Run(run))) == 0
+
+
+def test_images_that_are_lost_are_told_each_time(tmp_path):
+    audit(tmp_path / "run", model=Painter(refuse="men"))
+    for _ in range(2):
+        assert set(fingerprint.lost_images(Run(tmp_path / "run")).status) == {"refused"}

@@ -80,7 +80,7 @@ def import_images(
         bytes_of=lambda question: source.decoded_bytes(question.file),
     )
     source.assign({sample.id: sample.file for sample in plan})
-    job = Job(asked, source, plan, seed, origin="imported")
+    job = Job(asked, source, lambda: plan, seed, origin="imported")
     out = out or default_out(source, asked)
     return Run(finish(job, out, encoder, device, Models(), Workers(engine, workers), Given(source), progress))
 

@@ -27,6 +27,7 @@ from clinometer._in_hand import MARK
 from clinometer.cli.rate import MovingRate
 from clinometer.cli.words import plain_text
 from clinometer.runs import Run
+from clinometer.runs.fingerprint import lost_images
 from clinometer.runs.protocol import recorded_departures
 from clinometer.suites import Protocol, Suite, SuiteTable, load_suite, suite_names
 
@@ -126,7 +127,7 @@ def print_summary(run: Run) -> None:
     if summary.unmeasured:
         console.print(f"Not measured: {plain_text(summary.unmeasured)}.")
     print_departures(console, run)
-    lost = run.samples[run.samples.status != "ok"]
+    lost = lost_images(run)
     if len(lost):
         console.print(
             f"[bold]{len(lost)}[/] of {len(run.plan)} images are missing; the report says which. "

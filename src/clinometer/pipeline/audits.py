@@ -6,7 +6,7 @@ import operator
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -19,17 +19,18 @@ from clinometer.models.files.portraits import PortraitSource, choose_portraits, 
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.encoders import require_texts
 from clinometer.pipeline.engines import Engine, open_engine
-from clinometer.pipeline.execution import Executor, Job, Serial, execute, part_size_of
+from clinometer.pipeline.execution import Executor, Job, Serial, execute, is_finished, part_size_of
 from clinometer.pipeline.loaded_models import Encoders, Models
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.recipes import Recipe, WithPortraits
 from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
+from clinometer.pipeline.score import score
 from clinometer.runs import Directory, Progress, store
 from clinometer.runs.failures import named
 from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
-from clinometer.runs.plan import build_plan
+from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.protocol import portrait_departures, suite_under
 from clinometer.runs.record import card_record
 from clinometer.studies import study_of
@@ -165,16 +166,19 @@ def audit(
         whole = prescribed is not None and prescribed.portraits == "all" and asked.images is None
         suite, questions, source = _portraits(suite, asked.portraits, asked.expression, seed, whole=whole)
         generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
-    plan = build_plan(questions, seed=seed, model_fingerprint=generator.card.fingerprint, part_size=part_size)
-    if source is not None:
-        source.assign({sample.id: sample.file for sample in plan})
-    study = study_of(suite)
+    study, card = study_of(suite), generator.card
     if study.check is not None:
         study.check(generator, suite)
-    if study.extend_plan is not None:
-        plan = study.extend_plan(suite, plan, part_size)
+
+    def planned() -> list[Sample]:
+        plan = build_plan(questions, seed=seed, model_fingerprint=card.fingerprint, part_size=part_size)
+        if source is not None:
+            source.assign({sample.id: sample.file for sample in plan})
+        return plan if study.extend_plan is None else study.extend_plan(suite, plan, part_size)
+
+    plan = planned() if source is not None else None  # portraits: their source is to know them before workers do
     job = Job(
-        suite, generator, plan, seed,
+        suite, generator, planned if plan is None else lambda: plan, seed,
         rounds=rounds, budget=asked.budget, retry_failed=asked.retry_failed,
         protocol=None if prescribed is None else typed, unscored=steering is not None and steering.unscored,
     )  # fmt: skip
@@ -202,7 +206,12 @@ def finish(
     directory = Directory(out)
     store.require_run_or_nothing(directory)
     weights = weights_of([job.generator, *encoders])
-    with directory.locked(), workers.opened(device, weights) as engine:
+    with directory.locked(), ExitStack() as opened:
+        if is_finished(job, out, encoders):
+            score(run := store.Run(out), progress)  # which says so
+            refresh_report(run)
+            return directory.url
+        engine = opened.enter_context(workers.opened(device, weights))
         run = execute(job, out, encoders, progress, executor_of(engine, generator, recipes))
         if not job.unscored:
             refresh_report(run)

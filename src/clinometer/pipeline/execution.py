@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.rounds import Rounds
-from clinometer.pipeline.score import score
+from clinometer.pipeline.score import RESAMPLES, score
 from clinometer.runs.budget import price_of, require_budget
 from clinometer.runs.drawing import generate
 from clinometer.runs.encoding import encode
+from clinometer.runs.fingerprint import SCORES, fingerprint_of_scores, is_current
+from clinometer.runs.ledger import RECORD
+from clinometer.runs.looks import recalled, remember
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.protocol import Departure, protocol_record, recorded_departures, refresh_protocol
-from clinometer.runs.record import new_record
+from clinometer.runs.record import new_record, question_of
+from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
 from clinometer.studies import study_of
 from clinometer.suites import Suite
@@ -65,6 +69,7 @@ class Job:
 
     Attributes
     ----------
+    plan : makes every sample; of a run that is finished it is not asked.
     origin : ``"generated"`` or ``"imported"``.
     rounds : how it is drawn where it may stop early.
     budget : what the images still missing may cost.
@@ -75,7 +80,7 @@ class Job:
 
     suite: Suite
     generator: Generator
-    plan: Sequence[Sample]
+    plan: Callable[[], Sequence[Sample]]
     seed: int
     origin: str = "generated"
     rounds: Rounds | None = None
@@ -125,11 +130,34 @@ def execute(
         return run
     score(run, progress)
     refresh_protocol(run)
+    remember(run, finished=fingerprint_of_scores(run, RESAMPLES))
     return run
 
 
+def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder]) -> bool:
+    """Whether a run directory holds all of a job, done to the end by this code, and no file was touched since."""
+    if job.rounds is not None or job.retry_failed or job.protocol is not None or job.origin != "generated":
+        return False
+    directory = Directory(out)
+    if not (directory.is_local and directory.exists(RECORD)):
+        return False
+    run = Run(out)
+    made_of, cards = fingerprint_of_scores(run, RESAMPLES), run.encoder_cards
+    return (
+        is_current(run, SCORES, made_of)
+        and recalled(run).get("finished") == made_of
+        and question_of(run.record) == question_of(_record(job))
+        and run.record["origin"] == job.origin
+        and all(cards.get(each.card.name, {}).get("fingerprint") == each.card.fingerprint for each in encoders)
+    )
+
+
 def _created(job: Job, out: str | os.PathLike[str]) -> Run:
-    record = new_record(
+    return create_run(out, _record(job), job.plan())
+
+
+def _record(job: Job) -> dict[str, Any]:
+    return new_record(
         job.suite,
         job.generator.card,
         seed=job.seed,
@@ -137,7 +165,6 @@ def _created(job: Job, out: str | os.PathLike[str]) -> Run:
         until=None if job.rounds is None else job.rounds.record,
         batch_size=job.generator.batch_size,
     )
-    return create_run(out, record, job.plan)
 
 
 def _put_under_protocol(run: Run, typed: Sequence[Departure], encoders: Sequence[Encoder], progress: Progress) -> None:

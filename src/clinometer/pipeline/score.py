@@ -26,15 +26,15 @@ def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> pd.Dat
     RunNotFoundError
         Images are still to be drawn, no encoder has embedded the run, or what one embedded is not complete.
     """
+    made_of = fingerprint_of_scores(run, resamples)
+    if is_current(run, SCORES, made_of) and are_whole(run, SCORED):
+        progress.note("scoring: nothing to do, what the scores are made of has not changed")
+        return run.scores
     require_drawn(run)
     study = study_of(run.suite)
     if study.encoders_needed and not run.encoder_cards:
         name = next(iter(run.begun_encoder_cards), "reference")
         raise RunNotFoundError(f"{run.url}: no encoder has finished; give: clinometer score {run.url} --encoder {name}")
-    made_of = fingerprint_of_scores(run, resamples)
-    if is_current(run, SCORES, made_of) and are_whole(run, SCORED):
-        progress.note("scoring: nothing to do, what the scores are made of has not changed")
-        return run.scores
     progress.start("scoring", 1, 0)
     scored = study.score(run, resamples)
     scores = with_ratings(run, with_refusals(run, scored.scores))

@@ -101,7 +101,12 @@ class Ledger:
     @property
     def files(self) -> dict[str, str]:
         """The checksum of each file that is listed, by name."""
-        return dict(self.record.get("files") or {})
+        return dict(self._listed)
+
+    @property
+    def _listed(self) -> Mapping[str, str]:
+        listed: Mapping[str, str] = self.record.get("files") or {}
+        return listed
 
     def read_table(
         self,
@@ -136,7 +141,7 @@ class Ledger:
                 added=added,
             )
         except RunNotFoundError as error:
-            if name not in self.files:
+            if name not in self._listed:
                 raise
             raise RunCorruptError(
                 f"{self.directory.path(name)}: it was written and is missing. {way_out.replace(REDO, REDO_MISSING)}"
@@ -149,10 +154,10 @@ class Ledger:
             raise RunCorruptError(
                 f"{self.directory.path(name)}: it carries no checksum, so it is not what was written. {way_out}"
             )
-        if self.files.get(name, found) == found:
+        if self._listed.get(name, found) == found:
             return
         self._record = None  # another process may have written both since
-        listed = self.files.get(name, found)
+        listed = self._listed.get(name, found)
         if listed != found:
             raise RunCorruptError(
                 f"{self.directory.path(name)}: it is another file than run.json lists (checksum {listed[:8]}…, found "
@@ -167,14 +172,14 @@ class Ledger:
         RunCorruptError
             The message names the first that is missing.
         """
-        listed = self.files
+        listed = self._listed
         gone = next((name for name in names if name in listed and not self.directory.exists(name)), None)
         if gone is not None:
             raise RunCorruptError(f"{self.directory.path(gone)}: it was written and is missing. {REDO_MISSING}")
 
     def forget_missing(self) -> None:
         """Take files off the list that are gone, for the command that writes them anew; no ratings, which none does."""
-        drawn = (name for name in self.files if not name.startswith(f"{RATINGS}/"))
+        drawn = (name for name in self._listed if not name.startswith(f"{RATINGS}/"))
         self.unlist([name for name in drawn if not self.directory.exists(name)])
 
     def write_table(self, name: str, table: pa.Table) -> None:
@@ -196,7 +201,7 @@ class Ledger:
 
     def unlist(self, names: Collection[str]) -> None:
         """Take files off the list, before they are written anew or removed."""
-        if not self.files.keys().isdisjoint(names):
+        if not self._listed.keys().isdisjoint(names):
             self.update(lambda record: {"files": {name: held for name, held in _files(record) if name not in names}})
 
     def list_files(self, names: Collection[str] | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from clinometer.errors import ModelError, RunNotFoundError
+from clinometer.models.abilities import ShowsPipeline, offers
 from clinometer.models.protocols import Generator
 from clinometer.runs.failures import named
 from clinometer.runs.progress import Progress
@@ -19,7 +20,9 @@ def embed_own_texts(run: Run, generator: Generator, progress: Progress) -> None:
 
     One that cannot be asked, or gives no vectors, is left out with a note: no other number depends on it.
     """
-    from clinometer.models.encoders.own_text import own_text_encoders
+    if not offers(generator, ShowsPipeline):
+        return
+    from clinometer.models.encoders.own_text import own_text_encoders  # and with it PyTorch, which takes seconds
 
     texts = [text for text in run.suite.texts() if text.strip()]  # an empty text may have no token at all
     for encoder in own_text_encoders(generator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from clinometer.models.abilities import DrawsInTwoStages, offers
 from clinometer.models.protocols import Generator
 from clinometer.runs.drawing import requests_of
 from clinometer.runs.failures import named
@@ -20,7 +21,9 @@ def draw_prior_embeddings(run: Run, generator: Generator, progress: Progress) ->
     A sample's embedding takes the noise of the sample's image, so it is the one that the image was drawn from. It is
     there for an image that was refused, too: nothing was decoded yet. Batches never cross a part.
     """
-    from clinometer.models.diffusers.prior import prior_of
+    if not offers(generator, DrawsInTwoStages):
+        return
+    from clinometer.models.diffusers.prior import prior_of  # and with it diffusers, which takes seconds
 
     prior = prior_of(generator)
     if prior is None:

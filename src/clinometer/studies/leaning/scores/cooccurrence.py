@@ -23,10 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from clinometer.studies.leaning.scores.contrasts import Inference, JointInference, joint_inference, mean_inference
-from clinometer.studies.leaning.scores.cosines import Cosines
 from clinometer.studies.leaning.scores.design import Design, Layout
 from clinometer.studies.leaning.scores.effects import Effect, centring, level_weights
-from clinometer.studies.leaning.scores.moments import image_scores
+from clinometer.studies.leaning.scores.moments import CellMeans, image_scores
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,11 @@ class Readings:
 
 
 def readings_of(
-    design: Design, layout: Layout, targets: Cosines, prompts: Cosines, *, reads_text: bool
+    design: Design, layout: Layout, targets: CellMeans, prompts: CellMeans, *, reads_text: bool
 ) -> tuple[Readings, Readings]:
     """Read the images of the targets, and those of the attribute prompts, whose levels are known."""
     weights = np.concatenate([level_weights(design, axis) for axis in design.axes])
-    own, known = (
-        [x @ weights.T for x in image_scores(cosines, layout, words=reads_text)] for cosines in (targets, prompts)
-    )
+    own, known = ([x @ weights.T for x in image_scores(means, words=reads_text)] for means in (targets, prompts))
     means = _level_means(design, layout, known)
     decode = np.linalg.pinv(means) if np.isfinite(means).all() else np.full_like(means, np.nan)
     of_targets, of_prompts = ([_centred(x @ decode) for x in scores] for scores in (own, known))

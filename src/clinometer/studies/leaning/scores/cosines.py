@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clinometer.stats.association import unit_vectors
+from clinometer.stats.blocks import mapped
 from clinometer.stats.products import matmul
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
 
@@ -26,13 +27,14 @@ class Cosines:
 
     Attributes
     ----------
-    image_image, image_word : per target (n_t × attribute images), (n_t × words).
+    image_image, image_word : per target (n_t × attribute images), (n_t × words); made anew whenever a target is asked
+        for, where its vectors are.
     text_image, text_word : (T × attribute images), (T × words).
     """
 
-    image_image: tuple[np.ndarray, ...]
+    image_image: Sequence[np.ndarray]
     text_image: np.ndarray
-    image_word: tuple[np.ndarray, ...]
+    image_word: Sequence[np.ndarray]
     text_word: np.ndarray
 
 
@@ -51,14 +53,13 @@ class Weights:
 def target_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
     """Cosines of the study's targets, as one encoder sees them."""
     images, words = attribute_vectors(embeddings, layout)
-    targets = [_unit(x) for x in embeddings.target_images]
-    n = len(targets)
+    n, n_words = len(embeddings.target_images), sum(layout.word_counts)
     texts = _unit(embeddings.target_texts) if embeddings.target_texts is not None else None
     return Cosines(
-        image_image=tuple(cosine(x, images) for x in targets),
+        image_image=mapped(lambda x: cosine(_unit(x), images), embeddings.target_images),
         text_image=text_cosine(texts, images, n),
-        image_word=tuple(word_cosine(x, words, sum(layout.word_counts)) for x in targets),
-        text_word=text_word_cosine(texts, words, n, sum(layout.word_counts)),
+        image_word=mapped(lambda x: word_cosine(_unit(x), words, n_words), embeddings.target_images),
+        text_word=text_word_cosine(texts, words, n, n_words),
     )
 
 
@@ -101,15 +102,15 @@ def average_cosines(cosines: Sequence[Cosines]) -> Cosines:
     if len(cosines) == 1:
         return cosines[0]
     return Cosines(
-        image_image=tuple(
-            np.mean(per_encoder, axis=0) for per_encoder in zip(*(c.image_image for c in cosines), strict=True)
-        ),
+        image_image=mapped(_mean, *(c.image_image for c in cosines)),
         text_image=np.mean([c.text_image for c in cosines], axis=0),
-        image_word=tuple(
-            np.mean(per_encoder, axis=0) for per_encoder in zip(*(c.image_word for c in cosines), strict=True)
-        ),
+        image_word=mapped(_mean, *(c.image_word for c in cosines)),
         text_word=np.mean([c.text_word for c in cosines], axis=0),
     )
+
+
+def _mean(*arrays: np.ndarray) -> np.ndarray:
+    return np.asarray(np.mean(arrays, axis=0))
 
 
 def uniform_weights(layout: Layout, target_sizes: Sequence[int]) -> Weights:

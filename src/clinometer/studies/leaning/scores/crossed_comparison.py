@@ -22,6 +22,7 @@ from clinometer.metrics.differences import METRIC
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.two_runs import Family, judged_families, require_comparable, with_reasons
 from clinometer.metrics.verdict import FEWEST_IMAGES, OTHERS
+from clinometer.stats.blocks import mapped
 from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests
 from clinometer.studies.leaning.compare import (
     NO_INTERVAL,
@@ -118,12 +119,16 @@ def _difference(first: CellView, second: CellView) -> CellView:
     """Second minus first, image by image: what is linear in cosines is linear in their differences."""
     one, other = first.cosines, second.cosines
     cosines = Cosines(
-        image_image=tuple(y - x for x, y in zip(one.image_image, other.image_image, strict=True)),
+        image_image=mapped(_less, one.image_image, other.image_image),
         text_image=other.text_image - one.text_image,
-        image_word=tuple(y - x for x, y in zip(one.image_word, other.image_word, strict=True)),
+        image_word=mapped(_less, one.image_word, other.image_word),
         text_word=other.text_word - one.text_word,
     )
     return CellView(second.encoder, second.reads_text, cosines, second.layout)
+
+
+def _less(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.asarray(second - first)
 
 
 def _mean(views: Sequence[CellView]) -> CellView:

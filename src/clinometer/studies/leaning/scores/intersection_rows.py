@@ -23,7 +23,7 @@ from clinometer.studies.leaning.scores.cooccurrence import Readings, excess_infe
 from clinometer.studies.leaning.scores.cosines import average_cosines, group_cosines, target_cosines
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.studies.leaning.scores.effects import Effect, effects_of
-from clinometer.studies.leaning.scores.moments import CellView
+from clinometer.studies.leaning.scores.moments import CellView, means_of
 from clinometer.studies.leaning.scores.reasons import TEXT_ONLY, interval_reason, stimulus_reason, value_reason
 
 METRIC: Final = "intersections"
@@ -76,13 +76,15 @@ def _views(
     found = {}
     for e in encoders:
         own = CellView(e.encoder, e.reads_text, cosines[e.encoder][0], layout)
-        found[e.encoder] = own, readings_of(design, layout, *cosines[e.encoder], reads_text=e.reads_text)
+        prompts = means_of(cosines[e.encoder][1], layout)
+        found[e.encoder] = own, readings_of(design, layout, own.means, prompts, reads_text=e.reads_text)
     view, readings = found[pooled[0]]
     if len(pooled) > 1:
         of_targets, of_prompts = (average_cosines([cosines[name][i] for name in pooled]) for i in (0, 1))
         members = tuple(found[name][0] for name in pooled)
         view = CellView("mean", view.reads_text, of_targets, layout, members)
-        readings = readings_of(design, layout, of_targets, of_prompts, reads_text=view.reads_text)
+        prompts = means_of(of_prompts, layout)
+        readings = readings_of(design, layout, view.means, prompts, reads_text=view.reads_text)
     return [(replace(view, encoder="mean"), readings), *found.values()]
 
 

@@ -44,6 +44,21 @@ class Moments:
 
 
 @dataclass(frozen=True)
+class CellMeans:
+    """What moments are made of: of the cosines themselves nothing more is needed.
+
+    Attributes
+    ----------
+    images : per target (n_t × 2 × G), the mean cosines of each image to each group's images and words.
+    attributes, words : mean cosine of each attribute image and each word to each target's images, (T × items).
+    """
+
+    images: tuple[np.ndarray, ...]
+    attributes: np.ndarray
+    words: np.ndarray
+
+
+@dataclass(frozen=True)
 class CellView:
     """One encoder's cosines, or their average (``"mean"``); ``members`` are then the views that were averaged."""
 
@@ -53,27 +68,47 @@ class CellView:
     layout: Layout
     members: tuple[CellView, ...] = ()
     _held: dict[tuple[str, ...], Moments] = field(default_factory=dict, compare=False, repr=False)
+    _means: list[CellMeans] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def means(self) -> CellMeans:
+        """The means of the cosines, from one look at each target."""
+        if not self._means:
+            self._means.append(means_of(self.cosines, self.layout))
+        return self._means[0]
 
     def moments(self, modalities: Collection[str] = MODALITIES) -> Moments:
         """The moments of these modalities, computed once."""
         key = tuple(name for name in MODALITIES if name in modalities)
         if key not in self._held:
-            self._held[key] = _moments(self.cosines, self.layout, key)
+            self._held[key] = _moments(self.means, self.cosines, self.layout, key)
         return self._held[key]
 
 
-def _moments(cosines: Cosines, layout: Layout, modalities: Sequence[str]) -> Moments:
+def means_of(cosines: Cosines, layout: Layout) -> CellMeans:
+    """The means of targets' cosines, one target at a time."""
+    images, attributes, words = [], [], []
+    for gram, by_word in zip(cosines.image_image, cosines.image_word, strict=True):
+        both = group_means(gram, layout.image_slices), group_means(by_word, layout.word_slices)
+        images.append(np.stack(both, axis=1))
+        attributes.append(_mean(gram))
+        words.append(_mean(by_word))
+    return CellMeans(tuple(images), np.stack(attributes), np.stack(words))
+
+
+def _moments(means: CellMeans, cosines: Cosines, layout: Layout, modalities: Sequence[str]) -> Moments:
     n, groups = len(cosines.text_image), len(layout.groups)
-    images = [np.zeros((len(x), groups)) for x in cosines.image_image]
+    images = [np.zeros((len(x), groups)) for x in means.images]
     texts, attributes, words = np.zeros((n, groups)), np.zeros((n, groups)), np.zeros((n, groups))
     to_images, to_words = np.zeros_like(cosines.text_image), np.zeros_like(cosines.text_word)
-    for t, (gram, by_word) in enumerate(zip(cosines.image_image, cosines.image_word, strict=True)):
-        if "ii" in modalities:
-            images[t] += group_means(gram, layout.image_slices)
-            to_images[t] += _mean(gram)
-        if "ita" in modalities:
-            images[t] += group_means(by_word, layout.word_slices)
-            to_words[t] += _mean(by_word)
+    for place, name in enumerate(("ii", "ita")):
+        if name in modalities:
+            for own, of_images in zip(images, means.images, strict=True):
+                np.add(own, of_images[:, place], out=own)
+    if "ii" in modalities:
+        to_images += means.attributes
+    if "ita" in modalities:
+        to_words += means.words
     if "itp" in modalities:
         texts += group_means(cosines.text_image, layout.image_slices)
         to_images += cosines.text_image
@@ -92,12 +127,9 @@ def _moments(cosines: Cosines, layout: Layout, modalities: Sequence[str]) -> Mom
     )  # fmt: skip
 
 
-def image_scores(cosines: Cosines, layout: Layout, *, words: bool) -> list[np.ndarray]:
+def image_scores(means: CellMeans, *, words: bool) -> list[np.ndarray]:
     """Each image's mean cosines to the groups' images and, where texts are read, words: per target (n × G)."""
-    return [
-        group_means(gram, layout.image_slices) + (group_means(by_word, layout.word_slices) if words else 0.0)
-        for gram, by_word in zip(cosines.image_image, cosines.image_word, strict=True)
-    ]
+    return [own[:, 0] + (own[:, 1] if words else 0.0) for own in means.images]
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
