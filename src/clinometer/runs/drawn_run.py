@@ -163,6 +163,13 @@ class DrawnRun(AskedRun):
         self.ledger.require_there(samples_name(part) for part in self.parts)
         return self._joined([self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts()])
 
+    def each_sample(self, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """Some columns of every finished sample, in plan order, a part at a time: a million rows are never held."""
+        self.ledger.require_there(samples_name(part) for part in self.parts)
+        for part in self._drawn_parts():
+            table = self._part(part, list(dict.fromkeys(["id", *columns])))
+            yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
+
     def samples_that_are_whole(self, damage: list[str]) -> pd.DataFrame:
         """The same without the parts that are damaged, each of which is added to ``damage``."""
         tables = []

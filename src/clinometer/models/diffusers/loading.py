@@ -13,12 +13,12 @@ import json
 import logging
 import re
 import warnings
+from collections.abc import Collection
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import diffusers
-from diffusers.pipelines.auto_pipeline import AUTO_TEXT2IMAGE_PIPELINES_MAPPING
 from diffusers.utils import BaseOutput
 
 from clinometer._torch import torch
@@ -206,8 +206,16 @@ def pipeline_class(found: Source, name: Any) -> Any:
             f"{found.name}: diffusers {diffusers.__version__} has no {name}; upgrade diffusers, or choose another model"
         )
     combined = name.removesuffix("Pipeline").removesuffix("Decoder") + "CombinedPipeline"
-    known = {each.__name__: each for each in AUTO_TEXT2IMAGE_PIPELINES_MAPPING.values()}
-    return known.get(combined, kind) if (found.path / "README.md").is_file() else kind
+    if not (found.path / "README.md").is_file():
+        return kind
+    return {each.__name__: each for each in _text_to_image()}.get(combined, kind)
+
+
+def _text_to_image() -> Collection[Any]:
+    """The pipelines that diffusers lists for text to image; asked for where needed, as all of them are imported."""
+    from diffusers.pipelines.auto_pipeline import AUTO_TEXT2IMAGE_PIPELINES_MAPPING
+
+    return tuple(AUTO_TEXT2IMAGE_PIPELINES_MAPPING.values())
 
 
 def _named(name: str) -> Any:
@@ -244,10 +252,11 @@ def require_text_to_image(name: str, pipeline: Any) -> None:
         for each in parameters.values()
         if each.default is each.empty and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
     ]
-    text_to_image = type(pipeline) in AUTO_TEXT2IMAGE_PIPELINES_MAPPING.values()
     # Pipelines that change a given image declare it optional too, and stop without it. Those that diffusers lists for
     # text to image do draw without one, unless a ControlNet or control layers want it.
-    wants_image = "image" in parameters and (not text_to_image or "controlnet" in pipeline.components)
+    wants_image = "image" in parameters and (
+        "controlnet" in pipeline.components or type(pipeline) not in _text_to_image()
+    )
     wants_image = wants_image or "control_image" in parameters
     if not {"prompt", "generator"} <= set(parameters) or set(needed) - {"prompt"} or wants_image:
         raise ModelError(

@@ -15,8 +15,12 @@ from clinometer.studies.refusals.compare import ComparedPrompt, compare_refusals
 from clinometer.studies.refusals.scores import PromptRefusals, refusal_scores
 from clinometer.studies.study import ComparedGroups
 
+FAILED = "failed"
 WITHHELD = ("refused", "blank")
 """Statuses that mean the model showed nothing: what it said no to, and the one colour that a filter leaves."""
+
+
+_PROMPT = ("concept", "group", "prompt")
 
 
 def run_refusals(run: Run) -> list[Score]:
@@ -34,12 +38,14 @@ def run_refusals(run: Run) -> list[Score]:
 
 def _counts(run: Run) -> list[dict[str, Any]]:
     """How often each prompt was withheld: ``sum`` of ``size``."""
-    answered = _answered(run)
-    held = answered.assign(withheld=answered.status.isin(WITHHELD)).groupby(
-        ["concept", "group", "prompt"], sort=False, dropna=False
-    )
-    table = held.withheld.agg(["sum", "size"]).reset_index()
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+    given = _given(run)
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for identifier, status, *prompt in run.each_sample(["id", "status", *_PROMPT]):
+        if status != FAILED and identifier not in given:
+            counts = found.setdefault(tuple(prompt), [0, 0])  # type: ignore[arg-type]
+            counts[0] += status in WITHHELD
+            counts[1] += 1
+    return [dict(zip((*_PROMPT, "sum", "size"), (*prompt, *held), strict=True)) for prompt, held in found.items()]
 
 
 def _counted(row: Mapping[str, Any], groups: ComparedGroups) -> PromptRefusals:
@@ -97,6 +103,11 @@ def _answers(run: Run) -> dict[tuple[str, str, str], dict[tuple[int, float, str]
 
 def _answered(run: Run) -> pd.DataFrame:
     """Samples that were asked for and did not fail: portraits that are given were never asked of the model."""
-    samples = run.samples[run.samples.status != "failed"]
-    given = {sample.id for sample in run.plan if sample.file} if run.record["origin"] == "generated" else set()
-    return samples[~samples.id.isin(given)]
+    samples = run.samples
+    samples = samples[samples.status != FAILED]
+    return samples[~samples.id.isin(_given(run))]
+
+
+def _given(run: Run) -> set[str]:
+    """Portraits that were given to a run, and not drawn."""
+    return {sample.id for sample in run.plan if sample.file} if run.record["origin"] == "generated" else set()
