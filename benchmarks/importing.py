@@ -26,12 +26,12 @@ from PIL import Image
 import clinometer as cm
 from benchmarks.browse import peak, suite_of
 from clinometer.models import load_encoder
-from clinometer.runs import Silence
+from clinometer.runs import NoProgress
 
 BATCH, CONCEPTS, SIZE = 32, 20, 256
 
 
-class Stages(Silence):
+class Stages(NoProgress):
     """When each stage began, in seconds of the processor."""
 
     def __init__(self) -> None:

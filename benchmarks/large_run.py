@@ -25,7 +25,7 @@ import clinometer as cm
 from benchmarks.browse import ENCODER, GENERATOR, make_run, peak, suite_of
 from clinometer.pipeline import execution
 from clinometer.pipeline.reporting import write_report
-from clinometer.runs import Silence
+from clinometer.runs import NoProgress
 
 STEPS = ("first", "again", "score again", "report anew")
 _OPENED = "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=1", "--dump-dom"
@@ -54,7 +54,7 @@ def step(name: str, place: str, asked: argparse.Namespace) -> dict[str, float]:
         model, eye = (Finished(card, asked.part) for card in (GENERATOR, ENCODER))
         cm.audit(model, suite_of(asked.images, asked.concepts), place, encoder=eye)  # type: ignore[arg-type]
     elif name == "score again":
-        execution.score(cm.open_run(place), Silence())
+        execution.score(cm.open_run(place), NoProgress())
     else:
         write_report(cm.open_run(place))
     seconds, processor = time.perf_counter() - begun, time.process_time() - used

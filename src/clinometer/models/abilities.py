@@ -59,12 +59,6 @@ class DrawsInTwoStages(Generator, Protocol):
         ...
 
 
-class ShowsPipeline(Generator, Protocol):
-    """Shows the pipeline that it draws with, and in it the text encoders that guide it."""
-
-    pipeline: Any
-
-
 class DrawsAtOnce(Generator, Protocol):
     """Finds how many images it draws at once, and sets ``batch_size``: to ``known`` where a run has found it before."""
 

@@ -136,7 +136,8 @@ def execute(
 
 def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder]) -> bool:
     """Whether a run directory holds all of a job, done to the end by this code, and no file was touched since."""
-    if job.rounds is not None or job.retry_failed or job.protocol is not None or job.origin != "generated":
+    plain = job.origin == "generated" and job.rounds is None and job.protocol is None  # a manifest may be mended
+    if not plain or job.retry_failed or job.unscored:
         return False
     directory = Directory(out)
     if not (directory.is_local and directory.exists(RECORD)):
