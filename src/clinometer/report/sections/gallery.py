@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import pandas as pd
 
 from clinometer.report import wording
 from clinometer.report.rows import is_empty
@@ -18,7 +20,31 @@ MOST_IMAGES: Final = 1200
 MOST_PER_PROMPT: Final = 24
 FEWEST_PER_PROMPT: Final = 2
 
-Sample = dict[str, Any]
+Sample = Mapping[str, Any]
+
+
+class _Row(Mapping[str, Any]):
+    """A row of a table whose columns are lists; of a million rows, each as a dictionary would take gigabytes."""
+
+    __slots__ = ("_at", "_columns")
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]], at: int) -> None:
+        self._columns, self._at = columns, at
+
+    def __getitem__(self, name: str) -> Any:
+        return self._columns[name][self._at]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+def rows_of(samples: pd.DataFrame) -> list[Sample]:
+    """The samples one by one."""
+    columns = {str(name): samples[name].tolist() for name in samples.columns}
+    return [_Row(columns, at) for at in range(len(samples))]
 
 
 @dataclass

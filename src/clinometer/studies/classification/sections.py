@@ -8,7 +8,15 @@ from clinometer.report import wording
 from clinometer.report.figures.marks import Mark
 from clinometer.report.figures.svg import Ink
 from clinometer.report.rows import Row, is_empty
-from clinometer.report.sections.gallery import MOST_PER_PROMPT, Strip, all_there, counts_in_words, losses, sample_tile
+from clinometer.report.sections.gallery import (
+    MOST_PER_PROMPT,
+    Strip,
+    all_there,
+    counts_in_words,
+    losses,
+    rows_of,
+    sample_tile,
+)
 from clinometer.report.sections.masthead import facts, nothing_judged
 from clinometer.report.sections.method import measured_how
 from clinometer.report.verdict_words import leans, needed, said_of, verdict_group_of
@@ -248,7 +256,7 @@ def _share(row: Row | None) -> str:
 
 def classification_gallery(view: ClassificationView) -> dict[str, Any]:
     """The portraits of each group, and what could not be made."""
-    samples = [{str(key): value for key, value in sample.items()} for sample in view.report.samples.to_dict("records")]
+    samples = rows_of(view.report.samples)
     groups = []
     for group in view.suite.groups:
         own = [sample for sample in samples if not is_empty(sample.get("group")) and sample["group"] == group]

@@ -17,6 +17,7 @@ from clinometer.report.sections.gallery import (
     all_there,
     counts_in_words,
     losses,
+    rows_of,
     sample_tile,
     text_of,
 )
@@ -29,7 +30,7 @@ BESIDE: Final = 8
 
 def gallery(view: LeaningView) -> dict[str, Any]:
     """Tiles of every concept, tiles of every group, and what was refused."""
-    samples = [{str(key): value for key, value in sample.items()} for sample in view.report.samples.to_dict("records")]
+    samples = rows_of(view.report.samples)
     if not samples:
         return {"reason": "The run holds no images."}
     prompts = _by_prompt(samples)

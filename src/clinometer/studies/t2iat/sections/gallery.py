@@ -15,6 +15,7 @@ from clinometer.report.sections.gallery import (
     all_there,
     counts_in_words,
     losses,
+    rows_of,
     sample_tile,
 )
 from clinometer.report.sections.refusals import refusal_words
@@ -24,7 +25,7 @@ from clinometer.studies.t2iat.view import AssociationView
 
 def association_gallery(view: AssociationView) -> dict[str, Any]:
     """Strips of every stimulus, concept by concept, and what was refused."""
-    samples = [{str(key): value for key, value in sample.items()} for sample in view.report.samples.to_dict("records")]
+    samples = rows_of(view.report.samples)
     if not samples:
         return {"reason": "The run holds no images."}
     held: dict[tuple[str, str], list[Sample]] = defaultdict(list)
