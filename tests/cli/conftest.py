@@ -17,7 +17,9 @@ def cli(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path.with_name(f"{tmp_path.name} inductor")))  # made on import
+    monkeypatch.setenv(
+        "TORCHINDUCTOR_CACHE_DIR", str(tmp_path.with_name(f"{tmp_path.name} inductor"))
+    )  # made on import
     monkeypatch.setattr("tempfile.tempdir", None)
 
     def give(*words):
