@@ -12,7 +12,7 @@ import pytest
 
 from clinometer.errors import EngineError
 from clinometer.pipeline.engines import open_engine
-from tests.pipeline.engine_toys import Broken, Deadly, audit, children, tables
+from tests.pipeline.engine_toys import Broken, Deadly, SeenGpus, audit, children, tables
 from tests.toys import Notes, Painter
 
 ray = pytest.importorskip("ray")
@@ -114,3 +114,22 @@ def test_a_cluster_that_dies_ends_the_driver_and_the_run_goes_on(tmp_path, finis
 def test_a_cluster_that_is_not_there_is_told():
     with pytest.raises(EngineError, match=r"engine 'ray': no cluster answers at 'ray://127\.0\.0\.1:1' "):
         open_engine("ray=ray://127.0.0.1:1", 1)
+
+
+def test_actors_share_gpus_as_far_as_their_memory_has_room(tmp_path, monkeypatch):
+    """Ray takes our word that there are two GPUs, and their driver is made up."""
+    from clinometer.pipeline.engines.ray import RayEngine
+
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho '0, GPU-aa, 24576, 24576'\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    ray.init(num_cpus=4, num_gpus=2, log_to_driver=False, include_dashboard=False, object_store_memory=STORE)
+    try:
+        with pytest.raises(EngineError, match=r"10\.0 GiB of a GPU .*room for 4 workers, not 5; give --workers 4"):
+            RayEngine("", 5, 8 * 2**30)
+        engine = RayEngine("", 4, 8 * 2**30)
+        seen = [done.result for done in engine.map(SeenGpus(), [(unit,) for unit in range(8)])]
+        engine.close()
+    finally:
+        ray.shutdown()
+    assert set(seen) == {"0", "1"}
