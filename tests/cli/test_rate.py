@@ -83,3 +83,13 @@ def test_the_bar_shows_it(monkeypatch):
     Console(file=page, width=160).print(progress._bars.make_tasks_table(progress._bars.tasks))
     assert "2.0/s" in page.getvalue()
     assert "left 0:00:16" in page.getvalue()
+
+
+def test_a_terminal_shows_something_until_the_first_stage(monkeypatch):
+    progress, page = LiveProgress(), io.StringIO()
+    monkeypatch.setattr(progress, "_console", Console(file=page, width=160, force_terminal=True))
+    progress._bars.live.console = progress._console
+    with progress:
+        assert [task.description for task in progress._bars.tasks] == ["getting ready"]
+        progress.start("drawing", 4, 0)
+        assert [task.description for task in progress._bars.tasks] == ["drawing"]

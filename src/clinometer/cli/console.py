@@ -76,20 +76,30 @@ class LiveProgress:
         self._stage = ""
         self._task: Any = None
         self._rate = MovingRate()
+        self._waiting: Any = None
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._bars.start()
+            self._waiting = self._bars.add_task("getting ready", total=None, rate=self._rate)  # libraries take seconds
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if isinstance(error, Exception) and self._stage:
             error.add_note(f"{MARK}{self._stage}")
+        self._begun()
         if self._console.is_terminal:  # stopping bars that never started prints an empty line
             self._bars.stop()
 
+    def _begun(self) -> None:
+        """Take away what stood there until the first stage."""
+        if self._waiting is not None:
+            self._bars.remove_task(self._waiting)
+            self._waiting = None
+
     def start(self, stage: str, total: int, done: int) -> None:
         """Begin a stage."""
+        self._begun()
         self._stage = stage
         self._rate = MovingRate()
         self._task = self._bars.add_task(plain_text(stage), total=total, completed=done, rate=self._rate)
