@@ -66,6 +66,7 @@ class HubServer:
 class _Handler(BaseHTTPRequestHandler):
     hub: HubServer
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else the second half of an answer waits 40 ms for the receipt of the first
 
     def do_GET(self) -> None:
         path = unquote(urlparse(self.path).path)

@@ -39,6 +39,7 @@ class ImageServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else half an answer waits 40 ms for the receipt of the other
 
             def do_POST(self) -> None:
                 asked = _read(self.rfile.read(int(self.headers["Content-Length"])), self.headers["Content-Type"])

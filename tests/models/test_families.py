@@ -177,7 +177,7 @@ def test_a_decoder_without_its_prior_is_refused(tmp_path):
         ("unclip", {"negative_prompt": "x"}, "negative_prompt: a UnCLIPPipeline has no such setting"),
         ("unclip", {"prior_steps": 0}, "prior_steps: found 0"),
         ("sd-1", {"prior_steps": 3}, "prior_steps: a StableDiffusionPipeline has no such setting"),
-        ("sd-1", {"safety_checker": "maybe"}, "safety_checker: found 'maybe', expected keep or off"),
+        ("sd-1", {"safety_checker": "maybe"}, "safety_checker: found 'maybe', expected keep or mark or off"),
         ("sd-1", {"offload": "model", "device": "cpu"}, "nothing to offload from on the CPU"),
         ("sd-1", {"offload": "all"}, "offload: found 'all', expected model or sequential"),
         ("unclip", {"vae_tiling": True}, "vae_tiling: the NoneType of a UnCLIPPipeline cannot"),

@@ -104,7 +104,7 @@ def test_a_protocol_asks_nothing_by_itself():
     """Runs from before protocols were written go on."""
     with_it, without = suite(), toy_suite(target=4, attribute=4, concepts=2)
     assert with_it.fingerprint == without.fingerprint
-    assert with_it.asked == without.asked
+    assert with_it.content == without.content
 
 
 def test_a_loaded_model_keeps_its_settings_and_the_report_names_them(tmp_path):

@@ -65,7 +65,7 @@ def parts(run):
 
 
 def test_runs_on_a_store_are_served(runs, tmp_path):
-    browser = client("s3://bucket/runs", cache=tmp_path)
+    browser = client(runs[1].url, cache=tmp_path)
     page = browser.get(f"{browser.get('/').headers['location']}&per=96").text
     shown = pictures(page)
     assert len(shown) == len(runs[1].samples)

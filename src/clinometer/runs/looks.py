@@ -37,7 +37,9 @@ def looks_of(run: Run, *, beside: tuple[str, ...] = ()) -> str | None:
 
 
 def remember(run: Run, **said: Any) -> None:
-    """Keep what is said beside the looks; a place that cannot be written is left as it is."""
+    """Keep what is said beside the looks; a place that cannot be written, or tells no looks, is left as it is."""
+    if not run.directory.is_local:
+        return
     known = {**recalled(run), **said}
     try:
         if known != recalled(run):

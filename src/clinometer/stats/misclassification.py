@@ -81,7 +81,7 @@ def informedness(reading: ReadingCounts, confidence: float = 0.95) -> Informedne
     The two shares are s and 1 − c; the interval is built from Wilson's of each, so it stays in [−1, 1] and has a width
     where nothing was misread, too.
 
-    >>> found = informedness(Reading(30, 32, 28, 32))
+    >>> found = informedness(ReadingCounts(30, 32, 28, 32))
     >>> round(found.value, 4), round(found.low, 2), round(found.high, 2)
     (0.8125, 0.6, 0.9)
 
