@@ -7,6 +7,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 MINUTES ?= 60
 SEED ?= $(shell date +%s)
 FUZZERS := $(patsubst tests/fuzz/%.py,%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
@@ -17,8 +18,9 @@ audit: .venv/installed
 	$(BIN)/clinometer audit
 
 # A file's tests share what they set up, so a file stays in one process; those with slow tests begin.
+# One process more than cores, because tests of networks, clusters and browsers wait.
 test: .venv/installed-dev browser
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 10
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 10
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check
