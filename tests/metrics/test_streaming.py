@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from clinometer.runs.vector_file import VectorFile
+from clinometer.stats import scratch
 from clinometer.stats.blocks import Blocks, mapped, sizes_of
-from clinometer.studies.leaning.scores import estimates, mcas_study, measuring, scratch
-from clinometer.studies.leaning.scores.scratch import Scratch
+from clinometer.stats.scratch import Scratch
+from clinometer.studies.leaning.scores import estimates, mcas_study, measuring
 from tests.metrics.studies import design, embeddings
 
 DESIGN = design()

@@ -7,15 +7,12 @@ target's rows are read from here when they are needed.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from tempfile import SpooledTemporaryFile
 from typing import Final
 
 import numpy as np
 
 from clinometer.stats.blocks import Blocks
-
-IN_MEMORY: Final = 2**26
-"""Bytes that are held in memory; more go into the system's folder for temporary files (``TMPDIR``)."""
+from clinometer.stats.scratch import Scratch
 
 _NUMBER: Final = np.dtype(np.float32)
 
@@ -28,8 +25,8 @@ class VectorFile:
     in_memory : bytes that are held before a file is made.
     """
 
-    def __init__(self, in_memory: int = IN_MEMORY) -> None:
-        self._file = SpooledTemporaryFile(max_size=in_memory, prefix="clinometer-")  # noqa: SIM115  lives as long
+    def __init__(self, in_memory: int | None = None) -> None:
+        self._scratch = Scratch(in_memory)
         self._spans: dict[Hashable, list[tuple[int, int]]] = {}
         self._rows = 0
         self.width = 0
@@ -37,7 +34,7 @@ class VectorFile:
     def add(self, keys: Sequence[Hashable], vectors: np.ndarray) -> None:
         """Add rows (n × width), each under its key."""
         self.width = self.width or vectors.shape[1]
-        self._file.write(np.ascontiguousarray(vectors, _NUMBER).tobytes())
+        self._scratch.keep(np.asarray(vectors, _NUMBER))
         for key in keys:
             self._extend(self._spans.setdefault(key, []))
 
@@ -65,8 +62,7 @@ class VectorFile:
 
     def _span(self, start: int, stop: int) -> np.ndarray:
         row = self.width * _NUMBER.itemsize
-        self._file.seek(start * row)
-        return np.frombuffer(self._file.read((stop - start) * row), _NUMBER).reshape(-1, self.width)
+        return self._scratch.read(start * row, (stop - start) * self.width, _NUMBER).reshape(-1, self.width)
 
 
 def _within(spans: Sequence[tuple[int, int]], first: int, stop: int) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_interval, welch_satterthwaite
-from clinometer.studies.leaning.scores.scratch import Kept
+from clinometer.stats.scratch import Kept
 
 Formula = Callable[[np.ndarray], np.ndarray]
 """From tensors of mean cosines (… × T × 4 × groups) to numbers (… × anything)."""

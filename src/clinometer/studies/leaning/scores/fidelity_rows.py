@@ -14,10 +14,10 @@ from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
 from clinometer.stats.blocks import pieces_of, sizes_of
 from clinometer.stats.proportion import wilson_interval
+from clinometer.stats.scratch import Scratch
 from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
 from clinometer.studies.leaning.scores.pooled import ROWS, by_view, cosines_with, unit_rows
-from clinometer.studies.leaning.scores.scratch import Scratch
 
 FIDELITY: Final = "fidelity"
 NOT_SHOWN: Final = "not shown"

@@ -16,6 +16,7 @@ import numpy as np
 
 from clinometer.stats.blocks import pieces_of, sizes_of
 from clinometer.stats.products import matmul
+from clinometer.stats.scratch import Kept, Scratch
 from clinometer.studies.leaning.scores.cosines import (
     attribute_vectors,
     cosine,
@@ -30,7 +31,6 @@ from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
 from clinometer.studies.leaning.scores.estimates import Drawn, Freedoms, TargetReplicates
 from clinometer.studies.leaning.scores.pooled import ROWS, unit_rows
 from clinometer.studies.leaning.scores.relabelling import ItemMeans
-from clinometer.studies.leaning.scores.scratch import Kept, Scratch
 
 WHOLE = 2**24
 """Weights of a target that are drawn at once, where there are no more: 1,677 images with 10,000 replicates."""

@@ -1,4 +1,4 @@
-"""Arrays that wait outside memory: what a study has drawn of each target, until its rows are made."""
+"""Arrays that wait outside memory, in a temporary file: vectors, and what a study has drawn of each target."""
 
 from __future__ import annotations
 
