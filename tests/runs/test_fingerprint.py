@@ -13,7 +13,7 @@ from clinometer import api
 from clinometer.errors import RunCorruptError
 from clinometer.pipeline import score
 from clinometer.pipeline.reporting import refresh_report, write_report
-from clinometer.runs import NoProgress, fingerprint, looks
+from clinometer.runs import NoProgress, file_stamps, fingerprint
 from clinometer.runs.drawn_run import DrawnRun
 from clinometer.runs.places import vectors_name
 from clinometer.runs.record import with_checksum
@@ -77,7 +77,7 @@ def test_a_finished_audit_that_is_repeated_computes_nothing(run):
     assert not listener.scored
     assert listener.notes[-1].startswith(NOTHING_TO_DO)
     after = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
-    assert {name for name in before if before[name] != after[name]} <= {".lock-holder.json", looks.NAME}
+    assert {name for name in before if before[name] != after[name]} <= {".lock-holder.json", file_stamps.NAME}
 
 
 def test_a_repeated_score_computes_nothing_and_returns_the_same(run):
@@ -198,7 +198,7 @@ def test_what_was_kept_verifies(run):
 
 
 def test_a_finished_audit_that_is_repeated_builds_no_plan_and_reads_no_part(run, monkeypatch):
-    audit(run)  # a copy's files look new
+    audit(run)  # a copy's files have other stamps
 
     def never(*_, **__):
         raise AssertionError("a part was read, or a plan was built")
@@ -231,8 +231,8 @@ def test_what_was_touched_is_looked_into(run):
 
 
 @pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b'{"checked": 5, "finished": []}'])
-def test_looks_that_say_nothing_are_passed_over(run, content):
-    (run / looks.NAME).write_bytes(content)
+def test_stamps_that_say_nothing_are_passed_over(run, content):
+    (run / file_stamps.NAME).write_bytes(content)
     assert audit(run).notes[-1].startswith(NOTHING_TO_DO)
 
 

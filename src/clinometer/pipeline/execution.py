@@ -13,9 +13,9 @@ from clinometer.pipeline.score import RESAMPLES, score
 from clinometer.runs.budget import price_of, require_budget
 from clinometer.runs.drawing import generate
 from clinometer.runs.encoding import encode
+from clinometer.runs.file_stamps import recalled, remember
 from clinometer.runs.fingerprint import SCORES, fingerprint_of_scores, is_current
 from clinometer.runs.ledger import RECORD
-from clinometer.runs.looks import recalled, remember
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.protocol import Departure, protocol_record, recorded_departures, refresh_protocol

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pandas as pd
 
 from clinometer.errors import RunCorruptError, RunNotFoundError
-from clinometer.runs.looks import looks_of, recalled, remember
+from clinometer.runs.file_stamps import recalled, remember, stamps_of
 from clinometer.runs.sample_table import WITHOUT_PIXELS
 from clinometer.runs.store import Run
 
@@ -98,29 +98,29 @@ def _is_listed(run: Run, name: str) -> bool:
 def _checked_files(run: Run) -> dict[str, str] | None:
     """The checksum that each file carries; None where one carries none, or another than is listed, or is missing.
 
-    Of files that look as they did when their checksums were last read, those that are listed.
+    Of files that were not touched since their checksums were last read, those that are listed.
     """
     listed = {name: checksum for name, checksum in run.ledger.files.items() if name not in DERIVED}
-    looks = looks_of(run, beside=DERIVED)
-    if looks is not None and recalled(run).get("checked") == [looks, _hash(files=listed)]:
+    stamps = stamps_of(run, beside=DERIVED)
+    if stamps is not None and recalled(run).get("checked") == [stamps, _hash(files=listed)]:
         return listed
     found = {name: run.directory.seal(name) for name in run.ledger.present() if name not in DERIVED}
     as_listed = listed and all(found.get(name) == checksum for name, checksum in listed.items())
     checked = {name: seal for name, seal in found.items() if seal} if as_listed and all(found.values()) else None
-    if checked == listed and looks is not None:
-        remember(run, checked=[looks, _hash(files=listed)])
+    if checked == listed and stamps is not None:
+        remember(run, checked=[stamps, _hash(files=listed)])
     return checked
 
 
 def lost_images(run: Run) -> pd.DataFrame:
-    """The samples without an image; of a run that lost none, and looks as it did then, no part is read."""
-    looks = looks_of(run, beside=DERIVED)
-    if looks is not None and recalled(run).get("none lost") == looks:
+    """The samples without an image; of a run that lost none, and was not touched since, no part is read."""
+    stamps = stamps_of(run, beside=DERIVED)
+    if stamps is not None and recalled(run).get("none lost") == stamps:
         return pd.DataFrame(columns=WITHOUT_PIXELS)
     samples = run.samples
     lost = samples[samples.status != "ok"]
     if not len(lost):
-        remember(run, **{"none lost": looks})
+        remember(run, **{"none lost": stamps})
     return lost
 
 

@@ -1,8 +1,8 @@
-"""What a run looked like when its last command ended, so that the same command need not read a million images' files.
+"""The sizes and times of a run's files when its last command ended, so that the same command need not read them all.
 
-A hidden file holds what the scores were made of, and a hash of the sizes and times of all that they were made of, as
-the operating system tells them. While nothing of that differs, no file was written since. The file is no part of the
-run: without it, or on an object store, every file's own checksum is read.
+A hidden file holds what the scores were made of, and a hash of the stamps of all files: sizes and times, as the
+operating system tells them. While the hash is the same, no file was written since. The file is no part of the run:
+without it, or on an object store, every file's own checksum is read.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Final
 from clinometer.errors import RunError
 from clinometer.runs.store import Run
 
-NAME: Final = ".looks.json"
+NAME: Final = ".file-stamps.json"
 
 
-def looks_of(run: Run, *, beside: tuple[str, ...] = ()) -> str | None:
+def stamps_of(run: Run, *, beside: tuple[str, ...] = ()) -> str | None:
     """Sizes, times and places of a run's files as one hash, but for some; None where they cannot be told."""
     if not run.directory.is_local:
         return None
@@ -37,7 +37,7 @@ def looks_of(run: Run, *, beside: tuple[str, ...] = ()) -> str | None:
 
 
 def remember(run: Run, **said: Any) -> None:
-    """Keep what is said beside the looks; a place that cannot be written, or tells no looks, is left as it is."""
+    """Add facts to the hidden file; a place that cannot be written, or has no stamps, is left as it is."""
     if not run.directory.is_local:
         return
     known = {**recalled(run), **said}
