@@ -18,8 +18,10 @@ class Slot:
 
     def __init__(self, deaths, made, starts=lambda: True):
         self.deaths, self.made, self.starts = deaths, made, starts
+        self.has_worker = False
 
     def start(self):
+        self.has_worker = True
         return settled(None) if self.starts() else settled(error=WorkerDiedError("it never was"))
 
     def submit(self, unit):
@@ -101,12 +103,25 @@ def test_workers_that_never_live_are_told():
         list(dispatch([Slot(Counter(), [], lambda: False)], [(0,)]))
 
 
+class Absent(Slot):
+    """A worker that waits for a machine that never comes."""
+
+    def start(self):
+        self.has_worker = True
+        return Future()
+
+
+def test_a_worker_without_a_machine_leaves_the_next_work_to_those_that_live():
+    made = []
+    slots = [Absent(Counter(), made), Slot(Counter(), made), Slot(Counter(), made)]
+    list(dispatch(slots[:2], [(0,), (1,)]))
+    assert made == [(0,), (1,)]
+    list(dispatch(slots, [(2,)]))
+    assert made[2:] == [(2,)]
+    assert not slots[2].has_worker  # one unit needs no further worker
+
+
 def test_a_cluster_without_a_free_place_is_told(monkeypatch):
     monkeypatch.setattr("clinometer.pipeline.engines.dispatch.PATIENCE", 0.05)
-
-    class Absent(Slot):
-        def start(self):
-            return Future()
-
     with pytest.raises(EngineError, match=r"no worker could be started within 0\.05 s; .* fewer --workers"):
         list(dispatch([Absent(Counter(), [])], [(0,)]))

@@ -25,6 +25,11 @@ class WorkerDiedError(Exception):
 class Slot(Protocol):
     """A place for a worker."""
 
+    @property
+    def has_worker(self) -> bool:
+        """Whether a worker was started here and is not known to have died; it may still wait for a machine."""
+        ...
+
     def start(self) -> Future[Any]:
         """Have a worker that lives; done when it is up."""
         ...
@@ -40,9 +45,19 @@ class Slot(Protocol):
 
 def dispatch(slots: Sequence[Slot], units: Sequence[Unit]) -> Iterator[Done | Death]:
     """Have the slots make every unit; as of :meth:`clinometer.pipeline.engines.Engine.map`."""
-    table = _Table(slots, units)
+    table = _Table(_enough(slots, len(units)), units)
     while table.is_busy:
         yield from table.next_events()
+
+
+def _enough(slots: Sequence[Slot], units: int) -> Sequence[Slot]:
+    """All slots with a worker, and fresh ones while there are more units.
+
+    All, although the units may be fewer: a worker that was started again may wait for a machine that never comes back.
+    """
+    started = [slot for slot in slots if slot.has_worker]
+    fresh = [slot for slot in slots if not slot.has_worker]
+    return started + fresh[: max(0, units - len(started))]
 
 
 class _Table:

@@ -38,11 +38,10 @@ class LocalEngine:
 
     def map(self, work: Work, units: Sequence[Unit]) -> Iterator[Done | Death]:
         """See :class:`clinometer.pipeline.engines.Engine`."""
-        chosen = self._slots[: max(1, len(units))]
         pickled, key = pickled_work(work), uuid4().hex
-        for slot in chosen:
+        for slot in self._slots:
             slot.take_up(key, pickled)
-        yield from dispatch(chosen, units)
+        yield from dispatch(self._slots, units)
 
     def close(self) -> None:
         """End all workers."""
@@ -108,6 +107,10 @@ class _ProcessSlot:
     def take_up(self, key: str, work: bytes) -> None:
         """Have units be of this work from now on."""
         self._key, self._work = key, work
+
+    @property
+    def has_worker(self) -> bool:
+        return self._pool is not None
 
     def start(self) -> Future[Any]:
         if self._pool is None:

@@ -63,11 +63,10 @@ class RayEngine:
 
     def map(self, work: Work, units: Sequence[Unit]) -> Iterator[Done | Death]:
         """See :class:`clinometer.pipeline.engines.Engine`."""
-        chosen = self._slots[: max(1, len(units))]
         held, key = ray.put(pickled_work(work)), uuid4().hex
-        for slot in chosen:
+        for slot in self._slots:
             slot.take_up(key, held)
-        yield from dispatch(chosen, units)
+        yield from dispatch(self._slots, units)
 
     def close(self) -> None:
         """End all actors, and Ray where it was started for them."""
@@ -131,6 +130,10 @@ class _ActorSlot:
     def take_up(self, key: str, work: Any) -> None:
         """Have units be of this work from now on."""
         self._key, self._work = key, work
+
+    @property
+    def has_worker(self) -> bool:
+        return self._actor is not None
 
     def start(self) -> Future[Any]:
         if self._actor is None:
