@@ -80,25 +80,30 @@ def compare_associations(
         Encoders or, where paired, counts of images that differ between the runs.
     """
     require_comparable(first, second, [counts_of(run[0]) for run in (first, second)], paired=paired)
-    asked = ComparisonSettings(
+    settings = ComparisonSettings(
         design, shared_stimuli(first[0], second[0], design), paired, n_resamples, seed, confidence
     )
-    mean = compared_pair("mean", first, second, asked)
-    families = _families(mean, asked)
+    mean = compared_pair("mean", first, second, settings)
+    families = _families(mean, settings)
     if len(first) == 1:
         single = [replace(row, encoder=first[0].encoder) for family in families for row in family.corrected()]
     else:
-        pairs = [compared_pair(a.encoder, [a], [b], asked) for a, b in zip(first, second, strict=True)]
-        single = [row for pair in pairs for family in _families(pair, asked) for row in family.corrected()]
-    return [*judged_families(families), *single, _magnitude(mean, first, second, asked)]
+        pairs = [compared_pair(a.encoder, [a], [b], settings) for a, b in zip(first, second, strict=True)]
+        single = [row for pair in pairs for family in _families(pair, settings) for row in family.corrected()]
+    return [*judged_families(families), *single, _magnitude(mean, first, second, settings)]
 
 
-def _families(pair: ComparedPair, asked: ComparisonSettings) -> list[Family]:
+def _families(pair: ComparedPair, settings: ComparisonSettings) -> list[Family]:
     """Tests, judged over prompts; their effect sizes; stimuli, judged over images."""
-    design = asked.design
-    tests = [_test_rows(pair, test, asked) for test in design.tests]
+    design = settings.design
+    tests = [_test_rows(pair, test, settings) for test in design.tests]
     stimuli = stimulus_difference_rows(
-        pair.first.stimuli, pair.second.stimuli, design, pair.encoder, paired=asked.paired, confidence=asked.confidence
+        pair.first.stimuli,
+        pair.second.stimuli,
+        design,
+        pair.encoder,
+        paired=settings.paired,
+        confidence=settings.confidence,
     )
     sides = (design.a, design.b)
     return [
@@ -111,32 +116,32 @@ def _families(pair: ComparedPair, asked: ComparisonSettings) -> list[Family]:
     ]  # fmt: skip
 
 
-def _test_rows(pair: ComparedPair, test: DesignedTest, asked: ComparisonSettings) -> tuple[Score, Score]:
+def _test_rows(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> tuple[Score, Score]:
     """ΔS and Δd of one test."""
-    about = _about(pair, test, asked)
+    about = _about(pair, test, settings)
     statistic = Score(component="differential_association", **about)
     effect = Score(component="effect_size", **about)
     if about["reason"].startswith(_NO_SETS):
         return statistic, effect
-    swaps = pair_swaps(pair, test, asked)
-    found = sign_flip_test(swaps.contributions, rng=np.random.default_rng([asked.seed, 0]))
-    sets = [(run.held[test.x], run.held[test.y]) for run in (pair.first, pair.second)]
+    swaps = pair_swaps(pair, test, settings)
+    permutation = sign_flip_test(swaps.contributions, rng=np.random.default_rng([settings.seed, 0]))
+    sets = [(run.averages[test.x], run.averages[test.y]) for run in (pair.first, pair.second)]
     value = [x.association - y.association for x, y in sets]
     d = [effect_size_of(x, y) for x, y in sets]
     drawn = {kind: [draws_of(pair, test, kind, run) for run in (0, 1)] for kind in ("images", "prompts")}
-    freedom = {kind: _freedom(pair, (test.x, test.y), kind, asked) for kind in drawn}
+    freedom = {kind: _freedom(pair, (test.x, test.y), kind, settings) for kind in drawn}
     differences = {
         kind: (second.statistic - first.statistic, second.effect_size - first.effect_size)
         for kind, (first, second) in drawn.items()
     }
     ends = [
         {
-            name: interval_of(differences[kind][part], difference, freedom[kind], asked.confidence)
+            name: interval_of(differences[kind][part], difference, freedom[kind], settings.confidence)
             for name, kind in (("image", "images"), ("stimulus", "prompts"))
         }
         for part, difference in enumerate((value[1] - value[0], d[1] - d[0]))
     ]
-    statistic = replace(statistic, value=value[1] - value[0], **_interval(ends[0]), **_permuted(found))
+    statistic = replace(statistic, value=value[1] - value[0], **_interval(ends[0]), **_permuted(permutation))
     effect = replace(effect, value=d[1] - d[0], **_interval(ends[1]))
     return _explained(statistic), _explained(effect)
 
@@ -144,12 +149,12 @@ def _test_rows(pair: ComparedPair, test: DesignedTest, asked: ComparisonSettings
 _NO_SETS = "no prompt"
 
 
-def _about(pair: ComparedPair, test: DesignedTest, asked: ComparisonSettings) -> dict[str, Any]:
+def _about(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> dict[str, Any]:
     """What the rows of a test say besides their numbers."""
-    runs = [(run.held[test.x], run.held[test.y]) for run in (pair.first, pair.second)]
-    broken = next((each.reason for sets in runs for each in sets if each.reason), "")
-    empty = [name for name in (test.x, test.y) if not asked.shared[name]]
-    lost = sum(len(asked.design.concepts[name]) - len(asked.shared[name]) for name in (test.x, test.y))
+    runs = [(run.averages[test.x], run.averages[test.y]) for run in (pair.first, pair.second)]
+    broken = next((prompt_set.reason for sets in runs for prompt_set in sets if prompt_set.reason), "")
+    empty = [name for name in (test.x, test.y) if not settings.shared[name]]
+    lost = sum(len(settings.design.concepts[name]) - len(settings.shared[name]) for name in (test.x, test.y))
     left_out = f"left out for want of images in one of the runs: {lost} of the prompts" if lost else ""
     no_sets = f"{_NO_SETS} of {empty[0]} has all its images in both runs" if empty else ""
     no_sets = no_sets or (f"{_NO_SETS} can be used: {broken}" if broken else "")
@@ -157,17 +162,17 @@ def _about(pair: ComparedPair, test: DesignedTest, asked: ComparisonSettings) ->
         "metric": METRIC,
         "concept": test.name,
         "encoder": pair.encoder,
-        "n_target": min(sum(each.n_images for each in sets) for sets in runs),
-        "n_a": min(sum(map(sum, (each.sizes_a for each in sets))) for sets in runs),
-        "n_b": min(sum(map(sum, (each.sizes_b for each in sets))) for sets in runs),
+        "n_target": min(sum(prompt_set.n_images for prompt_set in sets) for sets in runs),
+        "n_a": min(sum(map(sum, (prompt_set.sizes_a for prompt_set in sets))) for sets in runs),
+        "n_b": min(sum(map(sum, (prompt_set.sizes_b for prompt_set in sets))) for sets in runs),
         "reason": no_sets or left_out,
     }
 
 
-def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, asked: ComparisonSettings) -> float:
+def _freedom(pair: ComparedPair, concepts: Sequence[str], kind: str, settings: ComparisonSettings) -> float:
     """Degrees of freedom of a difference between the runs: of partners' differences, or of both runs' images."""
-    first, second = ([run.held[name] for name in concepts] for run in (pair.first, pair.second))
-    if kind == "prompts" or asked.paired:
+    first, second = ([run.averages[name] for name in concepts] for run in (pair.first, pair.second))
+    if kind == "prompts" or settings.paired:
         return freedom_of(second, prompts=kind == "prompts", minus=first)
     return freedom_of([*first, *second], prompts=False)
 
@@ -177,8 +182,8 @@ def _interval(ends: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     return {"low": low, "high": high, "stimulus_low": stimulus_low, "stimulus_high": stimulus_high}
 
 
-def _permuted(found: PermutationTest) -> dict[str, Any]:
-    return {"test": SWAP_TEST, **permuted(found)}
+def _permuted(test: PermutationTest) -> dict[str, Any]:
+    return {"test": SWAP_TEST, **permuted(test)}
 
 
 def _explained(row: Score) -> Score:
@@ -195,19 +200,19 @@ def _magnitude(
     pair: ComparedPair,
     first: Sequence[AssociationEmbeddings],
     second: Sequence[AssociationEmbeddings],
-    asked: ComparisonSettings,
+    settings: ComparisonSettings,
 ) -> Score:
     """Which run leans more, over all tests, or over all stimuli where there are no tests."""
     if counts_of(first[0]) != counts_of(second[0]):
-        pair = compared_pair("mean", *levelled(first, second), asked)
-    if not asked.design.tests:
-        rng = np.random.default_rng([asked.seed, 1])
+        pair = compared_pair("mean", *levelled(first, second), settings)
+    if not settings.design.tests:
+        rng = np.random.default_rng([settings.seed, 1])
         row = magnitude_of_stimuli(
-            pair.first.stimuli, pair.second.stimuli, asked.design, rng, paired=asked.paired, test=SWAP_TEST,
-            confidence=asked.confidence,
+            pair.first.stimuli, pair.second.stimuli, settings.design, rng, paired=settings.paired, test=SWAP_TEST,
+            confidence=settings.confidence,
         )  # fmt: skip
         return row
-    tests = [test for test in asked.design.tests if all(name in pair.images for name in (test.x, test.y))]
+    tests = [test for test in settings.design.tests if all(name in pair.images for name in (test.x, test.y))]
     about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(tests)}
     if not tests:
         return not_measured(Score(reason="no test is measured in both runs", **about))
@@ -219,29 +224,31 @@ def _magnitude(
         interval_of(
             _replicates(pair, tests, kind, signs),
             value,
-            _freedom(pair, concepts, kind, asked),
-            asked.confidence,
+            _freedom(pair, concepts, kind, settings),
+            settings.confidence,
         )
         for kind in ("images", "prompts")
     )
     of_images, of_prompts = ([_excess(pair, tests, kind, run) for run in (0, 1)] for kind in ("images", "prompts"))
-    found = magnitude_test([pair_swaps(pair, test, asked) for test in tests], np.random.default_rng([asked.seed, 2]))
+    permutation = magnitude_test(
+        [pair_swaps(pair, test, settings) for test in tests], np.random.default_rng([settings.seed, 2])
+    )
     row = Score(
-        value=value, low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high, **_permuted(found),
-        **about,
+        value=value, low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
+        **_permuted(permutation), **about,
     )  # fmt: skip
     return magnitude_row(_explained(row), of_images, of_prompts, ends=stimulus_ends, containing=True)
 
 
 def _value(run: ComparedRun, test: DesignedTest) -> float:
-    return run.held[test.x].association - run.held[test.y].association
+    return run.averages[test.x].association - run.averages[test.y].association
 
 
 def _excess(pair: ComparedPair, tests: Sequence[DesignedTest], kind: str, run: int) -> float:
     """By how much a run's mean magnitude may be too large, with tests near 0."""
-    held = (pair.first, pair.second)[run]
+    compared_run = (pair.first, pair.second)[run]
     errors = [np.std(draws_of(pair, test, kind, run).statistic) for test in tests]
-    return float(magnitude_excess([_value(held, test) for test in tests], errors).mean())
+    return float(magnitude_excess([_value(compared_run, test) for test in tests], errors).mean())
 
 
 def _replicates(

@@ -43,8 +43,8 @@ def effect_figure(view: AssociationView) -> Figure | None:
                 continue
             draw_intervals(axes, row, y, mark.colour)
             draw_mark(axes, row.value, y, mark, gid=f"d{y}")
-            shown = wording.interval(row.stimulus_low, row.stimulus_high)
-            tips[f"d{y}"] = drawable(f"{subject}: d {wording.signed(row.value)} {shown}".strip(), 120)
+            interval = wording.interval(row.stimulus_low, row.stimulus_high)
+            tips[f"d{y}"] = drawable(f"{subject}: d {wording.signed(row.value)} {interval}".strip(), 120)
         axes.set_yticks([])
         axes.set_ylim(len(tests) - 0.5, -0.75)
         name_ends(axes, view)
@@ -100,10 +100,10 @@ def distribution_limits(view: AssociationView) -> tuple[float, float]:
 
 def stored_curve(view: AssociationView, curve: str, stimulus: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Points of a stored curve."""
-    held = view.report.curves
-    if held is None or not len(held):
+    curves = view.report.curves
+    if curves is None or not len(curves):
         return np.zeros(0), np.zeros(0)
-    rows = held[(held.curve == curve) & ((held.concept == stimulus) if stimulus is not None else True)]
+    rows = curves[(curves.curve == curve) & ((curves.concept == stimulus) if stimulus is not None else True)]
     return rows.x.to_numpy(float), rows.y.to_numpy(float)
 
 
@@ -138,8 +138,8 @@ def _box_words(view: AssociationView, name: str, boxes: dict[str, dict[str, Row]
 def arrow_figure(view: AssociationView, concept: str, limits: tuple[float, float]) -> Figure | None:
     """Draw an arrow from each prompt's text association to that of its images, with an interval at both ends."""
     tails, heads = (view.stimulus_rows("amplification", part) for part in ("text", "image"))
-    held = [s.name for s in view.suite.concepts[concept].stimuli]
-    names = sorted((n for n in held if n in heads and heads[n].defined), key=lambda n: -heads[n].value)
+    stimuli = [s.name for s in view.suite.concepts[concept].stimuli]
+    names = sorted((n for n in stimuli if n in heads and heads[n].defined), key=lambda n: -heads[n].value)
     if not names:
         return None
     with canvas(440, 60 + _ROW * len(names)) as figure:

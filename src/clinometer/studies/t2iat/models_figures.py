@@ -21,7 +21,7 @@ def effect_models_figure(views: AssociationViews) -> Figure | None:
     first = next(iter(views.values()))
     tests = first.suite.tests
     rows = {model: [view.effect_sizes.get(test.name, Row()) for test in tests] for model, view in views.items()}
-    drawn = [row for held in rows.values() for row in held if row.defined]
+    drawn = [row for model_rows in rows.values() for row in model_rows if row.defined]
     if not drawn:
         return None
     height = 30 + LANE * len(views)
@@ -35,11 +35,11 @@ def effect_models_figure(views: AssociationViews) -> Figure | None:
         for y, test in enumerate(tests):
             subject = f"{first.concept_label(test.x)} / {first.concept_label(test.y)}"
             axes.text(limits[0], y - 0.36, drawable(subject, 58), va="center", fontsize=11.5, bbox=HALO)
-            for order, (model, held) in enumerate(rows.items()):
-                if held[y].defined:
+            for order, (model, model_rows) in enumerate(rows.items()):
+                if model_rows[y].defined:
                     gid = f"d{y}x{order}"
-                    draw_model(axes, held[y], y + (0.5 + order) * LANE / height, model_mark(order), gid)
-                    tips[gid] = model_tip(subject, model, "d", held[y], 2, stimulus=True)
+                    draw_model(axes, model_rows[y], y + (0.5 + order) * LANE / height, model_mark(order), gid)
+                    tips[gid] = model_tip(subject, model, "d", model_rows[y], 2, stimulus=True)
         axes.set_yticks([])
         axes.set_ylim(len(tests) - 0.4, -0.75)
         name_ends(axes, first)
@@ -70,12 +70,12 @@ def distribution_models_figure(views: AssociationViews, concept: str) -> Figure 
             for y, name in enumerate(names):
                 if not order:
                     shade_alternate(axes, y)
-                held = [boxes[part].get(name, Row()) for part in BOX]
-                if all(row.defined for row in held):
+                quartiles = [boxes[part].get(name, Row()) for part in BOX]
+                if all(row.defined for row in quartiles):
                     at = y + (order - (models - 1) / 2) * 18 / height
                     gid = f"b{y}x{order}"
-                    _draw_distribution(axes, view, name, [row.value for row in held], at, order, gid, 18 / height)
-                    tips[gid] = _quartiles(name, model, held, view.digits)
+                    _draw_distribution(axes, view, name, [row.value for row in quartiles], at, order, gid, 18 / height)
+                    tips[gid] = _quartiles(name, model, quartiles, view.digits)
         label_rows(axes, names)
         name_ends(axes, first)
         return finish(
@@ -89,12 +89,12 @@ def distribution_models_figure(views: AssociationViews, concept: str) -> Figure 
 
 def _limits(views: AssociationViews) -> tuple[float, float]:
     """Limits that all concepts and models share."""
-    held = [Row(value=row.value) for view in views.values() for part in BOX
-            for row in view.stimulus_rows("association", part).values()]  # fmt: skip
+    quartiles = [Row(value=row.value) for view in views.values() for part in BOX
+                 for row in view.stimulus_rows("association", part).values()]  # fmt: skip
     curves = [
         stored_curve(view, f"association_{kind}")[0] for view in views.values() for kind in ("density", "outlier")
     ]
-    return span([*held, *(Row(value=float(edge)) for x in curves if len(x) for edge in (x.min(), x.max()))])
+    return span([*quartiles, *(Row(value=float(edge)) for x in curves if len(x) for edge in (x.min(), x.max()))])
 
 
 def _draw_distribution(

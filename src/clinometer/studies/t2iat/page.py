@@ -35,11 +35,11 @@ SHOWN: Final = 4
 def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     """The tests; where the suite has none, the stimuli that lean most to either side."""
     assert isinstance(suite, AssociationSuite)
-    held = Scores.from_frame(scores)
+    all_rows = Scores.from_frame(scores)
     label_a, label_b = (suite.label_of(group) for group in suite.pair)
     if suite.tests:
-        rows = list(held.by_concept("t2iat", "differential_association").values())
-        effects = held.by_concept("t2iat", "effect_size")
+        rows = list(all_rows.by_concept("t2iat", "differential_association").values())
+        effects = all_rows.by_concept("t2iat", "effect_size")
         digits = digits_of(rows, stimulus=True)
         return Summary(
             verdicts=counted(rows, suite.label_of),
@@ -48,7 +48,7 @@ def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
             rows=tuple(_test_cells(row, effects.get(row.concept), suite.label_of, digits) for row in rows),
             unmeasured=unmeasured(rows, "test"),
         )
-    rows = list(held.by_concept("association", "mean").values())
+    rows = list(all_rows.by_concept("association", "mean").values())
     return Summary(
         verdicts=counted(rows, suite.label_of),
         title=f"Asc: + leans to {label_a}, {wording.MINUS} to {label_b}",

@@ -21,8 +21,8 @@ def score_association(run: Run, resamples: int) -> Scored:
     """Every number of the association study, and the distributions that its figures draw."""
     suite = suite_of(run, AssociationSuite)
     embeddings = [association_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
-    found = association_study(embeddings, association_design(suite), n_resamples=resamples, seed=run.record["seed"])
-    return Scored(scores_table(found.scores), _curves(found.densities))
+    study = association_study(embeddings, association_design(suite), n_resamples=resamples, seed=run.record["seed"])
+    return Scored(scores_table(study.scores), _curves(study.densities))
 
 
 def association_design(suite: AssociationSuite) -> AssociationDesign:
@@ -58,14 +58,14 @@ def association_embeddings(
     """One encoder's vectors, by stimulus and attribute; with ``keep``, those of images with these seeds alone."""
     vectors, texts = embedded(run, encoder)
     width = next(iter(vectors.values())).shape[0] if vectors else 1
-    held: dict[tuple[str, str], list[np.ndarray]] = {}
+    by_group: dict[tuple[str, str], list[np.ndarray]] = {}
     for sample in run.plan:
-        rows = held.setdefault((sample.concept, sample.group), [])
+        rows = by_group.setdefault((sample.concept, sample.group), [])
         if sample.id in vectors and (keep is None or sample.seed in keep):
             rows.append(vectors[sample.id])
 
     def stack(stimulus: str, group: str = "") -> np.ndarray:
-        rows = held.get((stimulus, group), [])
+        rows = by_group.get((stimulus, group), [])
         return np.stack(rows) if rows else np.zeros((0, width), np.float32)
 
     neutral_texts, attribute_texts = suite.neutral_texts(), suite.attribute_texts()
@@ -76,7 +76,7 @@ def association_embeddings(
         attribute={key: stack(*key) for key in attribute_texts},
         neutral_texts={name: texts[text] for name, text in neutral_texts.items() if read},
         attribute_texts={
-            key: np.stack([texts[text] for text in each]) for key, each in attribute_texts.items() if read
+            key: np.stack([texts[text] for text in group_texts]) for key, group_texts in attribute_texts.items() if read
         },
     )
 
@@ -86,10 +86,10 @@ def _curves(densities: Sequence[Density]) -> pd.DataFrame:
     columns = ("curve", "concept", "x", "y")
     rows = [
         row
-        for each in densities
+        for density in densities
         for row in (
-            *(("association_density", each.stimulus, x, y) for x, y in zip(each.x, each.y, strict=True)),
-            *(("association_outlier", each.stimulus, x, 0.0) for x in each.outliers),
+            *(("association_density", density.stimulus, x, y) for x, y in zip(density.x, density.y, strict=True)),
+            *(("association_outlier", density.stimulus, x, 0.0) for x in density.outliers),
         )
     ]
     return pd.DataFrame(rows, columns=list(columns)).astype({"curve": str, "concept": str, "x": float, "y": float})

@@ -36,8 +36,8 @@ def side_by_side(views: Mapping[str, AssociationView], encoder: str) -> dict[str
 def _test_cells(view: AssociationView, test: str) -> list[str]:
     """S, p and d, as the T2IAT paper's table prints them."""
     statistic, effect = view.statistics.get(test, Row()), view.effect_sizes.get(test, Row())
-    shown = wording.bare_probability(statistic.p)
-    return [wording.signed(statistic.value, 3), shown or wording.MISSING, wording.signed(effect.value)]
+    p = wording.bare_probability(statistic.p)
+    return [wording.signed(statistic.value, 3), p or wording.MISSING, wording.signed(effect.value)]
 
 
 def _stimulus_cells(view: AssociationView, stimulus: str) -> list[str]:

@@ -63,8 +63,8 @@ class AssociationView(PairView):
     def ordered(self, concept: str) -> list[str]:
         """A concept's stimuli that have an association, by their median, highest first."""
         medians = self.stimulus_rows("association", "median")
-        held = [s.name for s in self.suite.concepts[concept].stimuli if s.name in medians and medians[s.name].defined]
-        return sorted(held, key=lambda name: -medians[name].value)
+        names = [s.name for s in self.suite.concepts[concept].stimuli if s.name in medians and medians[s.name].defined]
+        return sorted(names, key=lambda name: -medians[name].value)
 
     @cached_property
     def digits(self) -> int:

@@ -82,9 +82,9 @@ def _stimulus(low: float, high: float) -> dict[str, Any]:
 def _turned(moved: Score, tail: float) -> Score:
     """A change in the direction of the text: amplification."""
     direction = np.sign(tail) if np.isfinite(tail) else nan
-    ends = [sorted(direction * np.array(each)) for each in ((moved.low, moved.high),
-                                                            (moved.stimulus_low, moved.stimulus_high))]  # fmt: skip
-    (low, high), (stimulus_low, stimulus_high) = ([float(x) for x in each] for each in ends)
+    intervals = (moved.low, moved.high), (moved.stimulus_low, moved.stimulus_high)
+    ends = [sorted(direction * np.array(interval)) for interval in intervals]
+    (low, high), (stimulus_low, stimulus_high) = ([float(x) for x in interval] for interval in ends)
     return replace(
         moved, component="amplification", value=float(direction * moved.value), low=low, high=high, p=nan, p_error=nan,
         test="", family="", **_stimulus(stimulus_low, stimulus_high),
@@ -113,7 +113,7 @@ def overall_rows(
 def _overall(
     component: str, values: np.ndarray, left_out: str, rng: np.random.Generator, about: Mapping[str, Any]
 ) -> Score:
-    held: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "metric": "amplification",
         "component": component,
         "family": OVERALL_FAMILY,
@@ -122,7 +122,7 @@ def _overall(
     if len(values) < 2 or not np.ptp(values) > 1e-12:
         few = "fewer than two stimuli" if len(values) < 2 else "all stimuli change alike"
         value = float(values.mean()) if len(values) else nan
-        return Score(value=value, reason="; ".join(filter(None, (few, left_out))), **held, **about)
+        return Score(value=value, reason="; ".join(filter(None, (few, left_out))), **fields, **about)
     error = np.std(values, ddof=1) / np.sqrt(len(values))
     reach = float(stats.t.ppf(0.975, len(values) - 1) * error)
     mean = float(values.mean())
@@ -133,6 +133,6 @@ def _overall(
         test=FLIP_TEST,
         reason=left_out,
         **permuted(sign_flip_test(values, rng=rng)),
-        **held,
+        **fields,
         **about,
     )

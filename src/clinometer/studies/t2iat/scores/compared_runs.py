@@ -20,11 +20,11 @@ from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, average_sti
 class ComparedRun:
     """One run, as one encoder or the average of all sees it.
 
-    ``sets`` has one entry an encoder, over the prompts that both runs can measure; ``held`` their average.
+    ``sets`` has one entry an encoder, over the prompts that both runs can measure; ``averages`` has their average.
     """
 
     sets: Mapping[str, Sequence[PromptSet]]
-    held: Mapping[str, PromptSet]
+    averages: Mapping[str, PromptSet]
     stimuli: Mapping[str, StimulusCosines]
 
 
@@ -56,7 +56,7 @@ class ComparisonSettings:
 
 def counts_of(run: AssociationEmbeddings) -> object:
     """How many images there are of everything."""
-    return {key: len(images) for held in (run.neutral, run.attribute) for key, images in held.items()}
+    return {key: len(images) for kind in (run.neutral, run.attribute) for key, images in kind.items()}
 
 
 def shared_stimuli(
@@ -67,7 +67,7 @@ def shared_stimuli(
     def whole(name: str) -> bool:
         kinds = [(run.neutral[name], run.attribute[name, design.a], run.attribute[name, design.b])
                  for run in (first, second)]  # fmt: skip
-        return all(len(images) for each in kinds for images in each)
+        return all(len(images) for of_run in kinds for images in of_run)
 
     return {concept: tuple(filter(whole, stimuli)) for concept, stimuli in design.concepts.items()}
 
@@ -76,61 +76,64 @@ def compared_pair(
     encoder: str,
     first: Sequence[AssociationEmbeddings],
     second: Sequence[AssociationEmbeddings],
-    asked: ComparisonSettings,
+    settings: ComparisonSettings,
 ) -> ComparedPair:
     """Both runs with their resamples, as the average of these encoders sees them."""
-    runs = _run(first, asked), _run(second, asked)
-    tested = {concept for test in asked.design.tests for concept in (test.x, test.y)}
+    runs = _run(first, settings), _run(second, settings)
+    tested = {concept for test in settings.design.tests for concept in (test.x, test.y)}
     images, prompts = (
         {
-            concept: _set_draws(runs, concept, order, asked, prompts=prompts)
-            for order, concept in enumerate(asked.shared)
-            if concept in tested and not any(run.held[concept].reason for run in runs)
+            concept: _set_draws(runs, concept, order, settings, prompts=prompts)
+            for order, concept in enumerate(settings.shared)
+            if concept in tested and not any(run.averages[concept].reason for run in runs)
         }
         for prompts in (False, True)
     )
     return ComparedPair(encoder, *runs, images, prompts)
 
 
-def _run(encoders: Sequence[AssociationEmbeddings], asked: ComparisonSettings) -> ComparedRun:
-    a, b = asked.design.a, asked.design.b
+def _run(encoders: Sequence[AssociationEmbeddings], settings: ComparisonSettings) -> ComparedRun:
+    a, b = settings.design.a, settings.design.b
     sets = {
         concept: [
             prompt_set(
-                [each.neutral[name] for name in stimuli],
-                *([each.attribute[name, group] for name in stimuli] for group in (a, b)),
+                [encoder.neutral[name] for name in stimuli],
+                *([encoder.attribute[name, group] for name in stimuli] for group in (a, b)),
                 name=concept,
             )
-            for each in encoders
+            for encoder in encoders
         ]
-        for concept, stimuli in asked.shared.items()
+        for concept, stimuli in settings.shared.items()
     }
     stimuli = {
-        name: average_stimulus([images_only(stimulus_cosines(each, name, a, b)) for each in encoders])
-        for names in asked.design.concepts.values()
+        name: average_stimulus([images_only(stimulus_cosines(encoder, name, a, b)) for encoder in encoders])
+        for names in settings.design.concepts.values()
         for name in names
     }
-    return ComparedRun(sets, {concept: average_sets(held) for concept, held in sets.items()}, stimuli)
+    return ComparedRun(sets, {concept: average_sets(by_encoder) for concept, by_encoder in sets.items()}, stimuli)
 
 
 def _set_draws(
-    runs: tuple[ComparedRun, ComparedRun], concept: str, order: int, asked: ComparisonSettings, *, prompts: bool
+    runs: tuple[ComparedRun, ComparedRun], concept: str, order: int, settings: ComparisonSettings, *, prompts: bool
 ) -> tuple[SetDraws, SetDraws]:
     """Draws of a concept's association in both runs: by the same weights where their items are partners."""
-    seeds = image_seeds(asked.seed, paired=prompts or asked.paired)
+    seeds = image_seeds(settings.seed, paired=prompts or settings.paired)
     drawn = [
         set_draws(
-            run.held[concept], asked.n_resamples, np.random.default_rng([seed, order, int(prompts)]), prompts=prompts
+            run.averages[concept],
+            settings.n_resamples,
+            np.random.default_rng([seed, order, int(prompts)]),
+            prompts=prompts,
         )
         for run, seed in zip(runs, seeds, strict=True)
     ]
     return drawn[0], drawn[1]
 
 
-def pair_swaps(pair: ComparedPair, test: DesignedTest, asked: ComparisonSettings) -> PairSwaps:
+def pair_swaps(pair: ComparedPair, test: DesignedTest, settings: ComparisonSettings) -> PairSwaps:
     """A test of both runs in the form that swaps need."""
     x, y = (set_swaps(pair.first.sets[name], pair.second.sets[name]) for name in (test.x, test.y))
-    places = places_of(asked.shared)
+    places = places_of(settings.shared)
     return PairSwaps(x, y, places[test.x], places[test.y])
 
 
@@ -142,8 +145,8 @@ def effect_size_of(x: PromptSet, y: PromptSet) -> float:
 
 def draws_of(pair: ComparedPair, test: DesignedTest, kind: str, run: int) -> PairDraws:
     """Replicates of S and of d in one run."""
-    draws, held = getattr(pair, kind), (pair.first, pair.second)[run].held
-    return difference_draws((draws[test.x][run], draws[test.y][run]), (held[test.x], held[test.y]))
+    draws, averages = getattr(pair, kind), (pair.first, pair.second)[run].averages
+    return difference_draws((draws[test.x][run], draws[test.y][run]), (averages[test.x], averages[test.y]))
 
 
 def levelled(

@@ -77,24 +77,24 @@ def association_study(
 
 
 def _rows(view: _EncoderSets, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
-    found = [
+    rows = [
         *_test_rows(view, design, n_resamples, seed),
         *_concept_rows(view, design, n_resamples, seed),
         *_stimulus_rows(view, design),
         *_amplification(view, design, seed),
     ]
-    return _judged(_corrected(found), design)
+    return _judged(_corrected(rows), design)
 
 
 def _views(embeddings: Sequence[AssociationEmbeddings], design: AssociationDesign) -> list[_EncoderSets]:
     names = [name for stimuli in design.concepts.values() for name in stimuli]
-    single = [_view(each, design, names) for each in embeddings]
-    seen = {name: [view.stimuli[name] for view in single] for name in names}
+    single = [_view(encoder, design, names) for encoder in embeddings]
+    by_name = {name: [view.stimuli[name] for view in single] for name in names}
     mean = _EncoderSets(
         "mean",
         {concept: [view.sets[concept][0] for view in single] for concept in design.concepts},
-        {name: average_stimulus([images_only(each) for each in held]) for name, held in seen.items()},
-        {name: average_stimulus(reading(held)) for name, held in seen.items()},
+        {name: average_stimulus([images_only(stimulus) for stimulus in cosines]) for name, cosines in by_name.items()},
+        {name: average_stimulus(reading(cosines)) for name, cosines in by_name.items()},
     )
     return [mean, *single]
 
@@ -123,42 +123,42 @@ def _test_rows(view: _EncoderSets, design: AssociationDesign, n_resamples: int, 
     return rows
 
 
-def _rows_of(found: DifferentialAssociation, test: DesignedTest, encoder: str) -> list[Score]:
-    left_out = f"left out for want of images: {found.left_out} of the prompts" if found.left_out else ""
+def _rows_of(association: DifferentialAssociation, test: DesignedTest, encoder: str) -> list[Score]:
+    left_out = f"left out for want of images: {association.left_out} of the prompts" if association.left_out else ""
     about: dict[str, Any] = {
         "metric": "t2iat",
         "concept": test.name,
         "encoder": encoder,
-        "n_target": found.n_x + found.n_y,
-        "n_a": found.n_a,
-        "n_b": found.n_b,
-        "reason": "; ".join(part for part in (found.reason, left_out) if part),
+        "n_target": association.n_x + association.n_y,
+        "n_a": association.n_a,
+        "n_b": association.n_b,
+        "reason": "; ".join(part for part in (association.reason, left_out) if part),
     }
     statistic = Score(
         component="differential_association",
-        value=found.statistic,
-        low=found.low,
-        high=found.high,
-        stimulus_low=found.stimulus_low,
-        stimulus_high=found.stimulus_high,
-        p=found.p_value,
+        value=association.statistic,
+        low=association.low,
+        high=association.high,
+        stimulus_low=association.stimulus_low,
+        stimulus_high=association.stimulus_high,
+        p=association.p_value,
         test=PROMPT_TEST,
-        p_exact=found.exact,
-        p_error=found.p_error,
-        n_splits=storable(found.n_splits),
-        p_method=found.p_method,
-        p_low=found.p_low,
-        p_high=found.p_high,
+        p_exact=association.exact,
+        p_error=association.p_error,
+        n_splits=storable(association.n_splits),
+        p_method=association.p_method,
+        p_low=association.p_low,
+        p_high=association.p_high,
         family=TEST_FAMILY,
         **about,
     )
     effect_size = Score(
         component="effect_size",
-        value=found.effect_size,
-        low=found.effect_size_low,
-        high=found.effect_size_high,
-        stimulus_low=found.effect_size_stimulus_low,
-        stimulus_high=found.effect_size_stimulus_high,
+        value=association.effect_size,
+        low=association.effect_size_low,
+        high=association.effect_size_high,
+        stimulus_low=association.effect_size_stimulus_low,
+        stimulus_high=association.effect_size_stimulus_high,
         **about,
     )
     return [statistic, effect_size]
@@ -168,27 +168,27 @@ def _concept_rows(view: _EncoderSets, design: AssociationDesign, n_resamples: in
     """Mean association of each concept with its own attribute images: the two parts of S."""
     rows = []
     for order, (concept, sets) in enumerate(view.sets.items()):
-        held = average_sets(sets)
+        average = average_sets(sets)
         about: dict[str, Any] = {
             "metric": "association",
             "component": "mean",
             "category": concept,
             "encoder": view.encoder,
-            "n_target": held.n_images,
-            "n_a": sum(held.sizes_a),
-            "n_b": sum(held.sizes_b),
+            "n_target": average.n_images,
+            "n_a": sum(average.sizes_a),
+            "n_b": sum(average.sizes_b),
         }
-        if held.reason:
-            rows.append(Score(reason=held.reason, **about))
+        if average.reason:
+            rows.append(Score(reason=average.reason, **about))
             continue
         images, prompts = (
-            _interval_of_set(held, n_resamples, np.random.default_rng([seed, order, kind]), prompts=bool(kind))
+            _interval_of_set(average, n_resamples, np.random.default_rng([seed, order, kind]), prompts=bool(kind))
             for kind in (0, 1)
         )
         over_both = containing(prompts, images)
         rows.append(
             Score(
-                value=held.association,
+                value=average.association,
                 low=images[0],
                 high=images[1],
                 stimulus_low=over_both[0],
@@ -201,10 +201,10 @@ def _concept_rows(view: _EncoderSets, design: AssociationDesign, n_resamples: in
 
 
 def _interval_of_set(
-    held: PromptSet, n_resamples: int, rng: np.random.Generator, *, prompts: bool
+    concept_set: PromptSet, n_resamples: int, rng: np.random.Generator, *, prompts: bool
 ) -> tuple[float, float]:
-    draws = centred(set_draws(held, n_resamples, rng, prompts=prompts).association, held.association)
-    return interval_of(draws, held.association, freedom_of([held], prompts=prompts))
+    draws = centred(set_draws(concept_set, n_resamples, rng, prompts=prompts).association, concept_set.association)
+    return interval_of(draws, concept_set.association, freedom_of([concept_set], prompts=prompts))
 
 
 def _stimulus_rows(view: _EncoderSets, design: AssociationDesign) -> list[Score]:
@@ -212,19 +212,19 @@ def _stimulus_rows(view: _EncoderSets, design: AssociationDesign) -> list[Score]
     estimates = {name: image_estimate(view.stimuli[name], design) for _, name in _named(design)}
     tests = stimulus_tests(view.stimuli, estimates)
     for category, name in _named(design):
-        found, test = estimates[name], tests[name]
+        estimate, test = estimates[name], tests[name]
         rows.append(
             Score(
                 metric="association",
                 component="mean",
-                value=found.value,
+                value=estimate.value,
                 low=test.low,
                 high=test.high,
                 p=test.p,
                 p_error=0.0,
                 test=tests.test,
                 family=STIMULUS_FAMILY,
-                reason=found.reason,
+                reason=estimate.reason,
                 **_about(view, category, name),
             )
         )
@@ -243,9 +243,9 @@ def _amplification(view: _EncoderSets, design: AssociationDesign, seed: int) -> 
         arrows.setdefault(category, []).append((heads[name], tails[name]))
         arrow = Arrow(heads[name], tails[name], images[name], changes[name], changes.test)
         rows += amplification_rows(arrow, **_about(view, category, name))
-    everything = {"all": [arrow for each in arrows.values() for arrow in each]}
-    for order, (category, each) in enumerate(({**arrows, **everything} if len(arrows) > 1 else everything).items()):
-        rows += overall_rows(each, np.random.default_rng([seed, order]), category=category, encoder=view.encoder)
+    everything = {"all": [arrow for pairs in arrows.values() for arrow in pairs]}
+    for order, (category, pairs) in enumerate(({**arrows, **everything} if len(arrows) > 1 else everything).items()):
+        rows += overall_rows(pairs, np.random.default_rng([seed, order]), category=category, encoder=view.encoder)
     return rows
 
 
@@ -273,12 +273,12 @@ def _corrected(rows: Sequence[Score]) -> list[Score]:
     for order, row in enumerate(rows):
         if row.family:
             families.setdefault((row.metric, row.component, row.family), []).append(order)
-    found = list(rows)
+    corrected_rows = list(rows)
     for members in families.values():
         family = corrected([rows[order] for order in members], rows[members[0]].family)
         for order, row in zip(members, family, strict=True):
-            found[order] = row
-    return found
+            corrected_rows[order] = row
+    return corrected_rows
 
 
 def _judged(rows: Sequence[Score], design: AssociationDesign) -> list[Score]:
@@ -287,7 +287,7 @@ def _judged(rows: Sequence[Score], design: AssociationDesign) -> list[Score]:
         ("t2iat", "differential_association"): (stimulus_ends, 0),  # its unit is the prompt
         ("association", "mean"): (image_ends, FEWEST_IMAGES),
     }
-    found = list(rows)
+    judged_rows = list(rows)
     families = {(row.metric, row.component, row.encoder, row.family) for row in rows if row.family}
     for metric, component, encoder, family in sorted(families):
         if (metric, component) not in judge:
@@ -300,5 +300,5 @@ def _judged(rows: Sequence[Score], design: AssociationDesign) -> list[Score]:
         sides: dict[str, Any] = {"a": design.a, "b": design.b, "margin": design.margin}
         judged = judge_family([rows[i] for i in places], ends=ends, fewest=fewest, **sides)
         for i, row in zip(places, judged, strict=True):
-            found[i] = row
-    return found
+            judged_rows[i] = row
+    return judged_rows

@@ -40,8 +40,8 @@ class StimulusCosines:
         """Asc of every neutral image: (n,); empty where a kind of image is missing."""
         if not (self.image_a.size and self.image_b.size):
             return np.zeros(0)
-        found: np.ndarray = self.image_a.mean(axis=1) - self.image_b.mean(axis=1)
-        return found
+        associations: np.ndarray = self.image_a.mean(axis=1) - self.image_b.mean(axis=1)
+        return associations
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def average_stimulus(cosines: Sequence[StimulusCosines]) -> StimulusCosines:
     """Cosines averaged over encoders, all of which read text, or none."""
     return StimulusCosines(
         *(
-            np.mean([getattr(each, part) for each in cosines], axis=0)
+            np.mean([getattr(stimulus, part) for stimulus in cosines], axis=0)
             for part in ("image_a", "image_b", "text_a", "text_b")
         )
     )
@@ -81,8 +81,8 @@ def average_stimulus(cosines: Sequence[StimulusCosines]) -> StimulusCosines:
 
 def reading(cosines: Sequence[StimulusCosines]) -> list[StimulusCosines]:
     """Those of the encoders that read text; all of them, without their texts, where none does."""
-    held = [each for each in cosines if each.text_a.size]
-    return held or [images_only(each) for each in cosines]
+    with_text = [stimulus for stimulus in cosines if stimulus.text_a.size]
+    return with_text or [images_only(stimulus) for stimulus in cosines]
 
 
 def images_only(cosines: StimulusCosines) -> StimulusCosines:
@@ -94,8 +94,8 @@ def images_only(cosines: StimulusCosines) -> StimulusCosines:
 def _cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if not len(x) or not len(y):
         return np.zeros((len(x), len(y)))
-    found: np.ndarray = unit_vectors(x) @ unit_vectors(y).T
-    return found
+    cosines: np.ndarray = unit_vectors(x) @ unit_vectors(y).T
+    return cosines
 
 
 def image_estimate(cosines: StimulusCosines, design: AssociationDesign) -> WelchEstimate:
@@ -111,11 +111,11 @@ def text_estimate(cosines: StimulusCosines, design: AssociationDesign) -> WelchE
     """
     if not (cosines.text_a.size and cosines.text_b.size):
         return WelchEstimate(reason="the encoder reads no text")
-    found = bilinear_mean(cosines.text_a, cosines.text_b, ("prompt", f"word for {design.a}", f"word for {design.b}"))
+    mean = bilinear_mean(cosines.text_a, cosines.text_b, ("prompt", f"word for {design.a}", f"word for {design.b}"))
     attributes = ((design.a, cosines.text_a), (design.b, cosines.text_b))
-    single = [f"one word for {group} only" for group, held in attributes if held.shape[1] == 1]
+    single = [f"one word for {group} only" for group, texts in attributes if texts.shape[1] == 1]
     reason = f"interval: {' and '.join(single)}" if single else ""
-    return WelchEstimate(found.value, found.variances[1:], found.freedoms[1:], reason)
+    return WelchEstimate(mean.value, mean.variances[1:], mean.freedoms[1:], reason)
 
 
 def distribution_rows(stimulus: str, category: str, encoder: str, cosines: StimulusCosines) -> list[Score]:
@@ -160,8 +160,8 @@ def _quantile_interval(values: np.ndarray, share: float) -> tuple[float, float]:
 @lru_cache(maxsize=1024)
 def _ranks_about(n: int, share: float) -> tuple[float, float]:
     """Which order statistics of n bound a quantile, from 0; NaN where none does. They depend on nothing else."""
-    found = stats.quantile_test(np.arange(n), p=share).confidence_interval(0.95)
-    return float(found.low), float(found.high)
+    interval = stats.quantile_test(np.arange(n), p=share).confidence_interval(0.95)
+    return float(interval.low), float(interval.high)
 
 
 def whiskers(values: np.ndarray) -> tuple[float, float]:

@@ -50,21 +50,21 @@ def _row(
     first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool, confidence: float,
     **about: Any,
 ) -> Score:  # fmt: skip
-    found = difference_estimate(first, second, design, paired=paired)
-    (low, high), p = _interval_and_p(found, confidence)
+    estimate = difference_estimate(first, second, design, paired=paired)
+    (low, high), p = _interval_and_p(estimate, confidence)
     return Score(
         metric=METRIC,
         component="association",
-        value=found.value,
+        value=estimate.value,
         low=low,
         high=high,
         p=p,
         p_error=0.0 if isfinite(p) else nan,
         test=(PAIRED_TEST if paired else UNPAIRED_TEST) if isfinite(p) else "",
-        n_target=min(each.image_a.shape[0] for each in (first, second)),
-        n_a=min(each.image_a.shape[1] for each in (first, second)),
-        n_b=min(each.image_b.shape[1] for each in (first, second)),
-        reason=found.reason,
+        n_target=min(cosines.image_a.shape[0] for cosines in (first, second)),
+        n_a=min(cosines.image_a.shape[1] for cosines in (first, second)),
+        n_b=min(cosines.image_b.shape[1] for cosines in (first, second)),
+        reason=estimate.reason,
         **about,
     )
 
@@ -81,11 +81,11 @@ def difference_estimate(
     return bilinear_mean(*cosines[1], what) + (-bilinear_mean(*cosines[0], what))
 
 
-def _interval_and_p(found: WelchEstimate, confidence: float) -> tuple[tuple[float, float], float]:
+def _interval_and_p(estimate: WelchEstimate, confidence: float) -> tuple[tuple[float, float], float]:
     """The t interval and p; of runs that are the same to the last bit, no width and p = 1."""
-    if found.value == 0 and found.standard_error == 0:
+    if estimate.value == 0 and estimate.standard_error == 0:
         return (0.0, 0.0), 1.0
-    return found.interval(confidence), found.p_value()
+    return estimate.interval(confidence), estimate.p_value()
 
 
 def magnitude_of_stimuli(
@@ -105,25 +105,25 @@ def magnitude_of_stimuli(
     outwards by what either run's magnitude may owe to stimuli near 0 (``magnitude_excess``).
     """
     names = [name for stimuli in design.concepts.values() for name in stimuli]
-    held = [name for name in names if len(first[name].associations) and len(second[name].associations)]
-    about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(held)}
-    if not held:
+    names = [name for name in names if len(first[name].associations) and len(second[name].associations)]
+    about: dict[str, Any] = {"metric": METRIC, "component": "magnitude", "category": "all", "n_target": len(names)}
+    if not names:
         return not_measured(Score(reason="no stimulus is measured in both runs", **about))
-    held, left_out = _with_error(first, second, held, design)
-    about["n_target"] = len(held)
-    estimates = [_aligned(first[name], second[name], design, paired) for name in held]
-    values = np.array([each.value for each in estimates])
-    found = sign_flip_test(values, rng=rng)
+    names, left_out = _with_error(first, second, names, design)
+    about["n_target"] = len(names)
+    estimates = [_aligned(first[name], second[name], design, paired) for name in names]
+    values = np.array([estimate.value for estimate in estimates])
+    permutation = sign_flip_test(values, rng=rng)
     low, high = _interval_and_p(_mean_of(estimates), confidence)[0]
     variance, freedom = mean_part(values)
     over_stimuli = WelchEstimate(float(values.mean()), (variance,), (freedom,))
     stimulus_low, stimulus_high = _interval_and_p(over_stimuli, confidence)[0]
-    alone = "interval over stimuli: there is one only" if len(held) == 1 else ""
+    alone = "interval over stimuli: there is one only" if len(names) == 1 else ""
     row = Score(
         value=float(values.mean()), low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high,
-        test=test, **permuted(found), reason="; ".join(filter(None, (alone, left_out))), **about,
+        test=test, **permuted(permutation), reason="; ".join(filter(None, (alone, left_out))), **about,
     )  # fmt: skip
-    excess = [_excess(run, held, design) for run in (first, second)]
+    excess = [_excess(run, names, design) for run in (first, second)]
     return magnitude_row(row, excess, ends=stimulus_ends, containing=True)
 
 
@@ -132,13 +132,15 @@ def _with_error(
     design: AssociationDesign,
 ) -> tuple[list[str], str]:  # fmt: skip
     """The stimuli whose images have a spread in both runs, and why others are left out; all, where none has one."""
-    spread = [[np.isfinite(each.standard_error) for each in _estimates(run, names, design)] for run in (first, second)]
-    held = [name for name, *known in zip(names, *spread, strict=True) if all(known)]
-    if not held:
+    spread = [
+        [np.isfinite(estimate.standard_error) for estimate in _estimates(run, names, design)] for run in (first, second)
+    ]
+    with_spread = [name for name, *finite in zip(names, *spread, strict=True) if all(finite)]
+    if not with_spread:
         return names, "no interval: every stimulus has one image of a kind in one of the runs"
-    out = [name for name in names if name not in held]
-    said = named_or_counted(out, "stimuli")
-    return held, f"left out, with one image of a kind in one of the runs: {said}" if out else ""
+    out = [name for name in names if name not in with_spread]
+    words = named_or_counted(out, "stimuli")
+    return with_spread, f"left out, with one image of a kind in one of the runs: {words}" if out else ""
 
 
 def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: AssociationDesign) -> list[WelchEstimate]:
@@ -148,8 +150,12 @@ def _estimates(run: Mapping[str, StimulusCosines], names: list[str], design: Ass
 
 def _excess(run: Mapping[str, StimulusCosines], names: list[str], design: AssociationDesign) -> float:
     """By how much a run's mean magnitude may be too large, with stimuli near 0."""
-    found = _estimates(run, names, design)
-    return float(magnitude_excess([each.value for each in found], [each.standard_error for each in found]).mean())
+    estimates = _estimates(run, names, design)
+    return float(
+        magnitude_excess(
+            [estimate.value for estimate in estimates], [estimate.standard_error for estimate in estimates]
+        ).mean()
+    )
 
 
 def _aligned(first: StimulusCosines, second: StimulusCosines, design: AssociationDesign, paired: bool) -> WelchEstimate:
@@ -161,6 +167,6 @@ def _aligned(first: StimulusCosines, second: StimulusCosines, design: Associatio
 def _mean_of(estimates: list[WelchEstimate]) -> WelchEstimate:
     """The mean of independent estimates."""
     n = len(estimates)
-    variances = tuple(v / n**2 for each in estimates for v in each.variances)
-    freedoms = tuple(f for each in estimates for f in each.freedoms)
-    return WelchEstimate(sum(each.value for each in estimates) / n, variances, freedoms)
+    variances = tuple(v / n**2 for estimate in estimates for v in estimate.variances)
+    freedoms = tuple(f for estimate in estimates for f in estimate.freedoms)
+    return WelchEstimate(sum(estimate.value for estimate in estimates) / n, variances, freedoms)

@@ -55,19 +55,19 @@ def stimulus_tests(
     ``estimates`` : by name, the mean with its parts: neutral images, images with A, images with B. ``offsets`` : what
     is held fixed, as the association of the text in a change; 0 without.
     """
-    names = [name for name, found in estimates.items() if np.isfinite(found.value)]
+    names = [name for name, estimate in estimates.items() if np.isfinite(estimate.value)]
     if offsets is not None:
         names = [name for name in names if np.isfinite(offsets[name])]
     if not names:
         return StimulusTests({}, TEST.format(""))
-    found = _mean_tests([stimuli[name] for name in names], [estimates[name] for name in names],
+    tests = _mean_tests([stimuli[name] for name in names], [estimates[name] for name in names],
                         [offsets[name] if offsets else 0.0 for name in names])  # fmt: skip
-    ends = found.interval()
-    moderated = found.trend is not None
+    ends = tests.interval()
+    moderated = tests.trend is not None
     return StimulusTests(
         {
             name: StimulusTest(float(low), float(high), float(p))
-            for name, low, high, p in zip(names, ends.low, ends.high, found.p_value, strict=True)
+            for name, low, high, p in zip(names, ends.low, ends.high, tests.p_value, strict=True)
         },
         TEST.format(f", variance moderated over {len(names)} stimuli" if moderated else ""),
     )
@@ -77,9 +77,9 @@ def _mean_tests(
     stimuli: Sequence[StimulusCosines], estimates: Sequence[WelchEstimate], offsets: Sequence[float]
 ) -> MeanTests:
     """The attribute images' variance is what the estimates have beside that of the neutral ones."""
-    shared = [list(zip(each.variances[1:], each.freedoms[1:], strict=True)) for each in estimates]
+    shared = [list(zip(estimate.variances[1:], estimate.freedoms[1:], strict=True)) for estimate in estimates]
     return mean_tests(
-        [each.associations for each in stimuli],
+        [stimulus.associations for stimulus in stimuli],
         -np.asarray(offsets, np.float64),
         np.array([sum(variance for variance, _ in parts) for parts in shared]),
         np.array([float(welch_satterthwaite(parts)) for parts in shared]),

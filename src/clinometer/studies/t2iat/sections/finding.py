@@ -34,7 +34,7 @@ def association_masthead(view: AssociationView) -> dict[str, Any]:
 
 def _verdict_counts(view: AssociationView) -> list[dict[str, Any]]:
     counts: Counter[str] = Counter(verdict_group_of(row) for row in view.judged.values())
-    said = {
+    phrases = {
         "b": f"to {view.label_b}",
         "few": "too few images to tell",
         "undecided": "undecided",
@@ -42,7 +42,7 @@ def _verdict_counts(view: AssociationView) -> list[dict[str, Any]]:
         "a": f"to {view.label_a}",
         "unmeasured": "not measured",
     }
-    return [{"lean": lean, "count": counts[lean], "words": words} for lean, words in said.items() if counts[lean]]
+    return [{"lean": lean, "count": counts[lean], "words": words} for lean, words in phrases.items() if counts[lean]]
 
 
 def finding(view: AssociationView) -> str:
@@ -55,39 +55,39 @@ def finding(view: AssociationView) -> str:
         return nothing_judged(unit, model, view.judged.values())
     if view.suite.tests:
         return _tests_finding(view, model, counts)
-    told = [
+    sides = [
         f"to {label} for {wording.count(counts[verdict_group], 'of them', 'of them', words=True)}"
         for verdict_group, label in (("a", view.label_a), ("b", view.label_b))
         if counts[verdict_group]
     ]
-    asked, rest = f"Given {wording.count(measured, 'prompt')} that name neither, {model}", rest_in_words(counts)
-    if told:
-        return f"{asked} leans {wording.listed(told)}{f'; {rest}' if rest else ''}."
+    opening, rest = f"Given {wording.count(measured, 'prompt')} that name neither, {model}", rest_in_words(counts)
+    if sides:
+        return f"{opening} leans {wording.listed(sides)}{f'; {rest}' if rest else ''}."
     untold = nothing_told(counts)
     if untold:
         return f"{untold} whether {model} leans, given {wording.count(measured, 'prompt')} that name neither."
-    return f"{asked} is shown to lean for none of them: {rest}."
+    return f"{opening} is shown to lean for none of them: {rest}."
 
 
 def _tests_finding(view: AssociationView, model: str, counts: Mapping[str, int]) -> str:
     """Name the concepts, the attribute and the side of the tests that tell, strongest first; and count the others."""
     leaning = [test for test in view.suite.tests if leans(view.judged[test.name])]
-    told = [_tie(view, test) for test in sorted(leaning, key=lambda test: -abs(view.judged[test.name].value))]
-    more = len(told) - MOST_NAMED
-    named = told[:MOST_NAMED] + ([f"so in {wording.count(more, 'more test', words=True)}"] if more > 0 else [])
+    ties = [_tie(view, test) for test in sorted(leaning, key=lambda test: -abs(view.judged[test.name].value))]
+    more = len(ties) - MOST_NAMED
+    named = ties[:MOST_NAMED] + ([f"so in {wording.count(more, 'more test', words=True)}"] if more > 0 else [])
     others = {verdict_group: n for verdict_group, n in counts.items() if verdict_group not in ("a", "b")}
     rest = rest_in_words(others, one="test")
     if named:
         return f"{model} ties {', and '.join(named)}{f'; {rest}' if rest else ''}."
-    asked = f"which concepts {model} ties closer to {view.label_a} than to {view.label_b}"
+    question = f"which concepts {model} ties closer to {view.label_a} than to {view.label_b}"
     untold = nothing_told(others)
-    return f"{untold or 'It is not shown'} {asked}{'' if untold else f': {rest}'}. {_largest(view)}"
+    return f"{untold or 'It is not shown'} {question}{'' if untold else f': {rest}'}. {_largest(view)}"
 
 
 def _largest(view: AssociationView) -> str:
     """The test with the largest effect, where none tells."""
-    held = [test for test in view.suite.tests if view.judged[test.name].defined]
-    test = max(held, key=lambda test: abs(view.judged[test.name].value))
+    tests = [test for test in view.suite.tests if view.judged[test.name].defined]
+    test = max(tests, key=lambda test: abs(view.judged[test.name].value))
     row = view.judged[test.name]
     near = view.label_a if row.value > 0 else view.label_b
     numbers = ", ".join(part for part in (judged_interval(view, row), wording.probability(row.q, "q")) if part)
@@ -109,25 +109,25 @@ def strongest(view: AssociationView) -> str:
     leaning = {name: row for name, row in view.judged.items() if leans(row)}
     if not leaning:
         return ""
-    name = max(leaning, key=lambda each: abs(leaning[each].value))
+    name = max(leaning, key=lambda test: abs(leaning[test].value))
     row = leaning[name]
-    shown = f"{wording.signed(row.value, view.digits)} {judged_interval(view, row)}".strip()
+    numbers = f"{wording.signed(row.value, view.digits)} {judged_interval(view, row)}".strip()
     q = wording.probability(row.q, "q")
     sure = f" ({q})" if q else ""
     if not view.suite.tests:
         label = view.label_a if row.value > 0 else view.label_b
         rests = f", from {wording.count(row.n_target, 'image')}" if row.n_target else ""
-        return f"The strongest: {view.subject(name)} leans to {label}, Asc {shown}{sure}{rests}."
+        return f"The strongest: {view.subject(name)} leans to {label}, Asc {numbers}{sure}{rests}."
     effect = view.effect_sizes.get(name)
     size = f", {effect_words(effect)}" if effect is not None and effect.defined else ""
-    said = f"The strongest: {view.subject(name)}, S {shown}{size}{sure}."
-    return f"{said} {_prompt_directions(view, name)}".strip()
+    sentence = f"The strongest: {view.subject(name)}, S {numbers}{size}{sure}."
+    return f"{sentence} {_prompt_directions(view, name)}".strip()
 
 
 def _prompt_directions(view: AssociationView, name: str) -> str:
     """To which side the pictures of both concepts lie, prompt by prompt, and what that rests on."""
     test = next(test for test in view.suite.tests if test.name == name)
-    told = [
+    directions = [
         f"{near} of {n} about “{view.concept_label(concept)}”"
         for concept in (test.x, test.y)
         for near, n in [_towards_a(view, concept)]
@@ -135,13 +135,17 @@ def _prompt_directions(view: AssociationView, name: str) -> str:
     ]
     row = view.judged[name]
     rests = f" It rests on {wording.count(row.n_target, 'neutral image')} of both." if row.n_target else ""
-    return f"Of the prompts, {wording.listed(told)} lie towards {view.label_a}.{rests}" if told else rests.strip()
+    return (
+        f"Of the prompts, {wording.listed(directions)} lie towards {view.label_a}.{rests}"
+        if directions
+        else rests.strip()
+    )
 
 
 def _towards_a(view: AssociationView, concept: str) -> tuple[int, int]:
     """How many of a concept's prompts measure positive, and of how many."""
-    held = [view.associations.get(each.name) for each in view.suite.concepts[concept].stimuli]
-    values = [row.value for row in held if row is not None and row.defined]
+    rows = [view.associations.get(stimulus.name) for stimulus in view.suite.concepts[concept].stimuli]
+    values = [row.value for row in rows if row is not None and row.defined]
     return sum(value > 0 for value in values), len(values)
 
 

@@ -28,14 +28,14 @@ def association_gallery(view: AssociationView) -> dict[str, Any]:
     samples = rows_of(view.report.samples)
     if not samples:
         return {"reason": "The run holds no images."}
-    held: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    by_group: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
-        held[str(sample["concept"]), str(sample["group"] or "")].append(sample)
-    limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(held)))
+        by_group[str(sample["concept"]), str(sample["group"] or "")].append(sample)
+    limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(by_group)))
     concepts = [
         {
             "label": view.concept_label(name),
-            "stimuli": [_stimulus(view, name, stimulus.name, held, limit) for stimulus in concept.stimuli],
+            "stimuli": [_stimulus(view, name, stimulus.name, by_group, limit) for stimulus in concept.stimuli],
         }
         for name, concept in view.suite.concepts.items()
     ]
@@ -49,11 +49,11 @@ def association_gallery(view: AssociationView) -> dict[str, Any]:
 
 
 def _stimulus(
-    view: AssociationView, concept: str, name: str, held: dict[tuple[str, str], list[Sample]], limit: int
+    view: AssociationView, concept: str, name: str, by_group: dict[tuple[str, str], list[Sample]], limit: int
 ) -> dict[str, Any]:
     row = view.associations.get(name)
-    stimulus = next(each for each in view.suite.concepts[concept].stimuli if each.name == name)
-    own = [held.get((name, group), []) for group in ("", *view.suite.pair)]
+    stimulus = next(stimulus for stimulus in view.suite.concepts[concept].stimuli if stimulus.name == name)
+    own = [by_group.get((name, group), []) for group in ("", *view.suite.pair)]
     labels = (view.suite.concepts[concept].neutral_prompt(stimulus), *(view.label(group) for group in view.suite.pair))
     return {
         "name": name,
@@ -68,9 +68,9 @@ def _stimulus(
 def _strip(view: AssociationView, label: str, samples: list[Sample], limit: int) -> Strip:
     """One in so many images where there are more than the page takes, so that every word of an attribute is seen."""
     step = max(1, -(-len(samples) // limit))
-    shown = samples[::step]
+    selection = samples[::step]
     tiles = [
         sample_tile(view, s, f"{s['prompt']}, image {order * step + 1} of {len(samples)}")
-        for order, s in enumerate(shown)
+        for order, s in enumerate(selection)
     ]
-    return Strip(label, tiles, len(samples) - len(shown))
+    return Strip(label, tiles, len(samples) - len(selection))

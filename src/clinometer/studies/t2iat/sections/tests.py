@@ -50,9 +50,9 @@ def association_verdicts(view: AssociationView) -> dict[str, Any]:
 
 
 def _items(view: AssociationView, lean: str) -> list[dict[str, str]]:
-    held = [(name, row) for name, row in view.judged.items() if verdict_group_of(row) == lean]
-    held.sort(key=lambda item: -abs(item[1].value) if item[1].defined else 0.0)
-    return [_item(view, name, row) for name, row in held]
+    rows = [(name, row) for name, row in view.judged.items() if verdict_group_of(row) == lean]
+    rows.sort(key=lambda item: -abs(item[1].value) if item[1].defined else 0.0)
+    return [_item(view, name, row) for name, row in rows]
 
 
 def _item(view: AssociationView, name: str, row: Row) -> dict[str, str]:
@@ -77,10 +77,10 @@ def _item(view: AssociationView, name: str, row: Row) -> dict[str, str]:
 def _needed(view: AssociationView, row: Row) -> str:
     """How many images would decide, with as many more prompts where these are permuted; or that none would."""
     more = ", with as many more prompts," if view.suite.tests else ""
-    found = needed(row, f"neutral images{more}")
-    if view.suite.tests and not found and held_back(row, *judged_ends(view, row)):
+    words = needed(row, f"neutral images{more}")
+    if view.suite.tests and not words and held_back(row, *judged_ends(view, row)):
         return "prompts permuted by chance do as well: more images alone would not decide"
-    return found
+    return words
 
 
 def tests(view: AssociationView) -> dict[str, Any] | None:
@@ -149,14 +149,14 @@ def distributions(view: AssociationView) -> dict[str, Any]:
         for concept in view.suite.concepts
     ]
     parts = ("lower_quartile", "median", "upper_quartile")
-    held = {part: view.stimulus_rows("association", part) for part in parts}
+    quartiles = {part: view.stimulus_rows("association", part) for part in parts}
     rows = [
         {
             "name": name,
             "concept": view.concept_label(concept),
             "mean": wording.signed(view.associations[name].value, view.digits),
             "interval": wording.interval(view.associations[name].low, view.associations[name].high, view.digits),
-            "cells": [wording.signed(held[part][name].value, view.digits) for part in parts],
+            "cells": [wording.signed(quartiles[part][name].value, view.digits) for part in parts],
             "q": _bare(view.associations[name].q),
         }
         for concept in view.suite.concepts
@@ -212,8 +212,8 @@ def _overall(view: AssociationView) -> list[dict[str, str]]:
             )
             if row is None:
                 continue
-            shown = wording.interval(row.stimulus_low, row.stimulus_high, view.digits)
-            cells[component] = f"{wording.signed(row.value, view.digits)} {shown}".strip()
+            interval = wording.interval(row.stimulus_low, row.stimulus_high, view.digits)
+            cells[component] = f"{wording.signed(row.value, view.digits)} {interval}".strip()
             cells[f"{component}_p"] = _bare(row.p)
         if cells:
             table.append({"label": view.concept_label(concept), **cells})
@@ -226,8 +226,8 @@ def association_method(view: AssociationView) -> dict[str, Any]:
     return measured_how(view) | {
         "words": [(view.label(group), list(suite.groups[group].words)) for group in suite.pair],
         "concepts": [
-            (view.concept_label(name), held.template, held.attribute_template, [s.name for s in held.stimuli])
-            for name, held in suite.concepts.items()
+            (view.concept_label(name), concept.template, concept.attribute_template, [s.name for s in concept.stimuli])
+            for name, concept in suite.concepts.items()
         ],
         "label_a": view.label_a,
         "label_b": view.label_b,
