@@ -130,10 +130,10 @@ class _EditComparison:
     def _weights(
         self, strata: Sequence[str], sides: Callable[[str], tuple[PortraitGroup, PortraitGroup]]
     ) -> dict[str, float]:
-        known = {_side(group) for group in self.design.groups}
-        held = [tuple(map(_side, sides(stratum))) for stratum in dict.fromkeys(strata)]
-        held = [pair for pair in held if set(pair) <= known]
-        return {side: sign / len(held) for pair in held for side, sign in zip(pair, (1, -1), strict=True)}
+        names = {_side(group) for group in self.design.groups}
+        pairs = [tuple(map(_side, sides(stratum))) for stratum in dict.fromkeys(strata)]
+        pairs = [pair for pair in pairs if set(pair) <= names]
+        return {side: sign / len(pairs) for pair in pairs for side, sign in zip(pair, (1, -1), strict=True)}
 
     def group_rows(
         self, first: np.ndarray, second: np.ndarray, component: str, *, shares: bool, encoder: str
@@ -152,17 +152,17 @@ class _EditComparison:
         """Each portrait's mean over the professions of every cell, by whatever the groups are called."""
         cells = [cell for cell in self.design.cells() if not (classes_only and "concept" in cell[2])]
         names = np.array([named(group) for group in self.design.groups])
-        held = (first, second)
+        originals = (first, second)
         first, second = self._shared(first, second)
         numbers = []
         for run, values in ((self.first, first), (self.second, second)):
             columns = np.stack([portrait_means(values, positions, s) for positions, s, _ in cells], axis=1)
             numbers.append({name: columns[names[run.groups] == name] for name in dict.fromkeys(names.tolist())})
         lost: dict[str, list[list[str]]] = {}
-        for name, here in zip(names.tolist(), self._lost_edits(held, (first, second)), strict=True):
-            said = lost.setdefault(name, [[] for _ in cells])
+        for name, here in zip(names.tolist(), self._lost_edits(originals, (first, second)), strict=True):
+            by_cell = lost.setdefault(name, [[] for _ in cells])
             for order, (positions, s, _) in enumerate(cells):
-                said[order] += [list(self.design.professions)[p] for p in positions if here[p, s]]
+                by_cell[order] += [list(self.design.professions)[p] for p in positions if here[p, s]]
         return PortraitPair(numbers[0], numbers[1], self.paired, lost)
 
     def _shared(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

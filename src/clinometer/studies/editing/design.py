@@ -41,10 +41,10 @@ class EditingDesign:
     @property
     def classes(self) -> dict[str, list[int]]:
         """Class → positions of its professions."""
-        found: dict[str, list[int]] = {}
+        classes: dict[str, list[int]] = {}
         for position, name in enumerate(self.professions.values()):
-            found.setdefault(name, []).append(position)
-        return found
+            classes.setdefault(name, []).append(position)
+        return classes
 
     def cells(self) -> Iterator[tuple[list[int], int, dict[str, str]]]:
         """Every (professions, strength), by positions, with its names in rows: the classes first, then each one."""

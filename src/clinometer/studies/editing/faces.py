@@ -56,19 +56,19 @@ def align(run: Run, portraits: Sequence[Sample]) -> Alignment:
     landmarker = load_landmarker()
     if landmarker is None:
         return Alignment(f"{UNALIGNED.words} (for that: {EXTRA})")
-    found, n_images = [], 0
+    faces, n_images = [], 0
     for key, content in run.images([portrait.id for portrait in portraits]):
         if content is None:
             continue
         n_images += 1
         points = landmarker.landmarks(run.decoded(key, content))
         if points is not None:
-            found.append(points)
-    where = f"a face was found in {len(found)} of {n_images} portraits"
-    if not found or len(found) < ENOUGH * n_images:
+            faces.append(points)
+    where = f"a face was found in {len(faces)} of {n_images} portraits"
+    if not faces or len(faces) < ENOUGH * n_images:
         return Alignment(f"{UNALIGNED.words}: {where} ({landmarker.name})")
     return Alignment(
-        f"warped to the portraits' mean shape by {landmarker.name}; {where}", landmarker, mean_shape(found)
+        f"warped to the portraits' mean shape by {landmarker.name}; {where}", landmarker, mean_shape(faces)
     )  # fmt: skip
 
 

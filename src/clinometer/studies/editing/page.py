@@ -33,11 +33,11 @@ from clinometer.suites import Suite
 def editing_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     """The asymmetry of flips at every class and strength, as the first encoder reads them, which leads the page too."""
     assert isinstance(suite, EditingSuite)
-    found = [
+    asymmetries = [
         row for row in Scores.from_frame(scores).select("editing", "flip_asymmetry", encoder="*") if not row.concept
     ]
-    readers = list(dict.fromkeys(row.encoder for row in found))
-    rows = [row for row in found if row.encoder == readers[0]]
+    readers = list(dict.fromkeys(row.encoder for row in asymmetries))
+    rows = [row for row in asymmetries if row.encoder == readers[0]]
     seen_by = f", read by {readers[0]}" if len(readers) > 1 else ""
     return Summary(
         verdicts=counted(rows),

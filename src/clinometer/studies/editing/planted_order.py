@@ -49,19 +49,19 @@ def planted_order(
     InvalidInputError
         Groups that are not as many as the readings.
     """
-    known = [place for place, name in enumerate(design.professions) if _leanings(planted, name, design)]
-    if len(known) < FEWEST:
+    places = [place for place, name in enumerate(design.professions) if _leanings(planted, name, design)]
+    if len(places) < FEWEST:
         return []
     names = list(design.professions)
     other = {design.a: design.b, design.b: design.a}
-    truth = np.array([[planted[names[p]][other[group.gender]] for p in known] for group in design.groups])
+    truth = np.array([[planted[names[p]][other[group.gender]] for p in places] for group in design.groups])
     rows = []
     for reading in readings:
         if len(reading.before) != len(groups):
             raise InvalidInputError(f"{reading.encoder}: expected {len(groups)} portraits, found {len(reading.before)}")
         flipped, _ = flips(read_gender(reading.before), read_gender(reading.after))
         for s, strength in enumerate(design.strengths):
-            by_group = [flipped[groups == g][:, known, s] for g in range(len(design.groups))]
+            by_group = [flipped[groups == g][:, places, s] for g in range(len(design.groups))]
             rows.append(_row(by_group, truth, reading.encoder, setting_name(strength), n_resamples, seed))
     return rows
 
@@ -73,7 +73,7 @@ def _leanings(planted: Mapping[str, Mapping[str, float]], name: str, design: Edi
 def _row(
     by_group: Sequence[np.ndarray], truth: np.ndarray, encoder: str, setting: str, n_resamples: int, seed: int
 ) -> Score:
-    value = float(_spearman(np.array([_rates(held) for held in by_group])[None], truth)[0])
+    value = float(_spearman(np.array([_rates(group_flips) for group_flips in by_group])[None], truth)[0])
     low, high, reason = nan, nan, ""
     if not np.isfinite(value):
         reason = "a group has no flip rate, or all are alike: nothing to order"
@@ -90,16 +90,19 @@ def _row(
 def _interval(by_group: Sequence[np.ndarray], truth: np.ndarray, n_resamples: int, seed: int) -> tuple[float, float]:
     """Percentiles over portraits resampled within groups; draws in which nothing can be ordered are left out."""
     rng = np.random.default_rng([seed, 4])
-    drawn = [_rates(held[rng.integers(len(held), size=(n_resamples, len(held)))]) for held in by_group]
+    drawn = [
+        _rates(group_flips[rng.integers(len(group_flips), size=(n_resamples, len(group_flips)))])
+        for group_flips in by_group
+    ]
     low, high = np.nanquantile(_spearman(np.stack(drawn, axis=1), truth), [0.025, 0.975])
     return float(low), float(high)
 
 
 def _rates(flipped: np.ndarray) -> np.ndarray:
     """Share of flips over the last axis but one, of what is there: (…, n, P) → (…, P); NaN where nothing is."""
-    known = np.isfinite(flipped)
-    count = known.sum(axis=-2)
-    total = np.where(known, flipped, 0.0).sum(axis=-2)
+    is_known = np.isfinite(flipped)
+    count = is_known.sum(axis=-2)
+    total = np.where(is_known, flipped, 0.0).sum(axis=-2)
     return np.asarray(np.divide(total, count, out=np.full(total.shape, nan), where=count > 0))
 
 

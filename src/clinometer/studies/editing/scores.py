@@ -250,11 +250,11 @@ def _side_test(
     for number, (first, second) in enumerate(sides):
         stratum[first | second] = number
     label = np.logical_or.reduce([first for first, _ in sides])
-    kept = (stratum >= 0) & np.isfinite(means)
-    if any(not (kept & side).any() for pair in sides for side in pair):
+    mask = (stratum >= 0) & np.isfinite(means)
+    if any(not (mask & side).any() for pair in sides for side in pair):
         return None
     return permute_labels(
-        means[kept][None], label[kept], strata=stratum[kept], blocks=stratum[kept],
+        means[mask][None], label[mask], strata=stratum[mask], blocks=stratum[mask],
         n_permutations=study.n_permutations, rng=np.random.default_rng([study.seed, 1]),
     )  # fmt: skip
 
@@ -312,9 +312,9 @@ def _image_means(images: np.ndarray) -> np.ndarray:
 
 
 def _mean_of_known(values: np.ndarray, axis: int) -> np.ndarray:
-    known = np.isfinite(values)
-    counts = known.sum(axis=axis)
-    total = np.where(known, values, 0.0).sum(axis=axis)
+    is_known = np.isfinite(values)
+    counts = is_known.sum(axis=axis)
+    total = np.where(is_known, values, 0.0).sum(axis=axis)
     return np.asarray(np.divide(total, counts, out=np.full(total.shape, nan), where=counts > 0))
 
 
@@ -351,8 +351,8 @@ def _check_shapes(readings: Sequence[GenderReadings], faces: Faces, groups: np.n
         raise InvalidInputError(f"groups: expected (n,) positions among {len(design.groups)} groups")
     expected = {"before": (n,), "after": cells}
     for name, shape in expected.items():
-        for owner, found in [("faces", getattr(faces, name).shape)] + [
+        for owner, own_shape in [("faces", getattr(faces, name).shape)] + [
             (reading.encoder, getattr(reading, name).shape[:-1]) for reading in readings
         ]:
-            if found != shape:
-                raise InvalidInputError(f"{owner}: {name}: expected shape {shape}, found {found}")
+            if own_shape != shape:
+                raise InvalidInputError(f"{owner}: {name}: expected shape {shape}, found {own_shape}")

@@ -124,14 +124,19 @@ def compare_editing(
     """Differences between two runs, second minus first; with ``keep``, of portraits that are pairs, in plan order."""
     suite = suite_of(runs[0], EditingSuite)
     design = study_design(suite)
-    held = []
+    edited_portraits = []
     for run in runs:
         portraits, groups, edits = _edited(run, suite, design)
         faces = read_faces(run, portraits, edits, UNALIGNED)
         readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
-        held.append(EditedPortraits(groups, readings, faces.after - faces.before[:, None, None]))
+        edited_portraits.append(EditedPortraits(groups, readings, faces.after - faces.before[:, None, None]))
     return compare_edits(
-        held[0], held[1], design, paired=keep is not None, n_permutations=2 * resamples - 1, seed=runs[0].record["seed"]
+        edited_portraits[0],
+        edited_portraits[1],
+        design,
+        paired=keep is not None,
+        n_permutations=2 * resamples - 1,
+        seed=runs[0].record["seed"],
     )
 
 

@@ -46,7 +46,8 @@ def _edit_cells(view: EditingView, encoder: str, group: str, kind: str, setting:
     }
     about = (group, kind, setting)
     flips, skin, identity = (
-        next((row for row in held if (row.group, row.category, row.setting) == about), Row()) for held in rows.values()
+        next((row for row in component_rows if (row.group, row.category, row.setting) == about), Row())
+        for component_rows in rows.values()
     )
     return [
         wording.percent(flips.value) if flips.defined else wording.MISSING,
@@ -58,10 +59,10 @@ def _edit_cells(view: EditingView, encoder: str, group: str, kind: str, setting:
 def asymmetry_models_figure(views: Mapping[str, EditingView], encoder: str) -> Figure | None:
     """Draw the flip asymmetry of every class and strength, models beside each other."""
     first = next(iter(views.values()))
-    held = {
+    rows = {
         model: {f"{row.category}, {row.setting}": row for row in view.class_rows("flip_asymmetry", encoder)}
         for model, view in views.items()
     }
     names = [f"{kind}, {setting}" for kind, setting in first.columns]
     ends = (f"edits move to {first.label_b}", f"to {first.label_a}")
-    return rows_figure(held, names, "flip asymmetry", ends, name="asymmetry", title="Flip asymmetry of every model")
+    return rows_figure(rows, names, "flip asymmetry", ends, name="asymmetry", title="Flip asymmetry of every model")

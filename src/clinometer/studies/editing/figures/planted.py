@@ -49,8 +49,8 @@ def flips_figure(view: EditingView, setting: str, number: int) -> Figure | None:
                     [cell.planted] * 2, [cell.row.low, cell.row.high], color=mark.colour, linewidth=2.2, alpha=0.3
                 )
             draw_mark(axes, cell.planted, cell.row.value, mark, size=6, gid=f"f{number}-{order}")
-            said = f"planted {wording.number(cell.planted)}, flipped {wording.number(cell.row.value)}"
-            tips[f"f{number}-{order}"] = drawable(f"{view.label(cell.group)} as {cell.profession}: {said}", 120)
+            numbers = f"planted {wording.number(cell.planted)}, flipped {wording.number(cell.row.value)}"
+            tips[f"f{number}-{order}"] = drawable(f"{view.label(cell.group)} as {cell.profession}: {numbers}", 120)
         axes.set_xlim(-0.03, 1.03)
         axes.set_ylim(-0.03, 1.03)
         axes.set_xlabel("planted probability of the other gender")

@@ -39,9 +39,9 @@ def finding(view: EditingView) -> str:
     if row is None:
         return "Whom editing flips could not be judged: no class of professions has enough edits of both genders."
     if not leans(row):
-        verdict_groups = {verdict_group_of(each) for each in view.class_rows("flip_asymmetry", view.reader)} - {
-            "unmeasured"
-        }
+        verdict_groups = {
+            verdict_group_of(class_row) for class_row in view.class_rows("flip_asymmetry", view.reader)
+        } - {"unmeasured"}
         tell = "There are too few images to tell" if verdict_groups == {"few"} else "The images do not tell"
         return f"{tell} whether editing turns one gender into the other more often than the other way round."
     more, fewer = (view.label_b, view.label_a) if row.value > 0 else (view.label_a, view.label_b)
@@ -69,24 +69,24 @@ def resting(view: EditingView) -> str:
 
 def _leading(view: EditingView) -> Row | None:
     """The largest asymmetry of a class that leans, else the largest there is."""
-    held = [row for row in view.class_rows("flip_asymmetry", view.reader) if verdict_group_of(row) != "unmeasured"]
-    return max(held, key=lambda row: (leans(row), abs(row.value)), default=None)
+    rows = [row for row in view.class_rows("flip_asymmetry", view.reader) if verdict_group_of(row) != "unmeasured"]
+    return max(rows, key=lambda row: (leans(row), abs(row.value)), default=None)
 
 
 def skin_finding(view: EditingView) -> str:
     """Word the difference between the tones that stands out most, and the largest change of a group that does."""
     contrast = _largest([row for row in view.pixel_rows("ita_contrast") if not row.concept])
     changes = [row for row in view.pixel_rows("ita_change") if not row.concept]
-    said = [_contrast_words(view, contrast)] if contrast is not None else []
+    sentences = [_contrast_words(view, contrast)] if contrast is not None else []
     if (change := _largest(changes)) is not None:
-        said.append(f"The largest change of skin: {view.label(change.group)} become {_changed(change)}.")
+        sentences.append(f"The largest change of skin: {view.label(change.group)} become {_changed(change)}.")
     elif any(verdict_group_of(row) != "unmeasured" for row in changes):
         few = all(verdict_group_of(row) in ("few", "unmeasured") for row in changes)
         tell = f"there are too few images to tell{_too_few(changes)}" if few else "the images do not tell"
-        said.append(f"Whether the skin of a single group changes: {tell}.")
-    elif not said:
-        said.append("No change of skin tone could be judged: too few images show skin.")
-    return " ".join(said)
+        sentences.append(f"Whether the skin of a single group changes: {tell}.")
+    elif not sentences:
+        sentences.append("No change of skin tone could be judged: too few images show skin.")
+    return " ".join(sentences)
 
 
 def _largest(rows: Sequence[Row]) -> Row | None:
@@ -180,10 +180,10 @@ def _abstains(view: EditingView, encoder: str) -> str:
 
 def _identity(view: EditingView) -> list[dict[str, Any]]:
     """Mean cosine of portrait and edit, a row a group, a cell a class and strength."""
-    held = {(row.group, row.category, row.setting): row for row in view.class_rows("identity", view.reader)}
+    by_cell = {(row.group, row.category, row.setting): row for row in view.class_rows("identity", view.reader)}
     return [
         {"label": view.label(group),
-         "cells": [wording.number(held[group, *column].value) if (group, *column) in held else wording.MISSING
+         "cells": [wording.number(by_cell[group, *column].value) if (group, *column) in by_cell else wording.MISSING
                    for column in view.columns]}
         for group in view.suite.groups
     ]  # fmt: skip
@@ -211,13 +211,13 @@ def _alignment(view: EditingView) -> dict[str, Any] | None:
     curves = view.report.curves
     if curves is None or "alignment" not in curves:
         return None
-    held = curves[curves.curve == "average_face"]
-    lost = held[held.faces < held.drawn]
+    averages = curves[curves.curve == "average_face"]
+    lost = averages[averages.faces < averages.drawn]
     return {
-        "words": held.alignment.iloc[0],
-        "warped": held.alignment.iloc[0].startswith("warped"),
-        "faces": int(held.faces.sum()),
-        "drawn": int(held.drawn.sum()),
+        "words": averages.alignment.iloc[0],
+        "warped": averages.alignment.iloc[0].startswith("warped"),
+        "faces": int(averages.faces.sum()),
+        "drawn": int(averages.drawn.sum()),
         "lost": [_without_face(view, row) for row in lost.to_dict("records")],
     }
 
@@ -232,7 +232,7 @@ def average_faces(view: EditingView) -> list[dict[str, Any]]:
     curves = view.report.curves
     if curves is None or "image" not in curves:
         return []
-    held: dict[tuple[str, str, str], Thumbnail | None] = {
+    thumbnails: dict[tuple[str, str, str], Thumbnail | None] = {
         (str(row["group"]), str(row["category"]), str(row["setting"])): thumbnail(row["image"])
         for row in curves.to_dict("records")
         if not is_empty(row["image"])
@@ -240,8 +240,8 @@ def average_faces(view: EditingView) -> list[dict[str, Any]]:
     return [
         {
             "label": view.label(group),
-            "before": held.get((group, "", "before")),
-            "after": [held.get((group, *column)) for column in view.columns],
+            "before": thumbnails.get((group, "", "before")),
+            "after": [thumbnails.get((group, *column)) for column in view.columns],
         }
         for group in view.suite.groups
     ]

@@ -35,16 +35,16 @@ def editing_planted(view: EditingView) -> dict[str, Any] | None:
 
 def _cells(view: EditingView, settings: list[str]) -> list[dict[str, Any]]:
     """A row a group and profession, the most planted first: planted probability, then the rate at each strength."""
-    held = {
+    by_setting = {
         setting: {(cell.group, cell.profession): cell for cell in known_cells(view, setting)} for setting in settings
     }
-    first = sorted(held[settings[0]].values(), key=lambda cell: -cell.planted)
+    first = sorted(by_setting[settings[0]].values(), key=lambda cell: -cell.planted)
     return [
         {
             "group": view.label(cell.group),
             "profession": cell.profession,
             "planted": wording.number(cell.planted),
-            "rates": [_rate(held[setting].get((cell.group, cell.profession))) for setting in settings],
+            "rates": [_rate(by_setting[setting].get((cell.group, cell.profession))) for setting in settings],
         }
         for cell in first
     ]
