@@ -99,4 +99,4 @@ def _associations(run: ClassifiedPortraits, design: ClassificationDesign) -> dic
 
 
 def _repeated(values: Mapping[str, np.ndarray], columns: int) -> dict[str, np.ndarray]:
-    return {group: np.repeat(held, columns, axis=1) for group, held in values.items()}
+    return {group: np.repeat(group_values, columns, axis=1) for group, group_values in values.items()}

@@ -78,9 +78,9 @@ def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
         tidy(axes, grid="both")
         axes.set_xscale("log")
         axes.axhline(0.5 if half else 0.0, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        for order, (name, held) in enumerate(points.items()):
+        for order, (name, line) in enumerate(points.items()):
             mark = group_mark(view, name) if half else contrast_mark(order)
-            x, y, low, high = zip(*held, strict=True)
+            x, y, low, high = zip(*line, strict=True)
             axes.fill_between(x, low, high, color=mark.colour, alpha=0.09, linewidth=0)
             axes.plot(x, y, color=mark.colour, linewidth=LINE_WIDTH, linestyle=line_style(order), zorder=3)
             for at, value in zip(x, y, strict=True):
@@ -97,8 +97,8 @@ def noise_figure(view: ClassificationView, curve: str) -> Figure | None:
             name=f"noise-{curve}",
             title=f"{title} by the number of noise samples",
             description="; ".join(
-                f"{_name(view, curve, name)} from {wording.number(held[0][1])} to {wording.number(held[-1][1])}"
-                for name, held in points.items()
+                f"{_name(view, curve, name)} from {wording.number(line[0][1])} to {wording.number(line[-1][1])}"
+                for name, line in points.items()
             ),
         )
 
@@ -123,11 +123,11 @@ def _points(view: ClassificationView, curve: str) -> Mapping[str, Sequence[tuple
     frame = view.report.curves
     if frame is None or "curve" not in frame or not len(frame):
         return {}
-    held: dict[str, list[tuple[float, float, float, float]]] = {}
+    points: dict[str, list[tuple[float, float, float, float]]] = {}
     for record in frame[frame.curve == curve].to_dict("records"):
         if isfinite(record["y"]):
-            held.setdefault(record["name"], []).append((record["x"], record["y"], record["low"], record["high"]))
-    return held
+            points.setdefault(record["name"], []).append((record["x"], record["y"], record["low"], record["high"]))
+    return points
 
 
 def pair_figure(view: ClassificationView, contrast: str, number: int) -> Figure | None:
@@ -198,8 +198,8 @@ def _mark_title(name: str, row: Row) -> str:
 def differential_models_figure(views: Mapping[str, ClassificationView]) -> Figure | None:
     """Draw ΔS of every contrast, models beside each other."""
     first = next(iter(views.values()))
-    held = {model: view.differentials for model, view in views.items()}
+    differentials = {model: view.differentials for model, view in views.items()}
     return rows_figure(
-        held, list(first.suite.contrasts), "ΔS", ("", f"more often {first.label_a}"), name="differentials",
+        differentials, list(first.suite.contrasts), "ΔS", ("", f"more often {first.label_a}"), name="differentials",
         title="Difference between groups in every model", margin=first.suite.margin,
     )  # fmt: skip

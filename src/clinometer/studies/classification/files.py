@@ -36,20 +36,20 @@ def image_files(places: Sequence[str | os.PathLike[str]]) -> list[Path]:
     InvalidInputError
         One of them is not there, or a folder holds no image.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for place in map(Path, places):
         if place.is_dir():
             inside = sorted(path for path in place.rglob("*") if _is_image(path, place))
             if not inside:
                 raise InvalidInputError(f"{place}: no image in this folder (expected {', '.join(SUFFIXES[:4])}, …)")
-            found += inside
+            files += inside
         elif place.is_file():
-            found.append(place)
+            files.append(place)
         else:
             raise InvalidInputError(f"{place}: no such file or folder")
-    if not found:
+    if not files:
         raise InvalidInputError("images: none given; give files or folders")
-    return found
+    return files
 
 
 def _is_image(path: Path, folder: Path) -> bool:
@@ -62,28 +62,28 @@ def classify_files(files: Sequence[Path], classifier: DiffusionClassifier, progr
     """Classify files: a row each, with the fields of ``Choice``; one that cannot be read has a reason."""
     from clinometer.models.diffusers.classifier import Choice
 
-    each = len(classifier.labels) * classifier.trials
-    progress.start("classifying", len(files) * each, 0)
+    evaluations = len(classifier.labels) * classifier.trials
+    progress.start("classifying", len(files) * evaluations, 0)
     rows = []
     for batch in decode_in_batches(files, AT_ONCE):
         some, decoded = zip(*batch, strict=True)
-        for file, choice in zip(some, _choices(decoded, classifier, progress, each), strict=True):
+        for file, choice in zip(some, _choices(decoded, classifier, progress, evaluations), strict=True):
             rows.append({"file": as_text(str(file)), **asdict(choice)})
     progress.finish()
     return pd.DataFrame(rows, columns=["file", *(field.name for field in fields(Choice))])
 
 
 def _choices(
-    decoded: Sequence[DecodedImage], classifier: DiffusionClassifier, progress: Progress, each: int
+    decoded: Sequence[DecodedImage], classifier: DiffusionClassifier, progress: Progress, evaluations: int
 ) -> Iterator[Choice]:
     from clinometer.models.diffusers.classifier import Choice, choose
 
-    images: list[Image] = [held.image for held in decoded if held.image is not None]
+    images: list[Image] = [decoded_image.image for decoded_image in decoded if decoded_image.image is not None]
     measured = classifier.errors(images, advance=progress.advance)
     readable = iter(range(len(images)))
-    for held in decoded:
-        if held.image is None:
-            progress.advance(each)
-            yield Choice("", nan, "", nan, nan, nan, False, 0, held.reason or "it cannot be read")
+    for decoded_image in decoded:
+        if decoded_image.image is None:
+            progress.advance(evaluations)
+            yield Choice("", nan, "", nan, nan, nan, False, 0, decoded_image.reason or "it cannot be read")
         else:
             yield choose(measured, next(readable))

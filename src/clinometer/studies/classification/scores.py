@@ -14,7 +14,8 @@ from clinometer.metrics.classification import decide, image_associations
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import judge_family
-from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
+from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share
+from clinometer.stats.clusters import contrast as contrast_estimate
 from clinometer.stats.permutation import PermutationTest, permute_labels
 
 METRIC = "classification"
@@ -134,11 +135,11 @@ def association_curves(
     points = []
     for n in _grid(design.noise_samples):
         for group in design.groups:
-            found = study.association(group, n)
-            points.append(CurvePoint("association", group, n, found.value, found.low, found.high))
-        for each in design.contrasts:
-            found = study.differential(each, n)
-            points.append(CurvePoint("differential", each.name, n, found.value, found.low, found.high))
+            estimate = study.association(group, n)
+            points.append(CurvePoint("association", group, n, estimate.value, estimate.low, estimate.high))
+        for contrast in design.contrasts:
+            estimate = study.differential(contrast, n)
+            points.append(CurvePoint("differential", contrast.name, n, estimate.value, estimate.low, estimate.high))
     return points
 
 
@@ -161,15 +162,15 @@ class _ClassificationStudy:
 
     def association(self, group: str, n: int) -> ClusterEstimate:
         per_cluster = len(self.design.a) * len(self.design.b)
-        found = cluster_share(image_associations(self.wins(group, n)), per_cluster, self.confidence)
-        if found.n == 0:
-            return replace(found, reason=f"no portrait of group {group!r} was measured")
-        if found.n == 1:
-            return replace(found, low=nan, high=nan, reason=f"group {group!r} has one portrait: no interval")
-        return found
+        estimate = cluster_share(image_associations(self.wins(group, n)), per_cluster, self.confidence)
+        if estimate.n == 0:
+            return replace(estimate, reason=f"no portrait of group {group!r} was measured")
+        if estimate.n == 1:
+            return replace(estimate, low=nan, high=nan, reason=f"group {group!r} has one portrait: no interval")
+        return estimate
 
-    def differential(self, each: Contrast, n: int) -> ClusterEstimate:
-        return _difference([self.association(g, n) for g in each.x], [self.association(g, n) for g in each.y])
+    def differential(self, contrast: Contrast, n: int) -> ClusterEstimate:
+        return _difference([self.association(g, n) for g in contrast.x], [self.association(g, n) for g in contrast.y])
 
     def associations(self) -> Iterator[Score]:
         for n in self.design.noise_samples:
@@ -179,13 +180,13 @@ class _ClassificationStudy:
     def differentials(self) -> Iterator[Score]:
         for n in self.design.noise_samples:
             rows = []
-            for each in self.design.contrasts:
-                test = self._test(each, {g: image_associations(self.wins(g, n)) for g in self.errors})
-                rows.append(self._tested("differential", n, each, self.differential(each, n), test))
+            for contrast in self.design.contrasts:
+                test = self._test(contrast, {g: image_associations(self.wins(g, n)) for g in self.errors})
+                rows.append(self._tested("differential", n, contrast, self.differential(contrast, n), test))
             yield from judge_family(
                 _with_q(rows, f"contrasts at {n}"),
-                a=[each.name_x for each in self.design.contrasts],
-                b=[each.name_y for each in self.design.contrasts],
+                a=[contrast.name_x for contrast in self.design.contrasts],
+                b=[contrast.name_y for contrast in self.design.contrasts],
                 margin=self.design.margin,
             )
 
@@ -198,9 +199,9 @@ class _ClassificationStudy:
             for group in self.errors
         }
         rows = []
-        for each in self.design.contrasts:
-            sides = ([cluster_mean(gains[g], self.confidence) for g in side] for side in (each.x, each.y))
-            row = self._tested("amplification", most, each, _difference(*sides), self._test(each, gains))
+        for contrast in self.design.contrasts:
+            sides = ([cluster_mean(gains[g], self.confidence) for g in side] for side in (contrast.x, contrast.y))
+            row = self._tested("amplification", most, contrast, _difference(*sides), self._test(contrast, gains))
             rows.append(replace(row, setting=f"{fewest} to {setting_name(most)}"))
         yield from _with_q(rows, "amplification")
 
@@ -213,19 +214,19 @@ class _ClassificationStudy:
             for i in range(len(self.design.a))
             for j in range(len(self.design.b))
         }
-        for (group, i, j), found in shares.items():
+        for (group, i, j), share in shares.items():
             named = {"concept": self.design.a[i], "category": self.design.b[j], "group": group}
-            yield self._row("pair_association", most, found, **named)
-        for each in self.design.contrasts:
+            yield self._row("pair_association", most, share, **named)
+        for contrast in self.design.contrasts:
             columns = len(self.design.a) * len(self.design.b)
-            test = self._test(each, {group: values.reshape(len(values), columns) for group, values in wins.items()})
+            test = self._test(contrast, {group: values.reshape(len(values), columns) for group, values in wins.items()})
             rows = []
             for order, (a, b) in enumerate((a, b) for a in self.design.a for b in self.design.b):
                 i, j = divmod(order, len(self.design.b))
-                sides = ([shares[group, i, j] for group in side] for side in (each.x, each.y))
-                row = self._tested("pair_differential", most, each, _difference(*sides), test, order)
+                sides = ([shares[group, i, j] for group in side] for side in (contrast.x, contrast.y))
+                row = self._tested("pair_differential", most, contrast, _difference(*sides), test, order)
                 rows.append(replace(row, concept=a, category=b))
-            yield from _with_q(rows, f"pairs of {each.name}")
+            yield from _with_q(rows, f"pairs of {contrast.name}")
 
     def choices(self) -> Iterator[Score]:
         most = self.design.noise_samples[-1]
@@ -233,8 +234,8 @@ class _ClassificationStudy:
             chosen = _likeliest_class(self.errors[group])
             for order, name in enumerate((*self.design.a, *self.design.b)):
                 picked = np.where(chosen < 0, nan, chosen == order)
-                found = cluster_share(picked, 1, self.confidence)
-                yield self._row("choice", most, found, concept=name, group=group)
+                share = cluster_share(picked, 1, self.confidence)
+                yield self._row("choice", most, share, concept=name, group=group)
 
     def costs(self) -> Iterator[Score]:
         most = self.design.noise_samples[-1]
@@ -242,23 +243,23 @@ class _ClassificationStudy:
             wins, measured = self.wins(group, most), np.isfinite(self.errors[group]).sum(axis=(1, 2))
             ties = np.where(np.isnan(wins), nan, wins == 0.5).mean(axis=(1, 2))
             yield self._row("tie_share", most, cluster_share(ties, wins[0].size if len(wins) else 1), group=group)
-            spent = cluster_mean(measured[measured > 0], self.confidence)
-            yield self._row("evaluations", most, spent, group=group)
+            evaluations = cluster_mean(measured[measured > 0], self.confidence)
+            yield self._row("evaluations", most, evaluations, group=group)
 
-    def _test(self, each: Contrast, values: Mapping[str, np.ndarray]) -> PermutationTest | None:
+    def _test(self, contrast: Contrast, values: Mapping[str, np.ndarray]) -> PermutationTest | None:
         """Permute images between matched groups; values by group are (images,) or (images × rows)."""
         items, labels, strata = [], [], []
-        for stratum, pair in enumerate(zip(each.x, each.y, strict=True)):
+        for stratum, pair in enumerate(zip(contrast.x, contrast.y, strict=True)):
             for is_x, group in zip((True, False), pair, strict=True):
-                held = np.asarray(values[group], np.float64)
-                held = held[:, None] if held.ndim == 1 else held
-                held = held[np.isfinite(held).all(axis=1)]
-                if not len(held):
+                group_values = np.asarray(values[group], np.float64)
+                group_values = group_values[:, None] if group_values.ndim == 1 else group_values
+                group_values = group_values[np.isfinite(group_values).all(axis=1)]
+                if not len(group_values):
                     return None
-                items.append(held)
-                labels += [is_x] * len(held)
-                strata += [stratum] * len(held)
-        rng = np.random.default_rng([self.seed, *each.name.encode()])
+                items.append(group_values)
+                labels += [is_x] * len(group_values)
+                strata += [stratum] * len(group_values)
+        rng = np.random.default_rng([self.seed, *contrast.name.encode()])
         matched = np.array(strata)
         return permute_labels(
             np.concatenate(items).T, np.array(labels), strata=matched, blocks=matched,
@@ -266,30 +267,36 @@ class _ClassificationStudy:
         )  # fmt: skip
 
     def _tested(
-        self, component: str, n: int, each: Contrast, found: ClusterEstimate, test: PermutationTest | None, at: int = 0
+        self,
+        component: str,
+        n: int,
+        contrast: Contrast,
+        estimate: ClusterEstimate,
+        test: PermutationTest | None,
+        at: int = 0,
     ) -> Score:
-        row = self._row(component, n, found, group=each.name)
+        row = self._row(component, n, estimate, group=contrast.name)
         if test is None:
             return row
         return replace(
             row,
             test=TEST,
             **permuted(test, at),
-            n_a=sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in each.x),
-            n_b=sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in each.y),
+            n_a=sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in contrast.x),
+            n_b=sum(np.isfinite(self.errors[g]).any(axis=(1, 2)).sum() for g in contrast.y),
         )
 
-    def _row(self, component: str, n: int, found: ClusterEstimate, **named: Any) -> Score:
+    def _row(self, component: str, n: int, estimate: ClusterEstimate, **named: Any) -> Score:
         return Score(
-            metric=METRIC, component=component, setting=setting_name(n), encoder=DENOISER, value=found.value,
-            low=found.low, high=found.high, n_target=found.n, reason=found.reason, **named,
+            metric=METRIC, component=component, setting=setting_name(n), encoder=DENOISER, value=estimate.value,
+            low=estimate.low, high=estimate.high, n_target=estimate.n, reason=estimate.reason, **named,
         )  # fmt: skip
 
 
 def _difference(x: Sequence[ClusterEstimate], y: Sequence[ClusterEstimate]) -> ClusterEstimate:
     """Mean over matched groups of x minus y."""
     weights = [1 / len(x)] * len(x) + [-1 / len(y)] * len(y)
-    return contrast([*x, *y], weights)
+    return contrast_estimate([*x, *y], weights)
 
 
 def _with_q(rows: Sequence[Score], family: str) -> list[Score]:
@@ -314,7 +321,7 @@ def validated_errors(errors: Mapping[str, np.ndarray], design: ClassificationDes
     classes = len(design.a) + len(design.b)
     if list(design.noise_samples) != sorted(set(design.noise_samples)) or not design.noise_samples:
         raise InvalidInputError(f"noise_samples: expected rising numbers, found {design.noise_samples}")
-    held = {}
+    by_group = {}
     for group in design.groups:
         values = np.asarray(errors.get(group, np.empty((0, classes, design.noise_samples[-1]))))
         if values.ndim != 3 or values.shape[1] != classes or values.shape[2] < design.noise_samples[-1]:
@@ -322,5 +329,5 @@ def validated_errors(errors: Mapping[str, np.ndarray], design: ClassificationDes
                 f"errors of group {group!r}: expected (images × {classes} classes × at least "
                 f"{design.noise_samples[-1]} trials), found {values.shape}"
             )
-        held[group] = values[:, :, : design.noise_samples[-1]]
-    return held
+        by_group[group] = values[:, :, : design.noise_samples[-1]]
+    return by_group

@@ -82,9 +82,9 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
     suite = suite_of(run, ClassificationSuite)
     parts = run.parts
     missing = [part for part in parts if not run.directory.exists(classifications_name(part))]
-    each = len(suite.classes) * suite.noise_samples[-1]
+    evaluations = len(suite.classes) * suite.noise_samples[-1]
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
-    progress.start("classifying", len(run.plan) * each, done * each)
+    progress.start("classifying", len(run.plan) * evaluations, done * evaluations)
     if missing:
         classifier = DiffusionClassifier(
             denoiser_of(generator),
@@ -97,7 +97,7 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
         ids, images = _pictures(run, part)
         with named("denoiser of", generator.card.name):
             measured = classifier.errors(images, advance=progress.advance)
-        progress.advance((len(parts[part]) - len(images)) * each)
+        progress.advance((len(parts[part]) - len(images)) * evaluations)
         table = pa.Table.from_pylist(_rows(ids, list(suite.classes), measured), schema=SCHEMA)
         run.ledger.write_table(classifications_name(part), table)
     progress.finish()
@@ -171,8 +171,8 @@ def study_design(suite: ClassificationSuite) -> ClassificationDesign:
         a=tuple(suite.a.classes),
         b=tuple(suite.b.classes),
         contrasts=tuple(
-            Contrast(name, held.x.label, held.y.label, held.x.groups, held.y.groups)
-            for name, held in suite.contrasts.items()
+            Contrast(name, contrast.x.label, contrast.y.label, contrast.x.groups, contrast.y.groups)
+            for name, contrast in suite.contrasts.items()
         ),
         noise_samples=suite.noise_samples,
         margin=suite.margin,
@@ -196,21 +196,21 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
         )
     place = {sample.id: order for order, sample in enumerate(run.plan)}
     column = {label: order for order, label in enumerate(suite.classes)}
-    found = np.full((len(place), len(column), suite.noise_samples[-1]), np.nan, np.float32)
+    errors = np.full((len(place), len(column), suite.noise_samples[-1]), np.nan, np.float32)
     tolerance = 0.0
     samples = run.samples
-    made = set(samples.id[samples.status == "ok"])
+    ids = set(samples.id[samples.status == "ok"])
     for part, planned in run.parts.items():
         name = classifications_name(part)
         rows = run.ledger.read_table(name, SCHEMA.names).to_pylist()
-        expected = {(sample.id, label) for sample in planned if sample.id in made for label in column}
+        expected = {(sample.id, label) for sample in planned if sample.id in ids for label in column}
         if {(row["id"], row["label"]) for row in rows} != expected:
             raise RunCorruptError(
                 f"{run.directory.path(name)}: it lacks a class of a portrait, or holds others. {REDO}"
             )
         for row in rows:
             if not row["reason"]:
-                found[place[row["id"]], column[row["label"]]] = row["errors"]
+                errors[place[row["id"]], column[row["label"]]] = row["errors"]
             tolerance = max(tolerance, row["tolerance"])
     groups = np.array([sample.group for sample in run.plan])
-    return {group: found[groups == group] for group in suite.groups}, tolerance
+    return {group: errors[groups == group] for group in suite.groups}, tolerance

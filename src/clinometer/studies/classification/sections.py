@@ -82,8 +82,8 @@ def resting(view: ClassificationView) -> str:
 
 def _leading(view: ClassificationView) -> Row | None:
     """The largest difference that leans, else the largest there is."""
-    held = [row for row in view.differentials.values() if verdict_group_of(row) != "unmeasured"]
-    return max(held, key=lambda row: (leans(row), abs(row.value)), default=None)
+    rows = [row for row in view.differentials.values() if verdict_group_of(row) != "unmeasured"]
+    return max(rows, key=lambda row: (leans(row), abs(row.value)), default=None)
 
 
 def _nothing_told(view: ClassificationView, model: str) -> str:
@@ -99,8 +99,8 @@ def _nothing_told(view: ClassificationView, model: str) -> str:
             f"difference is larger than {view.suite.margin:g}."
         )
     tell = "There are too few images to tell" if verdict_groups == {"few"} else "The images do not tell"
-    asked = f"takes portraits of one group for professions {view.label_a} more often than those of another"
-    return f"{tell} whether {model}, as a classifier, {asked}."
+    question = f"takes portraits of one group for professions {view.label_a} more often than those of another"
+    return f"{tell} whether {model}, as a classifier, {question}."
 
 
 def amplification_words(view: ClassificationView) -> str:
@@ -108,20 +108,20 @@ def amplification_words(view: ClassificationView) -> str:
     row = next((row for row in view.amplifications.values() if row.defined), None)
     if row is None:
         return ""
-    shown = wording.with_interval(row.value, row.low, row.high)
+    change = wording.with_interval(row.value, row.low, row.high)
     certain = row.has_interval and not row.low <= 0 <= row.high and row.q <= 0.05
-    said = "changes with" if certain else "may or may not change with"
+    verb = "changes with" if certain else "may or may not change with"
     ends = _ends_words(view, row)
-    return f"The difference by {row.group} {said} the number of noise samples: {ends}{shown}, over {row.setting}."
+    return f"The difference by {row.group} {verb} the number of noise samples: {ends}{change}, over {row.setting}."
 
 
 def _ends_words(view: ClassificationView, row: Row) -> str:
     """ΔS at the fewest and at the most noise samples: a change of +0.09 may widen a difference or narrow it."""
     settings = [view.suite.settings[n] for n in (view.suite.noise_samples[0], view.suite.noise_samples[-1])]
-    held = [next(iter(view.rows("differential", group=row.group, setting=each)), Row()) for each in settings]
-    if not all(end.defined for end in held):
+    ends = [next(iter(view.rows("differential", group=row.group, setting=setting)), Row()) for setting in settings]
+    if not all(end.defined for end in ends):
         return ""
-    return f"ΔS from {' to '.join(wording.signed(end.value) for end in held)}, by "
+    return f"ΔS from {' to '.join(wording.signed(end.value) for end in ends)}, by "
 
 
 def classification_verdicts(view: ClassificationView) -> dict[str, Any]:
@@ -173,8 +173,8 @@ def noise(view: ClassificationView) -> dict[str, Any] | None:
     return {
         "association": noise_figure(view, "association"),
         "differential": noise_figure(view, "differential"),
-        "groups": [_key(order, *each) for order, each in enumerate(groups)],
-        "contrasts": [_key(order, *each) for order, each in enumerate(contrasts)],
+        "groups": [_key(order, *key) for order, key in enumerate(groups)],
+        "contrasts": [_key(order, *key) for order, key in enumerate(contrasts)],
         "table": [
             {"label": label, "cells": [_with_interval(rows.get(n)) for n in view.suite.noise_samples]}
             for label, rows in _by_noise(view)
@@ -193,12 +193,12 @@ def _key(order: int, mark: Mark, label: str) -> dict[str, str]:
 
 def _by_noise(view: ClassificationView) -> list[tuple[str, dict[int, Row]]]:
     settings = {name: n for n, name in view.suite.settings.items()}
-    held: dict[tuple[str, str], dict[int, Row]] = {}
+    lines: dict[tuple[str, str], dict[int, Row]] = {}
     for component in ("association", "differential"):
         for row in view.rows(component, setting="*"):
             label = view.label(row.group) if component == "association" else f"ΔS, {row.group}"
-            held.setdefault((component, label), {})[settings[row.setting]] = row
-    return [(wording.capitalised(label), rows) for (_, label), rows in held.items()]
+            lines.setdefault((component, label), {})[settings[row.setting]] = row
+    return [(wording.capitalised(label), rows) for (_, label), rows in lines.items()]
 
 
 def _with_interval(row: Row | None) -> str:
@@ -219,7 +219,7 @@ def pairs(view: ClassificationView) -> dict[str, Any] | None:
 
 def choices(view: ClassificationView) -> dict[str, Any]:
     """What portraits are taken for when all classes stand open, and what the measurement cost."""
-    held = {(row.concept, row.group): row for row in view.rows("choice")}
+    shares = {(row.concept, row.group): row for row in view.rows("choice")}
     cost = {row.group: row for row in view.rows("evaluations")}
     ties = {row.group: row for row in view.rows("tie_share")}
     planned = len(view.suite.classes) * view.suite.noise_samples[-1]
@@ -229,7 +229,7 @@ def choices(view: ClassificationView) -> dict[str, Any]:
             {
                 "label": wording.capitalised(owner.label),
                 "rows": [
-                    {"name": name, "cells": [_share(held.get((name, group))) for group in view.suite.groups]}
+                    {"name": name, "cells": [_share(shares.get((name, group))) for group in view.suite.groups]}
                     for name in owner.classes
                 ],
             }

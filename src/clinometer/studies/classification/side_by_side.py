@@ -35,11 +35,11 @@ def side_by_side(views: Mapping[str, ClassificationView], encoder: str) -> dict[
 
 def _differential_cells(row: Row) -> list[str]:
     """ΔS with its interval, and q."""
-    shown = wording.with_interval(row.value, row.low, row.high)
+    difference = wording.with_interval(row.value, row.low, row.high)
     q = wording.bare_probability(row.q)
-    return [shown if row.defined else wording.MISSING, q or wording.MISSING]
+    return [difference if row.defined else wording.MISSING, q or wording.MISSING]
 
 
 def _association_cells(row: Row) -> list[str]:
-    shown = f"{wording.number(row.value)} {wording.interval(row.low, row.high)}".strip()
-    return [shown if row.defined else wording.MISSING]
+    association = f"{wording.number(row.value)} {wording.interval(row.low, row.high)}".strip()
+    return [association if row.defined else wording.MISSING]

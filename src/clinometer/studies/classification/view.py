@@ -42,8 +42,8 @@ class ClassificationView(View):
 
     def rows(self, component: str, **equal: str) -> list[Row]:
         """Rows of a component at the largest number of noise samples, unless another setting is named."""
-        wanted = {"encoder": DENOISER, "setting": self.setting, **equal}
-        return self.scores.select(METRIC, component, **wanted)
+        conditions = {"encoder": DENOISER, "setting": self.setting, **equal}
+        return self.scores.select(METRIC, component, **conditions)
 
     @cached_property
     def associations(self) -> dict[str, Row]:
@@ -62,11 +62,11 @@ class ClassificationView(View):
 
     def side_labels(self, contrast: str) -> tuple[str, str]:
         """The two sides of a contrast, for people."""
-        held = self.suite.contrasts[contrast]
-        return held.x.label, held.y.label
+        sides = self.suite.contrasts[contrast]
+        return sides.x.label, sides.y.label
 
 
 def contrast_in_words(suite: ClassificationSuite, contrast: str) -> str:
     """A contrast with its sides: ``"Gender: men less women"``."""
-    held = suite.contrasts[contrast]
-    return f"{wording.capitalised(contrast)}: {held.x.label} less {held.y.label}"
+    sides = suite.contrasts[contrast]
+    return f"{wording.capitalised(contrast)}: {sides.x.label} less {sides.y.label}"
