@@ -104,16 +104,16 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
     a, b : the groups that the suite compares; empty where it compares none.
     paired : whether pictures of a prompt are pairs.
     """
-    whole = [each for each in prompts if len(each.first) and len(each.second)]
+    whole = [prompt for prompt in prompts if len(prompt.first) and len(prompt.second)]
     if not _refused(whole):
         return []
-    held = sorted(whole, key=lambda each: (*_owner(each), each.prompt))
+    by_owner = sorted(whole, key=lambda prompt: (*_owner(prompt), prompt.prompt))
     lost = len(prompts) - len(whole)
     note = f"left out for want of an answer in one of the runs: {lost} of the prompts" if lost else ""
-    over_all = _rows(held, paired, category="all")
+    over_all = _rows(by_owner, paired, category="all")
     detail = [
         _rows(members, paired, concept=concept, group=group)
-        for (concept, group), items in groupby(held, key=_owner)
+        for (concept, group), items in groupby(by_owner, key=_owner)
         for members in [list(items)]
         if _refused(members)
     ]
@@ -121,7 +121,7 @@ def compare_refusals(prompts: Sequence[ComparedPrompt], *, a: str, b: str, paire
     return [
         _of_these(_judged(alone(replace(over_all[0], reason=note)))),
         *over_all[1:],
-        *_gap(held, a, b, paired),
+        *_gap(by_owner, a, b, paired),
         *map(_judged, family.corrected()),
         *(own for rows in detail for own in rows[1:]),
     ]
@@ -138,18 +138,18 @@ def _owner(prompt: ComparedPrompt) -> tuple[str, str]:
 
 def _units(prompts: Iterable[ComparedPrompt]) -> list[list[ComparedPrompt]]:
     """Prompts that are judged at once, together."""
-    found: dict[tuple[str, str], list[ComparedPrompt]] = {}
-    for each in prompts:
-        found.setdefault(each.unit, []).append(each)
-    return list(found.values())
+    units: dict[tuple[str, str], list[ComparedPrompt]] = {}
+    for prompt in prompts:
+        units.setdefault(prompt.unit, []).append(prompt)
+    return list(units.values())
 
 
 def _rows(prompts: Sequence[ComparedPrompt], paired: bool, **about: str) -> list[Score]:
     """The difference, then the rate of each run."""
     counts = _counts(prompts)
     fields: dict[str, Any] = {"metric": METRIC, "encoder": NO_ENCODER, **about}
-    found = _of_one_prompt(prompts[0], paired) if len(prompts) == 1 else _of_units(_units(prompts), paired)
-    difference = Score(component=RATE, n_target=min(counts), **found, **fields)
+    measures = _of_one_prompt(prompts[0], paired) if len(prompts) == 1 else _of_units(_units(prompts), paired)
+    difference = Score(component=RATE, n_target=min(counts), **measures, **fields)
     return [
         difference,
         *(
@@ -161,10 +161,10 @@ def _rows(prompts: Sequence[ComparedPrompt], paired: bool, **about: str) -> list
 
 def _of_one_prompt(prompt: ComparedPrompt, paired: bool) -> dict[str, Any]:
     """The difference of a prompt's rates, its interval and test over pictures."""
-    found = share_difference(prompt.first, prompt.second, paired=paired)
+    difference = share_difference(prompt.first, prompt.second, paired=paired)
     test = share_exchange(prompt.first, prompt.second, paired=paired)
     return {
-        "value": found.value, "low": found.low, "high": found.high,
+        "value": difference.value, "low": difference.low, "high": difference.high,
         "test": EXCHANGED if paired else DEALT, "p": test.p_value, "p_exact": True, "p_error": 0.0,
         "n_splits": storable(test.n_exchanges), "p_method": "exact", "p_low": test.p_value, "p_high": test.p_value,
     }  # fmt: skip
@@ -191,7 +191,7 @@ def _over_units(units: Sequence[Sequence[ComparedPrompt]]) -> ClusterEstimate:
 
 def _over_pictures(units: Sequence[Sequence[ComparedPrompt]], paired: bool) -> ClusterEstimate:
     """The same mean with the prompts held: its interval from those of the prompts."""
-    parts = [share_difference(each.first, each.second, paired=paired) for unit in units for each in unit]
+    parts = [share_difference(prompt.first, prompt.second, paired=paired) for unit in units for prompt in unit]
     return contrast(parts, [1 / len(unit) / len(units) for unit in units for _ in unit])
 
 
@@ -206,7 +206,7 @@ def _own_rates(prompts: Sequence[ComparedPrompt]) -> list[ClusterEstimate]:
 
 def _unit_rates(units: Sequence[Sequence[ComparedPrompt]]) -> np.ndarray:
     """(units × 2), the mean over a unit's prompts in either run."""
-    return np.array([np.mean([each.rates for each in unit], axis=0) for unit in units])
+    return np.array([np.mean([prompt.rates for prompt in unit], axis=0) for unit in units])
 
 
 def _answers(units: Sequence[Sequence[ComparedPrompt]]) -> int:
@@ -216,23 +216,23 @@ def _answers(units: Sequence[Sequence[ComparedPrompt]]) -> int:
 
 def _gap(prompts: Sequence[ComparedPrompt], a: str, b: str, paired: bool) -> list[Score]:
     """The difference of the differences between the groups, where both are asked for and either run refused some."""
-    sides = [[each for each in prompts if name and (each.side or each.group) == name] for name in (a, b)]
+    sides = [[prompt for prompt in prompts if name and (prompt.side or prompt.group) == name] for name in (a, b)]
     if not all(sides) or not any(_refused(side) for side in sides):
         return []
-    held = [_units(side) for side in sides]
-    found = _intervals(
-        contrast([_over_pictures(units, paired) for units in held], (1, -1)),
-        contrast([_over_units(units) for units in held], (1, -1)),
+    by_side = [_units(side) for side in sides]
+    fields = _intervals(
+        contrast([_over_pictures(units, paired) for units in by_side], (1, -1)),
+        contrast([_over_units(units) for units in by_side], (1, -1)),
     )
     row = Score(
-        metric=METRIC, component=GAP, category="all", group=a, encoder=NO_ENCODER, **found,
+        metric=METRIC, component=GAP, category="all", group=a, encoder=NO_ENCODER, **fields,
         n_a=min(_counts(sides[0])), n_b=min(_counts(sides[1])),
     )  # fmt: skip
-    if min(map(len, held)) < 2:
+    if min(map(len, by_side)) < 2:
         return [_judged(replace(row, reason=ONE_PROMPT))]
     test = sign_flip_test(_contributions(sides))
     row = alone(replace(row, test=SWAPPED, **permuted(test)))
-    first, second = np.abs(np.subtract(*(_unit_rates(units).mean(axis=0) for units in held)))
+    first, second = np.abs(np.subtract(*(_unit_rates(units).mean(axis=0) for units in by_side)))
     whose, above, below = (SECOND, a, b) if second >= first else (FIRST, b, a)  # whose own difference is larger
     return [replace(_judged(row, above, below), setting=f"{whose} run")]
 
@@ -249,12 +249,12 @@ def _contributions(sides: Sequence[Sequence[ComparedPrompt]]) -> np.ndarray:
 
 
 def _refused(prompts: Iterable[ComparedPrompt]) -> bool:
-    return any(each.first.any() or each.second.any() for each in prompts)
+    return any(prompt.first.any() or prompt.second.any() for prompt in prompts)
 
 
 def _counts(prompts: Sequence[ComparedPrompt]) -> list[int]:
     """How many pictures either run answered."""
-    return [sum(len(each.first) for each in prompts), sum(len(each.second) for each in prompts)]
+    return [sum(len(prompt.first) for prompt in prompts), sum(len(prompt.second) for prompt in prompts)]
 
 
 def _judged(row: Score, above: str = SECOND, below: str = FIRST) -> Score:

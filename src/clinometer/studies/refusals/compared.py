@@ -14,18 +14,18 @@ from clinometer.studies import study_of
 from clinometer.suites import Suite
 
 
-def refusals_in_words(comparison: Comparison, called: tuple[str, str]) -> list[str]:
+def refusals_in_words(comparison: Comparison, labels: tuple[str, str]) -> list[str]:
     """Sentences on refusals, the finding first; none where neither run refused anything."""
     rows = _differences(comparison)
     if not rows:
         return []
     overall = rows[0]
     if not overall.defined:
-        return [f"Refusals of {called[1]} and {called[0]} cannot be compared: {overall.reason}."]
-    return [*_finding(overall, comparison, called), *_whom(rows[1:], comparison, called), _condition(rows, comparison)]
+        return [f"Refusals of {labels[1]} and {labels[0]} cannot be compared: {overall.reason}."]
+    return [*_finding(overall, comparison, labels), *_whom(rows[1:], comparison, labels), _condition(rows, comparison)]
 
 
-def refusal_table(comparison: Comparison, called: tuple[str, str]) -> DifferenceTable | None:
+def refusal_table(comparison: Comparison, labels: tuple[str, str]) -> DifferenceTable | None:
     """A row for all prompts, for the groups' difference, and for every concept and group that was refused anything."""
     rows = [row for row in _differences(comparison) if row.defined]
     if not rows:
@@ -33,35 +33,36 @@ def refusal_table(comparison: Comparison, called: tuple[str, str]) -> Difference
     own = [{_about(row): row for row in _own(comparison, run)} for run in ("first run", "second run")]
     tests = list(dict.fromkeys(row.test for row in rows if row.test))
     return DifferenceTable(
-        title=f"Refusals of {called[1]} minus refusals of {called[0]}",
-        columns=("concept or group", *called, "difference", "95 %", "q", "verdict"),
+        title=f"Refusals of {labels[1]} minus refusals of {labels[0]}",
+        columns=("concept or group", *labels, "difference", "95 %", "q", "verdict"),
         rows=tuple(
             (
                 _name(row, comparison),
-                *(wording.percent(held[_about(row)].value) if _about(row) in held else "" for held in own),
+                *(wording.percent(rates[_about(row)].value) if _about(row) in rates else "" for rates in own),
                 wording.signed(row.value),
                 wording.interval(*_ends(row)),
                 wording.bare_probability(row.q),
-                _judgement(row, comparison, called),
+                _judgement(row, comparison, labels),
             )
             for row in rows
         ),
         counts=tuple(
-            f"{said}: {n}" for said, n in Counter(_worded(row, comparison, called) for row in rows[1:]).most_common()
+            f"{verdict}: {n}"
+            for verdict, n in Counter(_worded(row, comparison, labels) for row in rows[1:]).most_common()
         ),
-        note=f"Shares of images refused or of one colour. Positive: {called[1]} refuses more. "
+        note=f"Shares of images refused or of one colour. Positive: {labels[1]} refuses more. "
         f"{wording.capitalised('; '.join(tests))}. Of several prompts the 95 % are over prompts, of one over its "
         "images; q over the concepts and groups that either refused anything of.",
     )
 
 
-def _judgement(row: Row, comparison: Comparison, called: tuple[str, str]) -> str:
-    said = _worded(row, comparison, called)
-    return f"{said} ({row.reason})" if not_measured(row) and row.reason else said
+def _judgement(row: Row, comparison: Comparison, labels: tuple[str, str]) -> str:
+    verdict = _worded(row, comparison, labels)
+    return f"{verdict} ({row.reason})" if not_measured(row) and row.reason else verdict
 
 
-def _worded(row: Row, comparison: Comparison, called: tuple[str, str]) -> str:
-    return difference_words(row, called, comparison.first.suite.label_of)
+def _worded(row: Row, comparison: Comparison, labels: tuple[str, str]) -> str:
+    return difference_words(row, labels, comparison.first.suite.label_of)
 
 
 def _differences(comparison: Comparison) -> list[Row]:
@@ -96,29 +97,31 @@ def _other_group(suite: Suite) -> str:
     return suite.label_of(study_of(suite).compared_groups(suite)[0].b)
 
 
-def _finding(row: Row, comparison: Comparison, called: tuple[str, str]) -> list[str]:
+def _finding(row: Row, comparison: Comparison, labels: tuple[str, str]) -> list[str]:
     rates = [_own(comparison, run)[0].value for run in ("first run", "second run")]
-    said = _worded(row, comparison, called) if decided(row) else "undecided which refuses more"
-    shares = f"{wording.percent(rates[1])} of images are missing in {called[1]}, {wording.percent(rates[0])} in "
+    verdict = _worded(row, comparison, labels) if decided(row) else "undecided which refuses more"
+    shares = f"{wording.percent(rates[1])} of images are missing in {labels[1]}, {wording.percent(rates[0])} in "
     if of_these_prompts(row):
-        said += "; whether of others like them is undecided"
+        verdict += "; whether of others like them is undecided"
     numbers = wording.with_interval(row.value, *_ends(row))
     if row.has_stimulus_interval:
         numbers += f" over prompts, {wording.interval(row.low, row.high)} over images"
     p = wording.probability(row.p, "p")
     left_out = [f"{wording.capitalised(row.reason)}."] if row.reason else []
-    return [f"Refusals: {said}.", f"{shares}{called[0]}: {numbers}{f', {p}' if p else ''}.", *left_out]
+    return [f"Refusals: {verdict}.", f"{shares}{labels[0]}: {numbers}{f', {p}' if p else ''}.", *left_out]
 
 
-def _whom(rows: Sequence[Row], comparison: Comparison, called: tuple[str, str]) -> list[str]:
+def _whom(rows: Sequence[Row], comparison: Comparison, labels: tuple[str, str]) -> list[str]:
     """The concepts and groups that one run refuses more, and whether its refusals tilt to one group."""
-    held: dict[str, list[str]] = {}
+    by_verdict: dict[str, list[str]] = {}
     for row in rows:
         if decided(row):
-            said = _worded(row, comparison, called)
+            verdict = _worded(row, comparison, labels)
             name = [] if row.component == "refusal_difference" else [_name(row, comparison)]
-            held.setdefault(said, []).extend(name)
-    return [f"{said} of: {wording.listed(names)}." if names else f"{said}." for said, names in held.items()]
+            by_verdict.setdefault(verdict, []).extend(name)
+    return [
+        f"{verdict} of: {wording.listed(names)}." if names else f"{verdict}." for verdict, names in by_verdict.items()
+    ]
 
 
 def _condition(rows: Sequence[Row], comparison: Comparison) -> str:

@@ -74,14 +74,14 @@ def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str) -> list
     :func:`clinometer.stats.clusters.cluster_share`) and ``difference`` (its interval from the two rates', Zou & Donner
     2008; p by permuting prompts; verdict ``MORE`` with the group that is refused more).
     """
-    counted = [each for each in prompts if each.n]
-    if not any(each.refused for each in counted):
+    counted = [prompt for prompt in prompts if prompt.n]
+    if not any(prompt.refused for prompt in counted):
         return []
     rates = [
         _rate_row(list(members), concept=concept, group=group)
         for (concept, group), members in groupby(sorted(counted, key=_owner), key=_owner)
     ]
-    sides = [[each for each in counted if (each.side or each.group) == group] for group in (a, b)]
+    sides = [[prompt for prompt in counted if (prompt.side or prompt.group) == group] for group in (a, b)]
     return [*rates, _difference(sides[0], sides[1], a, b)] if all(sides) else rates
 
 
@@ -93,7 +93,7 @@ def _rate_row(prompts: Sequence[PromptRefusals], *, concept: str, group: str) ->
     rate = _rate(prompts)
     return Score(
         metric=METRIC, component="rate", concept=concept, group=group, encoder=NO_ENCODER,
-        value=rate.value, low=rate.low, high=rate.high, n_target=sum(each.n for each in prompts), reason=rate.reason,
+        value=rate.value, low=rate.low, high=rate.high, n_target=_images(prompts), reason=rate.reason,
     )  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def _rate(prompts: Sequence[PromptRefusals]) -> ClusterEstimate:
     if len(prompts) == 1:
         share = wilson_interval(prompts[0].refused, prompts[0].n)
         return ClusterEstimate(share.value, share.low, share.high, share.n, share.reason)
-    return cluster_share([each.rate for each in prompts], per_cluster=min(each.n for each in prompts))
+    return cluster_share([prompt.rate for prompt in prompts], per_cluster=min(prompt.n for prompt in prompts))
 
 
 def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], a: str, b: str) -> Score:
@@ -116,7 +116,7 @@ def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], 
     both = [*of_a, *of_b]
     strata = _strata(of_a, of_b)
     test = permute_labels(
-        np.array([[each.rate for each in both]]),
+        np.array([[prompt.rate for prompt in both]]),
         np.arange(len(both)) < len(of_a),
         strata=strata,
         rng=np.random.default_rng(0),
@@ -130,7 +130,7 @@ def _difference(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals], 
 
 def _strata(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals]) -> np.ndarray | None:
     """Number the pairs, where every prompt of a has one match in b; prompts of one concept are matched by it."""
-    keys = [[(each.concept, each.pair) for each in side] for side in (of_a, of_b)]
+    keys = [[(prompt.concept, prompt.pair) for prompt in side] for side in (of_a, of_b)]
     matched = sorted(keys[0]) == sorted(keys[1]) and len(set(keys[0])) == len(keys[0])
     if not matched or keys[0] == [("", "")]:
         return None
@@ -139,4 +139,4 @@ def _strata(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals]) -> n
 
 
 def _images(prompts: Iterable[PromptRefusals]) -> int:
-    return sum(each.n for each in prompts)
+    return sum(prompt.n for prompt in prompts)

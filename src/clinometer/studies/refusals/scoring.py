@@ -31,21 +31,23 @@ def run_refusals(run: Run) -> list[Score]:
     counts = _counts(run)
     rows: list[Score] = []
     for groups in study_of(run.suite).compared_groups(run.suite):
-        found = refusal_scores([_counted(row, groups) for row in counts], a=groups.a, b=groups.b)
-        rows += [row for row in found if not rows or row.component == "difference"]
+        scores = refusal_scores([_counted(row, groups) for row in counts], a=groups.a, b=groups.b)
+        rows += [row for row in scores if not rows or row.component == "difference"]
     return rows
 
 
 def _counts(run: Run) -> list[dict[str, Any]]:
     """How often each prompt was withheld: ``sum`` of ``size``."""
-    given = _given(run)
-    found: dict[tuple[str, str, str], list[int]] = {}
+    portraits = _given_portraits(run)
+    by_prompt: dict[tuple[str, str, str], list[int]] = {}
     for identifier, status, *prompt in run.each_sample(["id", "status", *_PROMPT]):
-        if status != FAILED and identifier not in given:
-            counts = found.setdefault(tuple(prompt), [0, 0])  # type: ignore[arg-type]
+        if status != FAILED and identifier not in portraits:
+            counts = by_prompt.setdefault(tuple(prompt), [0, 0])  # type: ignore[arg-type]
             counts[0] += status in WITHHELD
             counts[1] += 1
-    return [dict(zip((*_PROMPT, "sum", "size"), (*prompt, *held), strict=True)) for prompt, held in found.items()]
+    return [
+        dict(zip((*_PROMPT, "sum", "size"), (*prompt, *counts), strict=True)) for prompt, counts in by_prompt.items()
+    ]
 
 
 def _counted(row: Mapping[str, Any], groups: ComparedGroups) -> PromptRefusals:
@@ -66,8 +68,8 @@ def compared_refusals(first: Run, second: Run, *, paired: bool) -> list[Score]:
 
     ``paired``: pictures of one noise are pairs, and one that failed in either run counts in neither.
     """
-    held = [_answers(run) for run in (first, second)]
-    if not any(missing for prompts in held for answers in prompts.values() for missing in answers.values()):
+    by_run = [_answers(run) for run in (first, second)]
+    if not any(missing for prompts in by_run for answers in prompts.values() for missing in answers.values()):
         return []
     imported = [run.record["origin"] != "generated" for run in (first, second)]
     if any(imported):
@@ -75,8 +77,8 @@ def compared_refusals(first: Run, second: Run, *, paired: bool) -> list[Score]:
         return unknown_refusals(f"{which} imported: what was refused before is not known")
     groups = study_of(first.suite).compared_groups(first.suite)[0]
     prompts = []
-    for concept, group, prompt in dict.fromkeys([*held[0], *held[1]]):
-        answers = [run.get((concept, group, prompt), {}) for run in held]
+    for concept, group, prompt in dict.fromkeys([*by_run[0], *by_run[1]]):
+        answers = [run.get((concept, group, prompt), {}) for run in by_run]
         if paired:
             both = [start for start in answers[0] if start in answers[1]]
             answers = [{start: run[start] for start in both} for run in answers]
@@ -93,21 +95,21 @@ def _answers(run: Run) -> dict[tuple[str, str, str], dict[tuple[int, float, str]
     """
     samples = _answered(run)
     status = dict(zip(samples.id, samples.status, strict=True))
-    found: dict[tuple[str, str, str], dict[tuple[int, float, str], bool]] = {}
+    by_prompt: dict[tuple[str, str, str], dict[tuple[int, float, str], bool]] = {}
     for sample in run.plan:
         if sample.id in status:
-            answers = found.setdefault((sample.concept, sample.group, sample.prompt), {})
+            answers = by_prompt.setdefault((sample.concept, sample.group, sample.prompt), {})
             answers[sample.seed, sample.strength, sample.file] = status[sample.id] in WITHHELD
-    return found
+    return by_prompt
 
 
 def _answered(run: Run) -> pd.DataFrame:
     """Samples that were asked for and did not fail: portraits that are given were never asked of the model."""
     samples = run.samples
     samples = samples[samples.status != FAILED]
-    return samples[~samples.id.isin(_given(run))]
+    return samples[~samples.id.isin(_given_portraits(run))]
 
 
-def _given(run: Run) -> set[str]:
+def _given_portraits(run: Run) -> set[str]:
     """Portraits that were given to a run, and not drawn."""
     return {sample.id for sample in run.plan if sample.file} if run.record["origin"] == "generated" else set()
