@@ -33,7 +33,7 @@ def rows(study: HumanStudy, component: str) -> list:
 def study() -> HumanStudy:
     concepts = tuple(concept(f"c{k}", k, 10 - k, misread=min(k, 1)) for k in range(0, 11, 2))
     machine = MachineScores("mcas", "mcas", "clip", {f"c{k}": k / 10 for k in range(0, 11, 2)})
-    return HumanStudy(ANSWERS, 0, 1, concepts, same=9, repeats=10, right=4, known=4, machine=(machine,))
+    return HumanStudy(ANSWERS, 0, 1, concepts, same=9, repeats=10, right=4, checks=4, machine=(machine,))
 
 
 def test_fractions_and_shares_count_answers(study):

@@ -93,8 +93,8 @@ def choice_association(wins: ArrayLike) -> float:
     0.5625
     """
     per_image = image_associations(wins)
-    known = per_image[np.isfinite(per_image)]
-    return float(known.mean()) if len(known) else nan
+    associations = per_image[np.isfinite(per_image)]
+    return float(associations.mean()) if len(associations) else nan
 
 
 def _validate_wins(wins: ArrayLike) -> np.ndarray:

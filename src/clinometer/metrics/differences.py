@@ -97,10 +97,10 @@ def judged_over_grid(rows: Sequence[Score], family: str) -> list[Score]:
     alike = benjamini_hochberg(np.array([row.p_equivalence for row in rows], np.float64))
     judged = []
     for row, q_alike in zip(corrected(rows, family), alike, strict=True):
-        kept = replace(row, q_equivalence=float(q_alike))
+        corrected_row = replace(row, q_equivalence=float(q_alike))
         lost = row.q > LEVEL if row.verdict == Verdict.MORE else row.verdict == Verdict.ALIKE and q_alike > LEVEL
         undecided = Judgement(Verdict.UNDECIDED, reason_code=ReasonCode.CORRECTION)
-        judged.append(judged_as(kept, undecided) if lost else kept)
+        judged.append(judged_as(corrected_row, undecided) if lost else corrected_row)
     return judged
 
 
@@ -118,13 +118,15 @@ def judged_when_stopped(rows: Sequence[Score], family: str, sides: Sequence[tupl
     p_holm = holm(np.array([row.p for row in rows], np.float64))
     judged = []
     for row, own, alike, adjusted, (a, b) in zip(rows, q, q_alike, p_holm, sides, strict=True):
-        held = replace(row, q=float(own), q_equivalence=float(alike), p_holm=float(adjusted), family=family)
+        corrected_row = replace(row, q=float(own), q_equivalence=float(alike), p_holm=float(adjusted), family=family)
         if row.verdict == Verdict.NOT_MEASURED:
-            judged.append(held)
+            judged.append(corrected_row)
             continue
-        judgement = Judgement(Verdict.ALIKE) if alike <= LEVEL else judge_sides(held, image_ends(held), a, b)
+        judgement = (
+            Judgement(Verdict.ALIKE) if alike <= LEVEL else judge_sides(corrected_row, image_ends(corrected_row), a, b)
+        )
         undecided = judgement.verdict == Verdict.UNDECIDED
-        judged.append(judged_as(held, judgement, n_decide=held.n_decide if undecided else 0))
+        judged.append(judged_as(corrected_row, judgement, n_decide=corrected_row.n_decide if undecided else 0))
     return judged
 
 

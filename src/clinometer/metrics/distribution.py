@@ -144,8 +144,8 @@ def generative_miss_rate(own: ArrayLike, blank: ArrayLike, *, confidence: float 
     own, blank = np.asarray(own, np.float64), np.asarray(blank, np.float64)
     if own.ndim != 1 or own.shape != blank.shape:
         raise InvalidInputError(f"own and blank: expected (n,) twice, found shapes {own.shape} and {blank.shape}")
-    known = np.isfinite(own) & np.isfinite(blank)
-    rate = wilson_interval(int((blank[known] > own[known]).sum()), int(known.sum()), confidence)
+    is_known = np.isfinite(own) & np.isfinite(blank)
+    rate = wilson_interval(int((blank[is_known] > own[is_known]).sum()), int(is_known.sum()), confidence)
     return DistributionScore(rate.value, rate.low, rate.high, 0.0 if rate.n else nan, rate.n, reason=rate.reason)
 
 
@@ -211,9 +211,9 @@ def _scored(score: Callable[[np.ndarray], np.ndarray], counts: ArrayLike, confid
 
 @lru_cache(maxsize=4096)  # a study scores the same few counts again and again
 def _scored_counts(
-    score: Callable[[np.ndarray], np.ndarray], given: tuple[int, ...], confidence: float
+    score: Callable[[np.ndarray], np.ndarray], group_counts: tuple[int, ...], confidence: float
 ) -> DistributionScore:
-    counts = np.array(given)
+    counts = np.array(group_counts)
     n = int(counts.sum())
     if n == 0:
         return DistributionScore(nan, nan, nan, nan, 0, reason="no image")

@@ -85,10 +85,10 @@ def warp_face(rgb: np.ndarray, landmarks: np.ndarray, shape: np.ndarray, size: i
 
 def _points(landmarks: np.ndarray) -> np.ndarray:
     """Landmarks as complex numbers x + iy."""
-    found = np.asarray(landmarks, np.float64)
-    if found.shape != (LANDMARKS, 2) or not np.isfinite(found).all():
-        raise InvalidInputError(f"landmarks: expected ({LANDMARKS}, 2) finite numbers, found shape {found.shape}")
-    return np.asarray(found[:, 0] + 1j * found[:, 1])
+    points = np.asarray(landmarks, np.float64)
+    if points.shape != (LANDMARKS, 2) or not np.isfinite(points).all():
+        raise InvalidInputError(f"landmarks: expected ({LANDMARKS}, 2) finite numbers, found shape {points.shape}")
+    return np.asarray(points[:, 0] + 1j * points[:, 1])
 
 
 def _to_frame(points: np.ndarray) -> tuple[complex, complex]:

@@ -13,16 +13,16 @@ from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.permutation import PermutationTest
 
 
-def permuted(found: PermutationTest, at: int = 0) -> dict[str, Any]:
+def permuted(test: PermutationTest, at: int = 0) -> dict[str, Any]:
     """A permutation test's p and how it was found, as the fields of a row; ``at`` chooses among its statistics."""
     return {
-        "p": float(found.p_value[at]),
-        "p_exact": found.exact,
-        "p_error": float(found.standard_error[at]),
-        "n_splits": storable(found.n_splits),
-        "p_method": found.method,
-        "p_low": float(found.p_low[at]),
-        "p_high": float(found.p_high[at]),
+        "p": float(test.p_value[at]),
+        "p_exact": test.exact,
+        "p_error": float(test.standard_error[at]),
+        "n_splits": storable(test.n_splits),
+        "p_method": test.method,
+        "p_low": float(test.p_low[at]),
+        "p_high": float(test.p_high[at]),
     }
 
 

@@ -82,13 +82,13 @@ def mcas(
     ita = _mean_association(target_images, texts_a, texts_b)
     # in float64, whatever the texts are in: a ratio divides by it, and float16 sums miss 0 by more than its input does
     tt = _mean_association(*(None if x is None else _exact(x) for x in (target_texts, texts_a, texts_b)))
-    given = {
+    arguments = {
         "target_images": target_images, "target_texts": target_texts, "images_a": images_a,
         "images_b": images_b, "texts_a": texts_a, "texts_b": texts_b,
     }  # fmt: skip
-    missing = [name for name, value in given.items() if value is None]
+    missing = [name for name, value in arguments.items() if value is None]
     reason = f"not given: {', '.join(missing)}" if missing else ""
-    texts = [as_vectors(name, value) for name, value in given.items() if "texts" in name and value is not None]
+    texts = [as_vectors(name, value) for name, value in arguments.items() if "texts" in name and value is not None]
     rounding = rounding_of(texts)
     if not reason and abs(tt) <= rounding:
         reason = "TT is 0: bias amplification divides by it"
@@ -114,8 +114,8 @@ def _mean_association(targets: Array | None, a: Array | None, b: Array | None) -
 
 
 def _exact(texts: Array) -> np.ndarray:
-    found = as_numpy(texts)
-    return found.astype(np.float64) if found.dtype.kind == "f" else found
+    vectors = as_numpy(texts)
+    return vectors.astype(np.float64) if vectors.dtype.kind == "f" else vectors
 
 
 def components(tensor: np.ndarray, a: int, b: int) -> np.ndarray:

@@ -51,8 +51,8 @@ class PortraitPair:
 
     def lacking(self, groups: Collection[str]) -> str:
         """The names of what the numbers of these groups leave out."""
-        held = [names for group in groups for names in self.left_out.get(group, ())]
-        return ", ".join(dict.fromkeys(name for each in held for name in each))
+        lists = [names for group in groups for names in self.left_out.get(group, ())]
+        return ", ".join(dict.fromkeys(name for names in lists for name in names))
 
 
 def difference_row(
@@ -120,7 +120,7 @@ def portrait_magnitude(
         return np.asarray(np.abs(seconds @ own).mean(axis=1) - np.abs((1 - seconds) @ other).mean(axis=1))
 
     signs = [np.sign((1 - pool.second) @ other), np.sign(pool.second @ own)]
-    held = [
+    differences = [
         mean_difference(
             terms[~pool.second & inside] @ signs[0] / len(signs[0]),
             terms[pool.second & inside] @ signs[1] / len(signs[1]),
@@ -130,7 +130,7 @@ def portrait_magnitude(
         for group in weights
         for inside in [pool.groups == group]
     ]
-    row = _row(contrast(held, [1.0] * len(held)), **about)
+    row = _row(contrast(differences, [1.0] * len(differences)), **about)
     tolerance = 1e-10 * float(np.abs(own).sum() + np.abs(other).sum())
     test = permute_statistic(
         differ, pool.second, pool.strata, tolerance=tolerance, n_permutations=n_permutations, rng=rng
@@ -141,10 +141,10 @@ def portrait_magnitude(
 
 def _excess(terms: np.ndarray, groups: np.ndarray) -> float:
     """By how much a run's mean magnitude may be too large, from its portraits' (n × columns) terms."""
-    held = [terms[groups == group] for group in dict.fromkeys(groups.tolist())]
+    by_group = [terms[groups == group] for group in dict.fromkeys(groups.tolist())]
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.sqrt(sum(each.var(axis=0, ddof=1) / len(each) if len(each) > 1 else np.nan for each in held))
-    return float(magnitude_excess(sum(each.mean(axis=0) for each in held), error).mean())
+        error = np.sqrt(sum(rows.var(axis=0, ddof=1) / len(rows) if len(rows) > 1 else np.nan for rows in by_group))
+    return float(magnitude_excess(sum(rows.mean(axis=0) for rows in by_group), error).mean())
 
 
 @dataclass(frozen=True)
@@ -168,14 +168,14 @@ def _pool(pair: PortraitPair, groups: list[str]) -> _Pool | None:
         whole = [np.isfinite(run).all(axis=1) for run in runs]
         if pair.paired:
             whole = [whole[0] & whole[1]] * 2
-        kept = [run[known] for run, known in zip(runs, whole, strict=True)]
-        if not all(map(len, kept)):
+        portraits = [run[mask] for run, mask in zip(runs, whole, strict=True)]
+        if not all(map(len, portraits)):
             return None
-        for is_second, held in enumerate(kept):
-            values.append(held)
-            second += [bool(is_second)] * len(held)
-            names += [group] * len(held)
-            strata += [(order, at if pair.paired else 0) for at in range(len(held))]
+        for is_second, rows in enumerate(portraits):
+            values.append(rows)
+            second += [bool(is_second)] * len(rows)
+            names += [group] * len(rows)
+            strata += [(order, at if pair.paired else 0) for at in range(len(rows))]
     numbers = {key: number for number, key in enumerate(dict.fromkeys(strata))}
     if not values:
         return None
@@ -184,10 +184,10 @@ def _pool(pair: PortraitPair, groups: list[str]) -> _Pool | None:
     )  # fmt: skip
 
 
-def _row(found: ClusterEstimate, component: str, **named: Any) -> Score:
+def _row(estimate: ClusterEstimate, component: str, **named: Any) -> Score:
     return Score(
-        metric=METRIC, component=component, value=found.value, low=found.low, high=found.high, n_target=found.n,
-        reason=found.reason, **named,
+        metric=METRIC, component=component, value=estimate.value, low=estimate.low, high=estimate.high,
+        n_target=estimate.n, reason=estimate.reason, **named,
     )  # fmt: skip
 
 

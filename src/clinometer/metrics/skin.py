@@ -167,8 +167,8 @@ def monk_self_test() -> tuple[Swatch, ...]:
     pixels = np.array([list(bytes.fromhex(colour[1:])) for colour in MONK_SWATCHES], np.uint8)
     angles = [individual_typology_angle(pixel) for pixel in pixels]
     return tuple(
-        Swatch(number, colour, bool(seen), angle, tone_class(angle))
-        for number, (colour, seen, angle) in enumerate(
+        Swatch(number, colour, bool(is_skin), angle, tone_class(angle))
+        for number, (colour, is_skin, angle) in enumerate(
             zip(MONK_SWATCHES, skin_mask(pixels), angles, strict=True), start=1
         )
     )

@@ -75,7 +75,7 @@ def require_comparable(
     first: Sequence[HasEncoder], second: Sequence[HasEncoder], counts: Sequence[object], *, paired: bool
 ) -> None:
     """Refuse runs of different encoders and, where ``paired``, of different ``counts`` of images."""
-    names = [[seen.encoder for seen in run] for run in (first, second)]
+    names = [[reading.encoder for reading in run] for run in (first, second)]
     if names[0] != names[1]:
         raise InvalidInputError(f"encoders: found {names[0]} and {names[1]}, expected the same in both runs")
     if paired and counts[0] != counts[1]:

@@ -117,11 +117,11 @@ def weat(
     >>> result.p_value, result.exact, result.n_splits     # the observed split is the most extreme of C(4, 2)
     (0.16666666666666666, True, 6)
     """
-    given = [as_vectors(name, each) for name, each in (("x", x), ("y", y), ("a", a), ("b", b))]
-    x, y, a, b = (as_numpy(each).astype(np.float64, copy=False) for each in given)
-    s_x, s_y = (association_scores(each, a, b) for each in (x, y))
+    vectors = [as_vectors(name, rows) for name, rows in (("x", x), ("y", y), ("a", a), ("b", b))]
+    x, y, a, b = (as_numpy(rows).astype(np.float64, copy=False) for rows in vectors)
+    s_x, s_y = (association_scores(target, a, b) for target in (x, y))
     rng = generator(rng)
-    return _of_scores(s_x, s_y, alternative, method, permutations, rng, ddof, spread, rounding_of(given))
+    return _of_scores(s_x, s_y, alternative, method, permutations, rng, ddof, spread, rounding_of(vectors))
 
 
 def stimulus_weat(
@@ -163,18 +163,18 @@ def stimulus_weat(
     """
     rng = generator(rng)
     require_count("resamples", resamples)
-    given = [_stimuli(name, each) for name, each in (("x", x), ("y", y), ("a", a), ("b", b))]
-    rounding = rounding_of(items for stimuli in given for items in stimuli)
-    sets = [_stimulus_means(name, stimuli) for name, stimuli in zip("xyab", given, strict=True)]
+    stimulus_sets = [_stimuli(name, stimuli) for name, stimuli in (("x", x), ("y", y), ("a", a), ("b", b))]
+    rounding = rounding_of(items for stimuli in stimulus_sets for items in stimuli)
+    sets = [_stimulus_means(name, stimuli) for name, stimuli in zip("xyab", stimulus_sets, strict=True)]
     u_x, u_y, u_a, u_b = sets
-    if len({each.shape[1] for each in sets}) > 1:
+    if len({means.shape[1] for means in sets}) > 1:
         raise InvalidInputError("x, y, a, b: embeddings of different dimensions; use one encoder for all")
     direction = u_a.mean(axis=0) - u_b.mean(axis=0)
     test_rng, bootstrap_rng = rng.spawn(2)
     result = _of_scores(
         u_x @ direction, u_y @ direction, alternative, method, permutations, test_rng, ddof, spread, rounding
     )
-    lonely = [name for name, each in zip("XYAB", sets, strict=True) if len(each) < 2]
+    lonely = [name for name, means in zip("XYAB", sets, strict=True) if len(means) < 2]
     if lonely:
         reason = f"no interval: set {' and '.join(lonely)} has one stimulus"
         return replace(result, reason=result.reason or reason)
@@ -189,10 +189,10 @@ def stimulus_weat(
     if min(len(u_x), len(u_y)) < 3:
         reason = "no interval of the effect size: a set of targets has two stimuli; it takes three"
         return replace(result, reason=result.reason or reason)
-    known = effects[np.isfinite(effects)]
-    if math.isnan(result.effect_size) or not known.size:
+    replicates = effects[np.isfinite(effects)]
+    if math.isnan(result.effect_size) or not replicates.size:
         return result
-    ends = bca_interval(result.effect_size, known, np.concatenate(of_effect), confidence, _freedom(of_effect))
+    ends = bca_interval(result.effect_size, replicates, np.concatenate(of_effect), confidence, _freedom(of_effect))
     return replace(result, effect_size_low=float(ends.low), effect_size_high=float(ends.high))
 
 
@@ -205,10 +205,10 @@ def _stimuli(name: str, stimuli: Sequence[Array]) -> list[Array]:
     """The embeddings of each stimulus of a set, (items × dim), of one width."""
     if not len(stimuli):
         raise InvalidInputError(f"{name}: expected at least one stimulus")
-    held = [as_vectors(f"{name}[{i}]", items) for i, items in enumerate(stimuli)]
-    if len({items.shape[1] for items in held}) > 1:
+    vectors = [as_vectors(f"{name}[{i}]", items) for i, items in enumerate(stimuli)]
+    if len({items.shape[1] for items in vectors}) > 1:
         raise InvalidInputError(f"{name}: embeddings of different dimensions; use one encoder for all")
-    return held
+    return vectors
 
 
 def _stimulus_means(name: str, stimuli: Sequence[Array]) -> np.ndarray:

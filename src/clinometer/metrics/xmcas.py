@@ -76,8 +76,8 @@ def xmcas(
     try:
         np.broadcast_shapes(m.shape, c.shape, k.shape)
     except ValueError:
-        found = f"{m.shape}, {c.shape} and {k.shape}"
-        raise InvalidInputError(f"mcas, similarity, offset: expected shapes that match, found {found}") from None
+        shapes = f"{m.shape}, {c.shape} and {k.shape}"
+        raise InvalidInputError(f"mcas, similarity, offset: expected shapes that match, found {shapes}") from None
     if np.shape(centroid) != (2,) or not np.isfinite(_real("centroid", centroid)).all():
         raise InvalidInputError(f"centroid: expected two finite numbers (similarity, MCAS), found {centroid!r}")
     rest = 1 - np.abs(m) + k
@@ -93,7 +93,7 @@ def xmcas(
 
 def _real(name: str, value: ArrayLike) -> np.ndarray:
     try:
-        found = np.asarray(value, np.float64)
-        return np.where(np.isfinite(found), found, np.nan)
+        numbers = np.asarray(value, np.float64)
+        return np.where(np.isfinite(numbers), numbers, np.nan)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInputError(f"{name}: expected a number or an array of numbers, found {value!r}") from error

@@ -23,7 +23,7 @@ def agreement_rows(study: HumanStudy) -> list[Score]:
     return [
         _alpha(study),
         _rate("self_consistency", study.same, study.repeats, "no item was asked twice", study),
-        _rate("attention", study.right, study.known, "no item had a known answer", study),
+        _rate("attention", study.right, study.checks, "no item had a known answer", study),
     ]
 
 
@@ -37,26 +37,26 @@ def correlation_rows(study: HumanStudy, shares: Mapping[str, float]) -> list[Sco
 
 def _alpha(study: HumanStudy) -> Score:
     table = study.table
-    found = krippendorff_alpha(table, confidence=study.confidence, n_resamples=RESAMPLES)
+    alpha = krippendorff_alpha(table, confidence=study.confidence, n_resamples=RESAMPLES)
     return Score(
-        metric=HUMAN, component="alpha", encoder="", value=found.value, low=found.low, high=found.high,
-        n_target=found.n, n_a=raters_of(table), n_b=rated_items(table), reason=found.reason,
+        metric=HUMAN, component="alpha", encoder="", value=alpha.value, low=alpha.low, high=alpha.high,
+        n_target=alpha.n, n_a=raters_of(table), n_b=rated_items(table), reason=alpha.reason,
     )  # fmt: skip
 
 
 def _rate(component: str, count: int, n: int, nothing: str, study: HumanStudy) -> Score:
-    found = wilson_interval(count, n, study.confidence)
+    rate = wilson_interval(count, n, study.confidence)
     return Score(
-        metric=HUMAN, component=component, encoder="", value=found.value, low=found.low, high=found.high, n_target=n,
+        metric=HUMAN, component=component, encoder="", value=rate.value, low=rate.low, high=rate.high, n_target=n,
         n_a=raters_of(study.table), reason=nothing if n == 0 else "",
     )  # fmt: skip
 
 
 def _tau(machine: MachineScores, shares: Mapping[str, float], study: HumanStudy) -> Score:
     people, scores = known_values(machine, shares)
-    found = kendall_tau_b(np.asarray(people), np.asarray(scores), confidence=study.confidence)
+    tau = kendall_tau_b(np.asarray(people), np.asarray(scores), confidence=study.confidence)
     return Score(
-        metric=HUMAN, component="tau", setting=machine.name, encoder=machine.encoder, value=found.value, low=found.low,
-        high=found.high, p=found.p, test="τ = 0, two-sided", n_target=found.n, reason=found.reason,
-        family="human: a test by itself", q=found.p, p_holm=found.p,
+        metric=HUMAN, component="tau", setting=machine.name, encoder=machine.encoder, value=tau.value, low=tau.low,
+        high=tau.high, p=tau.p, test="τ = 0, two-sided", n_target=tau.n, reason=tau.reason,
+        family="human: a test by itself", q=tau.p, p_holm=tau.p,
     )  # fmt: skip

@@ -77,7 +77,7 @@ class HumanStudy:
     a, b : numbers of the answers that stand for the two groups compared.
     concepts : what was rated of each concept; all hold the same raters in the same order.
     same, repeats : repeated items that got the same answer again, and all of them.
-    right, known : items with a known answer that were answered so, and all of them.
+    right, checks : items with a known answer that were answered so, and all of them.
     machine : scores that the fractions are held against.
     margin : the margin for which the ratings still needed are counted.
     """
@@ -89,25 +89,25 @@ class HumanStudy:
     same: int = 0
     repeats: int = 0
     right: int = 0
-    known: int = 0
+    checks: int = 0
     machine: tuple[MachineScores, ...] = ()
     margin: float = 0.05
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        raters = {len(each.answers) for each in self.concepts}
+        raters = {len(concept.answers) for concept in self.concepts}
         if len(raters) > 1:
             raise InvalidInputError(f"answers: expected as many raters of each concept, found {sorted(raters)}")
 
     @property
     def table(self) -> np.ndarray:
         """(raters, items) all answers, concept by concept."""
-        return np.concatenate([each.answers for each in self.concepts], axis=1)
+        return np.concatenate([concept.answers for concept in self.concepts], axis=1)
 
 
 def known_values(machine: MachineScores, fractions: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
     """Fractions and scores of the concepts that have both."""
-    held = [(value, machine.values.get(name, nan)) for name, value in fractions.items()]
-    both = [pair for pair in held if isfinite(pair[0]) and isfinite(pair[1])]
+    pairs = [(value, machine.values.get(name, nan)) for name, value in fractions.items()]
+    both = [pair for pair in pairs if isfinite(pair[0]) and isfinite(pair[1])]
     x, y = np.array(both).reshape(-1, 2).T
     return x, y

@@ -24,19 +24,19 @@ def encoder_rows(study: HumanStudy) -> list[Score]:
 
 
 def _rows(study: HumanStudy, encoder: str) -> list[Score]:
-    held = [concept for concept in study.concepts if encoder in concept.readings and not concept.whole]
-    seen = np.concatenate([majority(concept.answers, len(study.answers)) for concept in held])
-    read = np.concatenate([concept.readings[encoder] for concept in held])
-    weights = np.concatenate([item_weights(concept) for concept in held])
+    concepts = [concept for concept in study.concepts if encoder in concept.readings and not concept.whole]
+    majorities = np.concatenate([majority(concept.answers, len(study.answers)) for concept in concepts])
+    read = np.concatenate([concept.readings[encoder] for concept in concepts])
+    weights = np.concatenate([item_weights(concept) for concept in concepts])
     named = (study.answers[study.a], study.answers[study.b])
     rows = []
     for number, answer in enumerate(study.answers):
-        of = seen == number
+        of = majorities == number
         for reading, as_read in zip(named, (read, 1 - read), strict=True):
             rows.append(_row(study, encoder, "confusion", answer, f"read as {reading}", as_read[of], weights[of]))
     right = (("sensitivity", study.a, read), ("specificity", study.b, 1 - read))
     for component, number, as_read in right:
-        of = seen == number
+        of = majorities == number
         rows.append(_row(study, encoder, component, study.answers[number], "", as_read[of], weights[of]))
     return rows
 

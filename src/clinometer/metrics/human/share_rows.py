@@ -48,11 +48,11 @@ def corrected_rows(study: HumanStudy) -> list[Score]:
 
 def _people(study: HumanStudy, concept: RatedConcept, answer: int, outside: np.ndarray | None, component: str) -> Score:
     chosen = concept.chosen(answer)
-    found = _by_raters(study, chosen, outside) if concept.whole else _by_items(study, concept, chosen, outside)
+    share = _by_raters(study, chosen, outside) if concept.whole else _by_items(study, concept, chosen, outside)
     return Score(
         metric=HUMAN, component=component, concept=concept.name, category=concept.category,
-        group=study.answers[answer], encoder="", value=found.value, low=found.low, high=found.high, n_target=found.n,
-        n_a=int(np.isfinite(chosen).sum()), reason=found.reason or caution(chosen, found.value),
+        group=study.answers[answer], encoder="", value=share.value, low=share.low, high=share.high, n_target=share.n,
+        n_a=int(np.isfinite(chosen).sum()), reason=share.reason or caution(chosen, share.value),
     )  # fmt: skip
 
 
@@ -69,21 +69,21 @@ def _by_raters(study: HumanStudy, chosen: np.ndarray, outside: np.ndarray | None
 
 def _corrected(study: HumanStudy, concept: RatedConcept, encoder: str) -> list[Score]:
     chosen = concept.chosen(study.a)
-    found = rated_share(
+    estimate = rated_share(
         chosen, concept.readings[encoder], concept.unrated[encoder], outside=concept.other_than(study.a, study.b),
         strata=concept.strata, sizes=concept.sizes, confidence=study.confidence,
     )  # fmt: skip
-    more = more_items_to_reach(study.margin, found, confidence=study.confidence)
+    more = more_items_to_reach(study.margin, estimate, confidence=study.confidence)
     about = {
         "metric": HUMAN, "concept": concept.name, "category": concept.category, "group": study.answers[study.a],
-        "encoder": encoder, "n_target": found.n_all, "n_a": rated_items(chosen),
+        "encoder": encoder, "n_target": estimate.n_all, "n_a": rated_items(chosen),
     }  # fmt: skip
     share = Score(
-        component="corrected_share", value=found.value, low=found.low, high=found.high,
-        reason=found.reason or caution(chosen, found.value), **about,  # type: ignore[arg-type]
+        component="corrected_share", value=estimate.value, low=estimate.low, high=estimate.high,
+        reason=estimate.reason or caution(chosen, estimate.value), **about,  # type: ignore[arg-type]
     )  # fmt: skip
     needed = Score(
         component="more_ratings", setting=f"± {study.margin:g}", value=more,
-        reason=found.reason or ("" if isfinite(more) else NO_MORE), **about,  # type: ignore[arg-type]
+        reason=estimate.reason or ("" if isfinite(more) else NO_MORE), **about,  # type: ignore[arg-type]
     )  # fmt: skip
     return [share, needed]

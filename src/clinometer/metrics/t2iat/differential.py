@@ -154,7 +154,7 @@ def differential_association(
     if unit not in ("prompt", "image"):
         raise InvalidInputError(f"unit: expected 'prompt' or 'image', found {unit!r}")
     require_count("resamples", resamples, least=0)
-    x, x_a, x_b, y, y_a, y_b = ([as_numpy(images) for images in each] for each in (x, x_a, x_b, y, y_a, y_b))
+    x, x_a, x_b, y, y_a, y_b = ([as_numpy(images) for images in prompts] for prompts in (x, x_a, x_b, y, y_a, y_b))
     _require_one_width([*x, *x_a, *x_b, *y, *y_a, *y_b])
     pair = pair_sets(prompt_set(x, x_a, x_b, name="x"), prompt_set(y, y_a, y_b, name="y"))
     return pair_association(
@@ -189,48 +189,50 @@ def pair_association(
     if pair.reason:
         return counts
     children = generator(rng).spawn(2)
-    found = _estimate(counts, pair)
-    found = _permutation(found, pair, method, permutations, children[0])
-    return _intervals(found, pair, resamples, children[1]) if resamples else found
+    association = _estimate(counts, pair)
+    association = _permutation(association, pair, method, permutations, children[0])
+    return _intervals(association, pair, resamples, children[1]) if resamples else association
 
 
-def _estimate(found: DifferentialAssociation, pair: SetPair) -> DifferentialAssociation:
+def _estimate(association: DifferentialAssociation, pair: SetPair) -> DifferentialAssociation:
     x, y = pair.x.association, pair.y.association
     statistic = x - y
     spread = pooled_deviation(pair.x, pair.y)
     tied = not spread > pair.rounding
     return replace(
-        found,
+        association,
         statistic=statistic,
         association_x=x,
         association_y=y,
         effect_size=nan if tied else statistic / spread,
-        reason=_joined(found.reason, "effect size: all images associate alike, no spread to divide by" if tied else ""),
+        reason=_joined(
+            association.reason, "effect size: all images associate alike, no spread to divide by" if tied else ""
+        ),
     )
 
 
 def _permutation(
-    found: DifferentialAssociation,
+    association: DifferentialAssociation,
     pair: SetPair,
     method: Literal["auto", "exact", "sampled"],
     permutations: int,
     rng: np.random.Generator,
 ) -> DifferentialAssociation:
-    if found.unit == "prompt" and found.n_prompts_x == found.n_prompts_y == 1:
-        return replace(found, reason=_joined(found.reason, f"p: {ONE_PROMPT}"))
-    if found.unit == "image":
-        return _image_permutation(found, pair, method, permutations, rng)
+    if association.unit == "prompt" and association.n_prompts_x == association.n_prompts_y == 1:
+        return replace(association, reason=_joined(association.reason, f"p: {ONE_PROMPT}"))
+    if association.unit == "image":
+        return _image_permutation(association, pair, method, permutations, rng)
     test = quadratic_permutation_test(
         pair.gram,
-        sizes=(found.n_prompts_x, found.n_prompts_y),
-        alternative=found.alternative,
+        sizes=(association.n_prompts_x, association.n_prompts_y),
+        alternative=association.alternative,
         method=method,
         permutations=permutations,
         rounding=pair.rounding,
         rng=rng,
     )
     return replace(
-        found,
+        association,
         p_value=float(np.squeeze(test.p_value)),
         exact=bool(test.exact),
         n_splits=int(test.n_splits),
@@ -242,7 +244,7 @@ def _permutation(
 
 
 def _image_permutation(
-    found: DifferentialAssociation,
+    association: DifferentialAssociation,
     pair: SetPair,
     method: Literal["auto", "exact", "sampled"],
     permutations: int,
@@ -251,8 +253,8 @@ def _image_permutation(
     values = np.concatenate([pair.x.image_associations, pair.y.image_associations])
     test = fixed_values_test(
         values,
-        np.arange(len(values)) < found.n_x,
-        alternative=found.alternative,
+        np.arange(len(values)) < association.n_x,
+        alternative=association.alternative,
         method=method,
         permutations=permutations,
         rounding=pair.rounding,
@@ -260,7 +262,7 @@ def _image_permutation(
         items="images",
     )
     return replace(
-        found,
+        association,
         p_value=float(test.p_value[0]),
         exact=test.exact,
         n_splits=test.n_splits,
@@ -272,25 +274,25 @@ def _image_permutation(
 
 
 def _intervals(
-    found: DifferentialAssociation, pair: SetPair, resamples: int, rng: np.random.Generator
+    association: DifferentialAssociation, pair: SetPair, resamples: int, rng: np.random.Generator
 ) -> DifferentialAssociation:
     """Both intervals of S and of d."""
     images, prompts = rng.spawn(2)
-    within = _ends(found, pair, resamples, images, prompts=False)
-    alone = _ends(found, pair, resamples, prompts, prompts=True)
+    within = _ends(association, pair, resamples, images, prompts=False)
+    alone = _ends(association, pair, resamples, prompts, prompts=True)
     across = (*containing(alone[:2], within[:2]), *containing(alone[2:], within[2:]))
     few = [
         "interval over images: a prompt has one image only" if isnan(within[0]) else "",
         "interval over prompts: a set has one prompt only" if isnan(across[0]) else "",
     ]
-    if isfinite(found.effect_size):  # else that is the reason
+    if isfinite(association.effect_size):  # else that is the reason
         few += [
             f"interval of d over {what}: a resample has no spread to divide by"
             for what, ends in (("images", within), ("prompts", across))
             if isfinite(ends[0]) and isnan(ends[2])
         ]
     return replace(
-        found,
+        association,
         low=within[0],
         high=within[1],
         effect_size_low=within[2],
@@ -299,19 +301,19 @@ def _intervals(
         stimulus_high=across[1],
         effect_size_stimulus_low=across[2],
         effect_size_stimulus_high=across[3],
-        reason=_joined(found.reason, *few),
+        reason=_joined(association.reason, *few),
     )
 
 
 def _ends(
-    found: DifferentialAssociation, pair: SetPair, resamples: int, rng: np.random.Generator, *, prompts: bool
+    association: DifferentialAssociation, pair: SetPair, resamples: int, rng: np.random.Generator, *, prompts: bool
 ) -> tuple[float, float, float, float]:
     """Ends of the intervals of S and of d."""
     draws = bootstrap_draws(pair, resamples, rng, prompts=prompts)
     freedom = freedom_of((pair.x, pair.y), prompts=prompts)
     return (
-        *interval_of(draws.statistic, found.statistic, freedom),
-        *interval_of(draws.effect_size, found.effect_size, freedom),
+        *interval_of(draws.statistic, association.statistic, freedom),
+        *interval_of(draws.effect_size, association.effect_size, freedom),
     )
 
 

@@ -47,8 +47,8 @@ def bootstrap_draws(pair: SetPair, resamples: int, rng: np.random.Generator, *, 
     already (Davison & Hinkley 1997, §3.8).
     """
     x, y = (
-        set_draws(each, resamples, child, prompts=prompts)
-        for each, child in zip((pair.x, pair.y), rng.spawn(2), strict=True)
+        set_draws(prompt_set, resamples, child, prompts=prompts)
+        for prompt_set, child in zip((pair.x, pair.y), rng.spawn(2), strict=True)
     )
     return difference_draws((x, y), (pair.x, pair.y))
 
@@ -60,29 +60,29 @@ def difference_draws(drawn: tuple[SetDraws, SetDraws], sets: tuple[PromptSet, Pr
     deviations by too few prompts (or images) and by the scatter of the direction. S is moved onto its estimate by what
     is added, the squares by a factor, and d is their ratio: it has the sign of S in every replicate.
     """
-    (x, y), (held_x, held_y) = drawn, sets
-    statistic = centred(x.association - y.association, held_x.association - held_y.association)
-    freedom = held_x.n_images + held_y.n_images - 2
-    squares, expected = x.squares + y.squares, sum(squared_deviations(held.image_associations) for held in sets)
+    (x, y), (set_x, set_y) = drawn, sets
+    statistic = centred(x.association - y.association, set_x.association - set_y.association)
+    freedom = set_x.n_images + set_y.n_images - 2
+    squares, expected = x.squares + y.squares, sum(squared_deviations(concept.image_associations) for concept in sets)
     with np.errstate(divide="ignore", invalid="ignore"):
         effect_size = statistic / np.sqrt(squares * (expected / squares.mean()) / freedom)
     return PairDraws(statistic, effect_size)
 
 
-def set_draws(held: PromptSet, resamples: int, rng: np.random.Generator, *, prompts: bool) -> SetDraws:
+def set_draws(prompt_set: PromptSet, resamples: int, rng: np.random.Generator, *, prompts: bool) -> SetDraws:
     """Replicates of one set."""
-    sizes = (held.sizes, held.sizes_a, held.sizes_b)
+    sizes = (prompt_set.sizes, prompt_set.sizes_a, prompt_set.sizes_b)
     weights: Iterable[Iterable[np.ndarray]]
     if prompts:  # a prompt takes all three of its kinds of images along
         weights = (
-            [np.repeat(drawn / np.asarray(each, np.float32), each, axis=1) for each in sizes]
-            for drawn in rao_wu_chunks([held.n_prompts], resamples, rng, _CHUNK)
+            [np.repeat(drawn / np.asarray(counts, np.float32), counts, axis=1) for counts in sizes]
+            for drawn in rao_wu_chunks([prompt_set.n_prompts], resamples, rng, _CHUNK)
         )
     else:
-        kinds = [_image_weights(each, resamples, child) for each, child in zip(sizes, rng.spawn(3), strict=True)]
+        kinds = [_image_weights(counts, resamples, child) for counts, child in zip(sizes, rng.spawn(3), strict=True)]
         weights = zip(*kinds, strict=True)
-    found = [_chunk(held, *part) for part in weights]
-    return SetDraws(*(np.concatenate(part) for part in zip(*found, strict=True)))
+    chunks = [_chunk(prompt_set, *part) for part in weights]
+    return SetDraws(*(np.concatenate(part) for part in zip(*chunks, strict=True)))
 
 
 def centred(draws: np.ndarray, value: float) -> np.ndarray:
@@ -94,8 +94,8 @@ def interval_of(draws: np.ndarray, value: float, freedom: float, confidence: flo
     """Ends of an interval as wide as Student's t; NaN where the value or a replicate is not finite."""
     if not (isfinite(value) and np.isfinite(draws).all()):
         return nan, nan
-    found = percentile_interval(draws, confidence, freedom)
-    return float(found.low), float(found.high)
+    ends = percentile_interval(draws, confidence, freedom)
+    return float(ends.low), float(ends.high)
 
 
 def containing(outer: tuple[float, float], inner: tuple[float, float]) -> tuple[float, float]:
@@ -115,29 +115,29 @@ def freedom_of(sets: Iterable[PromptSet], *, prompts: bool, minus: Iterable[Prom
     ones, those with A and those with B. ``minus``: the same sets of another run, of whose prompts or images these are
     the partners; the means are then of differences.
     """
-    samples = [sample for held in sets for sample in _samples(held, prompts)]
-    others = [values for held in minus for values, _ in _samples(held, prompts)] or [np.zeros(1)] * len(samples)
+    samples = [sample for concept in sets for sample in _samples(concept, prompts)]
+    others = [values for concept in minus for values, _ in _samples(concept, prompts)] or [np.zeros(1)] * len(samples)
     parts = [_part(values - other, sizes) for (values, sizes), other in zip(samples, others, strict=True)]
     return float(welch_satterthwaite(parts))
 
 
-def _samples(held: PromptSet, prompts: bool) -> list[tuple[np.ndarray, Sequence[int]]]:
+def _samples(prompt_set: PromptSet, prompts: bool) -> list[tuple[np.ndarray, Sequence[int]]]:
     """Values whose means' errors add up to that of the set's association, and how many are of one prompt."""
-    w = equal_weights(held.sizes)
+    w = equal_weights(prompt_set.sizes)
     kinds = [
-        (held.image_associations, held.sizes),
-        (w @ held.cosines_a, held.sizes_a),
-        (-(w @ held.cosines_b), held.sizes_b),
+        (prompt_set.image_associations, prompt_set.sizes),
+        (w @ prompt_set.cosines_a, prompt_set.sizes_a),
+        (-(w @ prompt_set.cosines_b), prompt_set.sizes_b),
     ]
     if not prompts:
         return list(kinds)
     means = [[images.mean() for images in _by_prompt(*kind)] for kind in kinds]
-    return [(np.sum(means, axis=0), [held.n_prompts])]  # a prompt takes all three along
+    return [(np.sum(means, axis=0), [prompt_set.n_prompts])]  # a prompt takes all three along
 
 
 def _part(values: np.ndarray, sizes: Sequence[int]) -> tuple[float, int]:
     """Squared standard error of the mean of the means, and its degrees of freedom."""
-    parts = [mean_part(each) for each in _by_prompt(values, sizes)]
+    parts = [mean_part(prompt_values) for prompt_values in _by_prompt(values, sizes)]
     return sum(v for v, _ in parts) / len(sizes) ** 2, sum(f for _, f in parts)
 
 
@@ -151,11 +151,11 @@ def _image_weights(sizes: Sequence[int], resamples: int, rng: np.random.Generato
     return (weights * scale for weights in rao_wu_chunks(sizes, resamples, rng, _CHUNK))
 
 
-def _chunk(held: PromptSet, w: np.ndarray, v_a: np.ndarray, v_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _chunk(prompt_set: PromptSet, w: np.ndarray, v_a: np.ndarray, v_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean association and sum of squares under each row of weights."""
-    associations = v_a @ held.cosines_a.T - v_b @ held.cosines_b.T
+    associations = v_a @ prompt_set.cosines_a.T - v_b @ prompt_set.cosines_b.T
     mean = np.einsum("ri,ri->r", w, associations)
     share = w / w.sum(axis=1, keepdims=True)
     centre = np.einsum("ri,ri->r", share, associations)
     variance = np.einsum("ri,ri->r", share, (associations - centre[:, None]) ** 2)
-    return mean, variance * held.n_images
+    return mean, variance * prompt_set.n_images

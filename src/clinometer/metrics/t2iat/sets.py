@@ -52,8 +52,8 @@ class PromptSet:
     @property
     def image_associations(self) -> np.ndarray:
         """Asc of every neutral image against the set's attribute images, prompts weighing equally: (n,)."""
-        found: np.ndarray = self.cosines_a @ equal_weights(self.sizes_a) - self.cosines_b @ equal_weights(self.sizes_b)
-        return found
+        scores: np.ndarray = self.cosines_a @ equal_weights(self.sizes_a) - self.cosines_b @ equal_weights(self.sizes_b)
+        return scores
 
     @property
     def association(self) -> float:
@@ -162,23 +162,23 @@ def squared_deviations(values: np.ndarray) -> float:
 def pooled_deviation(x: PromptSet, y: PromptSet) -> float:
     """Two-group pooled standard deviation of the images' associations; 0 where neither group has two images."""
     freedom = x.n_images + y.n_images - 2
-    squares = sum(squared_deviations(held.image_associations) for held in (x, y))
+    squares = sum(squared_deviations(group.image_associations) for group in (x, y))
     return float(np.sqrt(squares / freedom)) if freedom > 0 else 0.0
 
 
 def average_sets(sets: Sequence[PromptSet]) -> PromptSet:
     """A set's cosines averaged over encoders; means and directions, which no average has, are left empty."""
-    broken = next((each for each in sets if each.reason), None)
+    broken = next((encoder_set for encoder_set in sets if encoder_set.reason), None)
     if len(sets) == 1 or broken is not None:
         return broken or sets[0]
     nothing = np.zeros((0, 0))
     return replace(
         sets[0],
-        cosines_a=np.mean([each.cosines_a for each in sets], axis=0),
-        cosines_b=np.mean([each.cosines_b for each in sets], axis=0),
+        cosines_a=np.mean([encoder_set.cosines_a for encoder_set in sets], axis=0),
+        cosines_b=np.mean([encoder_set.cosines_b for encoder_set in sets], axis=0),
         means=nothing,
         directions=nothing,
-        rounding=max(each.rounding for each in sets),
+        rounding=max(encoder_set.rounding for encoder_set in sets),
     )
 
 

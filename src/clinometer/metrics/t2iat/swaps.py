@@ -108,8 +108,8 @@ def magnitude_test(tests: Sequence[PairSwaps], rng: np.random.Generator) -> Perm
     if exact:
         p = np.array([extreme / total])
         return PermutationTest(np.array([observed]), p, True, total, np.zeros(1), "two-sided", "", p, p)
-    found = sampled_p_value(np.array([extreme]), total)
-    return PermutationTest(np.array([observed]), found[0], False, total, found[1], "two-sided", "", *found[2:])
+    estimate = sampled_p_value(np.array([extreme]), total)
+    return PermutationTest(np.array([observed]), estimate[0], False, total, estimate[1], "two-sided", "", *estimate[2:])
 
 
 def _mean_magnitude(tests: Sequence[PairSwaps], signs: np.ndarray) -> np.ndarray:

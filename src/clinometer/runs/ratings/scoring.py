@@ -55,7 +55,7 @@ def human_study(run: Run, scores: pd.DataFrame) -> HumanStudy:
         same=same,
         repeats=repeats,
         right=int((checks.answer == checks.attention).sum()),
-        known=len(checks),
+        checks=len(checks),
         machine=machine_scores(scores, a),
     )
 
