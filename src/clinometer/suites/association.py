@@ -54,7 +54,7 @@ class StimulusSet(Strict):
         """A stimulus may be given as its name alone."""
         if not isinstance(stimuli, list | tuple):
             return stimuli
-        return [{"name": each} if isinstance(each, str) else each for each in stimuli]
+        return [{"name": stimulus} if isinstance(stimulus, str) else stimulus for stimulus in stimuli]
 
     @model_validator(mode="after")
     def _check_templates(self) -> Self:
@@ -215,17 +215,17 @@ class AssociationSuite(Suite):
             for name, concept in self.concepts.items()
             for stimulus in concept.stimuli
         )
-        held = [
+        tables = [
             SuiteTable("Attributes", ("", "attribute", "words"), groups),
             SuiteTable(
                 self.images_in_words(), ("concept", "stimulus", "neutral prompt", "with an attribute's word"), stimuli
             ),
         ]
-        return (*([SuiteTable("Tests", ("test", "X", "Y"), tests)] if tests else []), *held)
+        return (*([SuiteTable("Tests", ("test", "X", "Y"), tests)] if tests else []), *tables)
 
     def _changed(self, **options: Any) -> dict[str, Any]:
-        given = {"images": dict.fromkeys(("neutral", "attribute"), options["images"])} if "images" in options else {}
-        return self.model_dump() | given
+        changes = {"images": dict.fromkeys(("neutral", "attribute"), options["images"])} if "images" in options else {}
+        return self.model_dump() | changes
 
 
 def _first_hole(text: str, holes: dict[str, str]) -> tuple[str, str, str]:

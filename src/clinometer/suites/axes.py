@@ -33,13 +33,13 @@ def check_axes(axes: Mapping[str, CrossedAxis], groups: Iterable[str]) -> None:
 
 def check_cells(axes: Mapping[str, CrossedAxis], cells: Mapping[str, Mapping[str, str] | None]) -> None:
     """Every group a cell, every cell a group, none twice."""
-    held: dict[tuple[str, ...], str] = {}
+    groups: dict[tuple[str, ...], str] = {}
     for name, cell in cells.items():
         place = _place(axes, name, cell)
-        if place in held:
-            raise ValueError(f"groups.{name}.cell: {' × '.join(place)} is the cell of {held[place]!r} already")
-        held[place] = name
-    missing = [place for place in product(*(axis.levels for axis in axes.values())) if place not in held]
+        if place in groups:
+            raise ValueError(f"groups.{name}.cell: {' × '.join(place)} is the cell of {groups[place]!r} already")
+        groups[place] = name
+    missing = [place for place in product(*(axis.levels for axis in axes.values())) if place not in groups]
     if missing:
         cells_in_words = ", ".join(" × ".join(place) for place in missing)
         raise ValueError(f"groups: no group for {cells_in_words}; every combination of the axes' levels needs one")
@@ -51,8 +51,8 @@ def _place(axes: Mapping[str, CrossedAxis], name: str, cell: Mapping[str, str] |
         raise ValueError(f"groups.{name}.cell: missing, and the suite has axes; give its level of {', '.join(axes)}")
     if odd := next((axis for axis in cell if axis not in axes), ""):
         raise ValueError(f"groups.{name}.cell: no axis named {odd!r}; axes are {', '.join(axes)}")
-    for axis, known in axes.items():
+    for axis, spec in axes.items():
         if axis not in cell:
-            raise ValueError(f"groups.{name}.cell.{axis}: missing; levels are {', '.join(known.levels)}")
-        refuse_unknown(f"groups.{name}.cell.{axis}", "level", cell[axis], known.levels)
+            raise ValueError(f"groups.{name}.cell.{axis}: missing; levels are {', '.join(spec.levels)}")
+        refuse_unknown(f"groups.{name}.cell.{axis}", "level", cell[axis], spec.levels)
     return tuple(cell[axis] for axis in axes)

@@ -76,9 +76,9 @@ class Suite(Strict, ABC):
     def _check_protocol(self) -> Self:
         """A protocol names nothing that the study does not ask."""
         if self.protocol is not None:
-            known = getattr(self, "images", None)
+            images = getattr(self, "images", None)
             for name in self.protocol.images:
-                refuse_unknown("protocol.images", "number", name, () if known is None else type(known).model_fields)
+                refuse_unknown("protocol.images", "number", name, () if images is None else type(images).model_fields)
             if self.protocol.text_targets is not None and "text_targets" not in type(self).model_fields:
                 raise ValueError(f"protocol.text_targets: a study {self.study!r} has no such key; leave it out")
         return self
@@ -171,24 +171,24 @@ class Suite(Strict, ABC):
         SuiteError
             The study has no such option, or does not take the value.
         """
-        given = {name: value for name, value in options.items() if value is not None}
-        unknown = sorted(set(given) - self.options)
+        changes = {name: value for name, value in options.items() if value is not None}
+        unknown = sorted(set(changes) - self.options)
         if unknown:
             raise SuiteError(
                 f"{unknown[0]}: it does not apply to suite {self.name}, whose study is {self.study!r}; "
                 f"it takes {', '.join(sorted(self.options))}"
             )
-        return self.checked(self._changed(**given), source=f"suite {self.name}")
+        return self.checked(self._changed(**changes), source=f"suite {self.name}")
 
 
 UNASKED: Final = ("study", "protocol")
 """Keys of a suite that its fingerprint leaves out."""
 
 
-def fingerprint_of(asked: Mapping[str, Any]) -> str:
+def fingerprint_of(suite: Mapping[str, Any]) -> str:
     """Hash of what a suite asks, 16 hexadecimal digits: of a resolved suite without ``UNASKED``."""
-    held = {key: value for key, value in asked.items() if key not in UNASKED}
-    return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()[:16]
+    questions = {key: value for key, value in suite.items() if key not in UNASKED}
+    return hashlib.sha256(json.dumps(questions, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def refuse_duplicates(names: Iterable[str], complaint: str) -> None:
@@ -210,12 +210,12 @@ def refuse_all(names: Iterable[str], field: str) -> None:
         raise ValueError(f"{field}.all: 'all' stands for the whole suite in the scores; give another name")
 
 
-def refuse_unknown(field: str, kind: str, found: str, known: Iterable[str]) -> None:
+def refuse_unknown(field: str, kind: str, name: str, choices: Iterable[str]) -> None:
     """Raise ValueError where a field names a group or a concept that the suite does not have."""
-    names = list(known)
-    if found not in names:
-        way_out = did_you_mean(found, names) or f"{kind}s are {first_and_more(names, 10)}"
-        raise ValueError(f"{field}: no {kind} named {found!r}; {way_out}")
+    names = list(choices)
+    if name not in names:
+        way_out = did_you_mean(name, names) or f"{kind}s are {first_and_more(names, 10)}"
+        raise ValueError(f"{field}: no {kind} named {name!r}; {way_out}")
 
 
 def explain(error: ValidationError, source: str) -> str:

@@ -141,9 +141,9 @@ class ClassificationSuite(Suite):
             for name, contrast in self.contrasts.items()
         )
         classes = tuple(
-            (held.label, name, self.template.replace("{}", text))
-            for held in (self.a, self.b)
-            for name, text in held.classes.items()
+            (owner.label, name, self.template.replace("{}", text))
+            for owner in (self.a, self.b)
+            for name, text in owner.classes.items()
         )
         return (
             SuiteTable(f"{self.images.group} portraits a group", ("group", "label", "prompt", "codes"), groups),

@@ -84,9 +84,9 @@ class EditingSuite(Suite):
         for name, group in self.groups.items():
             if group.gender not in genders:
                 raise ValueError(f"groups.{name}.gender: found {group.gender!r}, expected {' or '.join(genders)}")
-        known = {group.tone for group in self.groups.values()}
+        tones = {group.tone for group in self.groups.values()}
         for tone in self.tones or ():
-            if tone not in known:
+            if tone not in tones:
                 raise ValueError(f"tones: no group has the tone {tone!r}")
         return self
 
@@ -129,8 +129,8 @@ class EditingSuite(Suite):
         return f"{self.images.group} portraits a group, {len(self.professions)} professions at {self._strengths()}"
 
     def _strengths(self) -> str:
-        found = ", ".join(f"{strength:g}" for strength in self.strengths)
-        return f"strength{'s' if len(self.strengths) > 1 else ''} {found}"
+        numbers = ", ".join(f"{strength:g}" for strength in self.strengths)
+        return f"strength{'s' if len(self.strengths) > 1 else ''} {numbers}"
 
     def sheets(self) -> tuple[SuiteTable, ...]:
         """Groups, professions, wordings."""

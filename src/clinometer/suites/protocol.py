@@ -32,7 +32,7 @@ class PaperModel(Strict):
         True
         """
         last = name.partition("@")[0].rstrip("/").rpartition("/")[2].lower()
-        return last in {each.lower() for each in self.names}
+        return last in {alias.lower() for alias in self.names}
 
 
 class Unsaid(Strict):
@@ -74,11 +74,11 @@ class Protocol(Strict):
 
     def leaves_open(self, option: str) -> bool:
         """Whether the paper does not say what an option should be."""
-        return any(each.option == option for each in self.unsaid)
+        return any(unsaid.option == option for unsaid in self.unsaid)
 
     def lines(self) -> list[tuple[str, str]]:
         """What is prescribed, for people: (option, value)."""
-        held: dict[str, object] = {
+        options: dict[str, object] = {
             "model": " or ".join(model.label for model in self.models),
             "encoder": ", ".join(self.encoders),
             "text targets": self.text_targets,
@@ -87,4 +87,4 @@ class Protocol(Strict):
             "portraits": self.portraits,
             "reader": self.reader,
         }
-        return [(name, str(value)) for name, value in held.items() if value]
+        return [(name, str(value)) for name, value in options.items() if value]

@@ -59,19 +59,19 @@ def _require_small(text: str) -> None:
         _require(aliases, MOST_ALIASES, "aliases", event.start_mark)
 
 
-def _require(found: float, most: int, what: str, place: Any) -> None:
-    if found > most:
+def _require(count: float, most: int, what: str, place: Any) -> None:
+    if count > most:
         raise SuiteError(f"line {place.line + 1}: more than {most:,} {what}; a suite has far fewer")
 
 
-def _written_out(node: yaml.Node, known: dict[int, float]) -> float:
+def _written_out(node: yaml.Node, counts: dict[int, float]) -> float:
     """How many values a node stands for; infinitely many if it stands for itself."""
-    if id(node) not in known:
-        known[id(node)] = float("inf")
-        held = node.value if isinstance(node, yaml.CollectionNode) else ()
-        parts = (part for each in held for part in (each if isinstance(each, tuple) else (each,)))
-        known[id(node)] = 1 + sum(_written_out(part, known) for part in parts)
-    return known[id(node)]
+    if id(node) not in counts:
+        counts[id(node)] = float("inf")
+        children = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = (part for child in children for part in (child if isinstance(child, tuple) else (child,)))
+        counts[id(node)] = 1 + sum(_written_out(part, counts) for part in parts)
+    return counts[id(node)]
 
 
 def read_yaml(text: str, *, source: str) -> dict[str, Any]:

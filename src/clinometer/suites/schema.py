@@ -93,8 +93,8 @@ def suite_from_mapping(data: dict[str, Any], *, source: str) -> Suite:
     study = data.get("study", DEFAULT_STUDY)
     shape = _shape_of(study) if isinstance(study, str) else None
     if shape is None:
-        known = dict.fromkeys([*SHAPES, *(entry.name for entry in entry_points(group=STUDIES))])
-        raise SuiteError(f"{source}: study: found {quoted(study)}, expected one of {', '.join(known)}")
+        studies = dict.fromkeys([*SHAPES, *(entry.name for entry in entry_points(group=STUDIES))])
+        raise SuiteError(f"{source}: study: found {quoted(study)}, expected one of {', '.join(studies)}")
     return shape.checked(data, source=source)
 
 

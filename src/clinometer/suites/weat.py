@@ -72,8 +72,10 @@ class Stimuli(Strict):
     def sentences_of(self, word: str) -> tuple[str, ...]:
         """The sentences about one word."""
         article = "an" if word[:1].lower() in tuple("aeiou") else "a"
-        filled = (each.replace("{a word}", f"{article} {{word}}") for each in self.sentences or SENTENCES[self.form])
-        return tuple(_capital(each.replace("{word}", word)) for each in filled)
+        filled = (
+            sentence.replace("{a word}", f"{article} {{word}}") for sentence in self.sentences or SENTENCES[self.form]
+        )
+        return tuple(_capital(sentence.replace("{word}", word)) for sentence in filled)
 
 
 class WeatSuite(Suite):
@@ -94,7 +96,7 @@ class WeatSuite(Suite):
 
     @model_validator(mode="after")
     def _check_sets(self) -> Self:
-        refuse_duplicates((each.label for each in self.sets.values()), "x, y, a, b: label used twice")
+        refuse_duplicates((stimuli.label for stimuli in self.sets.values()), "x, y, a, b: label used twice")
         for first, second in (("x", "y"), ("a", "b")):
             both = set(self.sets[first].words) & set(self.sets[second].words)
             if both:
@@ -112,7 +114,7 @@ class WeatSuite(Suite):
 
     def texts(self) -> list[str]:
         """Every word, once."""
-        return list(dict.fromkeys(word for each in self.sets.values() for word in each.words))
+        return list(dict.fromkeys(word for stimuli in self.sets.values() for word in stimuli.words))
 
     def label_of(self, group: str) -> str:
         """The label of ``"x"``, ``"y"``, ``"a"`` or ``"b"``."""
@@ -125,8 +127,8 @@ class WeatSuite(Suite):
     def sheets(self) -> tuple[SuiteTable, ...]:
         """The four sets."""
         rows = tuple(
-            (role.upper(), each.label, ", ".join(each.words) or f"pictures in {each.folder}/")
-            for role, each in self.sets.items()
+            (role.upper(), stimuli.label, ", ".join(stimuli.words) or f"pictures in {stimuli.folder}/")
+            for role, stimuli in self.sets.items()
         )
         return (SuiteTable(f"{self.alternative}: X to A, Y to B", ("", "set", "stimuli"), rows),)
 
