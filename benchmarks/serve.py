@@ -38,7 +38,7 @@ from clinometer.runs.ratings.sampling import draw_items
 from clinometer.web.database import open_database, reading, writing
 from clinometer.web.ratings.links import invite
 from clinometer.web.ratings.tables import Answer
-from clinometer.web.ratings.tasks import Wanted, answers_for, make_task
+from clinometer.web.ratings.tasks import TaskSpec, answers_for, make_task
 
 ITEMS, CONCEPTS = 200, 10
 EVERY = 1.0
@@ -133,8 +133,8 @@ def invited(run: Run, database: str, raters: int) -> str:
     """A task on the run, and the token of an invitation to it."""
     items = [(run.directory.place, item) for item in draw_items(run, ITEMS // CONCEPTS)]
     with writing(open_database(database)) as session:
-        wanted = Wanted("Load", "Whom does the picture show?", answers_for([run]), raters_each=raters, repeats=0.0)
-        return invite(session, make_task(session, wanted, items))
+        spec = TaskSpec("Load", "Whom does the picture show?", answers_for([run]), raters_each=raters, repeats=0.0)
+        return invite(session, make_task(session, spec, items))
 
 
 @contextmanager

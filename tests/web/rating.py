@@ -12,7 +12,7 @@ from clinometer.runs import Run
 from clinometer.runs.ratings.sampling import draw_items
 from clinometer.web.database import writing
 from clinometer.web.ratings.links import invite
-from clinometer.web.ratings.tasks import Wanted, answers_for, make_task
+from clinometer.web.ratings.tasks import TaskSpec, answers_for, make_task
 
 QUESTION = "Whom does the picture show?"
 
@@ -33,7 +33,7 @@ def make(
     given = {"title": "A task", "question": QUESTION, "answers": answers_for([run]), "raters_each": 50} | wanted
     drawn = [(run.directory.place, item) for item in draw_items(run, images, attention=2)]
     with writing(browser.app.state.ratings.engine) as session:
-        task = make_task(session, Wanted(**given), drawn)
+        task = make_task(session, TaskSpec(**given), drawn)
         return task.id, invite(session, task, days=days, raters_most=most)
 
 

@@ -17,7 +17,7 @@ from clinometer.runs.ratings.scoring import compared_groups
 from clinometer.web.database import reading, writing
 from clinometer.web.ratings.demo import SKILLS, add_demo
 from clinometer.web.ratings.tables import Answer, Invitation, Task, Turn, now
-from clinometer.web.ratings.tasks import Wanted, answers_of
+from clinometer.web.ratings.tasks import TaskSpec, answers_of
 from tests.web.rating import Rater, make, place_in, token_in
 from tests.web.serving import HTML, client, ids
 
@@ -293,7 +293,7 @@ def test_a_closed_task_takes_no_answer(served):
 )  # fmt: skip
 def test_a_task_that_cannot_be_is_refused(wrong):
     with pytest.raises(RatingsError, match="expected"):
-        Wanted(**{"title": "T", "question": "Q", "answers": (("a", "a"), ("b", "b"))} | wrong)
+        TaskSpec(**{"title": "T", "question": "Q", "answers": (("a", "a"), ("b", "b"))} | wrong)
 
 
 # --- the demonstration -----------------------------------------------------------------------------------------------

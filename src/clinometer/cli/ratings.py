@@ -48,9 +48,9 @@ def import_(
     columns = {"item": item_column, "rater": rater_column, "answer": answer_column}
     named = {key: name for key, name in columns.items() if name}
     with opened.directory.locked():
-        found = import_ratings(opened, file, named=named, question=question)
+        counts = import_ratings(opened, file, named=named, question=question)
         _score(opened)
-    typer.echo(f"{run}: {found.ratings} ratings of {found.items} items by {found.raters} raters.")
+    typer.echo(f"{run}: {counts.ratings} ratings of {counts.items} items by {counts.raters} raters.")
     _say_scores(opened)
 
 
@@ -89,10 +89,10 @@ def new(
     from clinometer.runs.ratings.sampling import draw_items
     from clinometer.web.database import writing
     from clinometer.web.ratings.links import invite
-    from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, Wanted, answers_for, make_task
+    from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, make_task
 
     opened = [Run(run) for run in runs]
-    wanted = Wanted(
+    spec = TaskSpec(
         title,
         question,
         answers_for(opened, OTHER_ANSWERS if answer is None else answer),
@@ -116,7 +116,7 @@ def new(
         )
     ]
     with writing(_database(database)) as session:
-        task = make_task(session, wanted, drawn)
+        task = make_task(session, spec, drawn)
         token = invite(session, task, days=days)
     typer.echo(f"Task {task.id}: {len(drawn)} items.")
     typer.echo(f"Invitation, shown this once: {url.rstrip('/')}/join/{token}")
@@ -159,17 +159,17 @@ def export(
     from clinometer.runs.ratings import ratings_of
 
     check_place(out)
-    held = ratings_of(Run(run))
-    if held.empty:
+    table = ratings_of(Run(run))
+    if table.empty:
         raise RatingsError(f"{run}: nobody has rated it; give: clinometer ratings import {run} FILE")
-    write_table(held, out)
+    write_table(table, out)
 
 
-def _database(given: str) -> Engine:
+def _database(url: str) -> Engine:
     from clinometer.web.database import database_url, open_database
     from clinometer.web.settings import default_cache
 
-    return open_database(database_url(given, default_cache()))
+    return open_database(database_url(url, default_cache()))
 
 
 def _consent(file: Path) -> str:
@@ -178,8 +178,8 @@ def _consent(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise RatingsError(f"--consent {file}: cannot be read: {said}") from error
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise RatingsError(f"--consent {file}: cannot be read: {reason}") from error
 
 
 def _score(run: Run) -> None:

@@ -87,16 +87,16 @@ def _middleware(settings: ServerSettings) -> list[Middleware]:
 def _http_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 401 and request.method in READING:
-        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return RedirectResponse(f"/login?next={quote(asked)}", 303)
+        address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/login?next={quote(address)}", 303)
     return problem(request, error.status_code, str(error.detail))
 
 
 def _wrong_address(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    said = f"{first['loc'][-1]}: {first['msg']}"
-    return problem(request, 400, f"{said}. Mend the address, or begin with the runs.")
+    message = f"{first['loc'][-1]}: {first['msg']}"
+    return problem(request, 400, f"{message}. Mend the address, or begin with the runs.")
 
 
 def _run_problem(request: Request, error: Exception) -> Response:

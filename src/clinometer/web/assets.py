@@ -27,7 +27,7 @@ def static(name: str) -> Response:
 @cache
 def _names() -> frozenset[str]:
     folder = resources.files("clinometer.web") / "static"
-    own = {each.name for each in folder.iterdir() if each.name.rpartition(".")[2] in _KINDS}
+    own = {file.name for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS}
     return frozenset(own | {"report.css"})
 
 

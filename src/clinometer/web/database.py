@@ -31,7 +31,7 @@ from sqlalchemy.orm import Session
 
 from clinometer.errors import RatingsError
 
-Made = TypeVar("Made")
+Output = TypeVar("Output")
 
 FILE: Final = "ratings.sqlite"
 WAIT: Final = 30
@@ -42,9 +42,9 @@ _WRITERS: Final[WeakKeyDictionary[Engine, threading.Lock]] = WeakKeyDictionary()
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
 
-def database_url(given: str, folder: Path) -> str:
+def database_url(url: str, folder: Path) -> str:
     """The URL that was given, or that of a file in a folder."""
-    return given or f"sqlite:///{folder / FILE}"
+    return url or f"sqlite:///{folder / FILE}"
 
 
 def open_database(url: str) -> Engine:
@@ -62,11 +62,11 @@ def open_database(url: str) -> Engine:
         engine = _engine(url)
         _upgrade(engine)
     except (ArgumentError, NoSuchModuleError, DatabaseError, OSError, ImportError) as error:
-        said = _in_a_line(error)
-        shown = _without_password(url)
+        reason = _in_a_line(error)
+        address = _without_password(url)
         raise RatingsError(
-            f"--database {shown}: {said}; expected sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME; restore a "
-            "damaged file, or move it away"
+            f"--database {address}: {reason}; expected sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME; restore "
+            "a damaged file, or move it away"
         ) from error
     return engine
 
@@ -99,7 +99,7 @@ class GroupCommit:
         self._leads = threading.Lock()
         self._waiting: deque[_Work[Any]] = deque()
 
-    def write(self, work: Callable[[Session], Made]) -> Made:
+    def write(self, work: Callable[[Session], Output]) -> Output:
         """What the work returns, once that is on disk; it raises what the work raises, and nothing of it is kept."""
         if not self._is_needed:
             with writing(self._engine) as session:
@@ -113,25 +113,25 @@ class GroupCommit:
         return own.outcome()
 
     def _do_together(self) -> None:
-        taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), self.MOST))]
+        works = [self._waiting.popleft() for _ in range(min(len(self._waiting), self.MOST))]
         try:
             with writing(self._engine) as session:
-                for each in taken:
-                    each.do(session)
+                for work in works:
+                    work.do(session)
         except Exception as error:  # nothing of any is on disk, and each is told so
-            for each in taken:
-                each.error = error
+            for work in works:
+                work.error = error
         finally:
-            for each in taken:
-                each.is_over = True
+            for work in works:
+                work.is_over = True
 
 
 @dataclass
-class _Work(Generic[Made]):
+class _Work(Generic[Output]):
     """What one request writes, and what became of it."""
 
-    work: Callable[[Session], Made]
-    made: Made | None = None
+    work: Callable[[Session], Output]
+    output: Output | None = None
     error: Exception | None = None
     is_over: bool = False
 
@@ -139,15 +139,15 @@ class _Work(Generic[Made]):
         """Do it, or leave no trace of it."""
         try:
             with session.begin_nested():
-                self.made = self.work(session)
+                self.output = self.work(session)
         except Exception as error:
             self.error = error
 
-    def outcome(self) -> Made:
+    def outcome(self) -> Output:
         """What it returned; raises what it raised."""
         if self.error is not None:
             raise self.error
-        return cast("Made", self.made)
+        return cast("Output", self.output)
 
 
 @contextmanager

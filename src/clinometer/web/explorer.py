@@ -22,9 +22,9 @@ from clinometer import api
 from clinometer.report.comparison import run_names
 from clinometer.web.findings import Finding, findings_of, furthest
 from clinometer.web.pages import is_partial, render
-from clinometer.web.people import Said, said_of
+from clinometer.web.people import Vote, votes_of
 from clinometer.web.pictures import Identifier
-from clinometer.web.runs_index import Known, Listed
+from clinometer.web.runs_index import Listed, RunEntry
 from clinometer.web.samples import (
     ORDERS,
     PEOPLE,
@@ -84,30 +84,30 @@ class ExplorerQuery(BaseModel):
 
     def address(self, **changes: Any) -> str:
         """The address of this view, or of one that differs by some fields."""
-        asked = self.model_copy(update=changes).model_dump(exclude_defaults=True)
-        return f"/explore?{urlencode(asked, doseq=True)}"
+        fields = self.model_copy(update=changes).model_dump(exclude_defaults=True)
+        return f"/explore?{urlencode(fields, doseq=True)}"
 
 
 @dataclass(frozen=True)
 class Column:
     """A run of the view: what it is called there, its encoder and its findings by concept."""
 
-    known: Known
+    entry: RunEntry
     name: str
     eye: Eye | None
     findings: Mapping[str, Finding]
-    said: Mapping[str, Said]
+    votes: Mapping[str, Vote]
 
     @property
     def id(self) -> str:
         """What addresses call the run."""
-        return self.known.listed.id
+        return self.entry.listed.id
 
     @property
     def run(self) -> api.Run:
         """The run, opened."""
-        assert self.known.run is not None
-        return self.known.run
+        assert self.entry.run is not None
+        return self.entry.run
 
     def label(self, group: str) -> str:
         """A group's label for people."""
@@ -115,8 +115,8 @@ class Column:
 
     def differs(self, sample: IndexedSample) -> bool:
         """Whether most people say another thing of a picture than the encoder reads."""
-        said = self.said.get(sample.id)
-        return bool(said and said.answer and sample.side and said.answer != sample.side)
+        vote = self.votes.get(sample.id)
+        return bool(vote and vote.answer and sample.side and vote.answer != sample.side)
 
     def finding(self, owner: Owner) -> Finding | None:
         """What the scores say of an owner; nothing of groups, for which none is asked."""
@@ -144,7 +144,7 @@ class OwnerSection:
 class ExplorerPage:
     """A page of the explorer."""
 
-    asked: ExplorerQuery
+    query: ExplorerQuery
     columns: tuple[Column, ...]
     owners: tuple[Owner, ...]
     eyes: tuple[Eye, ...]
@@ -154,12 +154,12 @@ class ExplorerPage:
     @property
     def pages(self) -> int:
         """How many pages there are."""
-        return max(1, -(-self.total // self.asked.per))
+        return max(1, -(-self.total // self.query.per))
 
     @property
     def first(self) -> int:
         """The number of the page's first sample, from 1."""
-        return (self.asked.page - 1) * self.asked.per + 1
+        return (self.query.page - 1) * self.query.per + 1
 
 
 @router.get("/")
@@ -170,12 +170,12 @@ def start(request: Request) -> Response:
 
 
 @router.get("/explore")
-def explore(request: Request, asked: Annotated[ExplorerQuery, Query()]) -> Response:
+def explore(request: Request, query: Annotated[ExplorerQuery, Query()]) -> Response:
     """The pictures of some runs; for htmx the view without the form."""
-    listed = request.app.state.runs.listed() if not asked.run or not is_partial(request, "view") else []
-    if not asked.run:
+    listed = request.app.state.runs.listed() if not query.run or not is_partial(request, "view") else []
+    if not query.run:
         return _of_newest(request.app.state, listed)
-    view = viewed(request.app.state, asked)
+    view = viewed(request.app.state, query)
     template = "explorer_view.html" if is_partial(request, "view") else "explorer.html"
     return render(
         request,
@@ -198,22 +198,22 @@ def _of_newest(state: Any, listed: Sequence[Listed]) -> Response:
     if not whole:
         return RedirectResponse("/runs", 303)
     newest = max(whole, key=lambda run: (run.is_scored, run.date))
-    known = state.runs.get(newest.id)
-    with Samples(state.shelf.path(known)) as samples:
-        shown = {owner.name: owner.key for owner in samples.owners() if owner.role == "target"}
+    entry = state.runs.get(newest.id)
+    with Samples(state.shelf.path(entry)) as samples:
+        target_keys = {owner.name: owner.key for owner in samples.owners() if owner.role == "target"}
     return RedirectResponse(
-        ExplorerQuery(run=[newest.id], of=[shown[c] for c in furthest(known) if c in shown]).address(), 303
+        ExplorerQuery(run=[newest.id], of=[target_keys[c] for c in furthest(entry) if c in target_keys]).address(), 303
     )
 
 
 def _nearest_first(listed: Sequence[Listed], view: ExplorerPage) -> list[Listed]:
     """Runs that can stand beside the leading one first: those of its suite."""
-    suite = view.columns[0].known.listed.suite
+    suite = view.columns[0].entry.listed.suite
     whole = [run for run in listed if not run.error]
     return sorted(whole, key=lambda run: (run.suite != suite, run.name))
 
 
-def viewed(state: Any, asked: ExplorerQuery) -> ExplorerPage:
+def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:
     """Look up what an address asks.
 
     Raises
@@ -223,72 +223,74 @@ def viewed(state: Any, asked: ExplorerQuery) -> ExplorerPage:
     RunError
         A run is not there, or cannot be read.
     """
-    runs = [state.runs.get(identifier) for identifier in dict.fromkeys(asked.run)]
-    paths = [state.shelf.path(known) for known in runs]
-    said = [said_of(state.ratings, known) for known in runs]
+    entries = [state.runs.get(identifier) for identifier in dict.fromkeys(query.run)]
+    paths = [state.shelf.path(entry) for entry in entries]
+    votes = [votes_of(state.ratings, entry) for entry in entries]
     with Samples(paths[0]) as lead:
-        lead.bring_people({item: each.answer for item, each in said[0].items()})
+        lead.bring_people({identifier: vote.answer for identifier, vote in votes[0].items()})
         owners, eyes = lead.owners(), lead.eyes()
-        eye = next((each for each in eyes if each.name == asked.encoder), next(iter(eyes), None))
-        choice = choice_of(asked, owners, eye)
+        eye = next((eye for eye in eyes if eye.name == query.encoder), next(iter(eyes), None))
+        choice = choice_of(query, owners, eye)
         total = lead.count(choice)
-        found = lead.page(choice, (asked.page - 1) * asked.per, asked.per, total)
-    others = [_beside(path, found, eye) for path in paths[1:]]
+        samples = lead.page(choice, (query.page - 1) * query.per, query.per, total)
+    others = [_beside(path, samples, eye) for path in paths[1:]]
     return ExplorerPage(
-        asked,
-        tuple(_columns(runs, [eye, *(own for own, _ in others)], said)),
+        query,
+        tuple(_columns(entries, [eye, *(own for own, _ in others)], votes)),
         tuple(owners),
         tuple(eyes),
-        tuple(_sections(asked, owners, found, [by_noise for _, by_noise in others])),
+        tuple(_sections(query, owners, samples, [by_noise for _, by_noise in others])),
         total,
     )
 
 
 def _beside(
-    path: Path, found: Sequence[IndexedSample], eye: Eye | None
+    path: Path, lead_samples: Sequence[IndexedSample], eye: Eye | None
 ) -> tuple[Eye | None, dict[Noise, IndexedSample]]:
     """What another run drew from the noises of some samples, as its encoder of the same name reads it."""
     with Samples(path) as samples:
-        own = next((each for each in samples.eyes() if eye is not None and each.name == eye.name), None)
-        return own, samples.of_noise([sample.noise for sample in found], own.code if own else None)
+        own = next((candidate for candidate in samples.eyes() if eye is not None and candidate.name == eye.name), None)
+        return own, samples.of_noise([sample.noise for sample in lead_samples], own.code if own else None)
 
 
-def _columns(runs: Sequence[Known], eyes: Sequence[Eye | None], said: Sequence[Mapping[str, Said]]) -> Iterator[Column]:
+def _columns(
+    entries: Sequence[RunEntry], eyes: Sequence[Eye | None], votes: Sequence[Mapping[str, Vote]]
+) -> Iterator[Column]:
     """The runs of a view, each called as on the page of a comparison."""
-    names = run_names([known.run for known in runs if known.run is not None])
-    for known, name, eye, held in zip(runs, names, eyes, said, strict=True):
-        yield Column(known, name, eye, findings_of(known), held)
+    names = run_names([entry.run for entry in entries if entry.run is not None])
+    for entry, name, eye, run_votes in zip(entries, names, eyes, votes, strict=True):
+        yield Column(entry, name, eye, findings_of(entry), run_votes)
 
 
-def _column(state: Any, known: Known, eye: Eye | None) -> Column:
-    return Column(known, known.listed.name, eye, findings_of(known), said_of(state.ratings, known))
+def _column(state: Any, entry: RunEntry, eye: Eye | None) -> Column:
+    return Column(entry, entry.listed.name, eye, findings_of(entry), votes_of(state.ratings, entry))
 
 
-def choice_of(asked: ExplorerQuery, owners: Sequence[Owner], eye: Eye | None) -> SampleChoice:
+def choice_of(query: ExplorerQuery, owners: Sequence[Owner], eye: Eye | None) -> SampleChoice:
     """What an address asks, in the codes of the index. A name that it does not have finds nothing."""
     codes = {owner.key: owner.code for owner in owners}
     return SampleChoice(
-        tuple(codes.get(key, -1) for key in asked.of),
+        tuple(codes.get(key, -1) for key in query.of),
         eye.code if eye else None,
-        asked.side,
-        asked.status,
-        asked.within,
-        asked.order,
-        asked.people,
+        query.side,
+        query.status,
+        query.within,
+        query.order,
+        query.people,
     )
 
 
 def _sections(
-    asked: ExplorerQuery,
+    query: ExplorerQuery,
     owners: Sequence[Owner],
-    found: Sequence[IndexedSample],
+    samples: Sequence[IndexedSample],
     beside: Sequence[Mapping[Noise, IndexedSample]],
 ) -> Iterator[OwnerSection]:
     by_code = {owner.code: owner for owner in owners}
-    first = (asked.page - 1) * asked.per + 1
+    first = (query.page - 1) * query.per + 1
     lines = [
         NoiseLine(number, sample, (sample, *(other.get(sample.noise) for other in beside)))
-        for number, sample in enumerate(found, first)
+        for number, sample in enumerate(samples, first)
     ]
     for code, own in groupby(lines, key=lambda line: line.lead.owner):
         yield OwnerSection(by_code[code], tuple(own))
@@ -298,35 +300,35 @@ def _sections(
 def one_picture(request: Request, run: Identifier, sample: Identifier) -> Response:
     """One picture, large, with what is known of it."""
     state = request.app.state
-    known = state.runs.get(run)
-    with Samples(state.shelf.path(known)) as samples:
-        seen = [(eye, samples.find(sample, eye.code)) for eye in samples.eyes()]
-        found = samples.find(sample)
+    entry = state.runs.get(run)
+    with Samples(state.shelf.path(entry)) as samples:
+        readings = [(eye, samples.find(sample, eye.code)) for eye in samples.eyes()]
+        indexed_sample = samples.find(sample)
         owners = {owner.code: owner for owner in samples.owners()}
-    if found is None:
+    if indexed_sample is None:
         raise HTTPException(404, "There is no such picture.")
     return render(
         request,
         "picture.html",
-        column=_column(state, known, None),
-        sample=found,
-        owner=owners[found.owner],
-        seen=seen,
-        others=list(_of_same_noise(state, known, found)),
+        column=_column(state, entry, None),
+        sample=indexed_sample,
+        owner=owners[indexed_sample.owner],
+        readings=readings,
+        others=list(_of_same_noise(state, entry, indexed_sample)),
         statuses=STATUSES,
     )
 
 
-def _of_same_noise(state: Any, known: Known, sample: IndexedSample) -> Iterator[tuple[Column, IndexedSample]]:
+def _of_same_noise(state: Any, entry: RunEntry, sample: IndexedSample) -> Iterator[tuple[Column, IndexedSample]]:
     """What other runs of the suite drew from a sample's noise, of those that were looked at before."""
-    shown = 0
+    count = 0
     for listed in state.runs.listed():
-        if listed.error or listed.suite != known.listed.suite or listed.id == known.listed.id or shown == MOST_RUNS:
+        if listed.error or listed.suite != entry.listed.suite or listed.id == entry.listed.id or count == MOST_RUNS:
             continue
         other = state.runs.get(listed.id)
         if state.shelf.has(other):
             with Samples(state.shelf.path(other)) as samples:
                 eye = next(iter(samples.eyes()), None)
                 for own in samples.of_noise([sample.noise], eye.code if eye else None).values():
-                    shown += 1
+                    count += 1
                     yield _column(state, other, eye), own

@@ -10,7 +10,7 @@ from clinometer import api
 from clinometer.report import wording
 from clinometer.report.rows import Row, Scores
 from clinometer.report.verdict_words import verdict_group_of, verdict_words
-from clinometer.web.runs_index import Known
+from clinometer.web.runs_index import RunEntry
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Finding:
     interval: str
 
 
-def findings_of(known: Known) -> Mapping[str, Finding]:
+def findings_of(entry: RunEntry) -> Mapping[str, Finding]:
     """The finding of each concept of a run; none of a run without scores."""
-    assert known.run is not None
-    return _findings(known.run, known.stamp) if known.listed.is_scored else {}
+    assert entry.run is not None
+    return _findings(entry.run, entry.stamp) if entry.listed.is_scored else {}
 
 
 @lru_cache(maxsize=64)
@@ -43,10 +43,10 @@ def _findings(run: api.Run, stamp: str) -> Mapping[str, Finding]:
     return {concept: _finding(run, row, digits) for concept, row in rows.items()}
 
 
-def furthest(known: Known) -> list[str]:
+def furthest(entry: RunEntry) -> list[str]:
     """The concept that leans furthest to either side, where any does."""
-    assert known.run is not None
-    rows = judged(Scores.from_frame(known.run.scores)).values() if known.listed.is_scored else []
+    assert entry.run is not None
+    rows = judged(Scores.from_frame(entry.run.scores)).values() if entry.listed.is_scored else []
     sides = ([row for row in rows if verdict_group_of(row) == side] for side in ("a", "b"))
     return [max(leaning, key=lambda row: abs(row.value)).concept for leaning in sides if leaning]
 
@@ -63,8 +63,8 @@ def _finding(run: api.Run, row: Row, digits: int) -> Finding:
 
 def judged(rows: Iterable[Row]) -> dict[str, Row]:
     """The first row of each concept that bears a verdict of its own: that of the study's main score."""
-    found: dict[str, Row] = {}
+    by_concept: dict[str, Row] = {}
     for row in rows:
         if row.concept and row.verdict and not row.group:
-            found.setdefault(row.concept, row)
-    return found
+            by_concept.setdefault(row.concept, row)
+    return by_concept

@@ -17,7 +17,7 @@ router = APIRouter()
 @router.get("/login")
 def login_page(request: Request, next: str = "/") -> Response:
     """The form."""
-    return render(request, "login.html", next=local_path(next), said="")
+    return render(request, "login.html", next=local_path(next), message="")
 
 
 @router.post("/login")
@@ -25,12 +25,12 @@ async def login(request: Request, password: Annotated[str, Form()], next: Annota
     """Open a session, or say that the password is another."""
     gate, target = request.app.state.gate, local_path(next)
     if not gate.may_try(address_of(request.scope)):
-        return render(request, "login.html", 429, next=target, said="Too many tries. Wait a minute.")
+        return render(request, "login.html", 429, next=target, message="Too many tries. Wait a minute.")
     if not gate.is_closed or await run_in_threadpool(gate.opens, password):
         request.session.clear()  # a session that somebody else began must not become the organiser's
         request.session["organiser"] = True
         return RedirectResponse(target, 303)
-    return render(request, "login.html", 403, next=target, said="That is not the password.")
+    return render(request, "login.html", 403, next=target, message="That is not the password.")
 
 
 @router.post("/logout")

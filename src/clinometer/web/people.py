@@ -27,13 +27,13 @@ from clinometer.web.pages import render
 from clinometer.web.pictures import Identifier
 from clinometer.web.ratings.room import Room
 from clinometer.web.ratings.tables import Answer, Item, Rater, Turn
-from clinometer.web.runs_index import Known
+from clinometer.web.runs_index import RunEntry
 
 router = APIRouter()
 
 
 @dataclass(frozen=True)
-class Said:
+class Vote:
     """What people said of one picture.
 
     Attributes
@@ -56,25 +56,25 @@ class Said:
         return self.counts[0][1]
 
     @classmethod
-    def of(cls, counts: Counter[str]) -> Said:
+    def of(cls, counts: Counter[str]) -> Vote:
         """From how often each answer was given."""
-        ranked = tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
+        ranked = tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
         tied = len(ranked) > 1 and ranked[0][1] == ranked[1][1]
         return cls("" if tied else ranked[0][0], ranked)
 
 
-def said_of(room: Room, known: Known) -> Mapping[str, Said]:
+def votes_of(room: Room, entry: RunEntry) -> Mapping[str, Vote]:
     """What people said of each rated picture of a run, by its id; repeats do not count."""
-    assert known.run is not None
-    live = list(_on_this_server(room, known.run.directory.place))
+    assert entry.run is not None
+    live = list(_on_this_server(room, entry.run.directory.place))
     tasks = {source for source, *_ in live}
     counts: dict[str, Counter[str]] = {}
-    for source, item, answer, n in _in_the_run(known.run, known.stamp):
+    for source, item, answer, n in _in_the_run(entry.run, entry.stamp):
         if source not in tasks:  # what the run holds of a task may be older than what the server does
             counts.setdefault(item, Counter())[answer] += n
     for _, item, answer, n in live:
         counts.setdefault(item, Counter())[answer] += n
-    return {item: Said.of(each) for item, each in counts.items()}
+    return {item: Vote.of(answer_counts) for item, answer_counts in counts.items()}
 
 
 @lru_cache(maxsize=64)
@@ -82,8 +82,8 @@ def _in_the_run(run: api.Run, stamp: str) -> tuple[tuple[str, str, str, int], ..
     """Source, item, answer and how often, of what the run holds."""
     if not has_ratings(run):
         return ()
-    held = ratings_of(run)
-    counted = held[~held["repeat"]].groupby(["source", "item", "answer"]).size()
+    ratings = ratings_of(run)
+    counted = ratings[~ratings["repeat"]].groupby(["source", "item", "answer"]).size()
     rows: Any = counted.reset_index(name="n").itertuples(index=False)
     return tuple((str(row.source), str(row.item), str(row.answer), int(row.n)) for row in rows)
 
@@ -92,7 +92,7 @@ def _on_this_server(room: Room, place: str) -> Iterator[tuple[str, str, str, int
     """The same of the tasks of this server."""
     if not room.is_there:
         return
-    asked = (
+    query = (
         select(Item.task_id, Item.name, Answer.answer, func.count())
         .join(Turn, Turn.item_id == Item.id)
         .join(Answer, Answer.turn_id == Turn.id)
@@ -101,22 +101,22 @@ def _on_this_server(room: Room, place: str) -> Iterator[tuple[str, str, str, int
         .group_by(Item.task_id, Item.name, Answer.answer)
     )
     with reading(room.engine) as session:
-        for task, item, answer, n in session.execute(asked):
+        for task, item, answer, n in session.execute(query):
             yield f"task {task}", item, answer, n
 
 
 @router.get("/runs/{run}/people")
 def people_page(request: Request, run: Identifier) -> Response:
     """The report's section on people, of a run whose ratings were scored."""
-    known = request.app.state.runs.get(run)
-    content = _section(known.run, known.stamp) if known.listed.is_scored else ""
-    return render(request, "people.html", known=known, content=Markup(content))
+    entry = request.app.state.runs.get(run)
+    content = _section(entry.run, entry.stamp) if entry.listed.is_scored else ""
+    return render(request, "people.html", entry=entry, content=Markup(content))
 
 
 @lru_cache(maxsize=16)
 def _section(run: api.Run, stamp: str) -> str:
     """The section as the report has it; empty where nobody rated."""
     nothing: Any = {"model_card": run.model_card, "encoder_cards": {}, "settings": {}, "samples": pd.DataFrame()}
-    shown = ReportInput(title="", suite=run.suite, scores=run.scores, image=lambda identifier: None, **nothing)
-    told = section(View.of(shown))
-    return environment("clinometer.report").get_template("sections/people.html").render(s=told) if told else ""
+    report = ReportInput(title="", suite=run.suite, scores=run.scores, image=lambda identifier: None, **nothing)
+    content = section(View.of(report))
+    return environment("clinometer.report").get_template("sections/people.html").render(s=content) if content else ""

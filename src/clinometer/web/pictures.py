@@ -65,15 +65,15 @@ class Album:
             It is not the image that was written.
         """
         key = f"{sample.sha256}/{size}"
-        kept = self._cached(key)
-        if kept is not None:
-            return kept
+        picture = self._cached(key)
+        if picture is not None:
+            return picture
         with self._decoding:
             content = self._recent.image(run, sample)
-            made = shrunk(content, SIDES[size]) if content and _is_of(content, sample) else None
-        if made is not None:
-            self._keep(key, made)
-        return made
+            picture = shrunk(content, SIDES[size]) if content and _is_of(content, sample) else None
+        if picture is not None:
+            self._keep(key, picture)
+        return picture
 
     def make_ready(self, run: Run, images: Iterable[Stored], size: Size) -> None:
         """Make the pictures that are not kept yet, reading each part once: one by one each would read its part anew.
@@ -84,23 +84,23 @@ class Album:
             A part cannot be read.
         """
         parts: dict[int, dict[int, Stored]] = {}
-        for each in images:
-            if each.sha256 and not self._has(f"{each.sha256}/{size}"):
-                parts.setdefault(each.part, {})[each.row] = each
-        for part, wanted in sorted(parts.items()):
-            for row, content in read_through(run, part, wanted):
+        for image in images:
+            if image.sha256 and not self._has(f"{image.sha256}/{size}"):
+                parts.setdefault(image.part, {})[image.row] = image
+        for part, by_row in sorted(parts.items()):
+            for row, content in read_through(run, part, by_row):
                 with self._decoding:
-                    made = shrunk(content, SIDES[size]) if content and _is_of(content, wanted[row]) else None
-                if made is not None:
-                    self._keep(f"{wanted[row].sha256}/{size}", made)
+                    picture = shrunk(content, SIDES[size]) if content and _is_of(content, by_row[row]) else None
+                if picture is not None:
+                    self._keep(f"{by_row[row].sha256}/{size}", picture)
 
     def _has(self, key: str) -> bool:
         return self._cached(key) is not None
 
     def _cached(self, key: str) -> bytes | None:
-        asked = "SELECT digest, content FROM kept WHERE key = ?"
-        found = self._with_file(lambda database: database.execute(asked, (key,)).fetchone())
-        return found[1] if found and found[0] == _digest(key, found[1]) else None
+        query = "SELECT digest, content FROM kept WHERE key = ?"
+        row = self._with_file(lambda database: database.execute(query, (key,)).fetchone())
+        return row[1] if row and row[0] == _digest(key, row[1]) else None
 
     def _keep(self, key: str, content: bytes) -> None:
         row = (key, _digest(key, content), content)
@@ -141,13 +141,13 @@ class _Recent:
     """Of a batch that is held; a larger one is read again."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[tuple[str, int, int], Batch] = OrderedDict()
+        self._batches: OrderedDict[tuple[str, int, int], Batch] = OrderedDict()
         self._lock = threading.Lock()
 
     def image(self, run: Run, sample: IndexedSample | Stored) -> bytes | None:
         """The stored bytes of a sample's image; None where they are another's by now."""
         with self._lock:
-            batch = next((held for key, held in self._held.items() if self._has(key, held, run, sample)), None)
+            batch = next((batch for key, batch in self._batches.items() if self._has(key, batch, run, sample)), None)
         if batch is None:
             batch = stored_images(run, sample.part, sample.row)
             self._hold((run.url, sample.part, min(batch)), batch)
@@ -158,13 +158,13 @@ class _Recent:
         if sum(len(content or b"") for _, content in batch.values()) > self.MOST_BYTES:
             return
         with self._lock:
-            self._held[key] = batch
-            while len(self._held) > self.MOST:
-                self._held.popitem(last=False)
+            self._batches[key] = batch
+            while len(self._batches) > self.MOST:
+                self._batches.popitem(last=False)
 
     @staticmethod
-    def _has(key: tuple[str, int, int], held: Batch, run: Run, sample: IndexedSample | Stored) -> bool:
-        return key[:2] == (run.url, sample.part) and held.get(sample.row, ("", None))[0] == sample.id
+    def _has(key: tuple[str, int, int], batch: Batch, run: Run, sample: IndexedSample | Stored) -> bool:
+        return key[:2] == (run.url, sample.part) and batch.get(sample.row, ("", None))[0] == sample.id
 
 
 def _is_of(content: bytes, sample: IndexedSample | Stored) -> bool:
@@ -201,12 +201,12 @@ def shrunk(content: bytes, side: int) -> bytes | None:
 @router.get("/pictures/{run}/{sample}/{size}")
 def picture(request: Request, run: Identifier, sample: Identifier, size: Size) -> Response:
     """One picture. Run and sample are looked up among those that are known."""
-    known = request.app.state.runs.get(run)
-    with Samples(request.app.state.shelf.path(known)) as samples:
-        found = samples.find(sample)
-    if found is None:
+    entry = request.app.state.runs.get(run)
+    with Samples(request.app.state.shelf.path(entry)) as samples:
+        indexed_sample = samples.find(sample)
+    if indexed_sample is None:
         raise HTTPException(404, "There is no such picture.")
-    made = request.app.state.album.picture(known.run, found, size)
-    if made is None:
+    content = request.app.state.album.picture(entry.run, indexed_sample, size)
+    if content is None:
         raise HTTPException(404, "There is no picture, or it cannot be decoded.")
-    return Response(made, media_type="image/webp", headers={"Cache-Control": "private, max-age=86400"})
+    return Response(content, media_type="image/webp", headers={"Cache-Control": "private, max-age=86400"})

@@ -25,9 +25,9 @@ POLICY: Final = (
 @router.get("/runs/{run}/report")
 def report(request: Request, run: Identifier) -> Response:
     """The report of a run."""
-    known = request.app.state.runs.get(run)
+    entry = request.app.state.runs.get(run)
     try:
-        content = known.run.directory.read_bytes("report.html")
+        content = entry.run.directory.read_bytes("report.html")
     except RunNotFoundError as error:
         raise HTTPException(404, "This run has no report yet. Write it: clinometer report RUN") from error
     return Response(content, media_type="text/html", headers={"Content-Security-Policy": POLICY})

@@ -67,12 +67,12 @@ class Listed:
     @property
     def words(self) -> str:
         """What a search looks in."""
-        told = (self.name, self.model, self.suite, self.study, self.date, str(self.seed), self.findings, self.error)
-        return " ".join(told).casefold()
+        texts = (self.name, self.model, self.suite, self.study, self.date, str(self.seed), self.findings, self.error)
+        return " ".join(texts).casefold()
 
 
 @dataclass(frozen=True)
-class Known:
+class RunEntry:
     """A run as it was when it was last looked at; no run where it cannot be read."""
 
     stamp: str
@@ -86,25 +86,25 @@ class RunsIndex:
     def __init__(self, places: Sequence[str]) -> None:
         self._places = tuple(places)
         self._lock = threading.Lock()
-        self._known: dict[str, Known] = {}
-        self._asked: dict[str, float] = {}
+        self._entries: dict[str, RunEntry] = {}
+        self._look_times: dict[str, float] = {}
 
     def listed(self) -> list[Listed]:
         """Every run that is there now."""
         with self._lock:
-            self._known = self._runs_by_id()
-            return [known.listed for known in self._known.values()]
+            self._entries = self._runs_by_id()
+            return [entry.listed for entry in self._entries.values()]
 
-    def _runs_by_id(self) -> dict[str, Known]:
-        found = {}
+    def _runs_by_id(self) -> dict[str, RunEntry]:
+        by_id = {}
         for place in self._places:
             for directory in found_below(place):
                 identifier, stamp = id_of(directory), stamp_of(directory)
-                known = self._known.get(identifier)
-                found[identifier] = known if known is not None and known.stamp == stamp else _looked_at(directory)
-        return found
+                entry = self._entries.get(identifier)
+                by_id[identifier] = entry if entry is not None and entry.stamp == stamp else _looked_at(directory)
+        return by_id
 
-    def get(self, identifier: str) -> Known:
+    def get(self, identifier: str) -> RunEntry:
         """A run by its id, as it is now.
 
         Raises
@@ -112,23 +112,23 @@ class RunsIndex:
         RunNotFoundError
             There is none that can be shown.
         """
-        known = self._known.get(identifier)
-        if known is None or self._has_changed(known):
+        entry = self._entries.get(identifier)
+        if entry is None or self._has_changed(entry):
             self.listed()
-            known = self._known.get(identifier)
-        if known is None:
+            entry = self._entries.get(identifier)
+        if entry is None:
             raise RunNotFoundError("No run has this address any more. Choose one from the index.")
-        if known.run is None:
-            raise RunNotFoundError(known.listed.error)
-        return known
+        if entry.run is None:
+            raise RunNotFoundError(entry.listed.error)
+        return entry
 
-    def _has_changed(self, known: Known) -> bool:
+    def _has_changed(self, entry: RunEntry) -> bool:
         """Whether a run's files are others by now; a store that answers slowly is asked once in a while only."""
-        directory, now = Directory(known.listed.place), time.monotonic()
-        if not directory.is_local and now - self._asked.get(known.listed.id, -inf) < TRUST_SECONDS:
+        directory, now = Directory(entry.listed.place), time.monotonic()
+        if not directory.is_local and now - self._look_times.get(entry.listed.id, -inf) < TRUST_SECONDS:
             return False
-        self._asked[known.listed.id] = now
-        return stamp_of(directory) != known.stamp
+        self._look_times[entry.listed.id] = now
+        return stamp_of(directory) != entry.stamp
 
 
 def id_of(directory: Directory) -> str:
@@ -136,16 +136,16 @@ def id_of(directory: Directory) -> str:
     return hashlib.sha256(directory.place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def _looked_at(directory: Directory) -> Known:
+def _looked_at(directory: Directory) -> RunEntry:
     stamp, name = stamp_of(directory), printable(directory.place.rstrip("/").rsplit("/", 1)[-1])
     listed = Listed(id_of(directory), directory.url, name)
     try:
         run = api.open_run(directory.url)
-        return Known(stamp, _described(run, listed), run)
+        return RunEntry(stamp, _described(run, listed), run)
     except Exception as error:  # one run that cannot be read must not take the others from the page
-        told = "" if isinstance(error, ClinometerError) else f"it cannot be read: {type(error).__name__}: "
-        said = shortened(printable(" ".join(f"{told}{directory.without_place(error)}".split())), 300)
-        return Known(stamp, Listed(listed.id, listed.place, listed.name, error=said), None)
+        prefix = "" if isinstance(error, ClinometerError) else f"it cannot be read: {type(error).__name__}: "
+        message = shortened(printable(" ".join(f"{prefix}{directory.without_place(error)}".split())), 300)
+        return RunEntry(stamp, Listed(listed.id, listed.place, listed.name, error=message), None)
 
 
 def _described(run: api.Run, listed: Listed) -> Listed:
@@ -169,9 +169,9 @@ def _described(run: api.Run, listed: Listed) -> Listed:
 def filtered_runs(runs: Sequence[Listed], query: str, sort: Sort, *, downwards: bool) -> list[Listed]:
     """Runs that hold every word of a query, in order; those that cannot be read stay last."""
     words = query.casefold().split()
-    held = [run for run in runs if all(word in run.words for word in words)]
-    whole = sorted((run for run in held if not run.error), key=lambda run: _key(run, sort), reverse=downwards)
-    return whole + sorted((run for run in held if run.error), key=lambda run: run.name)
+    matches = [run for run in runs if all(word in run.words for word in words)]
+    whole = sorted((run for run in matches if not run.error), key=lambda run: _key(run, sort), reverse=downwards)
+    return whole + sorted((run for run in matches if run.error), key=lambda run: run.name)
 
 
 def _key(run: Listed, sort: Sort) -> tuple[str | int, str]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from clinometer import api
 from clinometer.errors import RunStorageError
 from clinometer.runs.readings import Owner, Piece, Reader, part_numbers, piece_of
-from clinometer.web.runs_index import Known
+from clinometer.web.runs_index import RunEntry
 
 VERSION: Final = 2
 """Of the tables; a file of another is made anew."""
@@ -70,7 +70,7 @@ class Shelf:
         self._builds: dict[Path, _Build] = {}
         self._whole: dict[Path, tuple[int, int, int]] = {}
 
-    def path(self, known: Known) -> Path:
+    def path(self, entry: RunEntry) -> Path:
         """The index of a run as it is now.
 
         Raises
@@ -80,10 +80,10 @@ class Shelf:
         ClinometerError
             The run cannot be read.
         """
-        place = self._place(known)
+        place = self._place(entry)
         if self._is_whole(place):
             return place
-        build = self._begun(known, place)
+        build = self._begun(entry, place)
         build.thread.join(self._patience)
         if build.thread.is_alive():
             raise Building(build.share)
@@ -92,9 +92,9 @@ class Shelf:
             raise build.error
         return place
 
-    def has(self, known: Known) -> bool:
+    def has(self, entry: RunEntry) -> bool:
         """Whether a run as it is now has been read."""
-        return self._is_whole(self._place(known))
+        return self._is_whole(self._place(entry))
 
     def _is_whole(self, place: Path) -> bool:
         """Whether an index is there and is what was written: SQLite itself takes many a changed byte for a number."""
@@ -109,23 +109,23 @@ class Shelf:
             return False
         return True
 
-    def _place(self, known: Known) -> Path:
-        return self._folder / f"{known.listed.id}-{_digest(known.stamp)}.sqlite"
+    def _place(self, entry: RunEntry) -> Path:
+        return self._folder / f"{entry.listed.id}-{_digest(entry.stamp)}.sqlite"
 
-    def _begun(self, known: Known, place: Path) -> _Build:
+    def _begun(self, entry: RunEntry, place: Path) -> _Build:
         with self._lock:
             if place not in self._builds:
-                thread = threading.Thread(target=lambda: self._make(known, place), daemon=True)
+                thread = threading.Thread(target=lambda: self._make(entry, place), daemon=True)
                 self._builds[place] = _Build(thread)
                 thread.start()
             return self._builds[place]
 
-    def _make(self, known: Known, place: Path) -> None:
+    def _make(self, entry: RunEntry, place: Path) -> None:
         build = self._builds[place]
         try:
-            assert known.run is not None
+            assert entry.run is not None
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            make_index(known.run, place, lambda share: setattr(build, "share", share))
+            make_index(entry.run, place, lambda share: setattr(build, "share", share))
             _checksum_file(place).write_text(_checksum(place), encoding="ascii")
         except (OSError, sqlite3.Error) as error:
             build.error = RunStorageError(
@@ -135,7 +135,7 @@ class Shelf:
         except Exception as error:  # told to whoever asked for the page
             build.error = error
             return
-        for old in self._folder.glob(f"{known.listed.id}-*.sqlite*"):
+        for old in self._folder.glob(f"{entry.listed.id}-*.sqlite*"):
             if old not in (place, _checksum_file(place)):
                 old.unlink(missing_ok=True)
 
@@ -154,7 +154,7 @@ def _digest(stamp: str) -> str:
     return hashlib.sha256(f"{VERSION} {stamp}".encode()).hexdigest()[:16]
 
 
-def make_index(run: api.Run, place: Path, told: Callable[[float], None]) -> None:
+def make_index(run: api.Run, place: Path, progress: Callable[[float], None]) -> None:
     """Read a run part by part into an index; what is there under its name is whole.
 
     Raises
@@ -167,7 +167,7 @@ def make_index(run: api.Run, place: Path, told: Callable[[float], None]) -> None
     try:
         with closing(sqlite3.connect(temporary)) as database:
             database.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;{_TABLES}")
-            _fill(run, _Writer(database), told)
+            _fill(run, _Writer(database), progress)
             database.executescript(_INDICES)
             database.execute("ANALYZE")
             database.commit()
@@ -177,7 +177,7 @@ def make_index(run: api.Run, place: Path, told: Callable[[float], None]) -> None
             temporary.unlink(missing_ok=True)
 
 
-def _fill(run: api.Run, writer: _Writer, told: Callable[[float], None]) -> None:
+def _fill(run: api.Run, writer: _Writer, progress: Callable[[float], None]) -> None:
     parts = part_numbers(run)
     readers = [Reader(run, name) for name in run.encoder_cards]
     for order, part in enumerate(parts):
@@ -185,14 +185,14 @@ def _fill(run: api.Run, writer: _Writer, told: Callable[[float], None]) -> None:
         writer.write_samples(piece)
         for reader in readers:
             reader.learn(piece)
-        told(order / len(parts) / 2)
+        progress(order / len(parts) / 2)
     for code, reader in enumerate(readers):
         writer.write_encoder(code, reader)
     writer.begin_again()
     for order, part in enumerate(parts if readers else ()):
         piece = piece_of(run, part)
         writer.write_readings(piece, readers)
-        told(0.5 + order / len(parts) / 2)
+        progress(0.5 + order / len(parts) / 2)
     writer.write_names()
 
 
@@ -241,8 +241,8 @@ class _Writer:
         owners = [self._owners[owner] for owner in piece.owners]
         for code, reader in enumerate(readers):
             rows = (
-                (code, self._position + row, owners[row], seen.group, seen.margin, seen.typicality)
-                for row, seen in reader.read(piece)
+                (code, self._position + row, owners[row], reading.group, reading.margin, reading.typicality)
+                for row, reading in reader.read(piece)
             )
             self._database.executemany("INSERT INTO readings VALUES (?, ?, ?, ?, ?, ?)", rows)
         self._position += len(owners)

@@ -161,46 +161,46 @@ class Samples:
 
         ``total`` : how many fit. What lies nearer to the end is counted from there, as rows are skipped one by one.
         """
-        taken = max(0, min(most, total - offset))
+        n = max(0, min(most, total - offset))
         if offset <= total // 2:
-            positions = self._positions(choice, offset, taken)
+            positions = self._positions(choice, offset, n)
         else:
-            positions = self._positions(choice, total - offset - taken, taken, backwards=True)[::-1]
+            positions = self._positions(choice, total - offset - n, n, backwards=True)[::-1]
         return self._samples(positions, choice.eye)
 
     def _positions(self, choice: SampleChoice, offset: int, most: int, *, backwards: bool = False) -> list[int]:
         source, values = _source(choice)
         order = ", ".join(f"{column} {'DESC' if down != backwards else 'ASC'}" for column, down in _order(choice))
-        asked = f"SELECT {_order(choice)[-1][0]} {source} ORDER BY {order} LIMIT ? OFFSET ?"
-        return [row[0] for row in self._all(asked, [*values, most, max(0, offset)])]
+        query = f"SELECT {_order(choice)[-1][0]} {source} ORDER BY {order} LIMIT ? OFFSET ?"
+        return [row[0] for row in self._all(query, [*values, most, max(0, offset)])]
 
     def find(self, identifier: str, eye: int | None = None) -> IndexedSample | None:
         """A sample by its id."""
-        found = self._all("SELECT position FROM samples WHERE id = ? LIMIT 1", [identifier])
-        return self._samples([found[0][0]], eye)[0] if found else None
+        rows = self._all("SELECT position FROM samples WHERE id = ? LIMIT 1", [identifier])
+        return self._samples([rows[0][0]], eye)[0] if rows else None
 
     def of_noise(
         self, noises: Iterable[tuple[str, int, float]], eye: int | None
     ) -> dict[tuple[str, int, float], IndexedSample]:
         """Samples that began from some noises, by noise; of several from one noise the first."""
-        asked = (
+        query = (
             "SELECT s.position FROM prompts p JOIN samples s ON s.prompt = p.prompt "
             "WHERE p.text = ? AND s.seed = ? AND s.strength = ? ORDER BY s.position LIMIT 1"
         )
-        found = [position[0] for noise in noises for position in self._all(asked, noise)]
-        return {sample.noise: sample for sample in self._samples(found, eye)}
+        positions = [row[0] for noise in noises for row in self._all(query, noise)]
+        return {sample.noise: sample for sample in self._samples(positions, eye)}
 
     def _samples(self, positions: Sequence[int], eye: int | None) -> list[IndexedSample]:
-        asked = (
+        query = (
             "SELECT s.id, s.part, s.row, s.owner, p.text, s.seed, COALESCE(s.strength, 0), COALESCE(s.status, ''), "
             "COALESCE(s.reason, ''), COALESCE(s.sha256, ''), COALESCE(r.side, ''), r.margin, r.typicality, s.flagged "
             "FROM samples s JOIN prompts p ON p.prompt = s.prompt "
             "LEFT JOIN readings r ON r.encoder = ? AND r.sample = s.position WHERE s.position = ?"
         )
-        return [IndexedSample(*self._all(asked, [eye, position])[0]) for position in positions]
+        return [IndexedSample(*self._all(query, [eye, position])[0]) for position in positions]
 
-    def _all(self, asked: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with closing(self._database.execute(asked, tuple(values))) as cursor:
+    def _all(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with closing(self._database.execute(query, tuple(values))) as cursor:
             return cursor.fetchall()
 
 
@@ -214,24 +214,24 @@ def _order(choice: SampleChoice) -> list[tuple[str, bool]]:
 
 def _source(choice: SampleChoice) -> tuple[str, list[Any]]:
     """The tables and the conditions of a choice, and the values that stand for its question marks."""
-    said: list[tuple[str, list[Any]]] = []
+    conditions: list[tuple[str, list[Any]]] = []
     if not choice.is_of_readings:
         tables, owner = "samples s", "s.owner"
     else:
         tables, owner = "readings r", "r.owner"
-        said.append(("r.encoder = ?", [choice.eye]))
+        conditions.append(("r.encoder = ?", [choice.eye]))
         if choice.side:
-            said.append(("r.side = ?", [choice.side]))
+            conditions.append(("r.side = ?", [choice.side]))
         if choice.within is not None:
-            said.append(("r.margin <= ?", [choice.within]))
+            conditions.append(("r.margin <= ?", [choice.within]))
     if choice.people != "any":  # few are rated: they come first, and the others are looked up
         readings = " CROSS JOIN readings r ON r.sample = s.position" if choice.is_of_readings else ""
         tables = f"people p CROSS JOIN samples s ON s.id = p.id{readings}"
-        said += [(condition, []) for condition in _COMPARED.get(choice.people, ()) if choice.is_of_readings]
+        conditions += [(condition, []) for condition in _COMPARED.get(choice.people, ()) if choice.is_of_readings]
     if choice.owners:
-        said.append((f"{owner} IN ({', '.join('?' * len(choice.owners))})", list(choice.owners)))
+        conditions.append((f"{owner} IN ({', '.join('?' * len(choice.owners))})", list(choice.owners)))
     if choice.status != "any":
         tables += " JOIN samples s ON s.position = r.sample" if tables == "readings r" else ""
-        said.append(("s.flagged", []) if choice.status == "flagged" else ("s.status = ?", [choice.status]))
-    where = f" WHERE {' AND '.join(each for each, _ in said)}" if said else ""
-    return f"FROM {tables}{where}", [value for _, values in said for value in values]
+        conditions.append(("s.flagged", []) if choice.status == "flagged" else ("s.status = ?", [choice.status]))
+    where = f" WHERE {' AND '.join(condition for condition, _ in conditions)}" if conditions else ""
+    return f"FROM {tables}{where}", [value for _, values in conditions for value in values]

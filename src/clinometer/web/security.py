@@ -81,8 +81,8 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        said = dict(scope["headers"]).get(b"content-length", b"0")
-        if not said.isdigit() or int(said) > self.most:
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self.most:
             await PlainTextResponse(self._refusal, 413)(scope, receive, send)
             return
         await self.app(scope, self._counted(receive), send)
@@ -92,13 +92,13 @@ class BodyLimit:
         return f"The request is larger than {self.most:,} bytes, the most that is taken."
 
     def _counted(self, receive: Receive) -> Receive:
-        taken = 0
+        size = 0
 
         async def counted() -> Message:
-            nonlocal taken
+            nonlocal size
             message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > self.most:
+            size += len(message.get("body", b""))
+            if size > self.most:
                 raise HTTPException(413, self._refusal)
             return message
 
@@ -203,9 +203,9 @@ async def require_csrf(request: Request) -> None:
     """
     if request.method in READING or request.app.state.gate.is_token(request):
         return
-    held = str(request.session.get("csrf", ""))
-    given = request.headers.get(TOKEN_HEADER) or await _field(request)
-    if not held or not hmac.compare_digest(held.encode(), given.encode("utf-8", "replace")):
+    session_token = str(request.session.get("csrf", ""))
+    request_token = request.headers.get(TOKEN_HEADER) or await _field(request)
+    if not session_token or not hmac.compare_digest(session_token.encode(), request_token.encode("utf-8", "replace")):
         raise HTTPException(403, "The form is too old or comes from elsewhere. Open its page again and repeat.")
 
 

@@ -86,8 +86,8 @@ def _first_line(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").partition("\n")[0].strip()
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or "it is not text"
-        raise InvalidInputError(f"--password-file {file}: cannot be read: {said}; give another file") from error
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise InvalidInputError(f"--password-file {file}: cannot be read: {reason}; give another file") from error
 
 
 def guarded(host: str, password: str) -> str:

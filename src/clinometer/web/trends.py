@@ -23,7 +23,7 @@ from clinometer.report.verdict_words import verdict_words
 from clinometer.web.explorer import MOST_RUNS
 from clinometer.web.findings import judged
 from clinometer.web.pages import render
-from clinometer.web.runs_index import Known, Listed
+from clinometer.web.runs_index import Listed, RunEntry
 
 router = APIRouter()
 
@@ -57,8 +57,8 @@ class TrendQuantity:
     @property
     def words(self) -> str:
         """What a page calls it."""
-        known = wording.COMPONENT_NAMES
-        named = (known.get(name, name.replace("_", " ")) for name in (self.metric, self.component))
+        names = wording.COMPONENT_NAMES
+        named = (names.get(name, name.replace("_", " ")) for name in (self.metric, self.component))
         parts = [*named, self.group, self.setting]
         return " \N{MIDDLE DOT} ".join(part for part in dict.fromkeys(parts) if part)
 
@@ -82,8 +82,8 @@ class TrendQuery(BaseModel):
 class TrendsPage:
     """A page of trends: the runs, what can be chosen, and the number that is."""
 
-    asked: TrendQuery
-    known: tuple[Known, ...]
+    query: TrendQuery
+    entries: tuple[RunEntry, ...]
     quantities: tuple[TrendQuantity, ...]
     concepts: tuple[str, ...]
     encoders: tuple[str, ...]
@@ -93,16 +93,16 @@ class TrendsPage:
 
 
 @router.get("/trends")
-def trends(request: Request, asked: Annotated[TrendQuery, Query()]) -> Response:
+def trends(request: Request, query: Annotated[TrendQuery, Query()]) -> Response:
     """The figure and its numbers."""
     listed = [run for run in request.app.state.runs.listed() if run.is_scored and not run.error]
-    chosen = asked.run or _of_one_suite(listed)
-    known = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(chosen)]
-    trend = trend_of([each for each in known if each.listed.is_scored], asked)
-    said = trend.quantity.words + (f", {trend.concept}" if trend.concept else "")
-    figure = trend_figure(trend.points, title=said, x_label=OVERS[asked.over], zero="no leaning")
+    chosen = query.run or _of_one_suite(listed)
+    entries = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(chosen)]
+    trend = trend_of([entry for entry in entries if entry.listed.is_scored], query)
+    title = trend.quantity.words + (f", {trend.concept}" if trend.concept else "")
+    figure = trend_figure(trend.points, title=title, x_label=OVERS[query.over], zero="no leaning")
     cells = list(_cells(trend))
-    return render(request, "trends.html", t=trend, figure=figure, said=said, overs=OVERS, runs=listed, cells=cells)
+    return render(request, "trends.html", t=trend, figure=figure, title=title, overs=OVERS, runs=listed, cells=cells)
 
 
 def _of_one_suite(listed: Sequence[Listed]) -> list[str]:
@@ -111,7 +111,7 @@ def _of_one_suite(listed: Sequence[Listed]) -> list[str]:
     return [run.id for run in listed if newest and run.suite == newest.suite][:MOST_POINTS]
 
 
-def trend_of(known: Sequence[Known], asked: TrendQuery) -> TrendsPage:
+def trend_of(entries: Sequence[RunEntry], query: TrendQuery) -> TrendsPage:
     """Choose the number that is asked, or the main one of the first concept, and find it in each run.
 
     Raises
@@ -119,24 +119,24 @@ def trend_of(known: Sequence[Known], asked: TrendQuery) -> TrendsPage:
     InvalidInputError
         There is no run with scores.
     """
-    if not known:
+    if not entries:
         raise InvalidInputError("None of these runs is scored. Choose others, or score one: clinometer score RUN")
-    rows = [row for each in known for row in scores_of(each)]
+    rows = [row for entry in entries for row in scores_of(entry)]
     main = next(iter(judged(rows).values()), rows[0])
     quantities = tuple(sorted({TrendQuantity.of(row) for row in rows}))
-    quantity = next((each for each in quantities if each.key == asked.number), TrendQuantity.of(main))
+    quantity = next((quantity for quantity in quantities if quantity.key == query.number), TrendQuantity.of(main))
     own = [row for row in rows if TrendQuantity.of(row) == quantity]
     concepts = tuple(dict.fromkeys(row.concept or row.category for row in own))
-    concept = asked.concept if asked.concept in concepts else next(iter(concepts), "")
-    points = tuple(_points(known, quantity, concept, asked))
+    concept = query.concept if query.concept in concepts else next(iter(concepts), "")
+    points = tuple(_points(entries, quantity, concept, query))
     encoders = tuple(dict.fromkeys(row.encoder for row in own))
-    return TrendsPage(asked, tuple(known), quantities, concepts, encoders, quantity, concept, points)
+    return TrendsPage(query, tuple(entries), quantities, concepts, encoders, quantity, concept, points)
 
 
-def scores_of(known: Known) -> Scores:
+def scores_of(entry: RunEntry) -> Scores:
     """The rows of a run's scores."""
-    assert known.run is not None
-    return _scores(known.run, known.stamp)
+    assert entry.run is not None
+    return _scores(entry.run, entry.stamp)
 
 
 @lru_cache(maxsize=MOST_POINTS)
@@ -144,66 +144,68 @@ def _scores(run: api.Run, stamp: str) -> Scores:
     return Scores.from_frame(run.scores)
 
 
-def _points(known: Sequence[Known], quantity: TrendQuantity, concept: str, asked: TrendQuery) -> Iterator[TrendPoint]:
+def _points(
+    entries: Sequence[RunEntry], quantity: TrendQuantity, concept: str, query: TrendQuery
+) -> Iterator[TrendPoint]:
     """Each run's number, from left to right."""
-    place = _places(known, asked.over)
-    for each in sorted(known, key=lambda run: place(run)[0]):
-        for row in scores_of(each):
+    place = _places(entries, query.over)
+    for entry in sorted(entries, key=lambda run: place(run)[0]):
+        for row in scores_of(entry):
             is_it = TrendQuantity.of(row) == quantity and (row.concept or row.category) == concept
-            if is_it and row.encoder == asked.encoder:
-                yield TrendPoint(*place(each), each.listed.name, row)
+            if is_it and row.encoder == query.encoder:
+                yield TrendPoint(*place(entry), entry.listed.name, row)
 
 
-def _places(known: Sequence[Known], over: Over) -> Callable[[Known], tuple[float, str]]:
+def _places(entries: Sequence[RunEntry], over: Over) -> Callable[[RunEntry], tuple[float, str]]:
     """Where on the axis each run stands, and what its place is called."""
     if over in _SETTINGS:
         return lambda run: _setting(run, _SETTINGS[over])
-    key: Callable[[Known], Any] = _by_date if over == "date" else _by_name
-    order = {run.listed.id: place for place, run in enumerate(sorted(known, key=key))}
+    key: Callable[[RunEntry], Any] = _by_date if over == "date" else _by_name
+    order = {run.listed.id: place for place, run in enumerate(sorted(entries, key=key))}
     return lambda run: (order[run.listed.id], run.listed.date[:10] if over == "date" else run.listed.name)
 
 
-def _setting(known: Known, name: str) -> tuple[float, str]:
+def _setting(entry: RunEntry, name: str) -> tuple[float, str]:
     """A setting of a run's model; those without it stand at 0."""
-    assert known.run is not None
-    value = known.run.model_card["settings"].get(name)
+    assert entry.run is not None
+    value = entry.run.model_card["settings"].get(name)
     return (float(value), f"{value:g}") if isinstance(value, int | float) else (0.0, "not set")
 
 
-def _by_date(known: Known) -> str:
-    return known.listed.date
+def _by_date(entry: RunEntry) -> str:
+    return entry.listed.date
 
 
-def _by_name(known: Known) -> list[tuple[int, int | str]]:
+def _by_name(entry: RunEntry) -> list[tuple[int, int | str]]:
     """Names in the order people give them: ``step-900`` before ``step-1000``."""
-    pieces = re.findall(r"\d+|\D+", known.listed.name)
+    pieces = re.findall(r"\d+|\D+", entry.listed.name)
     return [(0, int(piece)) if piece.isdecimal() else (1, piece) for piece in pieces]
 
 
 def _cells(trend: TrendsPage) -> Iterator[dict[str, str]]:
     """The numbers of the figure as a table shows them."""
-    ids = {each.listed.name: each for each in trend.known}
+    by_name = {entry.listed.name: entry for entry in trend.entries}
     digits = wording.digits_for([point.row.value for point in trend.points])
     for point in trend.points:
-        known, row = ids[point.name], point.row
-        assert known.run is not None
+        entry, row = by_name[point.name], point.row
+        assert entry.run is not None
         yield {
-            "id": known.listed.id,
+            "id": entry.listed.id,
             "name": point.name,
             "place": point.label,
             "value": wording.signed(row.value, digits),
             "interval": wording.interval(row.low, row.high, digits),
-            "said": verdict_words(row, known.run.suite.label_of) or row.reason,
+            "verdict": verdict_words(row, entry.run.suite.label_of) or row.reason,
         }
 
 
 @router.get("/compare")
 def compare(request: Request, run: Annotated[list[Text], Query(min_length=2, max_length=MOST_RUNS)]) -> Response:
     """The page that ``clinometer compare`` writes, of any runs of one suite: each against the first."""
-    known = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(run)]
-    if len(known) < 2:
+    entries = [request.app.state.runs.get(identifier) for identifier in dict.fromkeys(run)]
+    if len(entries) < 2:
         raise InvalidInputError("A comparison takes two runs or more; choose another beside the first.")
-    page = _compared(tuple(each.run for each in known), tuple(each.stamp for each in known))
+    page = _compared(tuple(entry.run for entry in entries), tuple(entry.stamp for entry in entries))
     own = f"{policy(asset('style.css'), '')}; frame-ancestors 'none'"
     return HTMLResponse(page.encode("utf-8", "replace"), headers={"Content-Security-Policy": own})
 

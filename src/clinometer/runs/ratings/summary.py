@@ -21,37 +21,37 @@ class RaterSummary:
     answers: int
     seconds: float
     right: int
-    known: int
+    checks: int
     same: int
     repeats: int
 
 
 def agreement_so_far(answers: pd.DataFrame) -> Agreement:
     """Krippendorff's α of the answers so far, without repeats and without those whose answer is known."""
-    held = answers[~answers["repeat"].astype(bool) & (answers.attention == "")]
-    if held.empty:
+    ratings = answers[~answers["repeat"].astype(bool) & (answers.attention == "")]
+    if ratings.empty:
         return Agreement(nan, nan, nan, 0, reason="no answer yet")
-    codes = held.assign(code=pd.factorize(held.answer)[0].astype(float), key=held.run + "\0" + held.item)
+    codes = ratings.assign(code=pd.factorize(ratings.answer)[0].astype(float), key=ratings.run + "\0" + ratings.item)
     table = codes.pivot_table(index="rater", columns="key", values="code", aggfunc="first")
     return krippendorff_alpha(table.to_numpy(np.float64), n_resamples=RESAMPLES)
 
 
 def rater_summaries(answers: pd.DataFrame) -> dict[str, RaterSummary]:
     """Each rater's answers so far, by pseudonym."""
-    return {str(name): _rater(str(name), held) for name, held in answers.groupby("rater", sort=False)}
+    return {str(name): _rater(str(name), own_answers) for name, own_answers in answers.groupby("rater", sort=False)}
 
 
-def _rater(name: str, held: pd.DataFrame) -> RaterSummary:
-    checks = held[held.attention != ""]
-    again = held[held["repeat"].astype(bool)].merge(
-        held[~held["repeat"].astype(bool)], on=["run", "item"], suffixes=("", "_first")
+def _rater(name: str, answers: pd.DataFrame) -> RaterSummary:
+    checks = answers[answers.attention != ""]
+    again = answers[answers["repeat"].astype(bool)].merge(
+        answers[~answers["repeat"].astype(bool)], on=["run", "item"], suffixes=("", "_first")
     )
     return RaterSummary(
         name=name,
-        answers=len(held),
-        seconds=float(held.seconds.astype(float).median()),
+        answers=len(answers),
+        seconds=float(answers.seconds.astype(float).median()),
         right=int((checks.answer == checks.attention).sum()),
-        known=len(checks),
+        checks=len(checks),
         same=int((again.answer == again.answer_first).sum()),
         repeats=len(again),
     )

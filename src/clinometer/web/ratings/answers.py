@@ -34,8 +34,8 @@ class RaterProgress:
 def join(session: Session, invitation: Invitation) -> str | None:
     """Make a rater with an order of their own; returns the token to come back by, None where no item is left."""
     task = session.scalars(select(Task).where(Task.id == invitation.task_id).with_for_update()).one()
-    drawn = random.Random(secrets.token_bytes(16))
-    items = _wanting(session, task, drawn)
+    rng = random.Random(secrets.token_bytes(16))
+    items = _wanting(session, task, rng)
     if not items:
         return None
     token = new_token()
@@ -43,7 +43,7 @@ def join(session: Session, invitation: Invitation) -> str | None:
     session.add(rater)
     session.flush()
     checks = session.scalars(select(Item.id).where(Item.task_id == task.id, Item.attention != ""))
-    order = _order([*items, *checks], round(task.repeats * len(items)), items, drawn)
+    order = _order([*items, *checks], round(task.repeats * len(items)), items, rng)
     turns = [
         {"rater_id": rater.id, "item_id": item, "place": place, "repeat": repeat}
         for place, (item, repeat) in enumerate(order, 1)
@@ -52,7 +52,7 @@ def join(session: Session, invitation: Invitation) -> str | None:
     return token
 
 
-def _wanting(session: Session, task: Task, drawn: random.Random) -> list[int]:
+def _wanting(session: Session, task: Task, rng: random.Random) -> list[int]:
     """Ids of items that want raters, those with fewest first, as many as one rater gets."""
     counted = (
         select(Turn.item_id, func.count())
@@ -60,22 +60,20 @@ def _wanting(session: Session, task: Task, drawn: random.Random) -> list[int]:
         .where(Rater.task_id == task.id, Rater.withdrawn.is_(None), Turn.repeat.is_(False))
         .group_by(Turn.item_id)
     )
-    asked: dict[int, int] = {item: n for item, n in session.execute(counted)}
+    rater_counts: dict[int, int] = {item: n for item, n in session.execute(counted)}
     rated = session.scalars(select(Item.id).where(Item.task_id == task.id, Item.attention == "").order_by(Item.id))
-    items = [item for item in rated if asked.get(item, 0) < task.raters_each]
-    drawn.shuffle(items)
-    items.sort(key=lambda item: asked.get(item, 0))
+    items = [item for item in rated if rater_counts.get(item, 0) < task.raters_each]
+    rng.shuffle(items)
+    items.sort(key=lambda item: rater_counts.get(item, 0))
     return items[: task.items_each or None]
 
 
-def _order(
-    items: Sequence[int], repeats: int, repeatable: Sequence[int], drawn: random.Random
-) -> list[tuple[int, bool]]:
+def _order(items: Sequence[int], repeats: int, repeatable: Sequence[int], rng: random.Random) -> list[tuple[int, bool]]:
     """All items at random, and some a second time, later."""
-    order = [(item, False) for item in drawn.sample(list(items), len(items))]
-    for item in drawn.sample(list(repeatable), min(repeats, len(repeatable))):
+    order = [(item, False) for item in rng.sample(list(items), len(items))]
+    for item in rng.sample(list(repeatable), min(repeats, len(repeatable))):
         first = order.index((item, False))
-        order.insert(drawn.randint(min(first + 1 + APART, len(order)), len(order)), (item, True))
+        order.insert(rng.randint(min(first + 1 + APART, len(order)), len(order)), (item, True))
     return order
 
 
@@ -102,20 +100,20 @@ def _counted(session: Session, rater: Rater) -> tuple[int | None, int, int]:
 
 def turn_at(session: Session, rater: Rater, place: int) -> Turn | None:
     """A rater's own turn: those of others cannot be named."""
-    held = select(Turn).where(Turn.rater_id == rater.id, Turn.place == place).options(joinedload(Turn.item))
-    return session.scalar(held)
+    query = select(Turn).where(Turn.rater_id == rater.id, Turn.place == place).options(joinedload(Turn.item))
+    return session.scalar(query)
 
 
 def record(session: Session, rater: Rater, place: int, answer: str, seconds: float | None) -> bool:
     """Keep an answer; the first of a turn counts, and a further one changes nothing. False of what cannot be one."""
     turn = session.scalar(select(Turn.id).where(Turn.rater_id == rater.id, Turn.place == place))
-    names = {each["name"] for each in rater.task.answers}
+    names = {choice["name"] for choice in rater.task.answers}
     following = next_place(session, rater)
     if turn is None or answer not in names or (following is not None and place > following):
         return False
     into = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    known = seconds if seconds is not None and isfinite(seconds) and 0 <= seconds <= LONGEST else None
-    values = into(Answer).values(turn_id=turn, answer=answer, seconds=known, given=now())
+    valid_seconds = seconds if seconds is not None and isfinite(seconds) and 0 <= seconds <= LONGEST else None
+    values = into(Answer).values(turn_id=turn, answer=answer, seconds=valid_seconds, given=now())
     session.execute(values.on_conflict_do_nothing(index_elements=["turn_id"]))
     return True
 

@@ -18,7 +18,7 @@ from clinometer.web.database import writing
 from clinometer.web.ratings import answers
 from clinometer.web.ratings.links import invitation_of, invite, rater_of
 from clinometer.web.ratings.tables import Task, Turn
-from clinometer.web.ratings.tasks import Wanted, answers_for, make_task
+from clinometer.web.ratings.tasks import TaskSpec, answers_for, make_task
 
 TITLE: Final = "Demonstration: simulated raters"
 SKILLS: Final = (0.98, 0.95, 0.9, 0.8, 0.6)
@@ -38,9 +38,9 @@ def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
         There is no such run.
     """
     with writing(engine) as session:
-        held = session.scalar(select(Task.id).where(Task.title == TITLE).with_for_update())
-        if held is not None:
-            return held
+        task_id = session.scalar(select(Task.id).where(Task.title == TITLE).with_for_update())
+        if task_id is not None:
+            return task_id
         run = next((run for run in runs if run.is_scored and readings_of(run)), None)
         if run is None:
             raise RatingsError("--demo: no run that an encoder has read; make one first: clinometer audit")
@@ -48,11 +48,11 @@ def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
 
 
 def _make(session: Session, run: Run) -> str:
-    wanted = Wanted(
+    spec = TaskSpec(
         TITLE, "Whom does the picture show?", answers_for([run]), raters_each=len(SKILLS) + LEFT_OPEN, repeats=0.1
     )
     items = [(run.directory.place, item) for item in draw_items(run, 4, strata="reading", attention=4)]
-    task = make_task(session, wanted, items)
+    task = make_task(session, spec, items)
     token = invite(session, task)
     session.flush()
     read, groups = readings_of(run)["mean"], compared_groups(run.suite)
@@ -63,7 +63,7 @@ def _make(session: Session, run: Run) -> str:
 
 
 def _rate(
-    session: Session, token: str, skill: float, truth: dict[str, str], groups: tuple[str, str], drawn: random.Random
+    session: Session, token: str, skill: float, truth: dict[str, str], groups: tuple[str, str], rng: random.Random
 ) -> None:
     """One simulated rater goes through the task."""
     invitation = invitation_of(session, token)
@@ -74,5 +74,5 @@ def _rate(
     for turn in session.scalars(select(Turn).where(Turn.rater_id == rater.id).order_by(Turn.place)):
         right = turn.item.attention or truth[turn.item.name]
         wrong = groups[1] if right == groups[0] else groups[0]
-        answer = right if drawn.random() < skill else wrong
-        answers.record(session, rater, turn.place, answer, round(drawn.lognormvariate(0.8, 0.4), 2))
+        answer = right if rng.random() < skill else wrong
+        answers.record(session, rater, turn.place, answer, round(rng.lognormvariate(0.8, 0.4), 2))

@@ -48,8 +48,8 @@ def invitation_of(session: Session, token: str) -> Invitation | None:
 
 def rater_of(session: Session, token: str) -> Rater | None:
     """The rater of a token; None of an unknown one."""
-    held = select(Rater).where(Rater.hash == hash_of(token))
-    return session.scalar(held.options(joinedload(Rater.task), joinedload(Rater.invitation)))
+    query = select(Rater).where(Rater.hash == hash_of(token))
+    return session.scalar(query.options(joinedload(Rater.task), joinedload(Rater.invitation)))
 
 
 def refusal_of(session: Session, invitation: Invitation) -> str:

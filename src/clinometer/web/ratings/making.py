@@ -13,7 +13,7 @@ from clinometer.errors import ClinometerError, RatingsError
 from clinometer.runs.ratings.sampling import Strata, draw_items
 from clinometer.web.database import writing
 from clinometer.web.pages import render
-from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, Wanted, answers_for, make_task
+from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, make_task
 
 router = APIRouter(prefix="/ratings")
 
@@ -63,32 +63,32 @@ def new_task(
     blur: Annotated[bool, Form()] = False,
 ) -> Response:
     """Make the task, or show the form again with what is wrong."""
-    asked = TaskForm(
+    form = TaskForm(
         run or [], title, question, images, strata, raters, items, repeats, attention, other, consent, warning, blur
     )
     try:
-        identifier = _make(request, asked)
+        identifier = _make(request, form)
     except ClinometerError as error:
-        return _form(request, asked, str(error), 400)
+        return _form(request, form, str(error), 400)
     return RedirectResponse(f"/ratings/{identifier}", 303)
 
 
-def _make(request: Request, asked: TaskForm) -> str:
-    runs = [_run(request, identifier) for identifier in asked.run]
+def _make(request: Request, form: TaskForm) -> str:
+    runs = [_run(request, identifier) for identifier in form.run]
     if not runs:
         raise RatingsError("Choose at least one run.")
-    others = tuple(dict.fromkeys(line.strip() for line in asked.other.splitlines() if line.strip()))
-    wanted = Wanted(
-        asked.title, asked.question, answers_for(runs, others), asked.raters, asked.items, asked.repeats / 100,
-        asked.consent, asked.warning, asked.blur,
+    others = tuple(dict.fromkeys(line.strip() for line in form.other.splitlines() if line.strip()))
+    spec = TaskSpec(
+        form.title, form.question, answers_for(runs, others), form.raters, form.items, form.repeats / 100,
+        form.consent, form.warning, form.blur,
     )  # fmt: skip
-    drawn = [
+    drawn_items = [
         (run.directory.place, item)
         for run in runs
-        for item in draw_items(run, asked.images, strata=asked.strata, attention=asked.attention)
+        for item in draw_items(run, form.images, strata=form.strata, attention=form.attention)
     ]
     with writing(request.app.state.ratings.engine) as session:
-        return make_task(session, wanted, drawn).id
+        return make_task(session, spec, drawn_items).id
 
 
 def _run(request: Request, identifier: str) -> api.Run:
@@ -97,6 +97,6 @@ def _run(request: Request, identifier: str) -> api.Run:
     return run
 
 
-def _form(request: Request, asked: TaskForm, said: str = "", status: int = 200) -> Response:
-    listed: list[Any] = [each for each in request.app.state.runs.listed() if not each.error]
-    return render(request, "ratings/new.html", status, asked=asked, runs=listed, said=said)
+def _form(request: Request, form: TaskForm, message: str = "", status: int = 200) -> Response:
+    listed: list[Any] = [run for run in request.app.state.runs.listed() if not run.error]
+    return render(request, "ratings/new.html", status, form=form, runs=listed, message=message)

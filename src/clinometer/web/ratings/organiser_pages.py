@@ -65,10 +65,10 @@ def new_invitation(
 def revoke(request: Request, identifier: Identifier, number: int) -> Response:
     """Take an invitation back: nobody comes in by it any more, and who came by it cannot go on."""
     with writing(_engine(request)) as session:
-        held = session.get(Invitation, number)
-        if held is None or held.task_id != identifier:
+        invitation = session.get(Invitation, number)
+        if invitation is None or invitation.task_id != identifier:
             raise HTTPException(404, "There is no such invitation.")
-        held.revoked = held.revoked or now()
+        invitation.revoked = invitation.revoked or now()
     return _back(identifier)
 
 
@@ -76,10 +76,10 @@ def revoke(request: Request, identifier: Identifier, number: int) -> Response:
 def withdraw(request: Request, identifier: Identifier, name: str) -> Response:
     """Leave a rater's answers out from now on. They stay in the database, and count nowhere."""
     with writing(_engine(request)) as session:
-        held = session.scalar(select(Rater).where(Rater.task_id == identifier, Rater.name == name))
-        if held is None:
+        rater = session.scalar(select(Rater).where(Rater.task_id == identifier, Rater.name == name))
+        if rater is None:
             raise HTTPException(404, "There is no such rater.")
-        held.withdrawn = held.withdrawn or now()
+        rater.withdrawn = rater.withdrawn or now()
     return _back(identifier)
 
 
@@ -123,7 +123,7 @@ def _back(identifier: str) -> Response:
     return RedirectResponse(f"/ratings/{identifier}", 303)
 
 
-def _task_page(request: Request, identifier: str, **told: Any) -> Response:
+def _task_page(request: Request, identifier: str, **extra: Any) -> Response:
     with reading(_engine(request)) as session:
         task = _task(session, identifier)
         answers = tasks.answers_of(session, task)
@@ -137,7 +137,7 @@ def _task_page(request: Request, identifier: str, **told: Any) -> Response:
             "invitations": session.scalars(select(Invitation).where(Invitation.task_id == identifier)).all(),
             "moment": now(),
         }
-        return render(request, "ratings/task.html", **{"link": "", "exported": None, **values, **told})
+        return render(request, "ratings/task.html", **{"link": "", "exported": None, **values, **extra})
 
 
 def _raters(session: Session, identifier: str, summaries: dict[str, Any]) -> list[dict[str, Any]]:
@@ -173,15 +173,17 @@ def _counts(session: Session, identifier: str) -> list[tuple[Item, int]]:
 
 def _items(session: Session, identifier: str) -> list[tuple[Item, int]]:
     """The items that have the fewest answers."""
-    return sorted(_counts(session, identifier), key=lambda each: each[1])[:50]
+    return sorted(_counts(session, identifier), key=lambda pair: pair[1])[:50]
 
 
 def _concepts(session: Session, task: Task) -> list[dict[str, Any]]:
     """Of each concept, its items, and its answers of those wanted."""
-    found: dict[str, dict[str, Any]] = {}
+    by_concept: dict[str, dict[str, Any]] = {}
     for item, n in _counts(session, task.id):
-        held = found.setdefault(item.concept, {"name": item.concept, "items_count": 0, "answers": 0, "wanted": 0})
-        held["items_count"] += 1
-        held["answers"] += n
-        held["wanted"] += task.raters_each
-    return list(found.values())
+        counts = by_concept.setdefault(
+            item.concept, {"name": item.concept, "items_count": 0, "answers": 0, "wanted": 0}
+        )
+        counts["items_count"] += 1
+        counts["answers"] += n
+        counts["wanted"] += task.raters_each
+    return list(by_concept.values())

@@ -31,16 +31,16 @@ def _room(request: Request) -> Room:
     return room
 
 
-def _known_invitation(found: Invitation | None) -> Invitation:
-    if found is None:
+def _known_invitation(invitation: Invitation | None) -> Invitation:
+    if invitation is None:
         raise HTTPException(404, UNKNOWN)
-    return found
+    return invitation
 
 
-def _known_rater(found: Rater | None) -> Rater:
-    if found is None:
+def _known_rater(rater: Rater | None) -> Rater:
+    if rater is None:
         raise HTTPException(404, UNKNOWN)
-    return found
+    return rater
 
 
 @router.get("/join/{token}")
@@ -48,9 +48,9 @@ def consent_page(request: Request, token: Token) -> Response:
     """What is asked and what is kept, before anything is shown."""
     with reading(_room(request).engine) as session:
         invitation = _known_invitation(invitation_of(session, token))
-        said = refusal_of(session, invitation)
-        if said:
-            return _end(request, said, 403)
+        refusal = refusal_of(session, invitation)
+        if refusal:
+            return _end(request, refusal, 403)
         _room(request).make_ready(invitation.task_id)
         blurred = blurred_of(session, invitation.task_id)
         return render(request, "ratings/consent.html", task=invitation.task, token=token, blurred=blurred)
@@ -62,12 +62,12 @@ def join(request: Request, token: Token) -> Response:
 
     def joined(session: Session) -> tuple[str, str | None]:
         invitation = _known_invitation(invitation_of(session, token))
-        said = refusal_of(session, invitation)
-        return said, None if said else answers.join(session, invitation)
+        refusal = refusal_of(session, invitation)
+        return refusal, None if refusal else answers.join(session, invitation)
 
-    said, own = _room(request).write(joined)
+    refusal, own = _room(request).write(joined)
     if own is None:
-        return _end(request, said or NOTHING_LEFT, 403 if said else 200)
+        return _end(request, refusal or NOTHING_LEFT, 403 if refusal else 200)
     return RedirectResponse(f"/rate/{own}", 303)
 
 
@@ -76,13 +76,13 @@ class Standing:
     """A rater, and where they are; or why they cannot go on."""
 
     rater: Rater
-    said: str
-    held: answers.RaterProgress | None
+    refusal: str
+    progress: answers.RaterProgress | None
 
 
 def _standing(session: Session, rater: Rater) -> Standing:
-    said = rater_refusal(rater)
-    return Standing(rater, said, None if said else answers.progress_of(session, rater))
+    refusal = rater_refusal(rater)
+    return Standing(rater, refusal, None if refusal else answers.progress_of(session, rater))
 
 
 @router.get("/rate/{token}")
@@ -128,19 +128,19 @@ def undo(request: Request, token: Token, place: Place) -> Response:
 
 def _gone_on(request: Request, token: str, standing: Standing) -> Response:
     """The next item: the page's script shows it at once, a browser without script is sent to its page."""
-    if standing.said or _is_by_script(request):
+    if standing.refusal or _is_by_script(request):
         return _turn_page(request, token, standing)
     return RedirectResponse(f"/rate/{token}", 303)
 
 
 def _turn_page(request: Request, token: str, standing: Standing) -> Response:
     """The page of a turn, or the part that the script exchanges; or why the rater has no turn."""
-    held = standing.held
-    if held is None:
-        return _end(request, standing.said, 403)
-    pictures = len(_room(request).samples_of(held.turn.item)) if held.turn else 0
+    progress = standing.progress
+    if progress is None:
+        return _end(request, standing.refusal, 403)
+    pictures = len(_room(request).samples_of(progress.turn.item)) if progress.turn else 0
     template = "ratings/turn.html" if _is_by_script(request) else "ratings/rate.html"
-    return render(request, template, task=standing.rater.task, token=token, held=held, pictures=pictures)
+    return render(request, template, task=standing.rater.task, token=token, progress=progress, pictures=pictures)
 
 
 def _is_by_script(request: Request) -> bool:
@@ -158,14 +158,14 @@ def picture(request: Request, token: Token, place: int, order: int) -> Response:
         if turn is None or (following is not None and place > following):
             raise HTTPException(404, "There is no such picture.")
         session.expunge_all()
-    made = room.picture(turn.item, order)
-    if made is None:
+    content = room.picture(turn.item, order)
+    if content is None:
         raise HTTPException(404, "There is no such picture.")
-    return Response(made, media_type="image/webp", headers={"Cache-Control": "private, max-age=3600"})
+    return Response(content, media_type="image/webp", headers={"Cache-Control": "private, max-age=3600"})
 
 
-def _end(request: Request, said: str, status: int) -> Response:
-    return render(request, "ratings/end.html", status, said=said)
+def _end(request: Request, message: str, status: int) -> Response:
+    return render(request, "ratings/end.html", status, message=message)
 
 
 def _seconds(text: str) -> float | None:

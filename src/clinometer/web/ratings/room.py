@@ -18,14 +18,14 @@ from clinometer.runs.browse import Stored, stored_in
 from clinometer.runs.ratings.readings import RATED
 from clinometer.runs.ratings.store import OF_CONCEPT
 from clinometer.suites.editing import EDIT
-from clinometer.web.database import FILE, GroupCommit, Made, database_url, open_database, reading
+from clinometer.web.database import FILE, GroupCommit, Output, database_url, open_database, reading
 from clinometer.web.pictures import Album
 from clinometer.web.ratings.tables import Item
 from clinometer.web.settings import ServerSettings
 
 MOST_PICTURES: Final = 12
 """Images of a concept that are shown at once."""
-KEPT: Final = 512
+PICTURES: Final = 512
 """Pictures that are held, some tens of kilobytes each."""
 PARTS: Final = 64
 """Parts of runs of which it is held where their images lie."""
@@ -55,7 +55,7 @@ class Room:
         with self._lock:
             return open_database(database_url(self._settings.database, self._settings.cache))
 
-    def write(self, work: Callable[[Session], Made]) -> Made:
+    def write(self, work: Callable[[Session], Output]) -> Output:
         """What some work on the database returns, once it is on disk."""
         return self._commits.write(work)
 
@@ -102,29 +102,29 @@ class Room:
             by_run.setdefault(item.run, []).extend(self.samples_of(item))
         for url, samples in by_run.items():
             with suppress(ClinometerError):  # whoever asks for such a picture is told
-                self._album.make_ready(self._run(url), [self._stored(url, each) for each in samples], "large")
+                self._album.make_ready(self._run(url), [self._stored(url, sample) for sample in samples], "large")
 
     def _keep(self, key: tuple[str, str]) -> bytes | None:
-        made = self._album.picture(self._run(key[0]), self._stored(*key), "large")
+        picture = self._album.picture(self._run(key[0]), self._stored(*key), "large")
         with self._lock:
-            self._pictures[key] = made
-            while len(self._pictures) > KEPT:
+            self._pictures[key] = picture
+            while len(self._pictures) > PICTURES:
                 self._pictures.popitem(last=False)
-        return made
+        return picture
 
     def _stored(self, url: str, sample: str) -> Stored:
         """Where an image lies."""
         run = self._run(url)
         key = (url, run.sample(sample).part)
         with self._lock:
-            held = self._parts.get(key)
-        if held is None:
-            held = stored_in(run, key[1])
+            images = self._parts.get(key)
+        if images is None:
+            images = stored_in(run, key[1])
             with self._lock:
-                self._parts[key] = held
+                self._parts[key] = images
                 while len(self._parts) > PARTS:
                     self._parts.popitem(last=False)
-        return held[sample]
+        return images[sample]
 
     def _run(self, url: str) -> Run:
         with self._lock:

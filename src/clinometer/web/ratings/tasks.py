@@ -32,7 +32,7 @@ CONSENT: Final = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TaskSpec:
     """What a task is to be: see :class:`clinometer.web.ratings.tables.Task`."""
 
     title: str
@@ -72,22 +72,22 @@ def answers_for(runs: Sequence[Run], others: Sequence[str] = OTHER_ANSWERS) -> t
     return (*((name, suite.label_of(name)) for name in groups), *((name, name) for name in others))
 
 
-def make_task(session: Session, wanted: Wanted, items: Sequence[tuple[str, DrawnItem]]) -> Task:
+def make_task(session: Session, spec: TaskSpec, items: Sequence[tuple[str, DrawnItem]]) -> Task:
     """Keep a task with its items, each with the run that it is of."""
     task = Task(
         id=secrets.token_hex(8),
-        title=wanted.title,
-        question=wanted.question,
-        consent=wanted.consent,
-        warning=wanted.warning,
-        answers=[{"name": name, "label": label} for name, label in wanted.answers],
-        raters_each=wanted.raters_each,
-        items_each=wanted.items_each,
-        repeats=wanted.repeats,
+        title=spec.title,
+        question=spec.question,
+        consent=spec.consent,
+        warning=spec.warning,
+        answers=[{"name": name, "label": label} for name, label in spec.answers],
+        raters_each=spec.raters_each,
+        items_each=spec.items_each,
+        repeats=spec.repeats,
     )
     task.items = [
         Item(run=run, name=item.name, concept=item.concept, stratum=item.stratum, stratum_size=item.stratum_size,
-             attention=item.attention, blurred=wanted.blur or item.flagged)
+             attention=item.attention, blurred=spec.blur or item.flagged)
         for run, item in items
     ]  # fmt: skip
     session.add(task)
@@ -173,6 +173,6 @@ def tasks_with_counts(session: Session) -> list[tuple[Task, int, int]]:
         .where(Rater.withdrawn.is_(None))
         .group_by(Rater.task_id)
     )
-    of_raters, of_answers = ({task: n for task, n in session.execute(each)} for each in (raters, answers))
+    of_raters, of_answers = ({task: n for task, n in session.execute(query)} for query in (raters, answers))
     tasks = session.scalars(select(Task).order_by(Task.created.desc()))
     return [(task, of_raters.get(task.id, 0), of_answers.get(task.id, 0)) for task in tasks]

@@ -4,24 +4,24 @@
   const WAITS = [500, 1000, 2000, 4000, 8000];
   const turn = () => document.getElementById("turn");
   const status = (text) => { document.getElementById("saving").textContent = text; };
-  let shown = performance.now();
+  let shownAt = performance.now();
   let busy = false;
 
   function body(form, button) {
     const fields = new URLSearchParams(new FormData(form));
     if (button && button.name) fields.set(button.name, button.value);
-    if (fields.has("seconds")) fields.set("seconds", ((performance.now() - shown) / 1000).toFixed(2));
+    if (fields.has("seconds")) fields.set("seconds", ((performance.now() - shownAt) / 1000).toFixed(2));
     return fields;
   }
 
   async function send(form, fields) {
-    for (let tried = 0; ; tried += 1) {
+    for (let attempt = 0; ; attempt += 1) {
       try {
         const answer = await fetch(form.action, { method: "POST", body: fields, headers: { "X-Part": "turn" }, credentials: "same-origin" });
         if (answer.status < 500 && answer.status !== 429) return answer;
       } catch { /* no connection: once more */ }
       status("Not saved yet: no connection. Your answer is kept here and sent again.");
-      await new Promise((resume) => setTimeout(resume, WAITS[Math.min(tried, WAITS.length - 1)]));
+      await new Promise((resume) => setTimeout(resume, WAITS[Math.min(attempt, WAITS.length - 1)]));
     }
   }
 
@@ -30,7 +30,7 @@
     const next = page.getElementById("turn");
     if (!next) { location.reload(); return; }
     turn().replaceWith(document.adoptNode(next));
-    shown = performance.now();
+    shownAt = performance.now();
     document.getElementById("main").focus({ preventScroll: true });
     scrollTo(0, 0);
   }

@@ -15,16 +15,16 @@ document.addEventListener("keydown", (event) => {
 function beyond(all, here, sign) {
   const middle = (box) => box.left + box.width / 2;
   const own = here.getBoundingClientRect();
-  let found = null;
+  let nearest = null;
   let least = Infinity;
-  for (const each of all) {
-    const box = each.getBoundingClientRect();
+  for (const tile of all) {
+    const box = tile.getBoundingClientRect();
     const away = sign * (box.top - own.top);
     if (away < own.height / 2) continue;
     const cost = 10 * away + Math.abs(middle(box) - middle(own));
-    if (cost < least) [found, least] = [each, cost];
+    if (cost < least) [nearest, least] = [tile, cost];
   }
-  return found;
+  return nearest;
 }
 // On a phone the pictures come first: what can be chosen waits to be opened.
 if (matchMedia("(max-width: 61.99rem)").matches) {
