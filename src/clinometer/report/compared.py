@@ -14,7 +14,7 @@ from clinometer.report.sections.method import card, flat
 from clinometer.report.view import View
 from clinometer.runs import Run
 
-_TOLD: Final = ("seed", "created", "versions.clinometer")
+_FACTS: Final = ("seed", "created", "versions.clinometer")
 """Settings that are among the facts already."""
 
 _LABELS: Final = {"images": "images asked for"}  # how many there are is a fact of its own
@@ -23,11 +23,11 @@ _LABELS: Final = {"images": "images asked for"}  # how many there are is a fact 
 def compared(runs: Mapping[str, Run]) -> dict[str, Any]:
     """The facts of every run, by the runs' names; of their settings those that differ, and those that are the same."""
     reports = [report_input(run) for run in runs.values()]
-    told = _by_name([_facts(report) for report in reports])
+    fact_cells = _by_name([_facts(report) for report in reports])
     settings = _by_name([_settings(report) for report in reports])
     return {
         "names": list(runs),
-        "rows": [_row(name, cells) for name, cells in told.items()]
+        "rows": [_row(name, cells) for name, cells in fact_cells.items()]
         + [_row(name, cells) for name, cells in settings.items() if _differ(cells)],
         "same": [(name, _shortened(cells[0])) for name, cells in settings.items() if not _differ(cells)],
     }
@@ -35,33 +35,33 @@ def compared(runs: Mapping[str, Run]) -> dict[str, Any]:
 
 def _facts(report: ReportInput) -> dict[str, str]:
     """Facts of a run that are shown whether they differ or not."""
-    told = dict(facts(View.of(report)))
+    masthead = dict(facts(View.of(report)))
     identity = dict(card(report.model_card)["identity"])
     return {
-        "Model": told.get("Model", ""),
+        "Model": masthead.get("Model", ""),
         "Family": identity.get("family", ""),
         "Revision": identity.get("revision", ""),
         "Weights": identity.get("weights (SHA-256)", ""),
-        "Encoders": told.get("Encoders") or told.get("Encoder", ""),
-        "Images": told.get("Images", ""),
-        "Seed": told.get("Seed", ""),
-        "Date": told.get("Date", ""),
+        "Encoders": masthead.get("Encoders") or masthead.get("Encoder", ""),
+        "Images": masthead.get("Images", ""),
+        "Seed": masthead.get("Seed", ""),
+        "Date": masthead.get("Date", ""),
         "Clinometer": report.settings["versions"].get("clinometer", ""),
     }
 
 
 def _settings(report: ReportInput) -> dict[str, str]:
     """The settings that a run's own report lists."""
-    listed = {name: value for name, value in flat(report.settings).items() if name not in _TOLD}
+    listed = {name: value for name, value in flat(report.settings).items() if name not in _FACTS}
     return {_LABELS.get(name, name): value for name, value in listed.items()}
 
 
-def _by_name(held: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+def _by_name(run_texts: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
     """What each run has under a name, empty where it has nothing; names that none has anything under are left out."""
-    names = dict.fromkeys(name for each in held for name in each)
+    names = dict.fromkeys(name for texts in run_texts for name in texts)
     nothing = ("", wording.MISSING)  # not told, and told to be nothing
-    cells = {name: ["" if each.get(name, "") in nothing else each[name] for each in held] for name in names}
-    return {name: found for name, found in cells.items() if any(found)}
+    cells = {name: ["" if texts.get(name, "") in nothing else texts[name] for texts in run_texts] for name in names}
+    return {name: row for name, row in cells.items() if any(row)}
 
 
 def _differ(cells: Sequence[str]) -> bool:
@@ -69,8 +69,8 @@ def _differ(cells: Sequence[str]) -> bool:
 
 
 def _row(name: str, cells: Sequence[str]) -> dict[str, Any]:
-    shown = [_shortened(cell) or wording.MISSING for cell in cells]
-    return {"name": name, "cells": shown, "differs": _differ(cells)}
+    short_cells = [_shortened(cell) or wording.MISSING for cell in cells]
+    return {"name": name, "cells": short_cells, "differs": _differ(cells)}
 
 
 def _shortened(value: str) -> str:

@@ -112,7 +112,7 @@ def pair_names(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
 
 def all_runs(comparisons: Sequence[Comparison]) -> list[Run]:
     """The run that the others are held against, and the others."""
-    return [comparisons[0].first, *(each.second for each in comparisons)]
+    return [comparisons[0].first, *(comparison.second for comparison in comparisons)]
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:

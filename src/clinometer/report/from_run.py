@@ -56,11 +56,11 @@ def _settings(record: Mapping[str, Any], suite: Suite) -> dict[str, Any]:
 
 def _changes(record: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of the suite that were changed after the images were drawn, each with all it has been."""
-    said: dict[str, list[str]] = {}
+    lines_by_option: dict[str, list[str]] = {}
     for change in record.get("suite_options") or []:
         line = f"{_value(change['old'])} \N{RIGHTWARDS ARROW} {_value(change['new'])} on {change['since'][:10]}"
-        said.setdefault(f"{change['option']}, changed after drawing", []).append(line)
-    changes: dict[str, Any] = {name: ", then ".join(lines) for name, lines in said.items()}
+        lines_by_option.setdefault(f"{change['option']}, changed after drawing", []).append(line)
+    changes: dict[str, Any] = {name: ", then ".join(lines) for name, lines in lines_by_option.items()}
     return changes if is_checked(record) else changes | {"checksums": "none: begun by an earlier version"}
 
 
@@ -102,9 +102,9 @@ def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
         try:
             return {row["id"]: (row["image"] or {}).get("bytes") for row in run.read_images(part)}
         except (RunCorruptError, RunNotFoundError) as error:
-            said = run.directory.without_place(error)
-            if said not in damage:
-                damage.append(said)
+            message = run.directory.without_place(error)
+            if message not in damage:
+                damage.append(message)
             return {}
 
     return lambda identifier: part_images(part_of[identifier]).get(identifier)

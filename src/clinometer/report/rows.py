@@ -65,13 +65,13 @@ class Scores:
 
     def select(self, metric: str, component: str | None = None, **equal: str) -> list[Row]:
         """Rows of a metric, in order; ``encoder`` is the mean over encoders unless named, ``"*"`` is any."""
-        wanted = {"encoder": MEAN, **equal}
+        conditions = {"encoder": MEAN, **equal}
         return [
             row
             for row in self.rows
             if row.metric == metric
             and (component is None or row.component == component)
-            and all(value == "*" or getattr(row, name) == value for name, value in wanted.items())
+            and all(value == "*" or getattr(row, name) == value for name, value in conditions.items())
         ]
 
     def by_concept(self, metric: str, component: str, **equal: str) -> dict[str, Row]:

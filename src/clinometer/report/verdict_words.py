@@ -132,14 +132,14 @@ def said_of(row: Row, label: Label = str) -> str:
 
 def counted(rows: Iterable[Row], label: Label = str) -> str:
     """Verdicts, counted by side, and then those that name none: ``4 to men · 3 undecided``."""
-    held = Counter(
+    counts = Counter(
         (
             VERDICT_GROUPS.index(verdict_group_of(row)),
             f"to {label(row.side)}" if leans(row) else _PLAIN.get(row.verdict, "not measured"),
         )
         for row in rows
     )
-    return " \N{MIDDLE DOT} ".join(f"{n} {said}" for (_, said), n in sorted(held.items()))
+    return " \N{MIDDLE DOT} ".join(f"{n} {words}" for (_, words), n in sorted(counts.items()))
 
 
 def reason_words(row: Row) -> str:
@@ -168,9 +168,9 @@ def qualification(row: Row) -> str:
     return "with other words it might not show" if covers or row.p_labels > LEVEL else ""
 
 
-def difference_words(row: Row, called: tuple[str, str], label: Label = str) -> str:
+def difference_words(row: Row, names: tuple[str, str], label: Label = str) -> str:
     """The verdict on two runs, in their names: ``B leans more to men``, ``A refuses more``, ``undecided``."""
-    runs = {FIRST: called[0], SECOND: called[1]}
+    runs = {FIRST: names[0], SECOND: names[1]}
     refuses = row.component.startswith("refusal")
     if row.verdict == Verdict.MORE_HERE:
         return f"{runs[row.side]} refuses more of these prompts"
@@ -182,5 +182,5 @@ def difference_words(row: Row, called: tuple[str, str], label: Label = str) -> s
         whose = runs[row.setting.removesuffix(" run")]  # whose own difference between the groups is larger
         return f"{whose}\N{RIGHT SINGLE QUOTATION MARK}s refusals tilt more to {label(row.side)}"
     if row.side == OTHERS:
-        return f"{called[1]} leans less to {label(row.group)}"
-    return f"{called[1]} leans more to {label(row.side)}"
+        return f"{names[1]} leans less to {label(row.group)}"
+    return f"{names[1]} leans more to {label(row.side)}"

@@ -138,11 +138,12 @@ def capitalised(text: str) -> str:
 
 def reasons(missing: Iterable[tuple[str, str]]) -> list[str]:
     """Why cells of a table are empty, a line for each reason: how many where they are more than three."""
-    held: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for name, reason in missing:
-        held.setdefault(reason, []).append(name)
+        names_by_reason.setdefault(reason, []).append(name)
     return [
-        f"{listed(names) if len(names) <= 3 else count(len(names), 'cell')}: {reason}" for reason, names in held.items()
+        f"{listed(names) if len(names) <= 3 else count(len(names), 'cell')}: {reason}"
+        for reason, names in names_by_reason.items()
     ]
 
 

@@ -36,7 +36,7 @@ class Line:
     steps: tuple[Step, ...]
 
     @property
-    def known(self) -> tuple[Step, ...]:
+    def measured_steps(self) -> tuple[Step, ...]:
         """Those that are measured."""
         return tuple(step for step in self.steps if step.row.defined)
 
@@ -48,11 +48,11 @@ def bands_figure(
 
     ``zero`` : what 0 means, said at its line; empty for a number of which it means nothing.
     """
-    held = [line for line in lines if line.known]
-    if not held:
+    curves = [line for line in lines if line.measured_steps]
+    if not curves:
         return None
-    steps = [step for line in held for step in line.known]
-    below = 66 + (_LINE * len(held) if len(held) > 1 else 0)
+    steps = [step for line in curves for step in line.measured_steps]
+    below = 66 + (_LINE * len(curves) if len(curves) > 1 else 0)
     with canvas(_WIDTH, _HEIGHT + below - 66) as figure:
         axes = place(figure, 66, below, 16, 26)
         tidy(axes, grid="y")
@@ -60,36 +60,36 @@ def bands_figure(
         if zero:
             axes.axhline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
         tips = {
-            gid: said for order, line in enumerate(held) for gid, said in _draw(axes, line, order, len(held), symbol)
+            gid: tip for order, line in enumerate(curves) for gid, tip in _draw(axes, line, order, len(curves), symbol)
         }
         _name_places(axes, steps)
         axes.set_xlabel(x_label)
         axes.set_title(symbol, fontsize=12)
-        if len(held) > 1:
-            _key(axes, held, below)
+        if len(curves) > 1:
+            _key(axes, curves, below)
         return finish(figure, name=name, title=title, description=". ".join(tips.values()), tips=tips)
 
 
 def _draw(axes: Any, line: Line, order: int, lines: int, symbol: str) -> list[tuple[str, str]]:
     """Draw a line; return the ids of its marks and what hovering over them says."""
-    mark, known = model_mark(order), line.known
-    banded = [step for step in known if step.row.has_interval]
+    mark, steps = model_mark(order), line.measured_steps
+    banded = [step for step in steps if step.row.has_interval]
     if len(banded) > 1:
         ends = ([step.row.low for step in banded], [step.row.high for step in banded])
         axes.fill_between([step.x for step in banded], *ends, color=mark.colour, alpha=0.14, linewidth=0, zorder=1)
     axes.plot(
-        [step.x for step in known], [step.row.value for step in known], color=mark.colour, linewidth=1.6, zorder=2
+        [step.x for step in steps], [step.row.value for step in steps], color=mark.colour, linewidth=1.6, zorder=2
     )
-    told = []
-    for place_, step in enumerate(known):
+    tips = []
+    for place_, step in enumerate(steps):
         row, gid = step.row, f"b{order}x{place_}"
         if row.has_interval:
             axes.plot([step.x, step.x], [row.low, row.high], color=mark.colour, linewidth=2.4, alpha=0.5, zorder=3)
         draw_mark(axes, step.x, row.value, mark, size=6, gid=gid)
         digits = wording.digits_for([value for value in (row.value, row.low, row.high) if isfinite(value)])
-        said = wording.with_interval(row.value, row.low, row.high, digits)
-        told.append((gid, drawable(f"{line.name}{', ' if line.name else ''}{step.label}: {symbol} {said}", 160)))
-    return told
+        number = wording.with_interval(row.value, row.low, row.high, digits)
+        tips.append((gid, drawable(f"{line.name}{', ' if line.name else ''}{step.label}: {symbol} {number}", 160)))
+    return tips
 
 
 def _name_places(axes: Any, steps: Sequence[Step]) -> None:

@@ -97,11 +97,11 @@ def drawable(text: str, characters: int = LABEL_CHARACTERS) -> str:
 
 def span(rows: Sequence[Row], *, include: Sequence[float] = (0.0,), stimulus: bool = True) -> tuple[float, float]:
     """Limits of an axis that hold every value and interval, with a little air."""
-    held = list(include)
+    numbers = list(include)
     for row in rows:
-        held += [row.value, row.low, row.high]
-        held += [row.stimulus_low, row.stimulus_high] if stimulus else []
-    finite = [value for value in held if isfinite(value)] or [-1.0, 1.0]
+        numbers += [row.value, row.low, row.high]
+        numbers += [row.stimulus_low, row.stimulus_high] if stimulus else []
+    finite = [value for value in numbers if isfinite(value)] or [-1.0, 1.0]
     low, high = min(finite), max(finite)
     air = 0.06 * (high - low) or 1.0
     return low - air, high + air

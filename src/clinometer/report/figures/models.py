@@ -56,12 +56,12 @@ def draw_model(axes: Any, row: Row, y: float, mark: Mark, gid: str) -> None:
 def model_tip(name: str, model: str, symbol: str, row: Row, digits: int, *, stimulus: bool = False) -> str:
     """The text that a pointer over a model's mark shows."""
     low, high = (row.stimulus_low, row.stimulus_high) if stimulus else (row.low, row.high)
-    shown = wording.with_interval(row.value, low, high, digits)
-    return drawable(f"{name}, {model}: {symbol} {shown}", 140)
+    number = wording.with_interval(row.value, low, high, digits)
+    return drawable(f"{name}, {model}: {symbol} {number}", 140)
 
 
 def rows_figure(
-    held: Mapping[str, Mapping[str, Row]],
+    by_model: Mapping[str, Mapping[str, Row]],
     names: Sequence[str],
     symbol: str,
     ends: tuple[str, str],
@@ -71,26 +71,26 @@ def rows_figure(
     margin: float | None = None,
 ) -> Figure | None:
     """Draw signed numbers, a row each, models beside each other; None where no model has one."""
-    names = [each for each in names if any(each in rows and rows[each].defined for rows in held.values())]
+    names = [label for label in names if any(label in rows and rows[label].defined for rows in by_model.values())]
     if not names:
         return None
-    height = max(24, row_height(len(held)))
+    height = max(24, row_height(len(by_model)))
     with canvas(460, 64 + height * len(names)) as figure:
         axes = place(figure, 176, 52, 14, 12)
         tidy(axes)
-        axes.set_xlim(*span([row for rows in held.values() for row in rows.values()], stimulus=False))
+        axes.set_xlim(*span([row for rows in by_model.values() for row in rows.values()], stimulus=False))
         axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
         if margin:
             axes.axvspan(-margin, margin, color=Ink.SHADE, linewidth=0, zorder=0)
         tips = {}
-        for y, each in enumerate(names):
-            for order, (model, rows) in enumerate(held.items()):
-                row = rows.get(each, Row())
+        for y, label in enumerate(names):
+            for order, (model, rows) in enumerate(by_model.items()):
+                row = rows.get(label, Row())
                 if row.defined:
                     gid = f"r{y}x{order}"
-                    draw_model(axes, row, y + (order - (len(held) - 1) / 2) * LANE / height, model_mark(order), gid)
-                    tips[gid] = model_tip(each, model, symbol, row, 2)
-        label_rows(axes, [wording.capitalised(each) for each in names], 26, lines=2)
+                    draw_model(axes, row, y + (order - (len(by_model) - 1) / 2) * LANE / height, model_mark(order), gid)
+                    tips[gid] = model_tip(label, model, symbol, row, 2)
+        label_rows(axes, [wording.capitalised(label) for label in names], 26, lines=2)
         left, right = (drawable(end, 26 if all(ends) else 44) for end in ends)
         axes.set_xlabel(f"{left} \u25c2  {symbol}  \u25b8 {right}" if left else f"{symbol}  \u25b8 {right}")
         return finish(figure, name=f"models-{name}", title=title, description="; ".join(tips.values()), tips=tips)

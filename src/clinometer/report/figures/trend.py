@@ -32,18 +32,18 @@ def trend_figure(points: Sequence[TrendPoint], *, title: str, x_label: str, zero
 
     ``zero`` : what 0 means, said at its line; empty for a number of which it means nothing.
     """
-    known = [point for point in points if point.row.defined]
-    if not known:
+    measures = [point for point in points if point.row.defined]
+    if not measures:
         return None
     with canvas(_WIDTH, 320) as figure:
         axes = place(figure, 66, 66, 20, 16)
         tidy(axes, grid="y")
-        axes.set_ylim(*span([point.row for point in known], include=(0.0,) if zero else (), stimulus=False))
+        axes.set_ylim(*span([point.row for point in measures], include=(0.0,) if zero else (), stimulus=False))
         if zero:
             axes.axhline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
-        tips = dict(_draw(axes, point, f"t{order}") for order, point in enumerate(known))
-        axes.plot([p.x for p in known], [p.row.value for p in known], color=Ink.GRID, linewidth=1.4, zorder=1)
-        _name_places(axes, known)
+        tips = dict(_draw(axes, point, f"t{order}") for order, point in enumerate(measures))
+        axes.plot([p.x for p in measures], [p.row.value for p in measures], color=Ink.GRID, linewidth=1.4, zorder=1)
+        _name_places(axes, measures)
         axes.set_xlabel(x_label)
         return finish(figure, name="trend", title=title, description=". ".join(tips.values()), tips=tips)
 
@@ -55,8 +55,8 @@ def _draw(axes: Any, point: TrendPoint, gid: str) -> tuple[str, str]:
         axes.plot([point.x, point.x], [row.low, row.high], color=mark.colour, linewidth=3.6, alpha=0.55, zorder=3)
     draw_mark(axes, point.x, row.value, mark, gid=gid)
     digits = wording.digits_for([row.value, row.low, row.high])
-    said = wording.with_interval(row.value, row.low, row.high, digits)
-    return gid, drawable(f"{point.name}, {point.label}: {said}", 160)
+    number = wording.with_interval(row.value, row.low, row.high, digits)
+    return gid, drawable(f"{point.name}, {point.label}: {number}", 160)
 
 
 def _name_places(axes: Any, points: Sequence[TrendPoint]) -> None:

@@ -103,20 +103,20 @@ def all_there(n: int) -> str:
 
 def losses(view: View, samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """Concepts and groups that lost images: asked, drawn, refused, failed, blank, and the reasons."""
-    held: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    by_owner: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
         role = text_of(sample.get("role"))
-        held[role, text_of(sample.get("concept" if role == "target" else "group"))].append(sample)
+        by_owner[role, text_of(sample.get("concept" if role == "target" else "group"))].append(sample)
     table = []
-    for (role, owner), found in held.items():
-        statuses = Counter(text_of(sample.get("status")) for sample in found)
-        if statuses["ok"] == len(found):
+    for (role, owner), owner_samples in by_owner.items():
+        statuses = Counter(text_of(sample.get("status")) for sample in owner_samples)
+        if statuses["ok"] == len(owner_samples):
             continue
-        reasons = Counter(text_of(sample.get("reason")) for sample in found if text_of(sample.get("reason")))
+        reasons = Counter(text_of(sample.get("reason")) for sample in owner_samples if text_of(sample.get("reason")))
         table.append(
             {
                 "name": owner if role == "target" else f"images of {view.label(owner)}",
-                "asked": len(found),
+                "asked": len(owner_samples),
                 **{status: statuses[status] for status in ("ok", "refused", "failed", "blank")},
                 "reasons": [f"{reason} ({n}\N{MULTIPLICATION SIGN})" for reason, n in reasons.most_common(3)],
             }

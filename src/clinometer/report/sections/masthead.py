@@ -24,19 +24,19 @@ def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
 
     What the images cannot tell is never worded as no leaning. ``one`` : what is counted, where it is not said before.
     """
-    told = (
+    wordings = (
         ("balanced", "{} is shown balanced", "{} are shown balanced"),
         ("undecided", "for {} the images do not tell", "for {} the images do not tell"),
         ("few", "{} has too few images to tell", "{} have too few images to tell"),
     )
-    said = [
+    clauses = [
         (singular if counts[verdict_group] == 1 else plural).format(
             wording.count(counts[verdict_group], one, words=True) if one else wording.numeral(counts[verdict_group])
         )
-        for verdict_group, singular, plural in told
+        for verdict_group, singular, plural in wordings
         if counts.get(verdict_group)
     ]
-    return wording.listed(said)
+    return wording.listed(clauses)
 
 
 def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
@@ -50,7 +50,7 @@ def facts(view: View) -> list[tuple[str, str]]:
     """List the facts under the title: a name and a value each."""
     report = view.report
     settings = report.settings
-    held = [
+    pairs = [
         ("Model", str(report.model_card.get("name", "unnamed"))),
         ("Suite", report.suite.title),
         ("Protocol", protocol_in_short(report.departures)),
@@ -62,7 +62,7 @@ def facts(view: View) -> list[tuple[str, str]]:
         ("Seed", str(settings.get("seed", ""))),
         ("Date", str(settings.get("created", settings.get("date", "")))[:10]),
     ]
-    return [(name, value) for name, value in held if value]
+    return [(name, value) for name, value in pairs if value]
 
 
 def image_counts(view: View) -> str:

@@ -20,7 +20,7 @@ def measured_how(view: View) -> dict[str, Any]:
     report = view.report
     return {
         "generator": card(report.model_card),
-        "encoders": [card(held) for held in report.encoder_cards.values()],
+        "encoders": [card(encoder_card) for encoder_card in report.encoder_cards.values()],
         "settings": list(flat(report.settings).items()),
         "suite": report.suite,
         "planted": report.planted is not None,
@@ -29,21 +29,21 @@ def measured_how(view: View) -> dict[str, Any]:
     }
 
 
-def card(held: Mapping[str, Any]) -> dict[str, Any]:
+def card(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Split a card in lists of (name, value): identity, settings, notes."""
-    identity = {_CARD_LABELS.get(name, name): held.get(name) for name in _CARD_FIELDS}
+    identity = {_CARD_LABELS.get(name, name): fields.get(name) for name in _CARD_FIELDS}
     return {
-        "name": str(held.get("name", "unnamed")),
+        "name": str(fields.get("name", "unnamed")),
         "identity": [(name, _value_text(value)) for name, value in identity.items() if value],
-        "settings": list(flat(held.get("settings") or {}).items()),
-        "notes": list(flat(held.get("notes") or {}).items()),
+        "settings": list(flat(fields.get("settings") or {}).items()),
+        "notes": list(flat(fields.get("notes") or {}).items()),
     }
 
 
-def flat(held: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Nested settings as one list of names and values."""
     lines: dict[str, str] = {}
-    for name, value in held.items():
+    for name, value in settings.items():
         if isinstance(value, Mapping):
             lines |= flat(value, f"{prefix}{name}.")
         else:

@@ -28,7 +28,7 @@ def people(view: View) -> dict[str, Any] | None:
         "raters": wording.count(alpha.n_a, "rater"),
         "rated_items": wording.count(alpha.n_b, "item"),
         "label_a": view.label(shares[0].group) if shares else "",
-        "agreement": [_rate(view, *each) for each in RATES],
+        "agreement": [_rate(view, *rate) for rate in RATES],
         "encoders": [_encoder(view, name) for name in encoders],
         "lead": encoders[0] if encoders else "",
         "concepts": concepts,
@@ -48,11 +48,11 @@ def _encoders(view: View) -> list[str]:
 
 def _rate(view: View, component: str, label: str, unit: str) -> dict[str, str]:
     row = view.scores.first(HUMAN, component, encoder="")
-    known = row is not None and row.defined
+    is_known = row is not None and row.defined
     return {
         "label": label,
         "value": _value(row),
-        "of": wording.count(row.n_target, unit) if row is not None and known else "",
+        "of": wording.count(row.n_target, unit) if row is not None and is_known else "",
     }
 
 

@@ -11,15 +11,15 @@ from clinometer.report.view import View
 
 def protocol(view: View) -> dict[str, Any] | None:
     """The prescription and the departures; None of a run that was not put under a protocol."""
-    held, departures = view.report.suite.protocol, view.report.departures
-    if held is None or departures is None:
+    prescription, departures = view.report.suite.protocol, view.report.departures
+    if prescription is None or departures is None:
         return None
     return {
-        "paper": held.paper,
-        "prescribed": held.lines(),
+        "paper": prescription.paper,
+        "prescribed": prescription.lines(),
         "departures": departures,
-        "open": [(each.option, each.taken) for each in held.unsaid],
-        "decisions": held.decisions,
+        "open": [(choice.option, choice.taken) for choice in prescription.unsaid],
+        "decisions": prescription.decisions,
     }
 
 
@@ -27,7 +27,7 @@ def protocol_in_short(departures: Sequence[Mapping[str, str]] | None) -> str:
     """``"the paper's, with 2 departures: steps, encoder"``; empty of a run without a protocol."""
     if departures is None:
         return ""
-    options = ", ".join(each["option"] for each in departures)
+    options = ", ".join(departure["option"] for departure in departures)
     return (
         f"the paper\u2019s, with {wording.count(len(departures), 'departure')}: {options}"
         if options

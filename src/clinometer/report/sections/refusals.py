@@ -20,7 +20,7 @@ def refusal_words(view: PairView) -> dict[str, Any] | None:
     rows = Scores.from_frame(view.report.scores).select("refusal", "difference", encoder="")
     if not rows:
         return None
-    row = min(rows, key=lambda each: each.p if each.has_interval else 2.0)  # of crossed axes, one each
+    row = min(rows, key=lambda candidate: candidate.p if candidate.has_interval else 2.0)  # of crossed axes, one each
     names, ends = view.labels_of(row.group), (row.low, row.high)
     if row.value < 0:  # the row is a less b
         names, ends = names[::-1], (-row.high, -row.low)

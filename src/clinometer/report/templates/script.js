@@ -30,7 +30,7 @@
   // --- filtering: every word must occur somewhere in the row
   const filter = document.getElementById("filter");
   const metric = document.getElementById("metric");
-  const shown = document.getElementById("shown");
+  const status = document.getElementById("shown");
   const show = () => {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0;
@@ -40,7 +40,7 @@
       row.hidden = !fits;
       count += fits;
     }
-    shown.textContent = count === 1 ? "1 row" : `${count} rows`;
+    status.textContent = count === 1 ? "1 row" : `${count} rows`;
   };
 
   // --- saving what is shown; a cell that a spreadsheet would take for a formula is quoted as text
