@@ -91,7 +91,7 @@ def audit(
     SuiteError, ModelError, RunError, EngineError, InvalidInputError
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
-    asked = Asked(
+    request = Asked(
         model=model,
         suite=suite,
         out=out,
@@ -112,7 +112,7 @@ def audit(
         retry_failed=retry_failed,
         until=until,
     )
-    return Run(run_audit(asked, Models(), Workers(engine, workers), progress or NoProgress()))
+    return Run(run_audit(request, Models(), Workers(engine, workers), progress or NoProgress()))
 
 
 def sweep(
@@ -152,5 +152,5 @@ def sweep(
     RunError, EngineError
         The directory is another's, or no worker can be started.
     """
-    given = GivenObjects(models or {}, suites or {}, encoder, retry_failed=retry_failed)
-    return run_sweep(grid, out, given, Workers(engine, workers), progress or NoProgress())
+    objects = GivenObjects(models or {}, suites or {}, encoder, retry_failed=retry_failed)
+    return run_sweep(grid, out, objects, Workers(engine, workers), progress or NoProgress())

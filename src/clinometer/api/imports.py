@@ -63,25 +63,25 @@ def import_images(
     """
     progress = progress or NoProgress()
     seed = plain_seed(seed)
-    asked = audited(suite)
-    if study_of(asked).check is not None:
+    audited_suite = audited(suite)
+    if study_of(audited_suite).check is not None:
         raise SuiteError(
-            f"suite {asked.name}: a model must work on the images, so an import is not enough; give: clinometer audit "
-            f"--suite {asked.name if isinstance(suite, Suite) else suite} --portraits {folder}"
+            f"suite {audited_suite.name}: a model must work on the images, so an import is not enough; give: "
+            f"clinometer audit --suite {audited_suite.name if isinstance(suite, Suite) else suite} --portraits {folder}"
         )
     if max_pixels < 1:
         raise InvalidInputError(f"max_pixels: expected 1 or more, found {max_pixels}")
     rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name, max_pixels, progress)
     plan = build_plan(
-        manifest_prompt_specs(rows, asked, rows.path.name if isinstance(rows, Manifest) else str(folder)),
+        manifest_prompt_specs(rows, audited_suite, rows.path.name if isinstance(rows, Manifest) else str(folder)),
         seed=seed,
         model_fingerprint=source.card.fingerprint,
         part_size=IMPORTED_PART,
         bytes_of=lambda question: source.decoded_bytes(question.file),
     )
     source.assign({sample.id: sample.file for sample in plan})
-    job = Job(asked, source, lambda: plan, seed, origin="imported")
-    out = out or default_out(source, asked)
+    job = Job(audited_suite, source, lambda: plan, seed, origin="imported")
+    out = out or default_out(source, audited_suite)
     return Run(finish(job, out, encoder, device, Models(), Workers(engine, workers), Given(source), progress))
 
 
@@ -94,6 +94,6 @@ def _finished(
         return dataset.rows, dataset
     rows = read_manifest(folder, manifest)
     if rows.ignored:
-        ignored = first_and_more([shortened(str(each)) for each in rows.ignored], 20)
+        ignored = first_and_more([shortened(str(column)) for column in rows.ignored], 20)
         progress.note(f"{rows.path.name}: columns that mean nothing here: {ignored}")
     return rows, FolderSource(folder, rows, name=name, max_pixels=max_pixels)

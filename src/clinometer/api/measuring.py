@@ -54,9 +54,11 @@ def plan(
         A suite that is not planned, settings out of range, or a pilot that is not a run or not scored.
     """
     run = None if pilot is None else Run(pilot)
-    asked = load_suite(suite) if suite is not None else run.suite if run is not None else load_suite("reference")
-    asked = asked.with_options(images=images)
-    return plan_audit(asked, run, effect=effect, margin=margin, power=power, alpha=alpha, price=price)
+    audited_suite = (
+        load_suite(suite) if suite is not None else run.suite if run is not None else load_suite("reference")
+    )
+    audited_suite = audited_suite.with_options(images=images)
+    return plan_audit(audited_suite, run, effect=effect, margin=margin, power=power, alpha=alpha, price=price)
 
 
 def association_test(

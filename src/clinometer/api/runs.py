@@ -82,8 +82,8 @@ def score_run(
         encoders, recipes = Models().encoders(encoder, device)
         require_texts(encoders, run.suite, until=run.record.get("until") is not None)
         with Workers(engine, workers).opened(device, weights_of(encoders)) as opened:
-            for each in encoders:
-                executor_of(opened, None, recipes).encode(run, each, progress)
+            for added_encoder in encoders:
+                executor_of(opened, None, recipes).encode(run, added_encoder, progress)
         run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
         table = score(run, progress)
         refresh_protocol(run)

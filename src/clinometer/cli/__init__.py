@@ -30,24 +30,24 @@ def main() -> None:
     try:
         app()
     except ClinometerError as error:
-        _end(error, str(error), 2, shown=is_wanted(words))
+        _end(error, str(error), 2, with_traceback=is_wanted(words))
     except KeyboardInterrupt:
         print("clinometer: stopped. The same command goes on from here.", file=sys.stderr)  # noqa: T201
         sys.exit(130)
     except OSError as error:
-        said = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else ""
-        _end(error, said or crash_message(error, words), 2 if said else STATUS, shown=is_wanted(words))
+        message = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else ""
+        _end(error, message or crash_message(error, words), 2 if message else STATUS, with_traceback=is_wanted(words))
     except Exception as error:
-        _end(error, crash_message(error, words), STATUS, shown=is_wanted(words))
+        _end(error, crash_message(error, words), STATUS, with_traceback=is_wanted(words))
 
 
-def _end(error: Exception, said: str, status: int, *, shown: bool) -> None:
+def _end(error: Exception, message: str, status: int, *, with_traceback: bool) -> None:
     """Say what happened, below its traceback where that is wanted."""
-    if shown:
+    if with_traceback:
         traceback.print_exception(error)
     from clinometer._messages import printable
 
-    short = LONG_WORD.sub(r"\1…\2", printable(said))
+    short = LONG_WORD.sub(r"\1…\2", printable(message))
     print(f"clinometer: {short}", file=sys.stderr)  # noqa: T201
     sys.exit(status)
 

@@ -38,9 +38,9 @@ class _Commands(TyperGroup):
             raise typer.Exit(130) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        found = super().resolve_command(ctx, args)
-        refuse_repeated(found[1], found[2])
-        return found
+        resolution = super().resolve_command(ctx, args)
+        refuse_repeated(resolution[1], resolution[2])
+        return resolution
 
 
 app = typer.Typer(

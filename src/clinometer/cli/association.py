@@ -38,7 +38,7 @@ def print_tests(table: pd.DataFrame) -> None:
             wording.number(row.statistic, 4),
             wording.number(row.effect_size, 3),
             wording.interval(row.effect_size_low, row.effect_size_high) or wording.MISSING,
-            *(f"{each:.3g}" if isfinite(each) else wording.MISSING for each in (row.p, row.q)),
+            *(f"{probability:.3g}" if isfinite(probability) else wording.MISSING for probability in (row.p, row.q)),
         )
         printed.add_row(*map(plain_text, cells))
     console.print(printed)

@@ -12,7 +12,7 @@ from clinometer.cli.options import (
     DeviceOption,
     EngineOption,
     WorkersOption,
-    given,
+    given_options,
     with_model_options,
 )
 from clinometer.cli.sweep import audit_grid, is_grid, numbers, one_each
@@ -96,7 +96,7 @@ def audit(
     axes: dict[str, list[Any]] = {
         "suite": suite or ["reference"],
         "model": model or ["reference"],
-        "lora": [None if each == "none" else each for each in lora or ()],
+        "lora": [None if name == "none" else name for name in lora or ()],
         "guidance": numbers("guidance", guidance, float),
         "steps": numbers("steps", steps, int),
         "seed": numbers("seed", seed, int) or [0],
@@ -127,7 +127,7 @@ def audit(
             seed=one["seed"],
             steps=one["steps"],
             guidance_scale=one["guidance"],
-            model_options=model_options | given(lora=one["lora"]),
+            model_options=model_options | given_options(lora=one["lora"]),
             progress=progress,
             **common,
             **run,

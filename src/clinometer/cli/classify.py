@@ -39,8 +39,8 @@ def print_swatches(swatches: Iterable[Any]) -> None:
     """The ten Monk skin tones as the mask and the angle see them."""
     table = Table("tone", "colour", "counts as skin", "angle", "class", title="Monk Skin Tone Scale")
     for swatch in swatches:
-        said = "yes" if swatch.is_skin else "[bold]no[/]"
-        table.add_row(str(swatch.number), f"[on {swatch.colour}]      [/] {swatch.colour}", said,
+        answer = "yes" if swatch.is_skin else "[bold]no[/]"
+        table.add_row(str(swatch.number), f"[on {swatch.colour}]      [/] {swatch.colour}", answer,
                       f"{swatch.angle:.1f}°", swatch.tone)  # fmt: skip
     console = Console()
     console.print(table)

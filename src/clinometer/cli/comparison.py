@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:
     """Of each, a row a concept (or a test, or a prompt), one sentence, and what was compared with what."""
     console = Console()
-    for comparison, called in zip(comparisons, pair_names(comparisons), strict=True):
-        for table in comparison_tables(comparison, called, short=True):
+    for comparison, names in zip(comparisons, pair_names(comparisons), strict=True):
+        for table in comparison_tables(comparison, names, short=True):
             console.print(_printed(table))
             console.print(f"[dim]{plain_text(table.note)}[/]")
-        console.print(f"[bold]{plain_text(comparison_verdict(comparison, called))}[/]")
-        refusals = comparison_refusals(comparison, called)
+        console.print(f"[bold]{plain_text(comparison_verdict(comparison, names))}[/]")
+        refusals = comparison_refusals(comparison, names)
         if refusals:
             console.print(plain_text(refusals))
         console.print(plain_text(pairing_in_words(comparison)))

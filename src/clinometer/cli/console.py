@@ -48,13 +48,13 @@ class _Rate(ProgressColumn):
         return Text(f"{speed:.1f}/s" if speed >= 1 else f"{1 / speed:.1f} s each", style="progress.data.speed")
 
 
-class _Left(ProgressColumn):
+class _TimeLeft(ProgressColumn):
     """The time that is left at this rate."""
 
     def render(self, task: Task) -> Text:
-        left = task.fields["rate"].seconds_left(int(task.remaining or 0))
-        shown_left = "-:--:--" if left is None else str(timedelta(seconds=ceil(left)))
-        return Text(shown_left, style="progress.remaining")
+        seconds = task.fields["rate"].seconds_left(int(task.remaining or 0))
+        text = "-:--:--" if seconds is None else str(timedelta(seconds=ceil(seconds)))
+        return Text(text, style="progress.remaining")
 
 
 class LiveProgress:
@@ -70,7 +70,7 @@ class LiveProgress:
             _Rate(),
             TimeElapsedColumn(),
             TextColumn("left"),
-            _Left(),
+            _TimeLeft(),
             console=self._console,
         )
         self._stage = ""
@@ -148,13 +148,13 @@ def print_summary(run: Run) -> None:
 
 def print_departures(console: Console, run: Run) -> None:
     """Where a run departs from its paper's protocol, if it was put under it."""
-    found = recorded_departures(run.record)
-    if found is None:
+    departures = recorded_departures(run.record)
+    if departures is None:
         return
-    if found:
+    if departures:
         table = Table("option", "the paper", "this run", "", title="Protocol: the paper's, with these departures")
-        for each in found:
-            table.add_row(*map(plain_text, (each.option, each.paper, each.run, each.reason)))
+        for departure in departures:
+            table.add_row(*map(plain_text, (departure.option, departure.paper, departure.run, departure.reason)))
         console.print(table)
     else:
         console.print("Protocol: the paper's, without departures.")
@@ -206,10 +206,10 @@ def protocol_sheets(protocol: Protocol) -> Iterator[SuiteTable]:
     """What the suite's paper prescribes, and what it leaves open."""
     yield SuiteTable("--protocol paper", ("option", "the paper"), tuple(protocol.lines()))
     if protocol.unsaid:
-        open_ones = tuple((each.option, each.taken) for each in protocol.unsaid)
+        open_ones = tuple((choice.option, choice.taken) for choice in protocol.unsaid)
         yield SuiteTable("what the paper leaves open", ("option", "taken"), open_ones)
     if protocol.decisions:
-        yield SuiteTable("decided otherwise here", ("",), tuple((each,) for each in protocol.decisions))
+        yield SuiteTable("decided otherwise here", ("",), tuple((decision,) for decision in protocol.decisions))
 
 
 def print_models() -> None:

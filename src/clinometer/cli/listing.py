@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from clinometer.cli.options import ModelConfigOption, given
+from clinometer.cli.options import ModelConfigOption, given_options
 
 
 def plan(
@@ -31,10 +31,10 @@ def plan(
     from clinometer import api
     from clinometer.cli.planning import print_plan
 
-    found = api.plan(
+    image_plan = api.plan(
         suite, pilot=pilot, effect=effect, margin=margin, power=power, alpha=alpha, price=price, images=images
     )
-    print_plan(found, images)
+    print_plan(image_plan, images)
 
 
 def suites(
@@ -73,4 +73,4 @@ def models(
     elif name is None:
         print_models()
     else:
-        print_model(name, **given(model_config=model_config))
+        print_model(name, **given_options(model_config=model_config))

@@ -121,7 +121,7 @@ IN_PYTHON: Final = {"guidance": "guidance_scale"}
 """Options of the audit itself that Python knows by another name."""
 
 FIELDS: Final = re.compile(r"\w+((, | and )\w+)*(?=: )")
-TAKEN: Final = re.compile(r"(?<=; it takes )\w+(, \w+)*$")
+TAKEN_NAMES: Final = re.compile(r"(?<=; it takes )\w+(, \w+)*$")
 
 
 def as_typed(message: str, command: Any, words: Collection[str] = ()) -> str:
@@ -131,21 +131,21 @@ def as_typed(message: str, command: Any, words: Collection[str] = ()) -> str:
     is what the user gave, such as a directory, and stays.
     """
     typed = {}
-    for each in command.params:
-        if each.param_type_name == "option":
-            option = max(each.opts, key=len)
-            typed[IN_PYTHON.get(each.name, each.name)] = option
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            option = max(parameter.opts, key=len)
+            typed[IN_PYTHON.get(parameter.name, parameter.name)] = option
     fields = FIELDS.match(message)
     if fields is None or fields[0] in words or not typed.keys() >= set(re.split(", | and ", fields[0])):
         return message
     opening = re.sub(r"\w+", lambda name: typed.get(name[0], name[0]), fields[0])
-    return opening + TAKEN.sub(
+    return opening + TAKEN_NAMES.sub(
         lambda names: ", ".join(typed[name] for name in names[0].split(", ") if name in typed) or "none",
         message[fields.end() :],
     )
 
 
-def given(**options: Any) -> dict[str, Any]:
+def given_options(**options: Any) -> dict[str, Any]:
     """Keep the options that the user gave."""
     return {name: value for name, value in options.items() if value is not None and value is not False}
 
@@ -155,17 +155,17 @@ def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_options(**values: Any) -> None:
-        of_model = given(**{name: values.pop(name) for name in MODEL_OPTIONS})
+        of_model = given_options(**{name: values.pop(name) for name in MODEL_OPTIONS})
         command(**values, model_options=of_model)
 
     own = inspect.signature(command, eval_str=True)
-    parameters = [each for name, each in own.parameters.items() if name != "model_options"]
+    parameters = [parameter for name, parameter in own.parameters.items() if name != "model_options"]
     parameters += [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
         for name, annotation in MODEL_OPTIONS.items()
     ]
     with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {each.name: each.annotation for each in parameters}
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_options
 
 
@@ -176,7 +176,7 @@ def refuse_repeated(command: Any, words: Sequence[str]) -> None:
         _, _, order = command.make_parser(context).parse_args(list(words))
     except Exception:  # a mistake of another kind is told by whoever reads the words next
         return
-    counted = Counter(each for each in order if each.param_type_name == "option")
+    counted = Counter(parameter for parameter in order if parameter.param_type_name == "option")
     for option, times in counted.items():
         if times > 1 and not (option.multiple or option.is_flag):
             typed = max(option.opts, key=len)
@@ -185,6 +185,6 @@ def refuse_repeated(command: Any, words: Sequence[str]) -> None:
 
 def refuse_without(*, needs: str, **options: Any) -> None:
     """Refuse options that mean nothing without another, which was not given."""
-    for name, value in given(**options).items():
+    for name, value in given_options(**options).items():
         typed = name.replace("_", "-")
         raise InvalidInputError(f"--{typed}: found {value}, and no --{needs}; give --{needs}, or leave it out")

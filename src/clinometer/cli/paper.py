@@ -30,8 +30,8 @@ def hold_against_paper(run: Run, paper: str, models: Sequence[str], out: Path | 
     check_place(out)
     cells = api.paper_table(run, paper, models=models)
     console, labels = Console(), models_of(paper)
-    for (name, column), held in cells.groupby(["table", "column"], sort=False):
-        console.print(column_table(f"{name}: {column}", held, labels))
+    for (name, column), column_cells in cells.groupby(["table", "column"], sort=False):
+        console.print(column_table(f"{name}: {column}", column_cells, labels))
     for line in remarks(run, cells, labels):
         console.print(plain_text(line))
     if out is not None:
@@ -42,10 +42,10 @@ def hold_against_paper(run: Run, paper: str, models: Sequence[str], out: Path | 
     Console(soft_wrap=True).print(f"Table: [bold]{plain_text(run.directory.path(name))}[/]")
 
 
-def column_table(title: str, held: pd.DataFrame, labels: dict[str, str]) -> Table:
+def column_table(title: str, column_cells: pd.DataFrame, labels: dict[str, str]) -> Table:
     """One printed column: a row a printed row, with the number of each of the paper's models."""
-    models = list(dict.fromkeys(held.model))
-    names = [name for name in NAMES if (held[name] != "").any()]
+    models = list(dict.fromkeys(column_cells.model))
+    names = [name for name in NAMES if (column_cells[name] != "").any()]
     table = Table(title=plain_text(title), title_justify="left")
     for name in names:
         table.add_column(name)
@@ -53,8 +53,8 @@ def column_table(title: str, held: pd.DataFrame, labels: dict[str, str]) -> Tabl
         table.add_column(header, justify="right")
     for model in models:
         table.add_column(f"less {plain_text(labels[model])}" if len(models) > 1 else "difference", justify="right")
-    digits = _digits(held.printed)
-    for row, cells in held.groupby(names, sort=False):
+    digits = _digits(column_cells.printed)
+    for row, cells in column_cells.groupby(names, sort=False):
         table.add_row(*_cells(row, cells.to_dict("records"), digits))
     return table
 
@@ -64,7 +64,7 @@ def _cells(names: tuple[Any, ...], cells: Sequence[dict[Any, Any]], digits: int)
     run = [wording.number(first["run"], digits), wording.interval(first["low"], first["high"], digits)]
     printed = [cell["printed"].replace("-", wording.MINUS) for cell in cells]
     differences = [wording.signed(cell["difference"], digits) for cell in cells]
-    return [plain_text(str(each)) for each in (*names, *printed, *run, *differences)]
+    return [plain_text(str(text)) for text in (*names, *printed, *run, *differences)]
 
 
 def _digits(printed: pd.Series[str]) -> int:
@@ -82,9 +82,9 @@ def remarks(run: Run, cells: pd.DataFrame, labels: dict[str, str]) -> Iterator[s
     if departures is None:
         yield "The run was not made under the paper's protocol (--protocol paper); its settings may be others."
     elif departures:
-        yield "Departures from the protocol: " + "; ".join(each.sentence for each in departures) + "."
+        yield "Departures from the protocol: " + "; ".join(departure.sentence for departure in departures) + "."
     noted = cells.assign(note=cells.note.str.split("; ")).explode("note")
-    for note, held in noted[noted.note != ""].groupby("note", sort=False):
-        first = held.iloc[0]
+    for note, noted_cells in noted[noted.note != ""].groupby("note", sort=False):
+        first = noted_cells.iloc[0]
         cell = ", ".join(filter(None, [first.column, *(first[name] for name in NAMES)]))
-        yield f"{cell}{f' and {len(held) - 1} more cells' if len(held) > 1 else ''}: {note}."
+        yield f"{cell}{f' and {len(noted_cells) - 1} more cells' if len(noted_cells) > 1 else ''}: {note}."

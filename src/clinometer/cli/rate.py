@@ -33,9 +33,9 @@ class MovingRate:
 
     def advance(self, items: int) -> None:
         """Note that some more items are done."""
-        now, (began, _, done) = self._clock(), self._steps[-1]
-        if len(self._steps) > 1 and now - began < AT_ONCE:
-            self._steps[-1] = (began, now, done + items)
+        now, (begin, _, done) = self._clock(), self._steps[-1]
+        if len(self._steps) > 1 and now - begin < AT_ONCE:
+            self._steps[-1] = (begin, now, done + items)
             return
         self._steps.append((now, now, done + items))
         while len(self._steps) > FEWEST + 1 and now - self._steps[0][1] > WINDOW:

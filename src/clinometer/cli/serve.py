@@ -102,9 +102,9 @@ def _listen(settings: ServerSettings, *, demo: bool) -> None:
         _add_demo(app)
     listening = _socket(settings.host, settings.port)
     address = f"http://{_bracketed(settings.host)}:{listening.getsockname()[1]}"
-    found = len(app.state.runs.listed())
-    typer.echo(f"{found} {'run' if found == 1 else 'runs'}: {address}  (Ctrl-C ends the server)")
-    typer.echo(f"Pictures of the newest: {address}/explore" if found > 1 else f"Every run: {address}/runs")
+    n = len(app.state.runs.listed())
+    typer.echo(f"{n} {'run' if n == 1 else 'runs'}: {address}  (Ctrl-C ends the server)")
+    typer.echo(f"Pictures of the newest: {address}/explore" if n > 1 else f"Every run: {address}/runs")
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -120,8 +120,8 @@ def _listen(settings: ServerSettings, *, demo: bool) -> None:
 def _add_demo(app: FastAPI) -> None:
     from clinometer.web.ratings.demo import add_demo
 
-    listed = (each for each in app.state.runs.listed() if not each.error)
-    add_demo(app.state.ratings.engine, [app.state.runs.get(each.id).run for each in listed])
+    listed = (run for run in app.state.runs.listed() if not run.error)
+    add_demo(app.state.ratings.engine, [app.state.runs.get(run.id).run for run in listed])
 
 
 def _socket(host: str, port: int) -> socket.socket:

@@ -64,7 +64,7 @@ def end_sweep(swept: Sweep) -> None:
     require_finished(swept)
 
 
-def numbers(option: str, given: Sequence[str] | None, kind: type[Number]) -> list[Number]:
+def numbers(option: str, texts: Sequence[str] | None, kind: type[Number]) -> list[Number]:
     """The numbers of an option that takes several, by commas or again: ``--seed 0,1 --seed 2``.
 
     Raises
@@ -72,14 +72,14 @@ def numbers(option: str, given: Sequence[str] | None, kind: type[Number]) -> lis
     InvalidInputError
         One is not a number.
     """
-    found = []
-    for word in (word.strip() for words in given or () for word in words.split(",")):
+    parsed_numbers = []
+    for word in (word.strip() for words in texts or () for word in words.split(",")):
         try:
-            found.append(kind(word))
+            parsed_numbers.append(kind(word))
         except ValueError as error:
             what = "whole numbers" if kind is int else "numbers"
             raise InvalidInputError(f"--{option}: found {word!r}, expected {what}, separated by commas") from error
-    return found
+    return parsed_numbers
 
 
 def is_grid(axes: Mapping[str, Sequence[Any]]) -> bool:
@@ -97,8 +97,8 @@ def audit_grid(axes: Mapping[str, Sequence[Any]], out: str | None, common: Mappi
     from clinometer import api
     from clinometer.cli.console import LiveProgress
 
-    asked = {"axes": {axis: list(values) for axis, values in axes.items() if values}, **common}
+    grid = {"axes": {axis: list(values) for axis, values in axes.items() if values}, **common}
     with LiveProgress() as progress:
-        swept = api.sweep(asked, out, progress=progress, **run)
+        swept = api.sweep(grid, out, progress=progress, **run)
     print_sweep(swept)
     end_sweep(swept)

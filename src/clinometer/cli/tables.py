@@ -29,8 +29,8 @@ def check_place(out: Path | None) -> None:
     if out is None:
         return
     if out.suffix.lower() not in WRITERS or out.is_dir():
-        found = ", found a folder" if out.is_dir() else ""
-        raise InvalidInputError(f"--out {out}: expected a file of {', '.join(WRITERS)}{found}")
+        hint = ", found a folder" if out.is_dir() else ""
+        raise InvalidInputError(f"--out {out}: expected a file of {', '.join(WRITERS)}{hint}")
     if not out.parent.is_dir():
         raise InvalidInputError(f"--out {out}: no folder {out.parent}")
 

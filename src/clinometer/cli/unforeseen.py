@@ -36,8 +36,8 @@ def crash_message(error: BaseException, words: list[str]) -> str:
     words : the command line.
     """
     hand = ", ".join(things_in_hand(error)[:2])
-    kept = " What was finished is kept; the same command goes on from there." if set(words) & set(RESUMED) else ""
-    lines = f"an error of clinometer's own{f', with {hand} in hand' if hand else ''}: {_in_short(error)}.{kept}"
+    way_on = " What was finished is kept; the same command goes on from there." if set(words) & set(RESUMED) else ""
+    lines = f"an error of clinometer's own{f', with {hand} in hand' if hand else ''}: {_in_short(error)}.{way_on}"
     place = _written(error, words)
     where = f"The traceback is in {place}" if place else "--debug before the command shows the traceback"
     return f"{lines}\n{where}; please report it with the command, to the issue tracker of clinometer {_version()}."
@@ -45,8 +45,8 @@ def crash_message(error: BaseException, words: list[str]) -> str:
 
 def _in_short(error: BaseException) -> str:
     """An exception's kind and the start of its message, on one line."""
-    said = " ".join(str(error).split())[:LONGEST].rstrip(".")
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = " ".join(str(error).split())[:LONGEST].rstrip(".")
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _written(error: BaseException, words: list[str]) -> str:
