@@ -60,12 +60,12 @@ def read_ratings(file: Path, named: Mapping[str, str] | None = None) -> list[Rat
     """
     text = _text(file)
     if file.suffix.lower() == ".json":
-        found = list(_label_studio(_json(text, file), file))
+        ratings = list(_label_studio(_json(text, file), file))
     else:
-        found = list(_rows(text, file, dict(named or {})))
-    if not found:
+        ratings = list(_rows(text, file, dict(named or {})))
+    if not ratings:
         raise RatingsError(f"{file}: it holds no rating")
-    return found
+    return ratings
 
 
 def _text(file: Path) -> str:
@@ -75,8 +75,8 @@ def _text(file: Path) -> str:
         if len(content) <= MOST_BYTES:
             return content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise RatingsError(f"{file}: cannot be read: {said}") from error
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise RatingsError(f"{file}: cannot be read: {reason}") from error
     raise RatingsError(f"{file}: more than {MOST_BYTES:,} bytes; divide it into several")
 
 
@@ -117,11 +117,15 @@ def _column(key: str, header: Sequence[str], named: Mapping[str, str], file: Pat
 
 
 def _rating(row: Mapping[str, Any], columns: Mapping[str, str], place: str) -> Rating:
-    held = {key: str(row.get(name) or "").strip() for key, name in columns.items()}
+    entries = {key: str(row.get(name) or "").strip() for key, name in columns.items()}
     for key in ("item", "rater", "answer"):
-        if not held[key]:
+        if not entries[key]:
             raise RatingsError(f"{place}: the {key} is empty; expected one in every row (column {columns[key]!r})")
-    return _short(Rating(held["item"], held["rater"], held["answer"], _seconds(held["seconds"]), held["time"], place))
+    return _short(
+        Rating(
+            entries["item"], entries["rater"], entries["answer"], _seconds(entries["seconds"]), entries["time"], place
+        )
+    )
 
 
 def _short(rating: Rating) -> Rating:
@@ -177,13 +181,13 @@ def _label_studio(tasks: Sequence[Any], file: Path) -> Iterator[Rating]:
                 yield from _choices(annotation, item, place)
 
 
-def _mappings(held: Any, name: str, place: str) -> Sequence[Mapping[str, Any]]:
+def _mappings(mappings: Any, name: str, place: str) -> Sequence[Mapping[str, Any]]:
     """A list of mappings, which may be missing."""
-    if not held:
+    if not mappings:
         return ()
-    if not isinstance(held, list) or not all(isinstance(each, dict) for each in held):
+    if not isinstance(mappings, list) or not all(isinstance(mapping, dict) for mapping in mappings):
         raise RatingsError(f"{place}: its {name} are not a list of mappings, as Label Studio writes them")
-    return held
+    return mappings
 
 
 def _choices(annotation: Mapping[str, Any], item: str, place: str) -> Iterator[Rating]:

@@ -39,9 +39,9 @@ def import_ratings(run: Run, file: Path, *, named: Mapping[str, str] | None = No
     RatingsError
         The file is no such file, names an item that the run does not hold, or no answer that is a group.
     """
-    found = read_ratings(file, named)
+    ratings = read_ratings(file, named)
     items, answers = _Items(run), _answers_of(run.suite)
-    rows = [_row(each, items, answers, question) for each in found]
+    rows = [_row(rating, items, answers, question) for rating in ratings]
     _require_groups(run, rows, answers)
     _with_pseudonyms(rows)
     rows = _with_repeats(rows)
@@ -103,20 +103,20 @@ def _with_pseudonyms(rows: Iterable[dict[str, Any]]) -> None:
 
 
 def _with_repeats(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    seen: dict[tuple[str, str], int] = {}
-    kept = []
+    counts: dict[tuple[str, str], int] = {}
+    counted_rows = []
     for row in rows:
-        times = seen[row["rater"], row["item"]] = seen.get((row["rater"], row["item"]), 0) + 1
+        times = counts[row["rater"], row["item"]] = counts.get((row["rater"], row["item"]), 0) + 1
         if times <= 2:
-            kept.append(row | {"repeat": times == 2})
-    return kept
+            counted_rows.append(row | {"repeat": times == 2})
+    return counted_rows
 
 
 def _require_groups(run: Run, rows: Iterable[Mapping[str, Any]], answers: Mapping[str, str]) -> None:
     """Refuse answers of which none is a group of the suite: nothing could be held against the machine."""
-    known, found = set(answers.values()), list(dict.fromkeys(row["answer"] for row in rows))
-    if not known & set(found):
+    groups, labels = set(answers.values()), list(dict.fromkeys(row["answer"] for row in rows))
+    if not groups & set(labels):
         raise RatingsError(
-            f"answers: found {first_and_more(found, 4)}, expected names or labels of the suite's groups among them: "
-            f"{', '.join(sorted(known))}"
+            f"answers: found {first_and_more(labels, 4)}, expected names or labels of the suite's groups among them: "
+            f"{', '.join(sorted(groups))}"
         )

@@ -40,21 +40,21 @@ def readings_of(run: Run) -> Readings:
     if not margins:
         return {}
     ids = list(next(iter(margins.values())))
-    mean = {i: float(np.mean([held[i] for held in margins.values()])) for i in ids}
-    return {name: {i: float(m > 0) for i, m in held.items()} for name, held in ({MEAN: mean} | margins).items()}
+    mean = {i: float(np.mean([by_id[i] for by_id in margins.values()])) for i in ids}
+    return {name: {i: float(m > 0) for i, m in by_id.items()} for name, by_id in ({MEAN: mean} | margins).items()}
 
 
 def machine_scores(scores: pd.DataFrame, group: str) -> tuple[MachineScores, ...]:
     """What people's fractions are held against: every signed score of the concepts, by encoder."""
-    held = scores[(scores.setting == "") & scores.group.isin(["", group])]
-    found = []
+    concept_scores = scores[(scores.setting == "") & scores.group.isin(["", group])]
+    machine = []
     for metric, component in SIGNED:
-        rows = held[(held.metric == metric) & (held.component == component)]
+        rows = concept_scores[(concept_scores.metric == metric) & (concept_scores.component == component)]
         for encoder, of_encoder in rows.groupby("encoder", sort=False):
             names = of_encoder.concept.where(of_encoder.concept != "", of_encoder.category)
             values = {str(n): float(v) for n, v in zip(names, of_encoder.value, strict=True)}
-            found.append(MachineScores(metric, component, str(encoder), values))
-    return tuple(found)
+            machine.append(MachineScores(metric, component, str(encoder), values))
+    return tuple(machine)
 
 
 def _margins(run: Run, encoder: str) -> dict[str, float]:
@@ -83,7 +83,7 @@ def _by_words(run: Run, suite: LeaningSuite, encoder: str) -> dict[str, float]:
     ids = [sample.id for sample in run.plan if sample.role == "target" and sample.id in vectors]
     if not texts or not all(words) or not ids:
         return {}
-    a, b = (np.stack([texts[word] for word in each]) for each in words)
+    a, b = (np.stack([texts[word] for word in side_words]) for side_words in words)
     return dict(zip(ids, association_scores(np.stack([vectors[i] for i in ids]), a, b).tolist(), strict=True))
 
 
@@ -97,6 +97,6 @@ def _by_attribute_images(run: Run, suite: AssociationSuite, encoder: str) -> dic
     for _, stimulus in suite.stimuli():
         ids = [drawn.get((stimulus.name, group), []) for group in ("", *suite.pair)]
         if all(ids):
-            images, a, b = (np.stack([vectors[i] for i in each]) for each in ids)
+            images, a, b = (np.stack([vectors[i] for i in group_ids]) for group_ids in ids)
             margins |= dict(zip(ids[0], association_scores(images, a, b).tolist(), strict=True))
     return margins

@@ -62,28 +62,30 @@ def draw_items(
     if strata not in get_args(Strata):
         raise RatingsError(f"strata: expected one of {', '.join(get_args(Strata))}, found {strata!r}")
     rng = np.random.default_rng([seed, 20])
-    shown = _ratable_images(run, concepts)
+    pool = _ratable_images(run, concepts)
     if images == ALL_AT_ONCE:
         column = "category" if run.suite.study == "association" else "concept"
-        flags = shown.groupby(column, sort=False).flagged.any()
+        flags = pool.groupby(column, sort=False).flagged.any()
         items = [DrawnItem(f"{OF_CONCEPT}{name}", str(name), flagged=bool(flag)) for name, flag in flags.items()]
     else:
-        items = [item for held in _strata(run, shown, strata) for item in _stratum_items(held, images, strata, rng)]
+        items = [
+            item for stratum in _strata(run, pool, strata) for item in _stratum_items(stratum, images, strata, rng)
+        ]
     return [*items, *_attention(run, attention, rng)]
 
 
 def _ratable_images(run: Run, concepts: Collection[str]) -> pd.DataFrame:
     """The images that may be rated and are there, of some concepts."""
     samples = _samples(run)
-    held = samples[(samples.status == "ok") & samples.role.isin(RATED)]
-    known = set(held.concept)
+    pool = samples[(samples.status == "ok") & samples.role.isin(RATED)]
+    names = set(pool.concept)
     for name in concepts:
-        if name not in known:
-            hint = did_you_mean(name, known)
+        if name not in names:
+            hint = did_you_mean(name, names)
             raise RatingsError(f"concept: {run.url} has no images of {name!r}{'; ' if hint else ''}{hint}")
-    if held.empty:
+    if pool.empty:
         raise RatingsError(f"{run.url}: it has no images to rate")
-    return held[held.concept.isin(concepts)] if concepts else held
+    return pool[pool.concept.isin(concepts)] if concepts else pool
 
 
 def _samples(run: Run) -> pd.DataFrame:
@@ -92,29 +94,29 @@ def _samples(run: Run) -> pd.DataFrame:
     return samples.assign(flagged=samples.flagged.fillna(False).astype(bool))
 
 
-def _strata(run: Run, shown: pd.DataFrame, strata: Strata) -> Iterator[tuple[str, pd.DataFrame]]:
+def _strata(run: Run, pool: pd.DataFrame, strata: Strata) -> Iterator[tuple[str, pd.DataFrame]]:
     if strata == "none":
-        yield "", shown
+        yield "", pool
         return
     if strata == "concept":
-        yield from (("", held) for _, held in shown.groupby("concept", sort=False))
+        yield from (("", stratum) for _, stratum in pool.groupby("concept", sort=False))
         return
     readings, (a, b) = readings_of(run).get(MEAN), compared_groups(run.suite)
     if readings is None:
         raise RatingsError(f"{run.url}: no encoder has read its images; give --strata concept, or score it first")
-    read = shown.assign(read=[a if readings[identifier] else b for identifier in shown.id])
-    for (concept, group), held in read.groupby(["concept", "read"], sort=False):
-        yield f"{concept}, read as {group}", held
+    read = pool.assign(read=[a if readings[identifier] else b for identifier in pool.id])
+    for (concept, group), stratum in read.groupby(["concept", "read"], sort=False):
+        yield f"{concept}, read as {group}", stratum
 
 
 def _stratum_items(
     stratum: tuple[str, pd.DataFrame], images: int, strata: Strata, rng: np.random.Generator
 ) -> Iterator[DrawnItem]:
-    name, held = stratum
-    each = -(-images // 2) if strata == "reading" else images
-    chosen = held.iloc[np.sort(rng.permutation(len(held))[:each])]
+    name, samples = stratum
+    n = -(-images // 2) if strata == "reading" else images
+    chosen = samples.iloc[np.sort(rng.permutation(len(samples))[:n])]
     for row in chosen.itertuples():
-        size = len(held) if name else 0
+        size = len(samples) if name else 0
         yield DrawnItem(str(row.id), str(row.concept), name, size, flagged=bool(row.flagged))
 
 
@@ -131,7 +133,7 @@ def _attention(run: Run, number: int, rng: np.random.Generator) -> Sequence[Draw
     for order, group in enumerate(compared_groups(run.suite) if number else ()):
         of = samples[(samples.status == "ok") & samples.group.isin(_drawn_for(run.suite, group))]
         of = of[of.role.isin(("attribute", PORTRAIT))]
-        each = (number + 1 - order) // 2
-        for row in of.iloc[rng.permutation(len(of))[:each]].itertuples():
+        n = (number + 1 - order) // 2
+        for row in of.iloc[rng.permutation(len(of))[:n]].itertuples():
             items.append(DrawnItem(str(row.id), str(row.concept), attention=group, flagged=bool(row.flagged)))
     return items

@@ -82,7 +82,7 @@ def _other_groups(suite: Suite) -> Sequence[str]:
 def _repeats(ratings: pd.DataFrame) -> tuple[int, int]:
     """How many repeated items got the same answer again, and of how many."""
     keys = ["source", "rater", "item"]
-    first, again = (ratings[ratings["repeat"] == wanted][[*keys, "answer"]] for wanted in (False, True))
+    first, again = (ratings[ratings["repeat"] == is_repeat][[*keys, "answer"]] for is_repeat in (False, True))
     both = again.merge(first, on=keys, suffixes=("", "_first"))
     return int((both.answer == both.answer_first).sum()), len(both)
 
@@ -114,14 +114,16 @@ def _concept(
     drawn: pd.DataFrame,
 ) -> RatedConcept:
     others = [identifier for identifier in ids if identifier not in set(rated)]
-    known = {encoder: held for encoder, held in readings.items() if all(identifier in held for identifier in ids)}
+    whole_readings = {
+        encoder: by_id for encoder, by_id in readings.items() if all(identifier in by_id for identifier in ids)
+    }
     strata, sizes = _strata(drawn, readings.get(MEAN, {}), ids)
     return RatedConcept(
         name,
         category,
         answers,
-        {encoder: _values_of(held, rated) for encoder, held in known.items()},
-        {encoder: _values_of(held, others) for encoder, held in known.items()},
+        {encoder: _values_of(by_id, rated) for encoder, by_id in whole_readings.items()},
+        {encoder: _values_of(by_id, others) for encoder, by_id in whole_readings.items()},
         strata,
         sizes,
     )
@@ -141,20 +143,20 @@ def _strata(
     if within.all():
         names = list(dict.fromkeys(drawn.stratum))
         sizes = drawn.drop_duplicates("stratum").set_index("stratum").stratum_size
-        return np.array([names.index(each) for each in drawn.stratum]), sizes.loc[names].to_numpy(dtype=int)
+        return np.array([names.index(stratum) for stratum in drawn.stratum]), sizes.loc[names].to_numpy(dtype=int)
     labels = np.array([int(read[identifier]) for identifier in drawn.index])
-    held = np.array([int(read[identifier]) for identifier in ids])
+    sides = np.array([int(read[identifier]) for identifier in ids])
     kinds = np.unique(labels)
-    return np.searchsorted(kinds, labels), np.array([int((held == kind).sum()) for kind in kinds])
+    return np.searchsorted(kinds, labels), np.array([int((sides == kind).sum()) for kind in kinds])
 
 
-def _values_of(held: Mapping[str, float], ids: Sequence[str]) -> np.ndarray:
-    return np.array([held[identifier] for identifier in ids], np.float64)
+def _values_of(by_id: Mapping[str, float], ids: Sequence[str]) -> np.ndarray:
+    return np.array([by_id[identifier] for identifier in ids], np.float64)
 
 
 def _images(run: Run) -> Iterator[tuple[str, str, list[str]]]:
     """Concepts with their category and the rated images that are there."""
     there = run.samples
-    shown = there[(there.status == "ok") & there.role.isin(RATED)]
-    for (concept, category), held in shown.groupby(["concept", "category"], sort=False):
-        yield str(concept), str(category), held.id.tolist()
+    images = there[(there.status == "ok") & there.role.isin(RATED)]
+    for (concept, category), concept_images in images.groupby(["concept", "category"], sort=False):
+        yield str(concept), str(category), concept_images.id.tolist()

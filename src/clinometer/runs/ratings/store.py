@@ -47,8 +47,8 @@ def add_ratings(run: Run, source: str, rows: Sequence[Mapping[str, Any]]) -> str
     ``rows`` have the columns of ``SCHEMA`` without ``source``; those of ``DEFAULTS`` may be missing.
     """
     _forget_missing(run)
-    held = _part_of(run, source)
-    name = held or _next_part(run)
+    earlier_part = _part_of(run, source)
+    name = earlier_part or _next_part(run)
     table = pa.Table.from_pylist([DEFAULTS | dict(row) | {"source": source} for row in rows], schema=SCHEMA)
     run.ledger.write_table(name, table)
     run.ledger.list_files([name])
@@ -72,9 +72,9 @@ def has_ratings(run: Run) -> bool:
 
 def _parts(run: Run) -> list[str]:
     there = sorted(name for name in run.directory.names(RATINGS, ".parquet") if _PART.fullmatch(name))
-    gone = [name for name in run.ledger.files if name.startswith(f"{RATINGS}/") and name not in there]
-    if gone:
-        raise RunCorruptError(f"{run.directory.path(gone[0])}: it was written and is missing. {IMPORT_AGAIN}")
+    lost_parts = [name for name in run.ledger.files if name.startswith(f"{RATINGS}/") and name not in there]
+    if lost_parts:
+        raise RunCorruptError(f"{run.directory.path(lost_parts[0])}: it was written and is missing. {IMPORT_AGAIN}")
     return there
 
 
@@ -93,5 +93,5 @@ def _part_of(run: Run, source: str) -> str | None:
 
 
 def _next_part(run: Run) -> str:
-    taken = [int(name.rpartition("part-")[2].removesuffix(".parquet")) for name in _parts(run)]
-    return f"{RATINGS}/part-{max(taken, default=-1) + 1:05d}.parquet"
+    numbers = [int(name.rpartition("part-")[2].removesuffix(".parquet")) for name in _parts(run)]
+    return f"{RATINGS}/part-{max(numbers, default=-1) + 1:05d}.parquet"
