@@ -11,9 +11,9 @@ from clinometer.cli.app import app
 from clinometer.runs.ratings import ratings_of
 from clinometer.web.database import open_database, reading
 from clinometer.web.ratings.tables import Item
-from tests.toys import Eye, Painter, toy_suite
-from tests.web.rating import Rater
-from tests.web.serving import client
+from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+from tests.web.rating import Rater, token_in
+from tests.web.serving import client, ids
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
@@ -75,3 +75,20 @@ def test_mistakes_are_told_with_a_way_out(runs, tmp_path):
     assert "ratings import" in typed("export", fresh.url, "--out", tmp_path / "x.csv", succeeds=False)
     asked = ("new", runs / "first", "--concept", "concept 9", "--database", url)
     assert "no images of 'concept 9'" in typed(*asked, succeeds=False)
+
+
+def test_a_concept_of_several_stimuli_is_one_item(tmp_path):
+    """However a task is made: its study says what the images that are shown at once have in common."""
+    cm.audit(Painter(), toy_association_suite(neutral=2, attribute=2, stimuli=2), tmp_path / "run", encoder=Eye())
+    url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
+    typed("new", tmp_path / "run", "--images", 0, "--attention", 0, "--database", url)
+    browser = client(tmp_path / "run", cache=tmp_path, database=url)
+    form = {
+        "csrf_token": token_in(browser.get("/ratings/new").text),
+        "title": "T",
+        "question": "Who?",
+        "consent": "Yes",
+    }
+    browser.post("/ratings/new", data=form | {"run": ids(browser)["run"], "images": 0, "attention": 0})
+    with reading(open_database(url)) as session:
+        assert [item.name for item in session.query(Item)] == ["concept:red", "concept:green"] * 2

@@ -87,6 +87,7 @@ def new(
     """Make a rating task of runs, and print its invitation. Raters need clinometer serve."""
     from clinometer.runs import Run
     from clinometer.runs.ratings.sampling import draw_items
+    from clinometer.studies import study_of
     from clinometer.web.database import writing
     from clinometer.web.ratings.links import invite
     from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, make_task
@@ -113,6 +114,7 @@ def new(
             concepts=concept or (),
             attention=attention,
             seed=seed,
+            column=study_of(run.suite).rated_column,
         )
     ]
     with writing(_database(database)) as session:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pandas as pd
 
@@ -81,6 +82,8 @@ class Study:
     paired_evidence_of : ((first run, second run), encoders that both have, seeds of the images that are pairs) → what
         these tell of each concept's difference, for a study that can be drawn until differences are decided.
     compared_groups : suite → between which groups rates of refusal are compared, once for every pair of them.
+    rated_column : the column of samples that says which images people rate where they see all of a concept at once: the
+        concept itself, or the category that its stimuli share.
     """
 
     key: str
@@ -100,3 +103,4 @@ class Study:
         None
     )
     compared_groups: Callable[[Suite], Sequence[ComparedGroups]] = compares_none
+    rated_column: Literal["concept", "category"] = "concept"

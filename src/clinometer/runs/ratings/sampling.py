@@ -49,10 +49,12 @@ def draw_items(
     concepts: Collection[str] = (),
     attention: int = 0,
     seed: int = 0,
+    column: Literal["concept", "category"] = "concept",
 ) -> list[DrawnItem]:
     """Draw ``images`` of each concept, or as many in all with ``strata="none"``; 0 shows a concept's images at once.
 
-    ``attention`` more are images that were drawn for either group by name, whose answer is taken as known.
+    ``attention`` more are images that were drawn for either group by name, whose answer is taken as known. ``column``
+    of the samples says which images are shown at once; a study names it.
 
     Raises
     ------
@@ -64,7 +66,6 @@ def draw_items(
     rng = np.random.default_rng([seed, 20])
     pool = _ratable_images(run, concepts)
     if images == ALL_AT_ONCE:
-        column = "category" if run.suite.study == "association" else "concept"
         flags = pool.groupby(column, sort=False).flagged.any()
         items = [DrawnItem(f"{OF_CONCEPT}{name}", str(name), flagged=bool(flag)) for name, flag in flags.items()]
     else:

@@ -79,4 +79,5 @@ T2IAT: Final = Study(
     page=lambda suite: PAGE,
     comparison=lambda suite: COMPARED,
     compared_groups=compared_groups,
+    rated_column="category",
 )

@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse
 from clinometer import api
 from clinometer.errors import ClinometerError, RatingsError
 from clinometer.runs.ratings.sampling import Strata, draw_items
+from clinometer.studies import study_of
 from clinometer.web.database import writing
 from clinometer.web.pages import render
 from clinometer.web.ratings.tasks import CONSENT, OTHER_ANSWERS, TaskSpec, answers_for, make_task
@@ -85,7 +86,13 @@ def _make(request: Request, form: TaskForm) -> str:
     drawn_items = [
         (run.directory.place, item)
         for run in runs
-        for item in draw_items(run, form.images, strata=form.strata, attention=form.attention)
+        for item in draw_items(
+            run,
+            form.images,
+            strata=form.strata,
+            attention=form.attention,
+            column=study_of(run.suite).rated_column,
+        )
     ]
     with writing(request.app.state.ratings.engine) as session:
         return make_task(session, spec, drawn_items).id
