@@ -70,8 +70,8 @@ def kendall_tau_b(
     if n < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         reason = "fewer than two pairs" if n < 2 else "all scores of one list are tied"
         return Agreement(nan, nan, nan, n, reason=reason)
-    found = kendalltau(first, second, variant="b")
-    tau, p = float(np.clip(found.statistic, -1, 1)), float(found.pvalue)
+    test = kendalltau(first, second, variant="b")
+    tau, p = float(np.clip(test.statistic, -1, 1)), float(test.pvalue)
     if n < 5:
         return Agreement(tau, nan, nan, n, p, "no interval from fewer than five pairs")
     if abs(tau) > 1 - 1e-12:
@@ -160,8 +160,8 @@ def _alpha(coincidences: np.ndarray) -> np.ndarray:
     n = totals.sum(axis=-1)
     observed = n - np.trace(coincidences, axis1=-2, axis2=-1)
     expected = n * n - np.square(totals).sum(axis=-1)
-    known = expected > 1e-9 * n * n
-    ratio = np.divide((n - 1) * observed, expected, out=np.full(n.shape, np.nan), where=known)
+    is_defined = expected > 1e-9 * n * n
+    ratio = np.divide((n - 1) * observed, expected, out=np.full(n.shape, np.nan), where=is_defined)
     return np.asarray(1 - ratio)
 
 
@@ -175,8 +175,8 @@ def _expected_disagreement(coincidences: np.ndarray) -> float:
 def _known_pairs(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if x.ndim != 1 or x.shape != y.shape:
         raise InvalidInputError(f"x and y: expected two lists of one length, found shapes {x.shape} and {y.shape}")
-    known = np.isfinite(x) & np.isfinite(y)
-    return x[known], y[known]
+    is_finite = np.isfinite(x) & np.isfinite(y)
+    return x[is_finite], y[is_finite]
 
 
 def _signs(values: np.ndarray) -> np.ndarray:

@@ -127,12 +127,12 @@ def rounding_of(sets: Iterable[Array]) -> float:
     A copy of a vector at another length has coordinates rounded anew, each by up to ε/2 of itself at random, so its
     cosines are off by less than ε/√dim; 1e-12 is far above what sums of float64 lose.
     """
-    found = 1e-12
+    rounding = 1e-12
     for x in sets:
         xp = array_namespace(x)
         if xp.isdtype(x.dtype, "real floating"):
-            found = max(found, 4 * float(xp.finfo(x.dtype).eps) / math.sqrt(x.shape[1]))
-    return found
+            rounding = max(rounding, 4 * float(xp.finfo(x.dtype).eps) / math.sqrt(x.shape[1]))
+    return rounding
 
 
 def project_rows(x: np.ndarray, direction: np.ndarray, *, name: str = "x", threads: int | None = None) -> np.ndarray:
@@ -184,17 +184,17 @@ def _squares_are_safe(squares: np.ndarray) -> np.ndarray:
 
 def as_vectors(name: str, x: Array) -> Array:
     """Embeddings as they are, and anything but an array as numpy's: (vectors × dim) of real numbers."""
-    held = x
+    vectors = x
     if not is_array_api_obj(x):
-        held = as_numpy(x)
-    if len(held.shape) != 2:
-        found = f"{len(held.shape)} dimensions" if held.shape else type(x).__name__
-        raise InvalidInputError(f"{name}: expected a 2-dimensional array (vectors × dim), found {found}")
-    if 0 in held.shape:
-        raise InvalidInputError(f"{name}: expected at least one vector, found an array of shape {tuple(held.shape)}")
-    if not array_namespace(held).isdtype(held.dtype, ("real floating", "integral")):
-        raise InvalidInputError(f"{name}: expected real numbers, found dtype {held.dtype}")
-    return held
+        vectors = as_numpy(x)
+    if len(vectors.shape) != 2:
+        form = f"{len(vectors.shape)} dimensions" if vectors.shape else type(x).__name__
+        raise InvalidInputError(f"{name}: expected a 2-dimensional array (vectors × dim), found {form}")
+    if 0 in vectors.shape:
+        raise InvalidInputError(f"{name}: expected at least one vector, found an array of shape {tuple(vectors.shape)}")
+    if not array_namespace(vectors).isdtype(vectors.dtype, ("real floating", "integral")):
+        raise InvalidInputError(f"{name}: expected real numbers, found dtype {vectors.dtype}")
+    return vectors
 
 
 def as_numpy(x: Array) -> np.ndarray:
@@ -213,12 +213,12 @@ def as_numpy(x: Array) -> np.ndarray:
 
 def _together(**sets: Array) -> list[Array]:
     """The sets, of one library and on one device."""
-    held = [as_vectors(name, x) for name, x in sets.items()]
-    places = {f"{array_namespace(x).__name__.removeprefix('array_api_compat.')} on {device(x)}" for x in held}
+    arrays = [as_vectors(name, x) for name, x in sets.items()]
+    places = {f"{array_namespace(x).__name__.removeprefix('array_api_compat.')} on {device(x)}" for x in arrays}
     if len(places) > 1:
-        found = ", ".join(sorted(places))
-        raise InvalidInputError(f"{', '.join(sets)}: expected arrays of one library on one device, found {found}")
-    return held
+        listing = ", ".join(sorted(places))
+        raise InvalidInputError(f"{', '.join(sets)}: expected arrays of one library on one device, found {listing}")
+    return arrays
 
 
 def _check_lengths(name: str, largest: Array, rows: np.ndarray | None = None) -> None:

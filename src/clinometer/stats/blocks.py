@@ -77,9 +77,9 @@ def mapped(change: Callable[..., np.ndarray], *sequences: Sequence[np.ndarray]) 
         return tuple(change(*arrays) for arrays in zip(*sequences, strict=True))
 
     def cut(position: int, first: int, stop: int) -> np.ndarray:
-        return change(*(_cut(each, position, first, stop) for each in sequences))
+        return change(*(_cut(sequence, position, first, stop) for sequence in sequences))
 
-    return Blocks(sequences[0].sizes, lambda position: change(*(each[position] for each in sequences)), cut)
+    return Blocks(sequences[0].sizes, lambda position: change(*(sequence[position] for sequence in sequences)), cut)
 
 
 def _cut(arrays: Sequence[np.ndarray], position: int, first: int, stop: int) -> np.ndarray:

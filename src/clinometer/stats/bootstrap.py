@@ -184,12 +184,12 @@ def _quantiles(draws: np.ndarray, levels: Sequence[ArrayLike]) -> list[np.ndarra
     if all(np.ndim(level) == 0 for level in levels):
         return list(np.quantile(draws, [float(level) for level in levels], axis=0))  # type: ignore[arg-type]
     ordered, last = np.sort(draws, axis=0), len(draws) - 1
-    found = []
+    quantiles = []
     for level in levels:
         place = np.broadcast_to(np.asarray(level, np.float64) * last, draws.shape[1:])
-        known = np.isfinite(place)
-        left = np.where(known, place, 0).astype(int)
-        ends = [np.take_along_axis(ordered, np.minimum(left + k, last)[None], axis=0)[0] for k in (0, 1)]
-        found.append(np.where(known, ends[0] + (ends[1] - ends[0]) * (place - left), np.nan))
+        is_finite = np.isfinite(place)
+        lower = np.where(is_finite, place, 0).astype(int)
+        ends = [np.take_along_axis(ordered, np.minimum(lower + k, last)[None], axis=0)[0] for k in (0, 1)]
+        quantiles.append(np.where(is_finite, ends[0] + (ends[1] - ends[0]) * (place - lower), np.nan))
     spoilt = np.isnan(draws).any(axis=0)
-    return [np.where(spoilt, np.nan, quantile) for quantile in found]
+    return [np.where(spoilt, np.nan, quantile) for quantile in quantiles]

@@ -66,14 +66,16 @@ def certified_split_test(
     observed = statistic(labels[None, :])[0]
     size = int(labels.sum())
     brackets = [
-        _bracket(y, size, float(seen), float(tolerance), alternative, table) if np.isfinite(seen) else (np.nan, np.nan)
-        for y, seen, tolerance in zip(statistic.y, observed, statistic.tolerance, strict=True)
+        _bracket(y, size, float(s_obs), float(tolerance), alternative, table)
+        if np.isfinite(s_obs)
+        else (np.nan, np.nan)
+        for y, s_obs, tolerance in zip(statistic.y, observed, statistic.tolerance, strict=True)
     ]
     low, high = np.array(brackets).T
-    known = np.isfinite(observed)
-    closed = bool(known.all() and (low == high).all())
-    reason = "" if known.all() else "a value is NaN"
-    error = np.where(known, 0.0, np.nan)
+    is_finite = np.isfinite(observed)
+    closed = bool(is_finite.all() and (low == high).all())
+    reason = "" if is_finite.all() else "a value is NaN"
+    error = np.where(is_finite, 0.0, np.nan)
     n_splits = math.comb(len(labels), size)
     return PermutationTest(observed, high, closed, n_splits, error, alternative, reason, low, high, certified=True)
 
@@ -158,8 +160,8 @@ def _counts_by_sum(cells: np.ndarray, size: int) -> np.ndarray:
     table[0, 0] = 1
     for done, cell in enumerate(cells):
         fewest = max(1, size - (len(cells) - done - 1))  # fewer could no longer grow to size
-        for taken in range(min(size, done + 1), fewest - 1, -1):
-            end = int(reach[taken - 1])
+        for count in range(min(size, done + 1), fewest - 1, -1):
+            end = int(reach[count - 1])
             stop = min(end, table.shape[1] - int(cell))
-            table[taken, cell : cell + stop] += table[taken - 1, :stop]
+            table[count, cell : cell + stop] += table[count - 1, :stop]
     return np.asarray(table[size])

@@ -32,8 +32,8 @@ class ClusterEstimate:
 def cluster_mean(means: ArrayLike, confidence: float = 0.95) -> ClusterEstimate:
     """Mean of the clusters' means with Student's interval: ``x̄ ± t_{n−1} s / √n``; NaN clusters are left out.
 
-    >>> found = cluster_mean([1.0, 2.0, 3.0])
-    >>> found.value, round(found.low, 3), round(found.high, 3)
+    >>> mean = cluster_mean([1.0, 2.0, 3.0])
+    >>> mean.value, round(mean.low, 3), round(mean.high, 3)
     (2.0, -0.484, 4.484)
     """
     values = _finite(means)
@@ -147,8 +147,8 @@ def share_difference(
         one, two = one[both], two[both]
         correlation = _cautious_correlation(one, two)
     parts = [cluster_share(two, per_cluster, confidence), cluster_share(one, per_cluster, confidence)]
-    found = contrast(parts, (1, -1), correlation)
-    return replace(found, n=len(one)) if paired else found
+    difference = contrast(parts, (1, -1), correlation)
+    return replace(difference, n=len(one)) if paired else difference
 
 
 def _cautious_correlation(one: np.ndarray, two: np.ndarray) -> float:

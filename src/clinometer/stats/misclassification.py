@@ -81,8 +81,8 @@ def informedness(reading: ReadingCounts, confidence: float = 0.95) -> Informedne
     The two shares are s and 1 − c; the interval is built from Wilson's of each, so it stays in [−1, 1] and has a width
     where nothing was misread, too.
 
-    >>> found = informedness(ReadingCounts(30, 32, 28, 32))
-    >>> round(found.value, 4), round(found.low, 2), round(found.high, 2)
+    >>> youden_j = informedness(ReadingCounts(30, 32, 28, 32))
+    >>> round(youden_j.value, 4), round(youden_j.low, 2), round(youden_j.high, 2)
     (0.8125, 0.6, 0.9)
 
     Raises
@@ -96,8 +96,8 @@ def informedness(reading: ReadingCounts, confidence: float = 0.95) -> Informedne
     sensitivity = wilson_interval(reading.right_a, reading.n_a, confidence)
     specificity = wilson_interval(reading.right_b, reading.n_b, confidence)
     both = (sensitivity, specificity)
-    below = sqrt(sum((each.value - each.low) ** 2 for each in both))
-    above = sqrt(sum((each.high - each.value) ** 2 for each in both))
+    below = sqrt(sum((share.value - share.low) ** 2 for share in both))
+    above = sqrt(sum((share.high - share.value) ** 2 for share in both))
     value = sensitivity.value + specificity.value - 1
     return Informedness(value, max(value - below, -1.0), min(value + above, 1.0))
 
@@ -135,14 +135,14 @@ def corrected_share(count: int, n: int, reading: ReadingCounts, confidence: floa
     require_count("count", count, least=0)
     if count > n:
         raise InvalidInputError(f"count: expected 0 to n = {n}, found {count}")
-    known = informedness(reading, confidence)
-    reason = known.reason if n else "no image"
-    if not reason and known.low <= 0:
-        reads_wrong = known.high < 0
+    youden_j = informedness(reading, confidence)
+    reason = youden_j.reason if n else "no image"
+    if not reason and youden_j.low <= 0:
+        reads_wrong = youden_j.high < 0
         reason = "the reader takes either group for the other" if reads_wrong else COVERS_ZERO
     if reason:
         return CorrectedShare(nan, nan, nan, nan, reason)
-    estimate = (count / n + reading.right_b / reading.n_b - 1) / known.value
+    estimate = (count / n + reading.right_b / reading.n_b - 1) / youden_j.value
     low, high = _lang_reiczigel(count, n, reading, confidence)
     value = min(max(estimate, 0.0), 1.0)
     # the formula adds counts to every sample: with a handful of items it may pass the estimate by

@@ -87,13 +87,13 @@ class SampleMoments:
 
 def moments_of(samples: Sequence[np.ndarray]) -> SampleMoments:
     """The moments of T samples (n_t,), which may be empty."""
-    found = np.full((4, len(samples)), np.nan)
+    moments = np.full((4, len(samples)), np.nan)
     for i, sample in enumerate(samples):
         values = np.asarray(sample, np.float64)
         if len(values):
             deviations = values - values.mean()
-            found[:, i] = values.mean(), *(np.mean(deviations**power) for power in (2, 3, 4))
-    return SampleMoments(np.array([len(sample) for sample in samples], np.float64), *found)
+            moments[:, i] = values.mean(), *(np.mean(deviations**power) for power in (2, 3, 4))
+    return SampleMoments(np.array([len(sample) for sample in samples], np.float64), *moments)
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def difference_tests(
 ) -> DifferenceTests:
     """Differences of two families of equally many estimates; ``shared`` is v above, with its degrees of freedom."""
     middle = (first.value + second.value) / 2
-    parts = [part for each in (first, second) for part in each.variance_parts(middle)]
+    parts = [part for family in (first, second) for part in family.variance_parts(middle)]
     shared = np.broadcast_to(np.asarray(shared, np.float64), middle.shape)
     parts.append((shared, np.broadcast_to(np.asarray(freedom, np.float64), middle.shape)))
     total = np.sum([variance for variance, _ in parts], axis=0)
@@ -302,19 +302,21 @@ def mean_tests(
 
 
 def _trend_of(moments: SampleMoments) -> VarianceTrend | None:
-    known = (moments.size > 1) & np.isfinite(moments.mean)  # what an encoder cannot give, such as cosines of words
-    if known.sum() < FEWEST_SAMPLES:
+    is_usable = (moments.size > 1) & np.isfinite(moments.mean)  # what an encoder cannot give, such as cosines of words
+    if is_usable.sum() < FEWEST_SAMPLES:
         return None
-    family = SampleMoments(*(getattr(moments, name)[known] for name in ("size", "mean", "second", "third", "fourth")))
+    family = SampleMoments(
+        *(getattr(moments, name)[is_usable] for name in ("size", "mean", "second", "third", "fourth"))
+    )
     m, variance = family.mean, family.variance
     square = m**2 - variance / family.size
     weights = np.sqrt(family.size - 1)
-    found = _least_squares([np.ones_like(m), m, square], variance, weights)
-    if found[2] >= 0:
-        found = np.array([np.average(variance, weights=weights**2), 0.0, 0.0])
-    elif found[2] < -1:
-        found = np.append(_least_squares([np.ones_like(m), m], variance + square, weights), -1.0)
-    intercept, slope, curvature = map(float, found)
+    coefficients = _least_squares([np.ones_like(m), m, square], variance, weights)
+    if coefficients[2] >= 0:
+        coefficients = np.array([np.average(variance, weights=weights**2), 0.0, 0.0])
+    elif coefficients[2] < -1:
+        coefficients = np.append(_least_squares([np.ones_like(m), m], variance + square, weights), -1.0)
+    intercept, slope, curvature = map(float, coefficients)
     trend = VarianceTrend(intercept, slope, curvature, own_share=1.0)
     return replace(trend, own_share=_own_share(family, trend))
 

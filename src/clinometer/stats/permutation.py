@@ -220,8 +220,8 @@ def split_test(values: np.ndarray, labels: np.ndarray, *, alternative: Alternati
     size = int(labels.sum())
     n_splits = math.comb(len(labels), size)
 
-    def count(y: np.ndarray, seen: float, tolerance: float) -> int:
-        return count_extreme_splits(y, size, seen, tolerance, alternative) if np.isfinite(seen) else 0
+    def count(y: np.ndarray, s_obs: float, tolerance: float) -> int:
+        return count_extreme_splits(y, size, s_obs, tolerance, alternative) if np.isfinite(s_obs) else 0
 
     with ThreadPoolExecutor(min(_ROWS_AT_ONCE, available_cores())) as pool:
         extreme = np.array(list(pool.map(count, statistic.y, observed, statistic.tolerance)))
@@ -231,13 +231,13 @@ def split_test(values: np.ndarray, labels: np.ndarray, *, alternative: Alternati
 def _test_record(
     observed: np.ndarray, extreme: np.ndarray, n_splits: int, exact: bool, alternative: Alternative
 ) -> PermutationTest:
-    known = np.isfinite(observed)
+    is_finite = np.isfinite(observed)
     if exact:
-        p = np.where(known, extreme / n_splits, np.nan)
-        error, low, high = np.where(known, 0.0, np.nan), p, p
+        p = np.where(is_finite, extreme / n_splits, np.nan)
+        error, low, high = np.where(is_finite, 0.0, np.nan), p, p
     else:
-        p, error, low, high = (np.where(known, value, np.nan) for value in sampled_p_value(extreme, n_splits))
-    reason = "" if known.all() else "a value is NaN"
+        p, error, low, high = (np.where(is_finite, value, np.nan) for value in sampled_p_value(extreme, n_splits))
+    reason = "" if is_finite.all() else "a value is NaN"
     return PermutationTest(observed, p, exact, n_splits, error, alternative, reason, low, high)
 
 

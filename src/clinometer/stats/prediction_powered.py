@@ -161,8 +161,8 @@ def rated_share(
     terms²)``, not below 0, and the normal quantile becomes Student's of R − 1 degrees of freedom where that is above 0.
     Satterthwaite's degrees take a variance that came out small for one that is small: few raters then hold too seldom.
 
-    >>> found = rated_share([1, 1, 0, 0] * 25, [1, 1, 0, 0] * 25, [1, 0, 0, 0] * 100)
-    >>> round(found.value, 3), round(found.weight, 3)
+    >>> share = rated_share([1, 1, 0, 0] * 25, [1, 1, 0, 0] * 25, [1, 0, 0, 0] * 100)
+    >>> round(share.value, 3), round(share.weight, 3)
     (0.3, 1.0)
 
     Raises
@@ -186,8 +186,8 @@ def rated_share(
     return _estimate(sample, float(everything.mean()), total, confidence)
 
 
-def more_items_to_reach(margin: float, found: RatedShare, *, confidence: float = 0.95) -> float:
-    """Rated items beyond those of ``found`` at which its interval reaches no further than ``margin`` to either side.
+def more_items_to_reach(margin: float, share: RatedShare, *, confidence: float = 0.95) -> float:
+    """Rated items beyond those of ``share`` at which its interval reaches no further than ``margin`` to either side.
 
     If the share and the reader's error stay what they are and every stratum grows alike. 0 where it is reached; NaN
     where a rating of every item does not do: then more items are needed, or more raters.
@@ -199,14 +199,14 @@ def more_items_to_reach(margin: float, found: RatedShare, *, confidence: float =
     """
     if not 0 < margin < 0.5:
         raise InvalidInputError(f"margin: expected a number between 0 and 0.5, found {margin}")
-    if not isfinite(found.effective):
+    if not isfinite(share.effective):
         return nan
-    quantile = _quantile(confidence, found.freedom)
-    most = max(found.n_all, found.n) if found.n_all else 10**9
-    least = next((n for n in (found.n, most) if _reach(found, n, quantile) <= margin), None)
+    quantile = _quantile(confidence, share.freedom)
+    most = max(share.n_all, share.n) if share.n_all else 10**9
+    least = next((n for n in (share.n, most) if _reach(share, n, quantile) <= margin), None)
     if least is None:
         return nan
-    return float(_first(lambda n: _reach(found, n, quantile) <= margin, found.n, least) - found.n)
+    return float(_first(lambda n: _reach(share, n, quantile) <= margin, share.n, least) - share.n)
 
 
 def wilson_at(share: float, effective: float, quantile: float) -> tuple[float, float]:
@@ -246,8 +246,8 @@ def _estimate(sample: _Sample, mean_reading: float, total: int | None, confidenc
 def _slope(sample: _Sample, values: np.ndarray) -> float:
     """λ = Σ_h c_h cov_h(y, f) / Σ_h c_h var_h(f), c_h what stratum h adds to the variance; 0 where f does not vary."""
     within, counts, sizes = sample.within(sample.readings), sample.counts, sample.sizes
-    left = 1 / counts - 1 / sizes if (sizes > counts).any() else 1 / counts
-    per_item = (sample.shares**2 * left / np.maximum(counts - 1, 1))[sample.strata]
+    factor = 1 / counts - 1 / sizes if (sizes > counts).any() else 1 / counts
+    per_item = (sample.shares**2 * factor / np.maximum(counts - 1, 1))[sample.strata]
     varying = float(per_item @ within**2)
     return float(per_item @ (within * values)) / varying if varying > 1e-12 else 0.0
 
@@ -256,12 +256,12 @@ def _variance(sample: _Sample, share: float, linear: np.ndarray, total: int | No
     """Of 1/n_eff, what the rated items add and what all items do, with the corners added to each stratum."""
     shares, scale = sample.shares, _smoothed_scale(sample)
     moments = np.array([_moments(sample, h, share, linear) for h in range(len(sample.sizes))])
-    mean, square, left = moments.T
-    growing = float(np.sum(shares**2 / sample.counts * left)) / scale
+    mean, square, residual = moments.T
+    growing = float(np.sum(shares**2 / sample.counts * residual)) / scale
     if total is None:
         return growing, 0.0
     spread = float(shares @ square - (shares @ mean) ** 2)
-    return growing, (spread / total - float(np.sum(shares**2 / sample.sizes * left))) / scale
+    return growing, (spread / total - float(np.sum(shares**2 / sample.sizes * residual))) / scale
 
 
 def _smoothed_scale(sample: _Sample) -> float:
@@ -282,30 +282,30 @@ def _ends(sample: _Sample, stratum: int) -> np.ndarray:
 
 def _moments(sample: _Sample, stratum: int, share: float, linear: np.ndarray) -> tuple[float, float, float]:
     """Mean, mean square, and the variance that a line in f leaves, of one stratum with its corners."""
-    held, ends = sample.strata == stratum, _ends(sample, stratum)
-    n = int(held.sum())
-    y = np.concatenate([linear[held], np.repeat([-share, 1 - share], len(ends))])
-    f = np.concatenate([sample.readings[held], np.tile(ends, 2)])
+    in_stratum, ends = sample.strata == stratum, _ends(sample, stratum)
+    n = int(in_stratum.sum())
+    y = np.concatenate([linear[in_stratum], np.repeat([-share, 1 - share], len(ends))])
+    f = np.concatenate([sample.readings[in_stratum], np.tile(ends, 2)])
     weights = np.concatenate([np.ones(n), np.full(2 * len(ends), sample.corner)])
     weights /= weights.sum()
     y_mean, f_mean = float(weights @ y), float(weights @ f)
     spread, varying = float(weights @ (y - y_mean) ** 2), float(weights @ (f - f_mean) ** 2)
     shared = float(weights @ ((y - y_mean) * (f - f_mean)))
-    left = spread - (shared**2 / varying if varying > 0 else 0.0)
-    return y_mean, float(weights @ y**2), min(left * n / max(n - 1, 1), spread)
+    residual = spread - (shared**2 / varying if varying > 0 else 0.0)
+    return y_mean, float(weights @ y**2), min(residual * n / max(n - 1, 1), spread)
 
 
 def _rater_variance(
     sample: _Sample, share: float, linear: np.ndarray, slope: float, among: float
 ) -> tuple[float, float]:
     """What raters that differ add to the variance, and its degrees of freedom; 0 with one rater."""
-    known = np.isfinite(sample.ratings)
-    active = int(known.any(axis=1).sum())
+    is_rated = np.isfinite(sample.ratings)
+    active = int(is_rated.any(axis=1).sum())
     if active < 2:
         return 0.0, 1.0
     fitted = linear - (sample.within(linear) - slope * sample.within(sample.readings))
     single = np.where(sample.outside, 0.0, (sample.ratings - share) / among)
-    terms = np.where(known, single - fitted, 0.0) * (sample.item_weights / known.sum(axis=0))
+    terms = np.where(is_rated, single - fitted, 0.0) * (sample.item_weights / is_rated.sum(axis=0))
     between = active / (active - 1) * float(np.sum(terms.sum(axis=1) ** 2) - np.sum(terms**2))
     return max(between, 0.0), float(active - 1)
 
@@ -327,12 +327,12 @@ def _sample(
     if (sizes is None) != (strata is None):
         raise InvalidInputError("strata, sizes: expected both or neither")
     drawn = np.bincount(labels[rated], minlength=1)
-    known = np.array([total or 0]) if sizes is None else np.asarray(sizes, int).ravel()
-    if len(known) < len(drawn):
-        raise InvalidInputError(f"sizes: expected one of each of {len(drawn)} strata, found {len(known)}")
-    known = np.maximum(known, np.bincount(labels[rated], minlength=len(known)))
+    stratum_sizes = np.array([total or 0]) if sizes is None else np.asarray(sizes, int).ravel()
+    if len(stratum_sizes) < len(drawn):
+        raise InvalidInputError(f"sizes: expected one of each of {len(drawn)} strata, found {len(stratum_sizes)}")
+    stratum_sizes = np.maximum(stratum_sizes, np.bincount(labels[rated], minlength=len(stratum_sizes)))
     f = _known_readings(readings, len(rated))[rated]
-    return _Sample(table[:, rated], neither[:, rated], f, labels[rated], known)
+    return _Sample(table[:, rated], neither[:, rated], f, labels[rated], stratum_sizes)
 
 
 def _total(n_all: int | None, sizes: ArrayLike | None) -> int | None:
@@ -357,10 +357,10 @@ def _quantile(confidence: float, freedom: float) -> float:
     return float(t.ppf(level, freedom) if isfinite(freedom) else norm.ppf(level))
 
 
-def _reach(found: RatedShare, n: int, quantile: float) -> float:
+def _reach(share: RatedShare, n: int, quantile: float) -> float:
     """The longer arm of the interval with n rated items."""
-    low, high = wilson_at(found.value, 1 / (found.growing * found.n / n + found.fixed), quantile)
-    return max(found.value - low, high - found.value)
+    low, high = wilson_at(share.value, 1 / (share.growing * share.n / n + share.fixed), quantile)
+    return max(share.value - low, high - share.value)
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:

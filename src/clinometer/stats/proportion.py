@@ -82,7 +82,7 @@ def share_exchange(first: ArrayLike, second: ArrayLike, *, paired: bool) -> Exch
         more, less = int((one & ~two).sum()), int((two & ~one).sum())
         p = float(binomtest(more, more + less).pvalue) if more + less else 1.0
         return Exchange(p, 2 ** len(one))
-    table = [[int(each.sum()), int((~each).sum())] for each in (one, two)]
+    table = [[int(answers.sum()), int((~answers).sum())] for answers in (one, two)]
     return Exchange(min(1.0, float(fisher_exact(table).pvalue)), comb(len(one) + len(two), len(one)))
 
 

@@ -162,11 +162,11 @@ def _count_extreme(
             np.abs(np.abs(rough) - level) <= doubt if alternative == "two-sided" else np.abs(rough - observed) <= doubt
         )
         sure = at_least_as_extreme(rough, np.asarray(observed), np.asarray(0.0), alternative) & ~near
-        found = int(sure.sum())
+        n_extreme = int(sure.sum())
         if near.any():
             fine = quadratic_statistic(gram, members[near])
-            found += int(at_least_as_extreme(fine, np.asarray(observed), np.asarray(tolerance), alternative).sum())
-        return found
+            n_extreme += int(at_least_as_extreme(fine, np.asarray(observed), np.asarray(tolerance), alternative).sum())
+        return n_extreme
 
     with ThreadPoolExecutor(min(_AT_ONCE, available_cores())) as pool:
         total = 0

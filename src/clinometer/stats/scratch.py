@@ -38,8 +38,8 @@ class Scratch:
     """
 
     def __init__(self, in_memory: int | None = None) -> None:
-        held = IN_MEMORY if in_memory is None else in_memory
-        self._file = SpooledTemporaryFile(max_size=held, prefix="clinometer-")  # noqa: SIM115  lives as long
+        limit = IN_MEMORY if in_memory is None else in_memory
+        self._file = SpooledTemporaryFile(max_size=limit, prefix="clinometer-")  # noqa: SIM115  lives as long
         self._end = 0
 
     def keep(self, array: np.ndarray) -> Kept:
@@ -47,9 +47,9 @@ class Scratch:
         array = np.ascontiguousarray(array)
         self._file.seek(self._end)
         self._file.write(array.data)
-        kept = Kept(self, self._end, array.dtype, array.shape)
+        handle = Kept(self, self._end, array.dtype, array.shape)
         self._end += array.nbytes
-        return kept
+        return handle
 
     def read(self, start: int, count: int, kind: np.dtype) -> np.ndarray:
         """So many numbers from a place on."""

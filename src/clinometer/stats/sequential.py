@@ -108,10 +108,10 @@ def chance_to_reach(
         scaled, at = 1 - scaled, 1 - at
     if at <= 0:  # no value within the bounds, and nothing to bet on
         return np.full((len(factors), len(evidence)), float(_log_capital(scaled, at) == inf))
-    each = np.log1p(np.outer(BETS, scaled / at - 1))
-    logs = np.outer(factors, each.sum(axis=1))
+    log_gains = np.log1p(np.outer(BETS, scaled / at - 1))
+    logs = np.outer(factors, log_gains.sum(axis=1))
     totals = logsumexp(logs, axis=1)
-    leading = np.exp(logs - totals[:, None]) @ each
+    leading = np.exp(logs - totals[:, None]) @ log_gains
     spread = leading.std(axis=1) * np.sqrt(len(scaled) * (factors - 1))
     above = (totals - np.log(len(BETS)))[:, None] - np.log(evidence)
     return np.asarray(norm.cdf(above / np.maximum(spread, 1e-12)[:, None]))

@@ -44,16 +44,16 @@ def range_over_shares(
     def inside(points: np.ndarray) -> np.ndarray:
         return np.asarray(_pearson(f, points) <= level)
 
-    found = [f[None], uniform[None][inside(uniform[None])]]
+    point_sets = [f[None], uniform[None][inside(uniform[None])]]
     for _ in range(1 if len(f) == 2 else _ROUNDS):
-        found.append(_along_rays(f, _inward(directions, f), inside))
-        points = np.concatenate(found)
+        point_sets.append(_along_rays(f, _inward(directions, f), inside))
+        points = np.concatenate(point_sets)
         values = score(points)
         best = points[[int(values.argmin()), int(values.argmax())]]
-        found = [best]
+        point_sets = [best]
         around = best[rng.integers(2, size=_DIRECTIONS)] - f
         directions = around + 0.2 * np.abs(around).max() * rng.standard_normal(around.shape)
-    values = score(np.concatenate(found))
+    values = score(np.concatenate(point_sets))
     return float(values.min()), float(values.max())
 
 
@@ -92,27 +92,29 @@ def range_over_two_shares(
     centre, rng = np.concatenate([f, g]), np.random.default_rng(0)
     same = np.sqrt(n * f**2 + m * g**2)
     alike = np.tile(same / same.sum(), 2)[None]
-    found = [centre[None], alike[inside(alike)]]
+    point_sets = [centre[None], alike[inside(alike)]]
     still = np.zeros((k, k))
     corners = np.block([[np.eye(k) - f, still], [still, np.eye(k) - g]])
     directions = np.vstack([corners, alike - centre, rng.standard_normal((_DIRECTIONS, 2 * k))])
     for _ in range(_ROUNDS):
         inward = np.hstack([_inward(directions[:, :k], f), _inward(directions[:, k:], g)])
-        found.append(_along_rays(centre, inward, inside))
-        points = np.concatenate(found)
+        point_sets.append(_along_rays(centre, inward, inside))
+        points = np.concatenate(point_sets)
         best = points[[int(values(points).argmin()), int(values(points).argmax())]]
-        found = [best]
+        point_sets = [best]
         around = best[rng.integers(2, size=_DIRECTIONS)] - centre
         directions = around + 0.2 * np.abs(around).max() * rng.standard_normal(around.shape)
-    reached = values(np.concatenate(found))
+    reached = values(np.concatenate(point_sets))
     return float(reached.min()), float(reached.max())
 
 
 def _inward(directions: np.ndarray, f: np.ndarray) -> np.ndarray:
     """Directions that keep the sum and do not leave the simplex at once, where a share is 0."""
-    seen = f > 0
-    directions = np.where(seen, directions, np.abs(directions))
-    return np.asarray(directions - np.where(seen, directions.sum(axis=1, keepdims=True) / seen.sum(), 0.0))
+    is_positive = f > 0
+    directions = np.where(is_positive, directions, np.abs(directions))
+    return np.asarray(
+        directions - np.where(is_positive, directions.sum(axis=1, keepdims=True) / is_positive.sum(), 0.0)
+    )
 
 
 def _along_rays(centre: np.ndarray, directions: np.ndarray, inside: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -125,13 +127,13 @@ def _along_rays(centre: np.ndarray, directions: np.ndarray, inside: Callable[[np
     low, high = np.zeros(len(directions)), np.minimum(far, 2.0)
     for _ in range(40):
         middle = (low + high) / 2
-        held = inside(centre + middle[:, None] * directions)
-        low, high = np.where(held, middle, low), np.where(held, high, middle)
+        is_inside = inside(centre + middle[:, None] * directions)
+        low, high = np.where(is_inside, middle, low), np.where(is_inside, high, middle)
     return np.concatenate([centre + step * low[:, None] * directions for step in _STEPS])
 
 
 def _pearson(f: np.ndarray, p: np.ndarray) -> np.ndarray:
     """``Σ_i f_i² / p_i``; infinite where a share that was seen would be 0."""
-    seen = f > 0
+    is_positive = f > 0
     with np.errstate(divide="ignore"):
-        return np.asarray((f[seen] ** 2 / np.maximum(p[:, seen], 0)).sum(axis=1))
+        return np.asarray((f[is_positive] ** 2 / np.maximum(p[:, is_positive], 0)).sum(axis=1))

@@ -29,8 +29,8 @@ def loess_curve(
     Pairs with a NaN are left out.
     """
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    known = np.isfinite(x) & np.isfinite(y)
-    x, y = x[known], y[known]
+    is_finite = np.isfinite(x) & np.isfinite(y)
+    x, y = x[is_finite], y[is_finite]
     if len(np.unique(x)) < _FEWEST_POINTS:
         return _no_curve(f"{len(np.unique(x))} distinct points; a local fit needs {_FEWEST_POINTS}")
     grid = np.linspace(x.min(), x.max(), n_points)

@@ -104,12 +104,12 @@ def count_within_strata(
     """Count the relabellings within strata at least as extreme as observed, row by row, by meeting in the middle."""
     n_splits = count_splits(labels, strata)
     counts = []
-    for y, seen, tolerance in zip(statistic.y, observed, statistic.tolerance, strict=True):
-        if not np.isfinite(seen):
+    for y, s_obs, tolerance in zip(statistic.y, observed, statistic.tolerance, strict=True):
+        if not np.isfinite(s_obs):
             counts.append(0)
             continue
         left, right = (_sums_of_strata(y, labels, strata, names) for names in halves)
-        count = _count_extreme_sums(left, np.sort(right), float(seen), float(tolerance), alternative)
+        count = _count_extreme_sums(left, np.sort(right), float(s_obs), float(tolerance), alternative)
         counts.append(min(count, n_splits))  # with S_obs about 0 both tails hold the splits in between
     return np.array(counts)
 
@@ -141,8 +141,8 @@ def count_extreme_splits(y: np.ndarray, size: int, observed: float, tolerance: f
     half = len(y) // 2
     first, second = _sums_by_size(y[:half]), _sums_by_size(y[half:])
     count = 0
-    for taken in range(max(0, size - len(second) + 1), min(size, len(first) - 1) + 1):
-        left, right = first[taken], second[size - taken]
+    for n_first in range(max(0, size - len(second) + 1), min(size, len(first) - 1) + 1):
+        left, right = first[n_first], second[size - n_first]
         count += _count_extreme_sums(left, right, observed, tolerance, alternative)
     # With |S_obs| within the tolerance of 0 both tails hold the splits in between.
     return min(count, math.comb(len(y), size))

@@ -53,14 +53,14 @@ def prior_of(variances: np.ndarray, freedom: np.ndarray) -> Prior:
 def moderated(variances: np.ndarray, freedom: np.ndarray, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
     """s̃² and its degrees of freedom, at most those of all samples together; NaN where a sample has no variance."""
     s2, d = np.asarray(variances, np.float64), np.asarray(freedom, np.float64)
-    known = np.isfinite(s2) & (d > 0)
-    total = float(d[known].sum())
+    has_variance = np.isfinite(s2) & (d > 0)
+    total = float(d[has_variance].sum())
     if prior.freedom == inf:
-        return np.where(known, prior.variance, np.nan), np.where(known, total, np.nan)
-    s2 = np.where(known, s2, np.nan)
+        return np.where(has_variance, prior.variance, np.nan), np.where(has_variance, total, np.nan)
+    s2 = np.where(has_variance, s2, np.nan)
     both = prior.freedom + d
-    found = np.divide(prior.freedom * prior.variance + d * s2, both, out=np.full(s2.shape, np.nan), where=both > 0)
-    return found, np.where(known, np.minimum(both, total), np.nan)
+    posterior = np.divide(prior.freedom * prior.variance + d * s2, both, out=np.full(s2.shape, np.nan), where=both > 0)
+    return posterior, np.where(has_variance, np.minimum(both, total), np.nan)
 
 
 def _inverse_trigamma(value: float) -> float:
