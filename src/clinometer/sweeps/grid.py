@@ -54,8 +54,8 @@ class Cell:
     @classmethod
     def of(cls, **values: Value) -> Cell:
         """A cell by its values; those that are left out are the model's own, or the reference's."""
-        held = {**DEFAULTS, **values}
-        return cls(tuple((axis, held.get(axis)) for axis in AXES))
+        by_axis = {**DEFAULTS, **values}
+        return cls(tuple((axis, by_axis.get(axis)) for axis in AXES))
 
     def __getitem__(self, axis: str) -> Value:
         return dict(self.values)[axis]
@@ -81,8 +81,8 @@ class Cell:
 
     def words(self, axes: tuple[str, ...]) -> str:
         """Its values on some axes, for people."""
-        said = [in_words(axis, self[axis]) for axis in axes]
-        return ", ".join(said) or in_words("model", self["model"])
+        phrases = [in_words(axis, self[axis]) for axis in axes]
+        return ", ".join(phrases) or in_words("model", self["model"])
 
 
 def in_words(axis: str, value: Value) -> str:
@@ -101,11 +101,13 @@ def value_in_words(axis: str, value: Value) -> str:
 
 
 def _name(cell: Cell) -> str:
-    held = dict(cell.values)
-    said = [value_in_words(axis, held.pop(axis)) for axis in ("model", "suite")]
-    given = {axis.replace("_", "-"): value_in_words(axis, value) for axis, value in held.items() if value is not None}
-    said += [f"{axis}-{value}" for axis, value in given.items()]
-    exact = "-".join(said)
+    by_axis = dict(cell.values)
+    parts = [value_in_words(axis, by_axis.pop(axis)) for axis in ("model", "suite")]
+    options = {
+        axis.replace("_", "-"): value_in_words(axis, value) for axis, value in by_axis.items() if value is not None
+    }
+    parts += [f"{axis}-{value}" for axis, value in options.items()]
+    exact = "-".join(parts)
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", exact)[:LONGEST].strip("-.")
     if readable == exact:
         return readable
@@ -154,16 +156,17 @@ class Grid:
                 raise SweepError(f"baseline: unknown axis {quoted(axis)}; {hint}")
             there = self.values(axis)
             if value not in there:
-                known = first_and_more([value_in_words(axis, each) for each in there], 10)
+                choices = first_and_more([value_in_words(axis, choice) for choice in there], 10)
                 raise SweepError(
-                    f"baseline.{axis}: found {value_in_words(axis, value)}, and the axis has {known}; give one of them"
+                    f"baseline.{axis}: found {value_in_words(axis, value)}, and the axis has {choices}; give one of "
+                    "them"
                 )
 
     def _check_names(self) -> None:
         """Two cells that would share a folder: on many systems names that differ in case alone do."""
-        held: dict[str, Cell] = {}
+        by_folder: dict[str, Cell] = {}
         for cell in self:
-            other = held.setdefault(cell.name.lower(), cell)
+            other = by_folder.setdefault(cell.name.lower(), cell)
             if other != cell:
                 raise SweepError(f"axes: two cells would lie in one folder, {cell.name}; rename one of what they name")
 
@@ -185,8 +188,8 @@ class Grid:
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """Every cell once. Without a LoRA there is none to scale, so all scales of none are one cell."""
-        found = (Cell(tuple(zip(AXES, values, strict=True))) for values in product(*map(self.values, AXES)))
-        return tuple(dict.fromkeys(each if each["lora"] else each.at(lora_scale=None) for each in found))
+        combinations = (Cell(tuple(zip(AXES, values, strict=True))) for values in product(*map(self.values, AXES)))
+        return tuple(dict.fromkeys(cell if cell["lora"] else cell.at(lora_scale=None) for cell in combinations))
 
     def settings(self, suite: Value) -> list[Cell]:
         """The settings of a suite, seeds taken together, in the order of the grid."""
@@ -199,5 +202,5 @@ class Grid:
     def baseline_of(self, cell: Cell) -> Cell:
         """What a cell, or a setting, is held against: the same suite and seed."""
         values = {axis: self.baseline.get(axis, self.values(axis)[0]) for axis in AXES if axis not in REPLICATES}
-        found = cell.at(**values)
-        return found if found["lora"] else found.at(lora_scale=None)
+        baseline = cell.at(**values)
+        return baseline if baseline["lora"] else baseline.at(lora_scale=None)

@@ -68,7 +68,7 @@ class SweepOutcome:
 
     def of_suite(self, suite: Value) -> list[Setting]:
         """The settings of a suite."""
-        return [each for each in self.settings if each.cell["suite"] == suite]
+        return [setting for setting in self.settings if setting.cell["suite"] == suite]
 
     def is_baseline(self, setting: Setting) -> bool:
         """Whether all others are held against it."""
@@ -83,23 +83,24 @@ def outcome_of(
     grid = record.grid
     settings = [_setting(directory, record, cell) for suite in grid.values("suite") for cell in grid.settings(suite)]
     progress.start("comparing settings", len(settings), 0)
-    by_cell = {each.cell: each for each in settings}
-    found = []
+    by_cell = {setting.cell: setting for setting in settings}
+    compared_settings = []
     for setting in settings:
-        found.append(_compared(directory, setting, by_cell[grid.baseline_of(setting.cell)], resamples))
+        compared_settings.append(_compared(directory, setting, by_cell[grid.baseline_of(setting.cell)], resamples))
         progress.advance(1)
     progress.finish()
-    return SweepOutcome(record, tuple(_over_grid(found, until_decided=record.rounds is not None)))
+    return SweepOutcome(record, tuple(_over_grid(compared_settings, until_decided=record.rounds is not None)))
 
 
 def _setting(directory: Directory, record: SweepRecord, cell: Cell) -> Setting:
     runs, missing = dict[Value, Run](), dict[Value, str]()
-    for each in sorted(record.grid.cells_of(cell), key=lambda each: int(each["seed"] or 0)):  # however they were given
-        status = record.status(each)
+    # in the order of their seeds, however they were given
+    for replicate in sorted(record.grid.cells_of(cell), key=lambda replicate: int(replicate["seed"] or 0)):
+        status = record.status(replicate)
         if status.status == "finished":
-            runs[each["seed"]] = Run(cell_place(directory, each))
+            runs[replicate["seed"]] = Run(cell_place(directory, replicate))
         else:
-            missing[each["seed"]] = status.reason or "not drawn yet"
+            missing[replicate["seed"]] = status.reason or "not drawn yet"
     return Setting(cell, runs, missing)
 
 
@@ -134,12 +135,12 @@ def _comparison(directory: Directory, setting: Setting, baseline: Setting, resam
     seeds = [seed for seed in setting.runs if seed in baseline.runs]
     if not seeds:
         raise RunNotFoundError("the baseline has no finished run of its seeds")
-    first, second = ([each.runs[seed] for seed in seeds] for each in (baseline, setting))
+    first, second = ([side.runs[seed] for seed in seeds] for side in (baseline, setting))
     both = pooled(first), pooled(second)
 
     def compute() -> Computed:
-        found = compare_runs(*both, resamples=resamples)
-        return found.scores, {name: getattr(found, name) for name in FACTS}
+        comparison = compare_runs(*both, resamples=resamples)
+        return comparison.scores, {name: getattr(comparison, name) for name in FACTS}
 
     scores, facts = stored_table(directory, f"{setting.cell.name}-differences", [*first, *second], resamples, compute)
     return Comparison(first=both[0], second=both[1], scores=scores, **facts)
@@ -151,28 +152,30 @@ FACTS = ("unpaired", "pairs", "dropped", "identical")
 
 def _over_grid(settings: Sequence[Setting], *, until_decided: bool) -> list[Setting]:
     """The same with all differences of one kind corrected together, whatever the setting, the suite and the unit."""
-    held: list[tuple[int, Score]] = [(order, row) for order, each in enumerate(settings) for row in _rows(each)]
+    entries: list[tuple[int, Score]] = [
+        (order, row) for order, setting in enumerate(settings) for row in _rows(setting)
+    ]
     families = defaultdict[tuple[str, str, str], list[int]](list)
-    for place, (_, row) in enumerate(held):
+    for place, (_, row) in enumerate(entries):
         families[row.metric, row.component, row.encoder].append(place)
-    judged = [row for _, row in held]
+    judged = [row for _, row in entries]
     for (metric, component, _), places in families.items():
         family = f"{metric}: {component} over {len(places)} differences of the grid"
         rows = [judged[place] for place in places]
         if until_decided and all(row.verdict for row in rows):
-            sides = [_sides(settings[held[place][0]]) for place in places]
-            found = judged_when_stopped(rows, family, sides)
+            sides = [_sides(settings[entries[place][0]]) for place in places]
+            judgements = judged_when_stopped(rows, family, sides)
         else:
-            found = judged_over_grid(rows, family)
-        for place, row in zip(places, found, strict=True):
+            judgements = judged_over_grid(rows, family)
+        for place, row in zip(places, judgements, strict=True):
             judged[place] = row
     by_setting = defaultdict[int, list[Any]](list)
-    for (order, _), row in zip(held, judged, strict=True):
+    for (order, _), row in zip(entries, judged, strict=True):
         by_setting[order].append(row)
     return [
-        each if each.comparison is None
-        else replace(each, comparison=replace(each.comparison, scores=scores_table(by_setting[order])))
-        for order, each in enumerate(settings)
+        setting if setting.comparison is None
+        else replace(setting, comparison=replace(setting.comparison, scores=scores_table(by_setting[order])))
+        for order, setting in enumerate(settings)
     ]  # fmt: skip
 
 

@@ -46,7 +46,11 @@ def sweep_html(outcome: SweepOutcome) -> str:
             finished=sum(cell.status == "finished" for cell in cells),
             cells=len(cells),
             suites=suites,
-            undone=[(_setting_name(outcome, each.cell), why) for each in outcome.settings for why in undone_of(each)],
+            undone=[
+                (_setting_name(outcome, setting.cell), why)
+                for setting in outcome.settings
+                for why in undone_of(setting)
+            ],
             style=Markup(style),
             policy=policy(style, ""),
         )
@@ -67,7 +71,7 @@ def _setting_name(outcome: SweepOutcome, cell: Cell) -> str:
 
 def _suite(outcome: SweepOutcome, suite: Value) -> dict[str, Any]:
     settings = outcome.of_suite(suite)
-    compared = [each for each in settings if each.comparison is not None]
+    compared = [setting for setting in settings if setting.comparison is not None]
     numbers = _numbers(settings)
     return _suite_rows(outcome, suite) | {
         "said": _finding(outcome, compared),
@@ -76,25 +80,25 @@ def _suite(outcome: SweepOutcome, suite: Value) -> dict[str, Any]:
             for axis in outcome.grid.varied
             if axis not in REPLICATES
         ],
-        "comparisons": [_differences(outcome, each) for each in compared[:MOST_TABLES]],
+        "comparisons": [_differences(outcome, setting) for setting in compared[:MOST_TABLES]],
         "left_out": max(0, len(compared) - MOST_TABLES),
     }
 
 
 def _numbers(settings: Sequence[Setting]) -> list[tuple[str, str]]:
     """The numbers that settings have about the whole suite, by metric and component."""
-    return list(dict.fromkeys((row.metric, row.component) for each in settings for row in numbers_of(each)))
+    return list(dict.fromkeys((row.metric, row.component) for setting in settings for row in numbers_of(setting)))
 
 
 def _suite_rows(outcome: SweepOutcome, suite: Value) -> dict[str, Any]:
     settings = outcome.of_suite(suite)
     numbers = _numbers(settings)
-    title = next((each.run.suite.title for each in settings if each.run is not None), str(suite))
+    title = next((setting.run.suite.title for setting in settings if setting.run is not None), str(suite))
     return {
         "name": title,
         "baseline": _setting_name(outcome, outcome.grid.baseline_of(settings[0].cell)),
         "columns": [number_in_words(*name) for name in numbers],
-        "rows": [_row(outcome, each, numbers) for each in settings],
+        "rows": [_row(outcome, setting, numbers) for setting in settings],
     }
 
 
@@ -106,11 +110,11 @@ MOST_NUMBERS: Final = 2
 def settings_tables(outcome: SweepOutcome) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Of each suite a table for a terminal: its title, its columns, and a row a setting."""
     for suite in outcome.grid.values("suite"):
-        shown = _suite_rows(outcome, suite)
+        table = _suite_rows(outcome, suite)
         columns = [
             "setting",
             "images",
-            *shown["columns"][:MOST_NUMBERS],
+            *table["columns"][:MOST_NUMBERS],
             "\N{GREEK CAPITAL LETTER DELTA}",
             "q",
             "verdict",
@@ -119,9 +123,9 @@ def settings_tables(outcome: SweepOutcome) -> Iterator[tuple[str, list[str], lis
             [row["name"], row["images"]]
             + [number.partition(" ")[0] for number in row["numbers"][:MOST_NUMBERS]]
             + [row[name] for name in ("difference", "q", "verdict")]
-            for row in shown["rows"]
+            for row in table["rows"]
         ]
-        yield f"{shown['name']}; the baseline is {shown['baseline']}", columns, rows
+        yield f"{table['name']}; the baseline is {table['baseline']}", columns, rows
 
 
 def _finding(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
@@ -132,9 +136,9 @@ def _finding(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
     if not rows:
         return "No setting could be held against the baseline."
     if outcome.record.rounds is not None:
-        told = sum(any(map(decided, concepts_of(each))) for each in compared)
+        n_decided = sum(any(map(decided, concepts_of(setting))) for setting in compared)
         return (
-            f"Of {wording.count(len(rows), 'setting')}, {told} lean otherwise than the baseline in some concept. "
+            f"Of {wording.count(len(rows), 'setting')}, {n_decided} lean otherwise than the baseline in some concept. "
             "Images were drawn until each difference was told, or there were as many as asked for."
         )
     return (
@@ -144,15 +148,15 @@ def _finding(outcome: SweepOutcome, compared: Sequence[Setting]) -> str:
 
 
 def _row(outcome: SweepOutcome, setting: Setting, numbers: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    held = {(row.metric, row.component): row for row in numbers_of(setting)}
+    by_number = {(row.metric, row.component): row for row in numbers_of(setting)}
     over_all = magnitude_of(setting)
-    called = _setting_name(outcome, setting.cell), "the baseline"
+    names = _setting_name(outcome, setting.cell), "the baseline"
     return {
-        "name": called[0],
+        "name": names[0],
         "is_baseline": outcome.is_baseline(setting),
         "seeds": str(len(setting.runs)),
         "images": f"{image_count(setting):,}",
-        "numbers": [_cell(held.get(name)) for name in numbers],
+        "numbers": [_cell(by_number.get(name)) for name in numbers],
         "difference": _cell(over_all, signed=True),
         "q": "" if over_all is None else wording.bare_probability(over_all.q),
         "verdict": _verdict(outcome, setting, over_all),
@@ -184,12 +188,12 @@ def _cell(row: Row | None, *, signed: bool = False) -> str:
 def _differences(outcome: SweepOutcome, setting: Setting) -> dict[str, Any]:
     assert setting.comparison is not None
     baseline = outcome.grid.baseline_of(setting.cell)
-    called = _setting_name(outcome, baseline), _setting_name(outcome, setting.cell)
+    names = _setting_name(outcome, baseline), _setting_name(outcome, setting.cell)
     return {
-        "name": called[1],
-        "said": comparison_verdict(setting.comparison, called),
+        "name": names[1],
+        "said": comparison_verdict(setting.comparison, names),
         "pairing": pairing_in_words(setting.comparison),
-        "tables": comparison_tables(setting.comparison, called),
+        "tables": comparison_tables(setting.comparison, names),
     }
 
 
@@ -205,17 +209,18 @@ def _figures(
     label = axis.replace("_", " ")
 
     def drawn(order: int, symbol: str, row_of: Any, zero: str) -> Figure | None:
-        held = [
-            Line(name, tuple(Step(x, said, row_of(each) or Row()) for x, said, each in steps)) for name, steps in lines
+        bands = [
+            Line(name, tuple(Step(x, caption, row_of(setting) or Row()) for x, caption, setting in steps))
+            for name, steps in lines
         ]
         return bands_figure(
-            held, name=f"sweep-{order}-{_identifier(place)}", title=f"{symbol} along {label}", x_label=label,
+            bands, name=f"sweep-{order}-{_identifier(place)}", title=f"{symbol} along {label}", x_label=label,
             symbol=symbol, zero=zero,
         )  # fmt: skip
 
-    figures = [drawn(0, DIFFERENCE_SYMBOL, lambda each: _difference_row(outcome, each), "the baseline")]
+    figures = [drawn(0, DIFFERENCE_SYMBOL, lambda setting: _difference_row(outcome, setting), "the baseline")]
     for order, name in enumerate(numbers, 1):
-        figures.append(drawn(order, number_in_words(*name), lambda each, name=name: _number(each, name), ""))
+        figures.append(drawn(order, number_in_words(*name), lambda setting, name=name: _number(setting, name), ""))
     return (figure for figure in figures if figure is not None)
 
 
@@ -237,15 +242,15 @@ Steps = list[tuple[float, str, Setting]]
 
 def _lines(outcome: SweepOutcome, settings: Sequence[Setting], axis: str) -> list[tuple[str, Steps]]:
     """Settings along an axis, a line for each combination of the other axes: of many, the baseline's alone."""
-    others = tuple(each for each in outcome.grid.varied if each not in (axis, *REPLICATES))
+    others = tuple(other for other in outcome.grid.varied if other not in (axis, *REPLICATES))
     values = outcome.grid.values(axis)
     numeric = all(isinstance(value, int | float) for value in values)
-    held: dict[Cell, Steps] = {}
+    lines: dict[Cell, Steps] = {}
     for setting in settings:
         value = setting.cell[axis]
         x = float(value) if numeric and isinstance(value, int | float) else float(values.index(value))
-        held.setdefault(setting.cell.at(**{axis: None}), []).append((x, value_in_words(axis, value), setting))
-    if len(held) > MOST_LINES:
-        kept = outcome.grid.baseline_of(settings[0].cell).at(**{axis: None})
-        held = {kept: held[kept]}
-    return [(cell.words(others) if others else "", sorted(steps, key=lambda s: s[0])) for cell, steps in held.items()]
+        lines.setdefault(setting.cell.at(**{axis: None}), []).append((x, value_in_words(axis, value), setting))
+    if len(lines) > MOST_LINES:
+        baseline = outcome.grid.baseline_of(settings[0].cell).at(**{axis: None})
+        lines = {baseline: lines[baseline]}
+    return [(cell.words(others) if others else "", sorted(steps, key=lambda s: s[0])) for cell, steps in lines.items()]

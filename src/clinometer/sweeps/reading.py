@@ -16,14 +16,14 @@ from clinometer.suites.strict import ImageCount, Strict, Text
 from clinometer.sweeps.grid import Grid, Value
 
 
-def _several(given: Any) -> Any:
+def _several(entry: Any) -> Any:
     """One value as a list of one."""
-    return list(given) if isinstance(given, list | tuple) else [given]
+    return list(entry) if isinstance(entry, list | tuple) else [entry]
 
 
-def _named(given: Any) -> Any:
+def _named(entry: Any) -> Any:
     """``none`` as nothing."""
-    return [None if each == "none" else each for each in _several(given)]
+    return [None if axis_value == "none" else axis_value for axis_value in _several(entry)]
 
 
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_several)]
@@ -55,7 +55,7 @@ class SweepFile(Strict):
     out: Text | None = None
     axes: Axes = Axes()
     baseline: dict[str, Any] = Field(default_factory=dict)
-    encoder: Annotated[tuple[Text, ...] | None, BeforeValidator(lambda given: given and _several(given))] = None
+    encoder: Annotated[tuple[Text, ...] | None, BeforeValidator(lambda entry: entry and _several(entry))] = None
     images: ImageCount | None = None
     protocol: Literal["paper"] | None = None
     text_targets: Literal["prompt", "keyword"] | None = None
@@ -71,8 +71,8 @@ class SweepFile(Strict):
     @property
     def grid(self) -> Grid:
         """The grid, checked."""
-        held: dict[str, tuple[Value, ...]] = {name: getattr(self.axes, name) for name in Axes.model_fields}
-        return Grid(held, self._baseline())
+        axes: dict[str, tuple[Value, ...]] = {name: getattr(self.axes, name) for name in Axes.model_fields}
+        return Grid(axes, self._baseline())
 
     def _baseline(self) -> dict[str, Value]:
         """The values of the baseline, read as those of its axes are."""
@@ -116,10 +116,10 @@ def sweep_from_mapping(data: Mapping[str, Any], *, source: str = "sweep") -> Swe
         It says something it must not.
     """
     try:
-        asked = SweepFile.model_validate(data)
-        asked.grid  # noqa: B018 - checked now, not at the first cell
+        sweep_file = SweepFile.model_validate(data)
+        sweep_file.grid  # noqa: B018 - checked now, not at the first cell
     except ValidationError as error:
         raise SweepError(explain(error, source)) from error
     except SweepError as error:
         raise SweepError(f"{source}: {error}") from error
-    return asked
+    return sweep_file

@@ -85,7 +85,7 @@ class SweepRecord(BaseModel):
         return self.cells.get(cell.name) or CellRecord(values=dict(cell.values))
 
 
-def opened_record(directory: Directory, asked: SweepFile) -> SweepRecord:
+def opened_record(directory: Directory, sweep_file: SweepFile) -> SweepRecord:
     """The record of a sweep that is begun, or that is there and goes on with the same or more cells; it is written.
 
     Raises
@@ -95,7 +95,7 @@ def opened_record(directory: Directory, asked: SweepFile) -> SweepRecord:
     RunMismatchError
         It holds something that is no sweep.
     """
-    grid, common = asked.grid, asked.model_dump(mode="json", include=set(COMMON))
+    grid, common = sweep_file.grid, sweep_file.model_dump(mode="json", include=set(COMMON))
     if directory.exists(RECORD):
         record = read_record(directory)
         _require_same(directory, record.common, common)
@@ -110,7 +110,7 @@ def opened_record(directory: Directory, asked: SweepFile) -> SweepRecord:
     new = {cell.name: CellRecord(values=dict(cell.values)) for cell in grid}
     axes: dict[str, list[Value]] = {axis: list(grid.values(axis)) for axis in AXES}
     record = record.model_copy(
-        update={"title": asked.title, "axes": axes, "baseline": dict(grid.baseline), "cells": new | record.cells}
+        update={"title": sweep_file.title, "axes": axes, "baseline": dict(grid.baseline), "cells": new | record.cells}
     )
     write_record(directory, record)
     return record

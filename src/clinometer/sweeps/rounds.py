@@ -38,7 +38,7 @@ def is_drawn_together(record: SweepRecord) -> bool:
     """
     if record.common.get("until") is None or len(record.grid.settings(record.grid.values("suite")[0])) < 2:
         return False
-    if record.rounds is None and any(each.status == "finished" for each in record.cells.values()):
+    if record.rounds is None and any(cell.status == "finished" for cell in record.cells.values()):
         raise SweepError(
             "until: the cells of this sweep were drawn until their own concepts were decided, and cannot be compared "
             "now; give another --out"
@@ -67,9 +67,9 @@ class SweepRounds:
         """Go on where a record has come to."""
         until = record.common["until"]
         rule = StoppingRule() if until == "decided" else StoppingRule(float(until))
-        held = {name: each.model_copy(deep=True) for name, each in (record.rounds or {}).items()}
-        suites = {str(suite): held.get(str(suite)) or SuiteRounds() for suite in record.grid.values("suite")}
-        return cls(directory, record.grid, rule, held | suites)
+        rounds = {name: suite_rounds.model_copy(deep=True) for name, suite_rounds in (record.rounds or {}).items()}
+        suites = {str(suite): rounds.get(str(suite)) or SuiteRounds() for suite in record.grid.values("suite")}
+        return cls(directory, record.grid, rule, rounds | suites)
 
     def targets(self, cell: Cell) -> dict[str, int]:
         """How many images each concept of a cell is to have by now."""
@@ -90,7 +90,7 @@ class SweepRounds:
             still_open = self._stop(suite, settings, judged)
             raised = self._raise(suite, settings, still_open)
             grown |= {cell for cell in ready if cell["suite"] == suite and self._draws(cell, raised)}
-        decided = sum(each.n > 0 and each.stops(self.rule) for each in judged.values())
+        decided = sum(evidence.n > 0 and evidence.stops(self.rule) for evidence in judged.values())
         progress.note(f"{decided} of {len(judged)} differences from the baseline are decided")
         return grown
 
@@ -105,7 +105,7 @@ class SweepRounds:
             ]
             if not seeds:
                 continue
-            runs = [pooled([self._run(each.at(seed=seed)) for seed in seeds]) for each in (baseline, setting)]
+            runs = [pooled([self._run(cell.at(seed=seed)) for seed in seeds]) for cell in (baseline, setting)]
             try:
                 yield setting, evidence_between(runs[0], runs[1])
             except ClinometerError as error:
@@ -118,12 +118,12 @@ class SweepRounds:
         """All differences of the grid; one of which nothing is known is one of the family all the same."""
         family: dict[Difference, Evidence] = {}
         for suite, settings in looked.items():
-            known = {setting.name: stands for setting, stands in settings}
-            some = next(iter(known.values()), {})
+            by_setting = {setting.name: stands for setting, stands in settings}
+            some = next(iter(by_setting.values()), {})
             for setting in self.grid.settings(suite):
                 if setting != self.grid.baseline_of(setting):
                     for concept, like in some.items():
-                        stand = known.get(setting.name, {}).get(concept) or _nothing(like)
+                        stand = by_setting.get(setting.name, {}).get(concept) or _nothing(like)
                         family[str(suite), setting.name, concept] = stand
         return family
 

@@ -46,7 +46,7 @@ class SharedWorkers:
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        self._held = ExitStack()
+        self._resources = ExitStack()
         self._engine: Engine | None = None
         self._is_open, self._weights = False, 0
 
@@ -56,7 +56,7 @@ class SharedWorkers:
         if weights > self._weights:
             self.close()
         if not self._is_open:
-            self._engine = self._held.enter_context(self._workers.opened(device, weights))
+            self._engine = self._resources.enter_context(self._workers.opened(device, weights))
             self._is_open, self._weights = True, weights
         try:
             yield self._engine
@@ -66,15 +66,15 @@ class SharedWorkers:
 
     def close(self) -> None:
         """End the workers; the next cell would open others."""
-        self._held.close()
+        self._resources.close()
         self._is_open, self._weights = False, 0
 
 
 def run_cells(
     directory: Directory,
     record: SweepRecord,
-    asked: SweepFile,
-    given: LoadedObjects,
+    sweep_file: SweepFile,
+    objects: LoadedObjects,
     workers: Workers,
     progress: Progress,
 ) -> SweepRecord:
@@ -83,7 +83,7 @@ def run_cells(
     The caller holds the directory.
     """
     models, shared = Models(), SharedWorkers(workers)
-    run_one = _Cells(directory, asked, given, models, shared, progress)
+    run_one = _Cells(directory, sweep_file, objects, models, shared, progress)
     order = _by_weights(record.grid)
     try:
         failed: dict[str, CellRecord] = {}
@@ -92,8 +92,8 @@ def run_cells(
         for number, cell in enumerate(order, 1):
             progress.note(f"cell {number} of {len(order)}: {cell.words(record.grid.varied)}")
             rounds = None if record.rounds is None else SweepRounds.of(directory, record)
-            found = failed.get(cell.name) or run_one(cell, rounds)
-            record = record.model_copy(update={"cells": record.cells | {cell.name: found}})
+            cell_record = failed.get(cell.name) or run_one(cell, rounds)
+            record = record.model_copy(update={"cells": record.cells | {cell.name: cell_record}})
             write_record(directory, record)
     finally:
         shared.close()
@@ -113,9 +113,9 @@ def _drawn_together(
         write_record(directory, record)
         for place, cell in enumerate(waiting, 1):
             progress.note(f"round {number}, cell {place} of {len(waiting)}: {cell.words(record.grid.varied)}")
-            found = run_one(cell, rounds, unscored=True)
-            if found.status == "failed":
-                failed[cell.name] = found
+            cell_record = run_one(cell, rounds, unscored=True)
+            if cell_record.status == "failed":
+                failed[cell.name] = cell_record
         ready = [cell for cell in order if cell.name not in failed]
         grown = rounds.advance(ready, progress)
         waiting = [cell for cell in ready if cell in grown]
@@ -129,8 +129,8 @@ class _Cells:
     """Audits one cell after another, with what they share."""
 
     directory: Directory
-    asked: SweepFile
-    given: LoadedObjects
+    sweep_file: SweepFile
+    objects: LoadedObjects
     models: Models
     workers: SharedWorkers
     progress: Progress
@@ -141,16 +141,16 @@ class _Cells:
         return _outcome(cell, partial(self._run, cell, steering), self.progress)
 
     def _run(self, cell: Cell, steering: Steering | None) -> None:
-        asked = asked_of(cell, self.asked, self.given, cell_place(self.directory, cell))
-        audit(asked, self.models, self.workers, self.progress, steering)
+        audit_request = asked_of(cell, self.sweep_file, self.objects, cell_place(self.directory, cell))
+        audit(audit_request, self.models, self.workers, self.progress, steering)
 
 
 def _by_weights(grid: Grid) -> list[Cell]:
     """The cells in the order of the grid, but all of one model together: it is loaded once."""
-    held: dict[Any, list[Cell]] = {}
+    by_weights: dict[Any, list[Cell]] = {}
     for cell in grid:
-        held.setdefault(cell.weights, []).append(cell)
-    return [cell for cells in held.values() for cell in cells]
+        by_weights.setdefault(cell.weights, []).append(cell)
+    return [cell for cells in by_weights.values() for cell in cells]
 
 
 def _outcome(cell: Cell, run: Callable[[], None], progress: Progress) -> CellRecord:
@@ -170,30 +170,30 @@ def _outcome(cell: Cell, run: Callable[[], None], progress: Progress) -> CellRec
     return CellRecord(values=values, status="failed", reason=" ".join(reason.split())[:2000])
 
 
-def asked_of(cell: Cell, asked: SweepFile, given: LoadedObjects, out: str) -> Asked:
+def asked_of(cell: Cell, sweep_file: SweepFile, objects: LoadedObjects, out: str) -> Asked:
     """The audit that a cell is."""
     own = {axis: cell[axis] for axis in OPTIONS if cell[axis] is not None}
-    options = {name: value for name, value in asked.options.items() if name != "lora_scale" or cell["lora"]}
+    options = {name: value for name, value in sweep_file.options.items() if name != "lora_scale" or cell["lora"]}
     return Asked(
-        model=given.models.get(str(cell["model"])) or model_of(cell),
-        suite=given.suites.get(str(cell["suite"])) or str(cell["suite"]),
+        model=objects.models.get(str(cell["model"])) or model_of(cell),
+        suite=objects.suites.get(str(cell["suite"])) or str(cell["suite"]),
         out=out,
-        encoder=asked.encoder if given.encoder is None else given.encoder,
-        protocol=asked.protocol,
-        images=asked.images,
+        encoder=sweep_file.encoder if objects.encoder is None else objects.encoder,
+        protocol=sweep_file.protocol,
+        images=sweep_file.images,
         seed=int(cell["seed"] or 0),
         steps=None if cell["steps"] is None else int(cell["steps"]),
         guidance_scale=None if cell["guidance"] is None else float(cell["guidance"]),
-        batch_size=asked.batch_size,
-        device=asked.device,
-        dtype=asked.dtype,
-        text_targets=asked.text_targets,
+        batch_size=sweep_file.batch_size,
+        device=sweep_file.device,
+        dtype=sweep_file.dtype,
+        text_targets=sweep_file.text_targets,
         model_options=options | own,
-        budget=asked.budget,
-        portraits=asked.portraits,
-        expression=asked.expression,
-        until=asked.until,
-        retry_failed=given.retry_failed,
+        budget=sweep_file.budget,
+        portraits=sweep_file.portraits,
+        expression=sweep_file.expression,
+        until=sweep_file.until,
+        retry_failed=objects.retry_failed,
     )
 
 

@@ -71,25 +71,25 @@ class Sweep:
         return f"Sweep({self.url!r}: {count} cells, {len(self.runs)} finished, {len(self.failed)} failed)"
 
 
-def read_sweep(given: str | os.PathLike[str] | Mapping[str, Any] | SweepFile) -> SweepFile:
+def read_sweep(source: str | os.PathLike[str] | Mapping[str, Any] | SweepFile) -> SweepFile:
     """A sweep as it was asked for: a file, or what one would say."""
-    if isinstance(given, SweepFile):
-        return given
-    return sweep_from_mapping(given) if isinstance(given, Mapping) else load_sweep(given)
+    if isinstance(source, SweepFile):
+        return source
+    return sweep_from_mapping(source) if isinstance(source, Mapping) else load_sweep(source)
 
 
-def default_out(given: str | os.PathLike[str] | Mapping[str, Any] | SweepFile, asked: SweepFile) -> str:
+def default_out(source: str | os.PathLike[str] | Mapping[str, Any] | SweepFile, sweep_file: SweepFile) -> str:
     """Where a sweep lies of which nobody said where: it has the name of its file, or of its first cell."""
-    if asked.out is not None:
-        return asked.out
-    if isinstance(given, str | os.PathLike):
-        return str(Path("runs") / Path(given).stem)
-    first = next(iter(asked.grid))
+    if sweep_file.out is not None:
+        return sweep_file.out
+    if isinstance(source, str | os.PathLike):
+        return str(Path("runs") / Path(source).stem)
+    first = next(iter(sweep_file.grid))
     return str(Path("runs") / f"{first['model']}-{first['suite']}-sweep".replace("/", "-"))
 
 
 def sweep(
-    given: str | os.PathLike[str] | Mapping[str, Any] | SweepFile,
+    source: str | os.PathLike[str] | Mapping[str, Any] | SweepFile,
     out: str | os.PathLike[str] | None,
     objects: LoadedObjects,
     workers: Workers,
@@ -102,11 +102,11 @@ def sweep(
     SweepError, RunError, EngineError
         As :func:`clinometer.sweep`.
     """
-    asked = read_sweep(given)
-    directory = Directory(out or default_out(given, asked))
+    sweep_file = read_sweep(source)
+    directory = Directory(out or default_out(source, sweep_file))
     with directory.locked():
-        record = opened_record(directory, asked)
-        record = run_cells(directory, record, asked, objects, workers, progress)
+        record = opened_record(directory, sweep_file)
+        record = run_cells(directory, record, sweep_file, objects, workers, progress)
         outcome = outcome_of(directory, record, progress)
         write_tables(directory, outcome)
         write_page(directory, outcome)

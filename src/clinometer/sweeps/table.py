@@ -56,7 +56,11 @@ def concepts_of(setting: Setting) -> list[Row]:
     rows = Scores.from_frame(setting.comparison.scores)
     suite = setting.comparison.first.suite
     quantities = study_of(suite).comparison(suite).quantities(suite)
-    return [row for each in quantities for row in rows.select("comparison", each.component, encoder=each.encoder)]
+    return [
+        row
+        for quantity in quantities
+        for row in rows.select("comparison", quantity.component, encoder=quantity.encoder)
+    ]
 
 
 def judged_of(setting: Setting) -> list[Row]:
@@ -93,12 +97,12 @@ def undone_of(setting: Setting) -> Sequence[str]:
 
 def differences_of(outcome: SweepOutcome) -> pd.DataFrame:
     """Every row of every comparison with the baseline, led by the values of the axes."""
-    held = []
+    tables = []
     for setting in outcome.settings:
         if setting.comparison is not None:
             axes = {axis: [setting.cell[axis]] * len(setting.comparison.scores) for axis in AXES if axis != "seed"}
-            held.append(pd.concat([pd.DataFrame(axes), setting.comparison.scores.reset_index(drop=True)], axis=1))
-    return pd.concat(held, ignore_index=True) if held else pd.DataFrame(columns=[a for a in AXES if a != "seed"])
+            tables.append(pd.concat([pd.DataFrame(axes), setting.comparison.scores.reset_index(drop=True)], axis=1))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[a for a in AXES if a != "seed"])
 
 
 def write_tables(directory: Directory, outcome: SweepOutcome) -> None:

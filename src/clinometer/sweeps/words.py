@@ -18,6 +18,6 @@ _NAMES: Final = {
 
 def number_in_words(metric: str, component: str) -> str:
     """A number about a whole suite, as a page calls it."""
-    known = wording.COMPONENT_NAMES
-    plain = " ".join(dict.fromkeys(known.get(name, name.replace("_", " ")) for name in (metric, component)))
+    component_names = wording.COMPONENT_NAMES
+    plain = " ".join(dict.fromkeys(component_names.get(name, name.replace("_", " ")) for name in (metric, component)))
     return _NAMES.get((metric, component), plain)
