@@ -56,8 +56,8 @@ def keep_freed_memory() -> None:
     if not hasattr(library, "mallopt"):  # musl, for one, has none
         return
     # The trim threshold only where the other was taken: either ends glibc's own way of finding both.
-    if taken := next((size for size in KEPT if library.mallopt(_M_MMAP_THRESHOLD, size)), None):
-        library.mallopt(_M_TRIM_THRESHOLD, taken)
+    if threshold := next((size for size in KEPT if library.mallopt(_M_MMAP_THRESHOLD, size)), None):
+        library.mallopt(_M_TRIM_THRESHOLD, threshold)
 
 
 def declare_torchvision_operators(torch: Any) -> None:
@@ -86,10 +86,10 @@ def missing_weights_told(tell: Callable[[str, Collection[str]], None]) -> Iterat
     plain = vars(transformers.PreTrainedModel)["from_pretrained"].__func__
 
     def from_pretrained(kind: Any, /, *args: Any, output_loading_info: bool = False, **options: Any) -> Any:
-        model, told = plain(kind, *args, output_loading_info=True, **options)
+        model, loading = plain(kind, *args, output_loading_info=True, **options)
         path = args[0] if args else options.get("pretrained_model_name_or_path")
-        tell(str(path or kind.__name__), told["missing_keys"])
-        return (model, told) if output_loading_info else model
+        tell(str(path or kind.__name__), loading["missing_keys"])
+        return (model, loading) if output_loading_info else model
 
     with _swapping:
         transformers.PreTrainedModel.from_pretrained = classmethod(from_pretrained)

@@ -4,14 +4,14 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 
-def first_and_more(names: Sequence[str], shown: int = 1) -> str:
+def first_and_more(names: Sequence[str], most: int = 1) -> str:
     """The first of many names, and how many more there are: ``a, b and 3 more``; every name where there are few.
 
-    >>> first_and_more(["a", "b", "c"]), first_and_more(["a", "b", "c"], shown=2), first_and_more(["a"])
+    >>> first_and_more(["a", "b", "c"]), first_and_more(["a", "b", "c"], most=2), first_and_more(["a"])
     ('a and 2 more', 'a, b and 1 more', 'a')
     """
-    rest = len(names) - shown
-    return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def as_text(name: str) -> str:
@@ -31,8 +31,11 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[31m b\u202e"), printable("a\nb")
     ('a�[31m b�', 'a\nb')
     """
-    kept = "\n\u200c\u200d"
-    return "".join(each if each in kept or each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    exceptions = "\n\u200c\u200d"
+    return "".join(
+        character if character in exceptions or character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for character in text
+    )
 
 
 def shortened(text: str, most: int = 80) -> str:
@@ -65,21 +68,21 @@ def quoted(value: object, most: int = 80) -> str:
         return type(value).__name__
     elif isinstance(value, int) and value.bit_length() > 4 * most:
         return "a huge number"
-    shown = repr(value)
-    return shown if len(shown) <= most + 2 else f"{shown[: most + 1]}…"
+    text = repr(value)
+    return text if len(text) <= most + 2 else f"{text[: most + 1]}…"
 
 
-def nearest(found: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
+def nearest(word: str, candidates: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
     """Names that a mistyped one may have meant, the nearest first, whatever their case."""
-    by_letters = {name.lower(): name for name in known}
-    return [by_letters[name] for name in difflib.get_close_matches(found.lower(), by_letters, most, cutoff)]
+    by_letters = {name.lower(): name for name in candidates}
+    return [by_letters[name] for name in difflib.get_close_matches(word.lower(), by_letters, most, cutoff)]
 
 
-def did_you_mean(found: str, known: Iterable[str], most: int = 1) -> str:
+def did_you_mean(word: str, candidates: Iterable[str], most: int = 1) -> str:
     """``did you mean X or Y?``; empty where nothing is near.
 
     >>> did_you_mean("fire-fighter", ["firefighter", "nurse"])
     'did you mean firefighter?'
     """
-    near = nearest(found, known, most)
+    near = nearest(word, candidates, most)
     return f"did you mean {' or '.join(near)}?" if near else ""

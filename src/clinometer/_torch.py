@@ -100,11 +100,11 @@ def bytes_of(parts: Iterable[object], device: torch.device | None = None) -> int
 
     A weight that several share counts once.
     """
-    held = {
+    sizes = {
         tensor.data_ptr(): tensor.numel() * tensor.element_size()
         for part in parts
         if isinstance(part, torch.nn.Module)
         for tensor in (*part.parameters(), *part.buffers())
         if device is None or tensor.device.type == device.type
     }
-    return sum(held.values())
+    return sum(sizes.values())

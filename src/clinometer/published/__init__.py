@@ -55,7 +55,7 @@ class Published(Strict):
 @cache
 def _all() -> dict[str, Published]:
     read = yaml.safe_load((_HERE / "sources.yaml").read_text(encoding="utf-8"))
-    return {name: Published.model_validate(held) for name, held in read.items()}
+    return {name: Published.model_validate(entry) for name, entry in read.items()}
 
 
 def papers() -> list[str]:
@@ -71,8 +71,8 @@ def published(paper: str) -> Published:
     InvalidInputError
         There is no such paper here.
     """
-    known = _all()
-    if paper not in known:
-        way_out = did_you_mean(paper, known) or f"expected one of {', '.join(known)}"
+    papers = _all()
+    if paper not in papers:
+        way_out = did_you_mean(paper, papers) or f"expected one of {', '.join(papers)}"
         raise InvalidInputError(f"paper: found {paper!r}; {way_out}")
-    return known[paper]
+    return papers[paper]
