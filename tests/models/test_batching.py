@@ -86,7 +86,7 @@ def test_batches_shrink_and_lose_nothing(items, size, limit):
         seen.extend(batch)
         return len(batch)
 
-    assert sum(batches.each(items, call)) == len(items)
+    assert sum(batches.results(items, call)) == len(items)
     assert seen == items
     refused = [asked for asked in memory.asked if asked > limit]
     assert refused == sorted(set(refused), reverse=True)  # what was refused is not asked for again
@@ -95,7 +95,7 @@ def test_batches_shrink_and_lose_nothing(items, size, limit):
 
 def test_one_that_does_not_fit_alone_raises():
     with pytest.raises(torch.OutOfMemoryError):
-        list(Batches(4).each("abc", lambda batch: Memory(0)(len(batch))))
+        list(Batches(4).results("abc", lambda batch: Memory(0)(len(batch))))
 
 
 def fitting(source, bounds, limit):

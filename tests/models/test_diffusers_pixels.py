@@ -9,7 +9,7 @@ from diffusers.image_processor import VaeImageProcessor
 
 from clinometer._torch import torch
 from clinometer.models import GenerationRequest
-from clinometer.models.diffusers.pixels import Shown, in_bytes
+from clinometer.models.diffusers.pixels import Finiteness, in_bytes
 from tests.models.families import ALL
 
 MAKE_ARRAYS_THEMSELVES = ("kandinsky-2.2", "unclip", "deepfloyd-if")
@@ -30,12 +30,12 @@ def test_every_family_draws_the_bytes_that_its_arrays_round_to(shared, name, awa
     generator = shared(name)
     requests = [GenerationRequest(str(seed), "a cook", seed) for seed in (1, 2)]
     kinds = []
-    asked = Shown.is_finite
-    monkeypatch.setattr(Shown, "is_finite", lambda self, images: kinds.append(images.dtype) or asked(self, images))
+    asked = Finiteness.is_finite
+    monkeypatch.setattr(Finiteness, "is_finite", lambda self, images: kinds.append(images.dtype) or asked(self, images))
     results = list(generator.generate(requests))
     assert [each.status for each in results] == ["ok", "ok"]
     drawn = [np.asarray(each.image) for each in results]
-    monkeypatch.setattr("clinometer.models.diffusers.generator.in_bytes", lambda pipeline: nullcontext(Shown()))
+    monkeypatch.setattr("clinometer.models.diffusers.generator.in_bytes", lambda pipeline: nullcontext(Finiteness()))
     assert np.array_equal(drawn, [np.asarray(each.image) for each in generator.generate(requests)])
     first, *_, last = kinds
     assert first == (np.float32 if name in MAKE_ARRAYS_THEMSELVES else np.uint8)

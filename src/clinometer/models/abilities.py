@@ -125,8 +125,8 @@ class Weighs(Protocol):
 
 def weights_of(models: Iterable[object]) -> int:
     """Bytes that the weights of models take together; 0 where one of them that computes here does not say."""
-    known = [model.weight_bytes if offers(model, Weighs) else 0 for model in models]
-    return sum(known) if all(known) else 0
+    sizes = [model.weight_bytes if offers(model, Weighs) else 0 for model in models]
+    return sum(sizes) if all(sizes) else 0
 
 
 # --- encoders ------------------------------------------------------------------------------------------------------

@@ -54,13 +54,13 @@ def largest_batch(attempt: Callable[[int], object], bounds: BatchBounds) -> int:
     64
     """
     size = bounds.start
-    found = _outcome(attempt, size)
-    if found == "fits":
+    outcome = _outcome(attempt, size)
+    if outcome == "fits":
         while size * 2 <= bounds.most and _outcome(attempt, size * 2) == "fits":
             size *= 2
-    while found == "too large" and size > 1:
+    while outcome == "too large" and size > 1:
         size //= 2
-        found = _outcome(attempt, size)
+        outcome = _outcome(attempt, size)
     release_memory()
     return size
 
@@ -93,7 +93,7 @@ class Batches:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def each(self, items: Sequence[Item], call: Callable[[list[Item]], Result]) -> Iterator[Result]:
+    def results(self, items: Sequence[Item], call: Callable[[list[Item]], Result]) -> Iterator[Result]:
         """Yield the result of each batch. An item that does not fit into memory alone raises torch's own error."""
         done = 0
         while done < len(items):

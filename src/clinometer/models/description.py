@@ -50,11 +50,11 @@ def capabilities_of(generator: Any) -> Capabilities:
     is something that it cannot do.
     """
     components = components_of(generator)
-    encoders = [each for name, each in components.items() if "text_encoder" in name and each is not None]
+    encoders = [encoder for name, encoder in components.items() if "text_encoder" in name and encoder is not None]
     return Capabilities(
         edit=offers(generator, Edits) and _gives(generator.editor),
         classify=offers(generator, Denoises) and _gives(generator.denoiser),
-        text_encoders=tuple(type(each).__name__ for each in encoders),
+        text_encoders=tuple(type(encoder).__name__ for encoder in encoders),
         own_text=tuple(f"{OWN}{name}" for name in own_text_components(generator)),
         prior=any(name.split("_")[0] == "prior" for name in components),
     )

@@ -32,8 +32,8 @@ class DlibLandmarker:
         import dlib
 
         with predictor.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-        if found != PREDICTOR_SHA256:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if digest != PREDICTOR_SHA256:
             raise ModelError(f"{predictor.name}: it is not the file that was expected; install it anew: {EXTRA}")
         self.name = f"dlib {dlib.__version__}, 68 landmarks {PREDICTOR_SHA256[:8]}"
         self._detect = dlib.get_frontal_face_detector()
@@ -57,10 +57,10 @@ def load_landmarker() -> FaceLandmarker | None:
     ModelError
         Its file is another than the one this was tested with.
     """
-    found = importlib.util.find_spec(PACKAGE)
-    if importlib.util.find_spec("dlib") is None or found is None or found.origin is None:
+    spec = importlib.util.find_spec(PACKAGE)
+    if importlib.util.find_spec("dlib") is None or spec is None or spec.origin is None:
         return None
-    return _loaded(Path(found.origin).parent / PREDICTOR)
+    return _loaded(Path(spec.origin).parent / PREDICTOR)
 
 
 _loaded = cache(DlibLandmarker)

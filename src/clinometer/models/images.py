@@ -117,15 +117,15 @@ def decode_file(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> tuple[
     That is a file of a format that browsers show (`KEPT`) which was converted in no way and is no larger than its
     pixels: what it holds besides is then little. None of any other.
     """
-    found = decode_image(source, max_pixels=max_pixels)
-    if found.image is None or found.format not in KEPT or found.conversions:
-        return found, None
-    most = found.image.width * found.image.height * BYTES_A_PIXEL + BYTES_BESIDE
+    decoding = decode_image(source, max_pixels=max_pixels)
+    if decoding.image is None or decoding.format not in KEPT or decoding.conversions:
+        return decoding, None
+    most = decoding.image.width * decoding.image.height * BYTES_A_PIXEL + BYTES_BESIDE
     if isinstance(source, bytes):
-        return found, source if len(source) <= most else None
+        return decoding, source if len(source) <= most else None
     with source.open("rb") as stream:
         content = stream.read(most + 1)
-    return found, content if len(content) <= most else None
+    return decoding, content if len(content) <= most else None
 
 
 def decoded_bytes(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> int:
@@ -146,14 +146,14 @@ def decode_in_batches(
     batch: list[Path] = []
     size = 0
     for file in files:
-        taken = decoded_bytes(file)
-        if batch and (len(batch) == most or size + taken > most_bytes):
-            yield [(each, decode_image(each)) for each in batch]
+        n_bytes = decoded_bytes(file)
+        if batch and (len(batch) == most or size + n_bytes > most_bytes):
+            yield [(path, decode_image(path)) for path in batch]
             batch, size = [], 0
         batch.append(file)
-        size += taken
+        size += n_bytes
     if batch:
-        yield [(each, decode_image(each)) for each in batch]
+        yield [(path, decode_image(path)) for path in batch]
 
 
 def may_be_read(file: Path, max_pixels: int) -> bool:
@@ -255,13 +255,13 @@ class _NoWarnings:
 
     def __init__(self) -> None:
         self._lock, self._inside = threading.Lock(), 0
-        self._kept = warnings.catch_warnings()
+        self._filters = warnings.catch_warnings()
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
-                self._kept = warnings.catch_warnings()
-                self._kept.__enter__()
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
                 warnings.filterwarnings("ignore", module=r"PIL\.")
             self._inside += 1
 
@@ -269,7 +269,7 @@ class _NoWarnings:
         with self._lock:
             self._inside -= 1
             if not self._inside:
-                self._kept.__exit__(None, None, None)
+                self._filters.__exit__(None, None, None)
 
 
 _no_warnings = _NoWarnings()
@@ -343,7 +343,7 @@ def _wide_to_rgb(image: Image.Image) -> Image.Image:
         if not np.isfinite(values).all():
             raise ValueError("it has values that are not finite")
         ranges.append((float(values.min()), float(values.max())))
-    low, high = min(each for each, _ in ranges), max(each for _, each in ranges)
+    low, high = min(least for least, _ in ranges), max(most for _, most in ranges)
     scales = [1.0, 255.0] if image.mode == "F" else [65535.0]
     top = next((scale for scale in scales if low >= 0 and high <= scale), None)
     start = 0.0 if top is not None else low

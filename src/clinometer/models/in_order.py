@@ -28,15 +28,15 @@ def in_order(
     workers : threads; twice as many items are taken ahead at most.
     """
     pending: deque[tuple[Future[Result], int]] = deque()
-    held = 0
+    total = 0
     with ThreadPoolExecutor(workers) as pool:
         for item in items:
-            taken = weight(item)
-            while pending and (held + taken > most or len(pending) >= 2 * workers):
-                future, given = pending.popleft()
+            item_weight = weight(item)
+            while pending and (total + item_weight > most or len(pending) >= 2 * workers):
+                future, first_weight = pending.popleft()
                 yield future.result()
-                held -= given
-            pending.append((pool.submit(work, item), taken))
-            held += taken
+                total -= first_weight
+            pending.append((pool.submit(work, item), item_weight))
+            total += item_weight
         while pending:
             yield pending.popleft()[0].result()

@@ -27,10 +27,10 @@ def with_presets(encoders: Iterable[Any]) -> list[Any]:
     >>> with_presets(["RN50x4/openai", "openai-clip-six"])[:3]
     ['RN50x4/openai', 'RN50/openai', 'RN101/openai']
     """
-    found: list[Any] = []
-    for each in encoders:
-        if isinstance(each, str) and each in ENCODER_PRESETS:
-            found += [name for name in ENCODER_PRESETS[each] if name not in found]
+    all_encoders: list[Any] = []
+    for encoder in encoders:
+        if isinstance(encoder, str) and encoder in ENCODER_PRESETS:
+            all_encoders += [name for name in ENCODER_PRESETS[encoder] if name not in all_encoders]
         else:
-            found.append(each)
-    return found
+            all_encoders.append(encoder)
+    return all_encoders

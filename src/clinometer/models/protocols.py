@@ -72,7 +72,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return as_text(value)
     if isinstance(value, dict):
-        return {_plain(key): _plain(each) for key, each in value.items()}
+        return {_plain(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return (list if isinstance(value, list) else tuple)(map(_plain, value))
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value

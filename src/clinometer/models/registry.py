@@ -67,12 +67,12 @@ def load_generator(spec: str, *, prefer: Mapping[str, Any] | None = None, **opti
     ModelError
         It is there and cannot be loaded, or it does not take one of the options.
     """
-    found = _split(GENERATORS, spec)
-    if found is None:
+    adapter = _split(GENERATORS, spec)
+    if adapter is None:
         if not (_is_directory(spec) or is_single_file(spec) or HUB_ID.fullmatch(spec)):
             raise _unknown(GENERATORS, spec)
-        found = _entry(GENERATORS, "diffusers"), spec
-    return cast(Generator, _build(*found, options | {"prefer": prefer or None}))
+        adapter = _entry(GENERATORS, "diffusers"), spec
+    return cast(Generator, _build(*adapter, options | {"prefer": prefer or None}))
 
 
 def load_encoder(spec: str, **options: Any) -> Encoder:
@@ -91,15 +91,15 @@ def load_encoder(spec: str, **options: Any) -> Encoder:
     ModelError
         It is there and cannot be loaded, or it does not take one of the options.
     """
-    found = _split(ENCODERS, spec)
-    if found is None:
+    adapter = _split(ENCODERS, spec)
+    if adapter is None:
         if _is_directory(spec):
             sentence = (user_path(spec) / "modules.json").is_file()
-            found = _entry(ENCODERS, "sentence" if sentence else "transformers"), spec
+            adapter = _entry(ENCODERS, "sentence" if sentence else "transformers"), spec
         elif user_path(spec).is_file():
-            found = _entry(ENCODERS, "embeddings"), spec
+            adapter = _entry(ENCODERS, "embeddings"), spec
         elif spec.partition("/")[0] in open_clip_architectures() and "/" in spec:
-            found = _entry(ENCODERS, "open_clip"), spec
+            adapter = _entry(ENCODERS, "open_clip"), spec
         elif HUB_ID.fullmatch(spec):
             return _hub_encoder(spec, options)
         elif spec in ENCODER_PRESETS:
@@ -107,7 +107,7 @@ def load_encoder(spec: str, **options: Any) -> Encoder:
             raise ModelError(f"encoder {spec!r}: it stands for {names}; expected one of them where one is taken")
         else:
             raise _unknown(ENCODERS, spec)
-    return cast(Encoder, _build(*found, options))
+    return cast(Encoder, _build(*adapter, options))
 
 
 def _hub_encoder(spec: str, options: dict[str, Any]) -> Encoder:
@@ -138,7 +138,7 @@ def registered() -> list[tuple[str, str, str]]:
             (kind, point.name, USAGES.get(point.name, f"{point.name}[:SOURCE]"))
             for point in sorted(entry_points(group=group), key=lambda point: point.name)
         ]
-    return rows + [("encoders", name, ", ".join(held)) for name, held in ENCODER_PRESETS.items()]
+    return rows + [("encoders", name, ", ".join(encoders)) for name, encoders in ENCODER_PRESETS.items()]
 
 
 def _is_directory(spec: str) -> bool:
@@ -193,8 +193,12 @@ def _is_of_the_extra(error: BaseException) -> TypeGuard[ModuleNotFoundError]:
 
 def _preferred(factory: Callable[..., object], prefer: Mapping[str, Any]) -> dict[str, Any]:
     """What is wished for as arguments of a factory: as a whole where it takes wishes, else those that it has."""
-    known = inspect.signature(factory).parameters if prefer else {}
-    return {"prefer": dict(prefer)} if "prefer" in known else {key: prefer[key] for key in prefer if key in known}
+    parameters = inspect.signature(factory).parameters if prefer else {}
+    return (
+        {"prefer": dict(prefer)}
+        if "prefer" in parameters
+        else {key: prefer[key] for key in prefer if key in parameters}
+    )
 
 
 def _require_model(point: EntryPoint, built: Any) -> None:
@@ -217,12 +221,16 @@ def _require_taken(name: str, factory: Callable[..., object], source: str, optio
     try:
         signature.bind(source, **options)
     except TypeError as error:
-        takes = [each for each in list(signature.parameters.values())[1:] if each.kind is not each.VAR_KEYWORD]
-        known = [each.name for each in takes if each.name != "prefer"]
+        takes = [
+            parameter
+            for parameter in list(signature.parameters.values())[1:]
+            if parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        names = [parameter.name for parameter in takes if parameter.name != "prefer"]
         any_name = len(takes) + 1 < len(signature.parameters)
-        unknown = "" if any_name else ", ".join(option for option in options if option not in known)
-        found = f"{unknown}: model {name!r} has no such option" if unknown else f"model {name!r}: {error}"
-        raise ModelError(f"{found}; it takes {', '.join(known) or 'none'}") from error
+        unknown = "" if any_name else ", ".join(option for option in options if option not in names)
+        problem = f"{unknown}: model {name!r} has no such option" if unknown else f"model {name!r}: {error}"
+        raise ModelError(f"{problem}; it takes {', '.join(names) or 'none'}") from error
 
 
 def _unknown(group: str, spec: str) -> ModelNotFoundError:

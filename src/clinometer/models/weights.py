@@ -95,10 +95,10 @@ def _explain(spec: str, error: Exception) -> ModelError:
     # An address that was not reached may end in .safetensors, too.
     if arose(errors.RemoteEntryNotFoundError) or (not unreached and any("safetensors" in str(c) for c in chain)):
         return ModelError(pickle_message(spec))
-    asked = isinstance(chain[-1], errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled)
+    is_offline = isinstance(chain[-1], errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled)
     return ModelError(
         f"{spec}: it is not in the local cache and cannot be downloaded "
-        f"({'offline was asked for' if asked else in_words(chain[-1])}); "
+        f"({'offline was asked for' if is_offline else in_words(chain[-1])}); "
         "connect, or download it elsewhere and give its directory"
     )
 
@@ -133,7 +133,7 @@ def in_words(error: BaseException) -> str:
 def in_one_line(text: str, most: int) -> str:
     """Somebody else's words as they can be stored and shown: without control characters and halves of characters."""
     spaced = " ".join(text.split())[:most]
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in spaced)
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in spaced)
 
 
 def cannot_load(name: str, library: str, error: Exception) -> ModelError:
@@ -190,16 +190,16 @@ def weight_files(
         ours = [path for path in safe if variant is not None and f".{variant}" in path.stem]
         chosen += ours or plain
     if not chosen:
-        wanted = f"of variant {variant}" if variant else "without a variant in its name"
-        raise ModelError(f"{name}: no safetensors file {wanted}; expected a model saved by save_pretrained")
+        description = f"of variant {variant}" if variant else "without a variant in its name"
+        raise ModelError(f"{name}: no safetensors file {description}; expected a model saved by save_pretrained")
     return chosen
 
 
 def configuration_files(folders: Iterable[Path]) -> list[Path]:
     """List the configuration and vocabulary files of these folders, sorted by name; none that is hidden."""
     kinds = {".json", ".txt", ".model"}
-    found = (path for folder in folders for path in sorted(folder.iterdir()))
-    return [path for path in found if path.suffix in kinds and not path.name.startswith(".")]
+    files = (path for folder in folders for path in sorted(folder.iterdir()))
+    return [path for path in files if path.suffix in kinds and not path.name.startswith(".")]
 
 
 def hash_files(files: Iterable[Path], root: Path) -> str:

@@ -73,30 +73,30 @@ def record_call(pipeline: Any, prompt: str, options: Mapping[str, Any]) -> Call:
         The pipeline fails, or calls its network in a way that does not show what is what.
     """
     network = network_of(pipeline)
-    given = _stopped_at(network, lambda: pipeline(**_started_on(pipeline, prompt, options)), pipeline)
-    first, timestep = next(iter(given)), given.get("timestep")
-    latents = given.pop(first)
+    arguments = _stopped_at(network, lambda: pipeline(**_started_on(pipeline, prompt, options)), pipeline)
+    first, timestep = next(iter(arguments)), arguments.get("timestep")
+    latents = arguments.pop(first)
     if not isinstance(latents, torch.Tensor) or len(latents) != COPIES or not isinstance(timestep, torch.Tensor):
         raise ModelError(
             f"a {type(pipeline).__name__} does not call its {type(network).__name__} with a row of latents for each "
             "prompt and a timestep; it cannot be used as a classifier"
         )
-    del given["timestep"]
-    flat = dict(_tensors(given))
+    del arguments["timestep"]
+    flat = dict(_tensors(arguments))
     per_prompt = frozenset(name for name, value in flat.items() if value.ndim and len(value) == COPIES)
     return Call(
         latents=latents[:1],
         timestep_scale=_scale(timestep, pipeline),
         timestep_dtype=timestep.dtype,
-        arguments=_mapped(given, lambda name, value: value[:1] if name in per_prompt else value),
+        arguments=_mapped(arguments, lambda name, value: value[:1] if name in per_prompt else value),
         per_prompt=per_prompt,
     )
 
 
 def _started_on(pipeline: Any, prompt: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that start a pipeline on a prompt, of those that it takes."""
-    taken = inspect.signature(pipeline.__call__).parameters
-    start = {name: value for name, value in START.items() if name in taken}
+    parameters = inspect.signature(pipeline.__call__).parameters
+    start = {name: value for name, value in START.items() if name in parameters}
     return {"prompt": [prompt] * COPIES, **start, **options}
 
 
@@ -140,8 +140,8 @@ class ConditionedNetwork:
             call.arguments, lambda name, value: self._stacked[name][rows] if name in call.per_prompt else value
         )
         passed = timesteps * call.timestep_scale if call.timestep_scale != 1 else timesteps
-        shown = latents.to(device, call.latents.dtype)
-        output = self._network(shown, timestep=passed.to(device, call.timestep_dtype), **arguments)
+        network_input = latents.to(device, call.latents.dtype)
+        output = self._network(network_input, timestep=passed.to(device, call.timestep_dtype), **arguments)
         predicted = output[0] if isinstance(output, tuple) else output.sample
         if predicted.ndim == latents.ndim and predicted.shape[1] == 2 * latents.shape[1]:
             predicted = predicted.chunk(2, dim=1)[0]  # the other half is a learned variance
@@ -154,10 +154,10 @@ class _StoppedError(Exception):
 
 def _stopped_at(network: torch.nn.Module, start: Callable[[], Any], pipeline: Any) -> dict[str, Any]:
     """Run until the network is called; return its arguments by name."""
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
 
     def stop(module: torch.nn.Module, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-        given.update(inspect.signature(module.forward).bind(*positional, **named).arguments)
+        arguments.update(inspect.signature(module.forward).bind(*positional, **named).arguments)
         raise _StoppedError
 
     handle = network.register_forward_pre_hook(stop, with_kwargs=True)
@@ -170,9 +170,9 @@ def _stopped_at(network: torch.nn.Module, start: Callable[[], Any], pipeline: An
         raise ModelError(f"a {type(pipeline).__name__} cannot be started on a prompt: {describe(error)}") from error
     finally:
         handle.remove()
-    if not given:
+    if not arguments:
         raise ModelError(f"a {type(pipeline).__name__} does not call its {type(network).__name__} to draw an image")
-    return given
+    return arguments
 
 
 def _scale(timestep: torch.Tensor, pipeline: Any) -> float:

@@ -27,8 +27,8 @@ def keep_pictures(pipeline: Any, source: str) -> str:
         raise ModelError(f"safety_checker: found {MARK!r}, but {source} has no checker of its own; leave it out")
     judge, checker.marks = checker.forward, []
 
-    def forward(*given: Any, images: Any, **options: Any) -> tuple[Any, ...]:
-        _, *kinds = judge(*given, images=deepcopy(images), **options)
+    def forward(*positional: Any, images: Any, **options: Any) -> tuple[Any, ...]:
+        _, *kinds = judge(*positional, images=deepcopy(images), **options)
         checker.marks += [any(flags) for flags in zip(*kinds, strict=True)]
         return (images, *([False] * len(images) for _ in kinds))
 

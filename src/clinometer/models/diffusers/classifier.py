@@ -135,7 +135,7 @@ class DiffusionClassifier:
         """
         keys = tuple(image_sha256(image) for image in images)
         shape = (len(images), len(self.labels), self.trials)
-        found = np.full(shape, np.nan, np.float32)
+        errors = np.full(shape, np.nan, np.float32)
         where = np.array([fractions(self.seed, key, self.trials) for key in keys]).reshape(shape[0], shape[2])
         race = Race(*shape, self.elimination)
         evaluations = np.zeros(len(images), int)
@@ -148,10 +148,10 @@ class DiffusionClassifier:
                 for label in np.flatnonzero(race.active[image]).tolist()
             ]
             evaluations += race.active.sum(axis=1) * (stop - start)
-            self._fill(found, rows, keys, where, latents, advance)
-            race.judge(found[:, :, :stop], where[:, :stop])
-        advance(found.size - int(evaluations.sum()))
-        return ClassErrors(self.labels, keys, found, where, evaluations, self.denoiser.tolerance)
+            self._fill(errors, rows, keys, where, latents, advance)
+            race.judge(errors[:, :, :stop], where[:, :stop])
+        advance(errors.size - int(evaluations.sum()))
+        return ClassErrors(self.labels, keys, errors, where, evaluations, self.denoiser.tolerance)
 
     def classify(self, images: Sequence[Image.Image]) -> list[Choice]:
         """Choose a class for each image."""
@@ -160,7 +160,7 @@ class DiffusionClassifier:
 
     def _fill(
         self,
-        found: np.ndarray,
+        errors: np.ndarray,
         rows: Sequence[Row],
         keys: Sequence[str],
         where: np.ndarray,
@@ -177,7 +177,7 @@ class DiffusionClassifier:
             for i, j, t in zip(image.tolist(), trial.tolist(), timesteps.tolist(), strict=True):
                 if (i, j) not in drawn:
                     drawn[i, j] = noise(self.seed, keys[i], t, j, latents.shape[1:])
-            found[image, label, trial] = self.denoiser.errors(
+            errors[image, label, trial] = self.denoiser.errors(
                 latents[torch.from_numpy(image)],
                 timesteps,
                 torch.stack([drawn[i, j] for i, j, _ in batch]),
@@ -189,10 +189,10 @@ class DiffusionClassifier:
 
 def choose(measured: ClassErrors, image: int) -> Choice:
     """Choose the class of one image among those that stayed to the last."""
-    errors, spent = measured.errors[image].astype(np.float64), int(measured.evaluations[image])
+    errors, evaluations = measured.errors[image].astype(np.float64), int(measured.evaluations[image])
     counts = np.isfinite(errors).sum(axis=1)
     if measured.reason(image):
-        return Choice("", nan, "", nan, nan, nan, False, spent, measured.reason(image))
+        return Choice("", nan, "", nan, nan, nan, False, evaluations, measured.reason(image))
     n = int(counts.max())
     stayed = np.flatnonzero(counts == n)
     errors = errors[:, np.argsort(measured.fractions[image, :n], kind="stable")]
@@ -208,7 +208,7 @@ def choose(measured: ClassErrors, image: int) -> Choice:
         low=margin - reach if isfinite(reach) else nan,
         high=margin + reach if isfinite(reach) else nan,
         tie=margin <= measured.tolerance,
-        evaluations=spent,
+        evaluations=evaluations,
     )
 
 

@@ -36,17 +36,17 @@ def require_weights(name: str, missing: Iterable[str], unread: tuple[str, ...]) 
     unread : names of modules or weights that may be missing.
     """
     may_be_missing = re.compile(rf"(^|\.)({'|'.join(unread)})(\.|$)")
-    needed = sorted(each for each in missing if not may_be_missing.search(each))
+    needed = sorted(weight for weight in missing if not may_be_missing.search(weight))
     if needed:
         raise ModelError(f"{name}: it lacks weights ({first_and_more(needed)}); download it anew")
 
 
 def require_values(name: str, pipeline: Any, way_out: str) -> None:
     """Refuse a pipeline of which some weights have no values: they are on the meta device, and nothing fills them."""
-    for component, each in pipeline.components.items():
-        if not isinstance(each, torch.nn.Module) or any(hasattr(module, "_hf_hook") for module in each.modules()):
+    for component, part in pipeline.components.items():
+        if not isinstance(part, torch.nn.Module) or any(hasattr(module, "_hf_hook") for module in part.modules()):
             continue  # what accelerate shares out over devices waits elsewhere
-        missing = [weight for weight, values in each.named_parameters() if values.is_meta]
+        missing = [weight for weight, values in part.named_parameters() if values.is_meta]
         if missing:
             raise ModelError(f"{name}: it lacks weights of {component} ({first_and_more(missing)}); {way_out}")
 
@@ -66,8 +66,8 @@ def whole_components(name: str) -> Iterator[None]:
 
 def require_vocabularies(name: str, pipeline: Any) -> None:
     """Refuse a pipeline of which a tokenizer has no vocabulary."""
-    for component, each in pipeline.components.items():
-        tokenizer = getattr(each, "tokenizer", each)  # a processor has one
+    for component, part in pipeline.components.items():
+        tokenizer = getattr(part, "tokenizer", part)  # a processor has one
         if isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
             require_vocabulary(f"{name}/{component}", tokenizer)
 

@@ -60,7 +60,7 @@ class PromptEmbeddings:
         alone. CogView4 would pad them to the longest, and let its network read the padding.
         """
         encoded = [self._encode(prompt, False) for prompt in prompts]
-        stacked = {name: torch.cat([each[name] for each in encoded]) for name in encoded[0]}
+        stacked = {name: torch.cat([embeddings[name] for embeddings in encoded]) for name in encoded[0]}
         if self._guided:
             unconditional = self._encode("", True)
             for name, value in unconditional.items():
@@ -70,17 +70,19 @@ class PromptEmbeddings:
 
     def _encode_uncached(self, prompt: str, unconditional: bool) -> dict[str, torch.Tensor]:
         with torch.inference_mode(False), torch.no_grad():
-            asked = {
+            arguments = {
                 "prompt": prompt,
                 "device": self._pipeline._execution_device,
                 "num_images_per_prompt": 1,
                 "do_classifier_free_guidance": unconditional,
                 "negative_prompt": self._negative_prompt if unconditional else None,
             }
-            taken = inspect.signature(type(self._pipeline).encode_prompt).parameters
+            parameters = inspect.signature(type(self._pipeline).encode_prompt).parameters
             # Not all take None for every prompt of theirs, but all who ask for a second fall back to the first.
-            asked |= {name: None for name in ("prompt_2", "prompt_3") if name in taken}
-            outputs = self._pipeline.encode_prompt(**{name: value for name, value in asked.items() if name in taken})
+            arguments |= {name: None for name in ("prompt_2", "prompt_3") if name in parameters}
+            outputs = self._pipeline.encode_prompt(
+                **{name: value for name, value in arguments.items() if name in parameters}
+            )
         named = zip(self._names, outputs, strict=True)
         return {name: value for name, value in named if name is not None and value is not None}
 
@@ -130,7 +132,7 @@ class Conditioning:
         arguments |= self._embeddings(prompts)
         if self._latent_shape is None:
             return arguments
-        noise = [torch.randn(self._latent_shape, generator=each, dtype=torch.float32) for each in generators]
+        noise = [torch.randn(self._latent_shape, generator=generator, dtype=torch.float32) for generator in generators]
         arguments["latents"] = torch.cat(noise).to(arguments["prompt_embeds"])
         return arguments
 
@@ -142,5 +144,5 @@ def _guides_by_negative(pipeline: Any) -> bool:
 
 def _encodes_once(pipeline: Any, *, negative_prompt: str | None) -> bool:
     """Whether a pipeline's prompts can be encoded in advance. One without a negative embedding encodes its own."""
-    known = type(pipeline).__name__ in ENCODE_PROMPT_OUTPUTS
-    return known and (_guides_by_negative(pipeline) or negative_prompt is None)
+    is_known = type(pipeline).__name__ in ENCODE_PROMPT_OUTPUTS
+    return is_known and (_guides_by_negative(pipeline) or negative_prompt is None)

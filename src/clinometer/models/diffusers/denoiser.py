@@ -84,15 +84,15 @@ class DiffusersDenoiser:
         An image of another size is cut to the model's proportions about its centre and resized (bicubic).
         """
         height, width = self._size
-        fitted = [ImageOps.fit(each.convert("RGB"), (width, height), Image.Resampling.BICUBIC) for each in images]
-        pixels = torch.from_numpy(np.stack([np.asarray(each, np.float32) for each in fitted]) / 127.5 - 1)
+        fitted = [ImageOps.fit(image.convert("RGB"), (width, height), Image.Resampling.BICUBIC) for image in images]
+        pixels = torch.from_numpy(np.stack([np.asarray(image, np.float32) for image in fitted]) / 127.5 - 1)
         vae = getattr(self.pipeline, "vae", None)
         pixels = pixels.permute(0, 3, 1, 2)
         if vae is None:
             return pixels.contiguous()  # it denoises pixels
         with torch.inference_mode(), _precise(vae):
             # one at a time: a convolution's rounding may depend on the size of its batch
-            return torch.cat([_encode(vae, each[None]) for each in pixels])
+            return torch.cat([_encode(vae, image[None]) for image in pixels])
 
     def errors(
         self, latents: torch.Tensor, timesteps: torch.Tensor, noise: torch.Tensor, prompts: Sequence[str]
@@ -124,8 +124,8 @@ class DiffusersDenoiser:
             with torch.inference_mode():
                 return self._errors(latents[chunk], timesteps[chunk], noise[chunk], rows[chunk])
 
-        found = list(self._batches.each(range(len(rows)), part))
-        return np.concatenate(found) if found else np.empty(0, np.float32)
+        errors = list(self._batches.results(range(len(rows)), part))
+        return np.concatenate(errors) if errors else np.empty(0, np.float32)
 
     def _errors(
         self, latents: torch.Tensor, timesteps: torch.Tensor, noise: torch.Tensor, rows: torch.Tensor

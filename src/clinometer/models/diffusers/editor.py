@@ -29,12 +29,14 @@ class DiffusersEditor(DiffusersGenerator):
 
     def _output(self, batch: Sequence[GenerationRequest]) -> Any:
         requests = cast("Sequence[EditRequest]", batch)
-        arguments = self._conditioning([each.prompt for each in batch], [each.seed for each in batch])
+        arguments = self._conditioning([request.prompt for request in batch], [request.seed for request in batch])
         arguments.pop("latents", None)  # the noise comes on top of the image, from the same generators
         size = (self._call["width"], self._call["height"]) if "width" in self._call else None
-        images = [each.image if size in (None, each.image.size) else each.image.resize(size) for each in requests]
-        taken = call_parameters(self.pipeline)
-        call = {name: value for name, value in self._call.items() if name in taken}
+        images = [
+            request.image if size in (None, request.image.size) else request.image.resize(size) for request in requests
+        ]
+        parameters = call_parameters(self.pipeline)
+        call = {name: value for name, value in self._call.items() if name in parameters}
         return self.pipeline(**call, **arguments, image=images, strength=requests[0].strength, output_type="np")
 
 

@@ -26,7 +26,7 @@ from clinometer.models.diffusers.checkers import MARK, marks_of
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.diffusers.denoiser import DiffusersDenoiser
 from clinometer.models.diffusers.loading import images_of
-from clinometer.models.diffusers.pixels import Shown, in_bytes
+from clinometer.models.diffusers.pixels import Finiteness, in_bytes
 from clinometer.models.diffusers.settings import FIXED, is_guided, trial_call
 from clinometer.models.images import blank_reason
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
@@ -126,11 +126,11 @@ class DiffusersGenerator:
         if known is not None:
             self.batch_size = known
         elif not self._is_fitted and self._bounds.start < self._bounds.most:
-            found = {} if self.opened is None else self.opened.found
-            taken = self._call.get("height"), self._call.get("width"), is_guided(self._call), prompt
-            if taken not in found:
-                found[taken] = largest_batch(partial(self._try, prompt), self._bounds)
-            self.batch_size = found[taken]
+            batch_sizes = {} if self.opened is None else self.opened.batch_sizes
+            question = self._call.get("height"), self._call.get("width"), is_guided(self._call), prompt
+            if question not in batch_sizes:
+                batch_sizes[question] = largest_batch(partial(self._try, prompt), self._bounds)
+            self.batch_size = batch_sizes[question]
         self._is_fitted = True
 
     def with_settings(self, **settings: Any) -> DiffusersGenerator:
@@ -197,32 +197,32 @@ class DiffusersGenerator:
     def _results(self, batch: Sequence[GenerationRequest]) -> list[GenerationResult]:
         """Draw a batch in one pipeline call; image by image where the pipeline takes noise that they would share."""
         if len(batch) > 1 and self._draws_alone:
-            return [result for each in batch for result in self._results([each])]
+            return [result for request in batch for result in self._results([request])]
         started = perf_counter()
-        with global_noise(batch[0].seed) as taken, in_bytes(self.pipeline) as shown:
+        with global_noise(batch[0].seed) as draws_globally, in_bytes(self.pipeline) as finiteness:
             output = self._output(batch)
-            self._draws_alone = taken()
+            self._draws_alone = draws_globally()
         if len(batch) > 1 and self._draws_alone:
             return self._results(batch)
-        return self._judged(batch, output, shown, started)
+        return self._judged(batch, output, finiteness, started)
 
     def _output(self, batch: Sequence[GenerationRequest]) -> Any:
         """Call the pipeline."""
-        arguments = self._conditioning([each.prompt for each in batch], [each.seed for each in batch])
+        arguments = self._conditioning([request.prompt for request in batch], [request.seed for request in batch])
         return self.pipeline(**self._call, **arguments, output_type="np")
 
     def _require_size(self, result: GenerationResult) -> None:
         """Refuse a pipeline that draws another size than it was asked for, as some do without a word."""
-        asked = self._call.get("width"), self._call.get("height")
-        if result.image is not None and None not in asked and result.image.size != asked:
-            found = "{} x {}".format(*result.image.size)
+        size = self._call.get("width"), self._call.get("height")
+        if result.image is not None and None not in size and result.image.size != size:
+            image_size = "{} x {}".format(*result.image.size)
             raise ModelError(
-                f"width, height: asked for {asked[0]} x {asked[1]}, but this {type(self.pipeline).__name__} draws "
-                f"{found}; ask for a size that it has"
+                f"width, height: asked for {size[0]} x {size[1]}, but this {type(self.pipeline).__name__} draws "
+                f"{image_size}; ask for a size that it has"
             )
 
     def _judged(
-        self, batch: Sequence[GenerationRequest], output: Any, shown: Shown, started: float
+        self, batch: Sequence[GenerationRequest], output: Any, finiteness: Finiteness, started: float
     ) -> list[GenerationResult]:
         """Judge each image of a call's output; ``started`` is when the call began."""
         seconds = (perf_counter() - started) / len(batch)
@@ -230,12 +230,12 @@ class DiffusersGenerator:
         are_kept = self.card.settings.get("safety_checker") == MARK
         flags = marks_of(self.pipeline, len(batch)) if are_kept else _flags(output, len(batch))
         refused = [flag and not are_kept for flag in flags]
-        drawn = zip(batch, images, shown.is_finite(images), refused, strict=True)
+        drawn = zip(batch, images, finiteness.is_finite(images), refused, strict=True)
         with ThreadPoolExecutor(available_cores()) as threads:  # the device waits for this
-            judged = list(threads.map(lambda each: _outcome(*each), drawn))
+            judged = list(threads.map(lambda arguments: _outcome(*arguments), drawn))
         return [
-            replace(each, seconds=seconds, flagged=flag and each.image is not None)
-            for each, flag in zip(judged, flags, strict=True)
+            replace(result, seconds=seconds, flagged=flag and result.image is not None)
+            for result, flag in zip(judged, flags, strict=True)
         ]
 
 
@@ -265,8 +265,8 @@ def _global_states(devices: list[int]) -> list[torch.Tensor]:
 
 def _flags(output: Any, size: int) -> list[bool]:
     """Which images of an output a safety checker has flagged, under any of the names that pipelines give it."""
-    found = [flags for name in FLAGS if (flags := getattr(output, name, None))]
-    return [any(each) for each in zip(*found, strict=True)] if found else [False] * size
+    kinds = [flags for name in FLAGS if (flags := getattr(output, name, None))]
+    return [any(image_flags) for image_flags in zip(*kinds, strict=True)] if kinds else [False] * size
 
 
 def _failed(request: GenerationRequest, reason: str, seconds: float) -> GenerationResult:

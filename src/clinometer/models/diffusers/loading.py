@@ -65,24 +65,24 @@ def download(repository: str, revision: str | None, variant: str | None, offline
     return path
 
 
-def model_index(found: Source) -> dict[str, Any]:
+def model_index(checkpoint: Source) -> dict[str, Any]:
     """Read the ``model_index.json`` of a pipeline."""
     try:
-        index = json.loads((found.path / "model_index.json").read_text(encoding="utf-8"))
+        index = json.loads((checkpoint.path / "model_index.json").read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise _no_pipeline(found, "no such file") from error
+        raise _no_pipeline(checkpoint, "no such file") from error
     except OSError as error:
-        raise _no_pipeline(found, f"cannot be read ({error.strerror})") from error
+        raise _no_pipeline(checkpoint, f"cannot be read ({error.strerror})") from error
     except ValueError as error:
-        raise _no_pipeline(found, f"not JSON ({error})") from error
+        raise _no_pipeline(checkpoint, f"not JSON ({error})") from error
     if not isinstance(index, dict) or index.get("_class_name") is None:
-        raise _no_pipeline(found, "it names no pipeline (_class_name)")
+        raise _no_pipeline(checkpoint, "it names no pipeline (_class_name)")
     return index
 
 
-def _no_pipeline(found: Source, why: str) -> ModelError:
+def _no_pipeline(checkpoint: Source, why: str) -> ModelError:
     return ModelError(
-        f"{found.name}/model_index.json: {why}; expected a diffusers pipeline, as its save_pretrained writes it"
+        f"{checkpoint.name}/model_index.json: {why}; expected a diffusers pipeline, as its save_pretrained writes it"
     )
 
 
@@ -95,21 +95,23 @@ for _logger in OWN_DOING:
 warnings.filterwarnings("ignore", r"`upcast_vae` is deprecated", FutureWarning)  # it is diffusers that calls it
 
 
-def component_folders(found: Source) -> list[Path]:
+def component_folders(checkpoint: Source) -> list[Path]:
     """List the folders of the components that ``model_index.json`` names, without the schedulers'."""
-    names = [key for key in sorted(model_index(found)) if not key.startswith("_") and not key.endswith("scheduler")]
-    return [found.path / key for key in names if (found.path / key).is_dir()]
+    names = [
+        key for key in sorted(model_index(checkpoint)) if not key.startswith("_") and not key.endswith("scheduler")
+    ]
+    return [checkpoint.path / key for key in names if (checkpoint.path / key).is_dir()]
 
 
-def connected_sources(found: Source, offline: bool = False) -> list[Source]:
+def connected_sources(checkpoint: Source, offline: bool = False) -> list[Source]:
     """Find the repositories that a pipeline's README connects it to: Kandinsky's decoder has its prior in another."""
     from huggingface_hub import ModelCard
 
-    name = model_index(found)["_class_name"]
-    readme = found.path / "README.md"
+    name = model_index(checkpoint)["_class_name"]
+    readme = checkpoint.path / "README.md"
     if not isinstance(name, str) or not readme.is_file():
         return []
-    if not getattr(pipeline_class(found, name), "_load_connected_pipes", False):
+    if not getattr(pipeline_class(checkpoint, name), "_load_connected_pipes", False):
         return []
     data = ModelCard.load(readme).data
     names = [name for key in CONNECTED for name in getattr(data, key, None) or []]
@@ -117,7 +119,7 @@ def connected_sources(found: Source, offline: bool = False) -> list[Source]:
 
 
 def open_pipeline(
-    found: Source,
+    checkpoint: Source,
     *,
     dtype: torch.dtype,
     variant: str | None,
@@ -133,56 +135,58 @@ def open_pipeline(
         It has pickled weights only, code of its own that was not asked for by name, lacks weights or a
         vocabulary, or diffusers cannot load it.
     """
-    index = model_index(found)
-    _require_folders(found, without)
+    index = model_index(checkpoint)
+    _require_folders(checkpoint, without)
     if variant is not None:
-        _require_variant(found, variant, without)
-    weight_files(found.name, component_folders(found), variant, without)  # for its error: it names a pickle
-    if trusted not in (None, found.name):
-        raise ModelError(f"trust_remote_code: found {trusted!r}, expected the model's own name, {found.name!r}")
+        _require_variant(checkpoint, variant, without)
+    weight_files(checkpoint.name, component_folders(checkpoint), variant, without)  # for its error: it names a pickle
+    if trusted not in (None, checkpoint.name):
+        raise ModelError(f"trust_remote_code: found {trusted!r}, expected the model's own name, {checkpoint.name!r}")
     options: dict[str, Any] = {"dtype": dtype, "variant": variant, "use_safetensors": True, "local_files_only": True}
     if device_map is not None:
         options["device_map"] = device_map
     options |= {name: None for name in without if index.get(name) not in (None, [None, None])}
     try:
-        with quiet_loading(), whole_components(found.name):
+        with quiet_loading(), whole_components(checkpoint.name):
             if trusted is not None:
                 pipeline = diffusers.DiffusionPipeline.from_pretrained(
-                    found.path, custom_pipeline=str(found.path), trust_remote_code=True, **options
+                    checkpoint.path, custom_pipeline=str(checkpoint.path), trust_remote_code=True, **options
                 )
             else:
-                kind = pipeline_class(found, index.get("_class_name"))
+                kind = pipeline_class(checkpoint, index.get("_class_name"))
                 if kind.__name__ in MOVED:
-                    pipeline = _assembled(found, index, kind, dtype)
+                    pipeline = _assembled(checkpoint, index, kind, dtype)
                 else:
-                    pipeline = kind.from_pretrained(found.path, **options, **_left_out(index, kind))
+                    pipeline = kind.from_pretrained(checkpoint.path, **options, **_left_out(index, kind))
     except ModelError:
         raise
     except Exception as error:  # missing files, unknown classes, mismatched shapes: many kinds
-        raise cannot_load(found.name, "diffusers", error) from error
-    require_values(found.name, pipeline, "download it anew")
-    require_vocabularies(found.name, pipeline)
-    require_text_to_image(found.name, pipeline)
+        raise cannot_load(checkpoint.name, "diffusers", error) from error
+    require_values(checkpoint.name, pipeline, "download it anew")
+    require_vocabularies(checkpoint.name, pipeline)
+    require_text_to_image(checkpoint.name, pipeline)
     return pipeline
 
 
-def _require_folders(found: Source, without: tuple[str, ...]) -> None:
+def _require_folders(checkpoint: Source, without: tuple[str, ...]) -> None:
     """Refuse a pipeline that names a component and has no folder of it: of a tokenizer diffusers makes an empty one."""
-    for key, declared in model_index(found).items():
-        named = isinstance(declared, list) and len(declared) == 2 and all(isinstance(each, str) for each in declared)
-        if named and not key.startswith("_") and key not in without and not (found.path / key).is_dir():
+    for key, declared in model_index(checkpoint).items():
+        named = isinstance(declared, list) and len(declared) == 2 and all(isinstance(part, str) for part in declared)
+        if named and not key.startswith("_") and key not in without and not (checkpoint.path / key).is_dir():
             raise ModelError(
-                f"{found.name}: model_index.json names {key}, and there is no such folder; download it anew"
+                f"{checkpoint.name}: model_index.json names {key}, and there is no such folder; download it anew"
             )
 
 
-def _require_variant(found: Source, variant: str, without: tuple[str, ...]) -> None:
+def _require_variant(checkpoint: Source, variant: str, without: tuple[str, ...]) -> None:
     """Refuse a variant that none of the weights have; a pipeline may have it of some components only."""
-    files = [file for folder in component_folders(found) if folder.name not in without for file in folder.iterdir()]
+    files = [
+        file for folder in component_folders(checkpoint) if folder.name not in without for file in folder.iterdir()
+    ]
     of_variant = re.compile(rf"\.{re.escape(variant)}(-\d+-of-\d+)?$")
     has_it = any(of_variant.search(file.stem) for file in files if file.suffix == ".safetensors")
     if not has_it and not any(file.suffix in PICKLES for file in files):
-        raise ModelError(f"variant: found {variant!r}, and {found.name} has no such weights; leave it out")
+        raise ModelError(f"variant: found {variant!r}, and {checkpoint.name} has no such weights; leave it out")
 
 
 def call_parameters(pipeline: Any) -> dict[str, inspect.Parameter]:
@@ -190,25 +194,26 @@ def call_parameters(pipeline: Any) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(pipeline.__call__).parameters)
 
 
-def pipeline_class(found: Source, name: Any) -> Any:
+def pipeline_class(checkpoint: Source, name: Any) -> Any:
     """The class that draws from text for a pipeline of this class: most often itself.
 
     A decoder whose prior lies elsewhere is drawn with as its combined pipeline.
     """
     if not isinstance(name, str):
         raise ModelError(
-            f"{found.name}: its pipeline is remote code ({name}), which is not run; look at the code, and if you trust "
-            f"it give --trust-remote-code {found.name}"
+            f"{checkpoint.name}: its pipeline is remote code ({name}), which is not run; look at the code, and if you "
+            f"trust it give --trust-remote-code {checkpoint.name}"
         )
     kind = _named(name)
     if kind is None:
         raise ModelError(
-            f"{found.name}: diffusers {diffusers.__version__} has no {name}; upgrade diffusers, or choose another model"
+            f"{checkpoint.name}: diffusers {diffusers.__version__} has no {name}; upgrade diffusers, or choose another "
+            "model"
         )
     combined = name.removesuffix("Pipeline").removesuffix("Decoder") + "CombinedPipeline"
-    if not (found.path / "README.md").is_file():
+    if not (checkpoint.path / "README.md").is_file():
         return kind
-    return {each.__name__: each for each in _text_to_image()}.get(combined, kind)
+    return {candidate.__name__: candidate for candidate in _text_to_image()}.get(combined, kind)
 
 
 def _text_to_image() -> Collection[Any]:
@@ -226,21 +231,23 @@ def _named(name: str) -> Any:
 def _left_out(index: dict[str, Any], kind: Any) -> dict[str, None]:
     """The text encoders that a repository lacks, as arguments of ``from_pretrained`` (T5 of SD 3)."""
     expected = inspect.signature(kind.__init__).parameters
-    optional = (each for each in expected if each.startswith(("text_encoder_", "tokenizer_")))
-    return {each: None for each in optional if index.get(each) in (None, [None, None])}
+    optional = (component for component in expected if component.startswith(("text_encoder_", "tokenizer_")))
+    return {component: None for component in optional if index.get(component) in (None, [None, None])}
 
 
-def _assembled(found: Source, index: dict[str, Any], kind: Any, dtype: torch.dtype) -> Any:
+def _assembled(checkpoint: Source, index: dict[str, Any], kind: Any, dtype: torch.dtype) -> Any:
     """Put a pipeline of a moved class together from its components, which its library no longer does by itself."""
     components = {}
     for component, declared in index.items():
         if component.startswith("_"):
             continue
         library, name = declared
-        made = _named(name) if name in MOVED else getattr(importlib.import_module(library), name)
-        loads_weights = issubclass(made, torch.nn.Module)
+        component_class = _named(name) if name in MOVED else getattr(importlib.import_module(library), name)
+        loads_weights = issubclass(component_class, torch.nn.Module)
         options = {"torch_dtype": dtype, "use_safetensors": True} if loads_weights else {}
-        components[component] = made.from_pretrained(found.path / component, local_files_only=True, **options)
+        components[component] = component_class.from_pretrained(
+            checkpoint.path / component, local_files_only=True, **options
+        )
     return kind(**components)
 
 
@@ -248,9 +255,10 @@ def require_text_to_image(name: str, pipeline: Any) -> None:
     """Refuse a pipeline that needs more than a prompt."""
     parameters = call_parameters(pipeline)
     needed = [
-        each.name
-        for each in parameters.values()
-        if each.default is each.empty and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+        parameter.name
+        for parameter in parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
     ]
     # Pipelines that change a given image declare it optional too, and stop without it. Those that diffusers lists for
     # text to image do draw without one, unless a ControlNet or control layers want it.
@@ -273,8 +281,8 @@ def require_text_to_image(name: str, pipeline: Any) -> None:
 def _output_fields(pipeline: Any) -> set[str]:
     """The fields of what a pipeline may return: of the output classes that the module of its call names."""
     module = inspect.unwrap(type(pipeline).__call__).__globals__
-    outputs = [each for each in module.values() if isinstance(each, type) and issubclass(each, BaseOutput)]
-    return {each.name for output in outputs if is_dataclass(output) for each in fields(output)}
+    outputs = [kind for kind in module.values() if isinstance(kind, type) and issubclass(kind, BaseOutput)]
+    return {field.name for output in outputs if is_dataclass(output) for field in fields(output)}
 
 
 def images_of(output: Any) -> Any:

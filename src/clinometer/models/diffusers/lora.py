@@ -27,10 +27,10 @@ def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False)
         raise ModelError("lora: diffusers needs the package peft for it; install it with `pip install peft`")
     if not hasattr(pipeline, "load_lora_weights"):
         raise ModelError("lora: this model takes none; leave it out")
-    found, file = _find(spec, offline)
+    source, file = _find(spec, offline)
     try:
         with quiet_loading():
-            pipeline.load_lora_weights(found.path, weight_name=file.name, adapter_name="lora", local_files_only=True)
+            pipeline.load_lora_weights(source.path, weight_name=file.name, adapter_name="lora", local_files_only=True)
             if not pipeline.get_list_adapters():
                 raise ModelError(f"lora: none of the weights of {spec} belong to this model; name one made for it")
             pipeline.fuse_lora(lora_scale=scale)
@@ -42,8 +42,8 @@ def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False)
             f"lora: {spec} does not fit this model: {in_words(error)}{damage(error)}; name one made for it"
         ) from error
     return {
-        "name": found.name,
-        "revision": found.revision,
+        "name": source.name,
+        "revision": source.revision,
         "weights_sha256": hash_files([file], file.parent),
         "scale": scale,
     }
@@ -53,7 +53,7 @@ def _find(spec: str, offline: bool) -> tuple[Source, Path]:
     """The file of a LoRA, and where it comes from."""
     path = user_path(spec)
     if path.is_file():
-        found = Source(name=path.name, path=path.parent)
+        source = Source(name=path.name, path=path.parent)
         files = [path]
     else:
         if path.suffix == ".safetensors" and not path.is_dir():
@@ -61,14 +61,14 @@ def _find(spec: str, offline: bool) -> tuple[Source, Path]:
                 f"lora: no file {spec}; give a safetensors file, a directory with one, or a hub id"
             )
         with named_by("lora"):
-            found = locate(spec, lambda repository, revision: _download(repository, revision, offline))
-        files = sorted(found.path.glob("*.safetensors"))
+            source = locate(spec, lambda repository, revision: _download(repository, revision, offline))
+        files = sorted(source.path.glob("*.safetensors"))
     if len(files) != 1 or files[0].suffix != ".safetensors":
         names = ", ".join(file.name for file in files) or "none"
         raise ModelNotFoundError(
             f"lora: found {names} in {spec}, expected one safetensors file; name the file itself, as DIRECTORY/FILE"
         )
-    return found, files[0]
+    return source, files[0]
 
 
 def _download(repository: str, revision: str | None, offline: bool) -> str:

@@ -137,22 +137,22 @@ def load(
         pipeline, origin = _from_file(source, model_config, precision, offline)
     else:
         _require_absent({"model_config": model_config}, "only a single safetensors file takes one; leave it out")
-        found = locate(source, lambda repository, revision: download(repository, revision, variant, offline))
+        checkpoint = locate(source, lambda repository, revision: download(repository, revision, variant, offline))
         without = ("safety_checker",) if safety_checker == "off" else ()
         pipeline = open_pipeline(
-            found,
+            checkpoint,
             dtype=precision,
             variant=variant,
             device_map=device_map,
             trusted=trust_remote_code,
             without=without,
         )
-        origin = _origin([found, *connected_sources(found, offline)], variant, without)
+        origin = _origin([checkpoint, *connected_sources(checkpoint, offline)], variant, without)
     if scheduler is not None:
         pipeline.scheduler = replaced_scheduler(scheduler, pipeline)
     if safety_checker == "off" and getattr(pipeline, "safety_checker", None) is not None:
         pipeline.safety_checker = None
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "steps": steps,
         "guidance_scale": guidance_scale,
         "prior_steps": prior_steps,
@@ -164,7 +164,7 @@ def load(
         "prefer": prefer,
         "negative_prompt": negative_prompt,
     }
-    chosen_settings(pipeline, **asked)  # what is refused is refused before the weights are moved
+    chosen_settings(pipeline, **settings)  # what is refused is refused before the weights are moved
     further: dict[str, Any] = placement.settings_of(compiled=compile, vae_tiling=vae_tiling)
     if safety_checker == MARK:
         further["safety_checker"] = keep_pictures(pipeline, source)
@@ -175,7 +175,7 @@ def load(
     )
     pipeline.set_progress_bar_config(disable=True)
     opened = Opened(pipeline, origin, name, chosen_device.type, further, compiled=compile)
-    return opened.generator(**asked, batch_size=batch_size)
+    return opened.generator(**settings, batch_size=batch_size)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Opened:
     further : what its card records besides the settings of a call.
     compiled : whether its network is compiled.
     defaults : settings of a call → the same, completed with what whoever loaded it takes for granted.
-    found : the batch sizes that memory was found to hold, by the settings that say how much a batch takes.
+    batch_sizes : those that memory was found to hold, by the settings that say how much a batch takes.
     """
 
     pipeline: Any
@@ -199,17 +199,17 @@ class Opened:
     further: Mapping[str, Any]
     compiled: bool = False
     defaults: Callable[[dict[str, Any]], dict[str, Any]] = dict
-    found: dict[Any, int] = field(default_factory=dict)
+    batch_sizes: dict[Any, int] = field(default_factory=dict)
 
-    def generator(self, *, batch_size: int | None = None, **asked: Any) -> DiffusersGenerator:
-        """Draw with it at some settings; ``asked`` are those of `chosen_settings`.
+    def generator(self, *, batch_size: int | None = None, **options: Any) -> DiffusersGenerator:
+        """Draw with it at some settings; ``options`` are those of `chosen_settings`.
 
         Raises
         ------
         ModelError
             The pipeline has no such setting, or cannot take the value.
         """
-        settings, edits, negative_prompt = chosen_settings(self.pipeline, **self.defaults(asked))
+        settings, edits, negative_prompt = chosen_settings(self.pipeline, **self.defaults(options))
         recorded = settings.recorded | edits.recorded | {"negative_prompt": negative_prompt} | dict(self.further)
         return DiffusersGenerator(
             self.pipeline,
@@ -231,7 +231,7 @@ def chosen_settings(
     negative_prompt: str | None = None,
     edit_steps: int | None = None,
     edit_guidance_scale: float | None = None,
-    **asked: float | None,
+    **options: float | None,
 ) -> tuple[CallSettings, CallSettings, str | None]:
     """Fix the settings of drawing, those of edits, and the negative prompt; parameters as of `load`.
 
@@ -240,7 +240,7 @@ def chosen_settings(
     ModelError
         The pipeline has no such setting, or cannot take the value.
     """
-    drawn = {name: asked.get(name) for name in CALL_NAMES}
+    drawn = {name: options.get(name) for name in CALL_NAMES}
     settings = call_settings(pipeline, prefer=prefer, **drawn)
     edits = edit_settings(
         pipeline, settings, prefer=prefer or {}, edit_steps=edit_steps, edit_guidance_scale=edit_guidance_scale
@@ -255,8 +255,8 @@ def load_reference(source: str = "", **options: Any) -> DiffusersGenerator:
 
     if source:
         raise ModelError(f"the reference model takes nothing after its name; found {source!r}")
-    given = {"name": "reference"} | options
-    generator = load(str(reference.pipeline_path()), **_as_made_for(given))
+    settings = {"name": "reference"} | options
+    generator = load(str(reference.pipeline_path()), **_as_made_for(settings))
     if generator.opened is not None:
         generator.opened = replace(generator.opened, defaults=_as_made_for)
     return generator
@@ -269,13 +269,13 @@ def _as_made_for(options: dict[str, Any]) -> dict[str, Any]:
     made_for = reference.card()["defaults"]
     wished = {key for key in ("steps", "guidance_scale") if key in (options.get("prefer") or {})}
     own = {"steps": made_for["steps"], "guidance_scale": made_for["guidance"]}
-    given = {key: value for key, value in options.items() if value is not None}
-    return {key: value for key, value in own.items() if key not in wished} | given
+    settings = {key: value for key, value in options.items() if value is not None}
+    return {key: value for key, value in own.items() if key not in wished} | settings
 
 
-def _require_known(key: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ModelError(f"{key}: found {value!r}, expected {' or '.join(known)}")
+def _require_known(key: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ModelError(f"{key}: found {value!r}, expected {' or '.join(choices)}")
 
 
 def _require_absent(options: dict[str, Any], reason: str) -> None:
@@ -286,14 +286,14 @@ def _require_absent(options: dict[str, Any], reason: str) -> None:
 
 def _from_file(source: str, model_config: str | None, dtype: torch.dtype, offline: bool) -> tuple[Any, Origin]:
     """Open a single file with its configuration."""
-    found, file, tensors = checked_file(source)
+    checkpoint, file, tensors = checked_file(source)
     config = configuration_of(file, tensors, model_config, offline)
     pipeline, folders = open_single_file(file, tensors, config, dtype=dtype)
     hashes = [hash_files([file], file.parent)]
     if folders:
         hashes.append(hash_files(weight_files(config.name, folders), config.path))
     return pipeline, Origin(
-        name=found.name,
+        name=checkpoint.name,
         revision=None,
         weights_sha256=_joined(hashes),
         configuration_sha256=hash_files(configuration_files(component_folders(config)), config.path),
@@ -305,15 +305,17 @@ def _origin(sources: list[Source], variant: str | None, without: tuple[str, ...]
     return Origin(
         name=sources[0].name,
         revision=sources[0].revision,
-        weights_sha256=_hash(sources, lambda each: weight_files(each.name, component_folders(each), variant, without)),
-        configuration_sha256=_hash(sources, lambda each: configuration_files(component_folders(each))),
-        notes={f"connected {each.name}": each.revision for each in sources[1:]},
+        weights_sha256=_hash(
+            sources, lambda source: weight_files(source.name, component_folders(source), variant, without)
+        ),
+        configuration_sha256=_hash(sources, lambda source: configuration_files(component_folders(source))),
+        notes={f"connected {source.name}": source.revision for source in sources[1:]},
     )
 
 
 def _card(origin: Origin, name: str | None, pipeline: Any, settings: dict[str, Any]) -> Card:
     """Record what an image depends on (neither device nor batch size), and in the notes what it does not."""
-    modules = [each for each in pipeline.components.values() if isinstance(each, torch.nn.Module)]
+    modules = [module for module in pipeline.components.values() if isinstance(module, torch.nn.Module)]
     schedulers = scheduler_cards(pipeline)
     return Card(
         kind="generator",
@@ -330,7 +332,7 @@ def _card(origin: Origin, name: str | None, pipeline: Any, settings: dict[str, A
             "configuration_sha256": origin.configuration_sha256,
         },
         notes={
-            "parameters": sum(each.numel() for module in modules for each in module.parameters()),
+            "parameters": sum(parameter.numel() for module in modules for parameter in module.parameters()),
             "diffusers": diffusers.__version__,
             "torch": torch.__version__,
         }

@@ -22,7 +22,7 @@ from clinometer._torch import torch
 
 
 @dataclass
-class Shown:
+class Finiteness:
     """Of each image that an image processor turned into bytes, in turn: whether its values were finite."""
 
     finite: list[bool] = field(default_factory=list)
@@ -31,17 +31,17 @@ class Shown:
         """Whether the values of each image (n, height, width, 3) are finite, or were before they became bytes."""
         if self.finite and images.dtype == np.uint8:  # a pipeline may show its images one by one
             return self.finite[-len(images) :]
-        return [bool(np.isfinite(each).all()) for each in images]
+        return [bool(np.isfinite(image).all()) for image in images]
 
 
 @contextmanager
-def in_bytes(pipeline: Any) -> Iterator[Shown]:
+def in_bytes(pipeline: Any) -> Iterator[Finiteness]:
     """Have a pipeline that is asked for arrays, ``output_type="np"``, give (n, height, width, 3) uint8."""
-    shown = Shown()
+    finiteness = Finiteness()
     processor: Any = getattr(pipeline, "image_processor", None)
     original = getattr(processor, "postprocess", None)
     if original is None:
-        yield shown
+        yield finiteness
         return
 
     def postprocess(image: Any, output_type: str = "pil", *arguments: Any, **options: Any) -> Any:
@@ -50,13 +50,13 @@ def in_bytes(pipeline: Any) -> Iterator[Shown]:
         values = original(image, "pt", *arguments, **options)
         if not isinstance(values, torch.Tensor) or values.ndim != 4 or values.shape[1] != 3:
             return original(image, output_type, *arguments, **options)
-        shown.finite += torch.isfinite(values).flatten(1).all(dim=1).tolist()
+        finiteness.finite += torch.isfinite(values).flatten(1).all(dim=1).tolist()
         rounded = (values.float() * 255).round_().to(torch.uint8)
         return rounded.permute(0, 2, 3, 1).contiguous().cpu().numpy()
 
     processor.postprocess = postprocess
     try:
-        yield shown
+        yield finiteness
     finally:
         del processor.postprocess
 

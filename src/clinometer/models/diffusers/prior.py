@@ -80,10 +80,10 @@ class DiffusersPrior:
         yield from self._batches.attempt(requests, self._outcomes, _failed)
 
     def _outcomes(self, batch: Sequence[GenerationRequest]) -> list[PriorEmbedding]:
-        arguments = self._conditioning([each.prompt for each in batch], [each.seed for each in batch])
-        found = self._draw(self._pipeline, self._call | arguments)
+        arguments = self._conditioning([request.prompt for request in batch], [request.seed for request in batch])
+        embeddings = self._draw(self._pipeline, self._call | arguments)
         self._pipeline.maybe_free_model_hooks()  # what was offloaded waits for its turn again
-        return list(map(_outcome, batch, found.float().cpu().numpy()))
+        return list(map(_outcome, batch, embeddings.float().cpu().numpy()))
 
 
 def _failed(request: GenerationRequest, reason: str, seconds: float) -> PriorEmbedding:
@@ -125,10 +125,10 @@ class _Reached(Exception):  # noqa: N818 - no error: the prior is done
 
 def _before_the_decoder(pipeline: Any, arguments: dict[str, Any]) -> torch.Tensor:
     """UnCLIP: one call does both, so it is ended where the embeddings reach the decoder's projection."""
-    found: list[torch.Tensor] = []
+    embeddings: list[torch.Tensor] = []
 
-    def end(module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        found.append(named["image_embeddings"])
+    def end(module: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
+        embeddings.append(named["image_embeddings"])
         raise _Reached
 
     handle = pipeline.text_proj.register_forward_pre_hook(end, with_kwargs=True)
@@ -137,7 +137,7 @@ def _before_the_decoder(pipeline: Any, arguments: dict[str, Any]) -> torch.Tenso
             pipeline(**arguments, output_type="np")
     finally:
         handle.remove()
-    return found[0]
+    return embeddings[0]
 
 
 def prior_of(generator: Any) -> DiffusersPrior | None:

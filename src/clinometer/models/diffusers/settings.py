@@ -72,7 +72,7 @@ def is_guided(call: Mapping[str, Any]) -> bool:
     return any(call.get(name, 0) > 1 for name in CALL_NAMES["guidance_scale"])
 
 
-def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, **asked: float | None) -> CallSettings:
+def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, **options: float | None) -> CallSettings:
     """Fix steps, guidance and size: what was asked, else what is preferred, else the pipeline's default.
 
     Only what it takes: what is asked and not taken is refused, what is preferred and not taken is left out.
@@ -86,7 +86,7 @@ def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, *
     parameters = call_parameters(pipeline)
     recorded: dict[str, Any] = {}
     call: dict[str, Any] = {}
-    for key, value in asked.items():
+    for key, value in options.items():
         name = _name_of(key, parameters)
         if name is None:
             if value is not None:
@@ -108,14 +108,14 @@ def call_settings(pipeline: Any, *, prefer: Mapping[str, float] | None = None, *
 
 
 def edit_settings(
-    pipeline: Any, drawn: CallSettings, *, prefer: Mapping[str, float], **asked: float | None
+    pipeline: Any, drawn: CallSettings, *, prefer: Mapping[str, float], **options: float | None
 ) -> CallSettings:
     """Fix steps and guidance of edits: what was asked or is preferred for them, else as images are drawn.
 
     Parameters
     ----------
     drawn : the settings of drawing.
-    prefer, asked : ``edit_steps`` and ``edit_guidance_scale``.
+    prefer, options : ``edit_steps`` and ``edit_guidance_scale``.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def edit_settings(
     """
     recorded, call = {}, dict(drawn.call)
     parameters = call_parameters(pipeline)
-    for key, value in asked.items():
+    for key, value in options.items():
         setting = key.removeprefix("edit_")
         name = _name_of(setting, parameters)
         if name is None or setting not in drawn.recorded:
@@ -143,7 +143,7 @@ def trial_call(call: dict[str, Any]) -> dict[str, Any]:
     return call | {name: min(call[name], TRIAL_STEPS) for name in STEP_NAMES if name in call}
 
 
-def negative_prompt_of(pipeline: Any, settings: CallSettings, asked: str | None) -> str | None:
+def negative_prompt_of(pipeline: Any, settings: CallSettings, negative_prompt: str | None) -> str | None:
     """The negative prompt: what was asked, or where guidance would else be left out, an empty one.
 
     Raises
@@ -152,16 +152,16 @@ def negative_prompt_of(pipeline: Any, settings: CallSettings, asked: str | None)
         The pipeline takes none, or takes one and leaves it out.
     """
     parameters = call_parameters(pipeline)
-    if asked is not None and "negative_prompt" not in parameters:
+    if negative_prompt is not None and "negative_prompt" not in parameters:
         raise ModelError(f"negative_prompt: a {type(pipeline).__name__} has no such setting; leave it out")
-    if asked is not None and TRUE_GUIDANCE in parameters:
+    if negative_prompt is not None and TRUE_GUIDANCE in parameters:
         scale = settings.call.get(TRUE_GUIDANCE, parameters[TRUE_GUIDANCE].default)
         if scale <= 1:
             raise ModelError(
                 f"negative_prompt: a {type(pipeline).__name__} ignores it where its {TRUE_GUIDANCE} is {scale:g}; "
                 "leave it out"
             )
-    return EMPTY_NEGATIVE if asked is None and settings.call.get(TRUE_GUIDANCE, 0) > 1 else asked
+    return EMPTY_NEGATIVE if negative_prompt is None and settings.call.get(TRUE_GUIDANCE, 0) > 1 else negative_prompt
 
 
 def _default(name: str, parameters: dict[str, Parameter], sides: dict[str, int]) -> Any:
@@ -220,9 +220,9 @@ def replaced_scheduler(name: str, pipeline: Any) -> Any:
     """Make the scheduler class ``name`` of diffusers, with the configuration of the pipeline's own."""
     kind: Any = getattr(diffusers, name, None)
     if not (isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin) and hasattr(kind, "from_config")):
-        known = sorted(each.__name__ for each in pipeline.scheduler.compatibles)
-        near = nearest(name, known, cutoff=0.85)  # all of them end alike
-        way_out = f"did you mean {near[0]}?" if near else f"expected a class of diffusers: {', '.join(known)}"
+        names = sorted(scheduler.__name__ for scheduler in pipeline.scheduler.compatibles)
+        near = nearest(name, names, cutoff=0.85)  # all of them end alike
+        way_out = f"did you mean {near[0]}?" if near else f"expected a class of diffusers: {', '.join(names)}"
         raise ModelError(f"scheduler: found {name!r}, {way_out}")
     replaced: Any = kind
     return replaced.from_config(pipeline.scheduler.config)
@@ -231,9 +231,9 @@ def replaced_scheduler(name: str, pipeline: Any) -> Any:
 def scheduler_cards(pipeline: Any) -> dict[str, dict[str, str]]:
     """Each scheduler of a pipeline by its component's name: its class, and a hash of its configuration."""
     return {
-        name: _scheduler_card(each)
-        for name, each in sorted(pipeline.components.items())
-        if isinstance(each, diffusers.SchedulerMixin)
+        name: _scheduler_card(component)
+        for name, component in sorted(pipeline.components.items())
+        if isinstance(component, diffusers.SchedulerMixin)
     }
 
 

@@ -116,9 +116,9 @@ def open_single_file(
     folders = _supplied(config, tensors)
     try:
         with quiet_loading(), whole_components(config.name):
-            given = {name: _load_component(config, name, dtype) for name in folders}
+            components = {name: _load_component(config, name, dtype) for name in folders}
             pipeline = kind.from_single_file(
-                str(file), config=str(config.path), torch_dtype=dtype, local_files_only=True, **given
+                str(file), config=str(config.path), torch_dtype=dtype, local_files_only=True, **components
             )
     except ModelError:
         raise
@@ -167,7 +167,7 @@ def _supplied(config: Source, tensors: Collection[str]) -> dict[str, Path]:
         folder = config.path / name
         if not isinstance(declared, list) or not folder.is_dir() or _holds(tensors, name, declared[1]):
             continue
-        if any(each.suffix in (".safetensors", *PICKLES) for each in folder.iterdir()):
+        if any(file.suffix in (".safetensors", *PICKLES) for file in folder.iterdir()):
             weight_files(config.name, [folder])  # for its error: it names a pickle
             supplied[name] = folder
     return supplied
@@ -175,8 +175,8 @@ def _supplied(config: Source, tensors: Collection[str]) -> dict[str, Path]:
 
 def _load_component(config: Source, name: str, dtype: torch.dtype) -> Any:
     library, kind = model_index(config)[name]
-    made = getattr(importlib.import_module(library), kind)
-    return made.from_pretrained(config.path / name, torch_dtype=dtype, use_safetensors=True)
+    component_class = getattr(importlib.import_module(library), kind)
+    return component_class.from_pretrained(config.path / name, torch_dtype=dtype, use_safetensors=True)
 
 
 def _holds(tensors: Collection[str], component: str, kind: str) -> bool:

@@ -58,7 +58,7 @@ def begun_in_batches(
     try:
         with torch.inference_mode():
             # fetched in one go: a device that is asked for each batch's vectors stands still until the next is there
-            vectors = torch.cat(list(batches.each(items, lambda batch: embed(batch).float())))
+            vectors = torch.cat(list(batches.results(items, lambda batch: embed(batch).float())))
             return _fetched(vectors)
     except Exception as error:
         if is_out_of_memory(error):
@@ -69,8 +69,8 @@ def begun_in_batches(
 def _fetched(vectors: torch.Tensor) -> Callable[[], np.ndarray]:
     """Begin to fetch vectors, behind the work that makes them and ahead of any that is given to the device later."""
     if vectors.device.type != "cuda":
-        held = vectors.cpu().numpy()
-        return lambda: np.asarray(held)
+        array = vectors.cpu().numpy()
+        return lambda: np.asarray(array)
     pinned = torch.empty(vectors.shape, dtype=vectors.dtype, pin_memory=True)
     pinned.copy_(vectors, non_blocking=True)
     copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -87,9 +87,9 @@ def warn_of_truncation(texts: Sequence[str], too_long: Sequence[bool], context_l
     """Warn once, naming the first text that is cut."""
     cut = [text for text, long in zip(texts, too_long, strict=True) if long]
     if cut:
-        shown = first_and_more([repr(text[:60]) for text in cut])
+        quotes = first_and_more([repr(text[:60]) for text in cut])
         warnings.warn(
-            f"only the first {context_length} tokens of {shown} are encoded; shorten the text",
+            f"only the first {context_length} tokens of {quotes} are encoded; shorten the text",
             TruncationWarning,
             stacklevel=3,
         )
@@ -193,19 +193,19 @@ def mark_lacking(model: torch.nn.Module, lacking: Collection[str]) -> None:
                 weight.fill_(float("nan"))
 
 
-def _require_vector(card: Card, what: str, found: np.ndarray, again: np.ndarray, lacking: Sequence[str]) -> None:
+def _require_vector(card: Card, what: str, vector: np.ndarray, again: np.ndarray, lacking: Sequence[str]) -> None:
     dimension = int(card.settings["dimension"])
-    if found.shape != (1, dimension):
+    if vector.shape != (1, dimension):
         raise ModelError(
-            f"{card.name}: found an array of shape {found.shape[1:]} for one {what}, expected a vector of {dimension} "
+            f"{card.name}: found an array of shape {vector.shape[1:]} for one {what}, expected a vector of {dimension} "
             "numbers; name another encoder"
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(vector).all():
         why = f"its weights are damaged, or too large for {card.settings['dtype']}"
         if lacking:
             why = f"its files lack the weights {first_and_more(lacking)}"
         raise ModelError(f"{card.name}: its vector of a {what} is not finite: {why}; name another encoder")
-    apart = float(np.linalg.norm(found - again) / max(np.linalg.norm(found), np.finfo(np.float32).tiny))
+    apart = float(np.linalg.norm(vector - again) / max(np.linalg.norm(vector), np.finfo(np.float32).tiny))
     if apart > torch.finfo(getattr(torch, card.settings["dtype"])).eps ** 0.5:  # rounding stays far below
         raise ModelError(
             f"{card.name}: one {what}, embedded twice, gives vectors that are {apart:.2g} of their length apart: "

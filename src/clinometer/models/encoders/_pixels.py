@@ -61,7 +61,7 @@ def size_left_alone(in_bytes: Callable[[Image.Image], torch.Tensor]) -> tuple[in
 def bytes_of(images: Sequence[Image.Image]) -> torch.Tensor:
     """Stack RGB images of one size: (n, 3, height, width) uint8."""
     # contiguous: a convolution of other strides rounds otherwise
-    return torch.from_numpy(np.stack([np.asarray(each) for each in images])).permute(0, 3, 1, 2).contiguous()
+    return torch.from_numpy(np.stack([np.asarray(image) for image in images])).permute(0, 3, 1, 2).contiguous()
 
 
 @lru_cache

@@ -42,8 +42,8 @@ class EmbeddingsFile:
     def __init__(self, path: Path, labels: Path | None = None) -> None:
         self._path = path
         self._labels = labels
-        self._found: dict[str, np.ndarray] = {}
-        self._sought: set[str] = set()
+        self._vectors: dict[str, np.ndarray] = {}
+        self._queries: set[str] = set()
         self.card = Card(
             kind="encoder",
             name=path.name,
@@ -68,22 +68,22 @@ class EmbeddingsFile:
         """
         missing = self.missing(texts)
         if missing:
-            found = first_and_more(list(map(repr, missing)))
-            raise ModelError(f"{self.card.name}: no vector for {found}; leave the text out or add its vector")
+            quotes = first_and_more(list(map(repr, missing)))
+            raise ModelError(f"{self.card.name}: no vector for {quotes}; leave the text out or add its vector")
         if not len(texts):
             return np.empty((0, 0), np.float32)
-        return np.stack([self._found[str(self._spelling(text))] for text in texts])
+        return np.stack([self._vectors[str(self._spelling(text))] for text in texts])
 
     def _spelling(self, text: str) -> str | None:
-        return next((each for each in (text, text.lower()) if each in self._found), None)
+        return next((spelling for spelling in (text, text.lower()) if spelling in self._vectors), None)
 
     def _seek(self, texts: Collection[str]) -> None:
         """Read the vectors of texts that were not sought before."""
-        wanted = {spelling for text in texts for spelling in (text, text.lower())} - self._sought
-        if not wanted:
+        spellings = {spelling for text in texts for spelling in (text, text.lower())} - self._queries
+        if not spellings:
             return
-        width: int | None = next((len(vector) for vector in self._found.values()), None)
-        for label, vector in self._read(wanted):
+        width: int | None = next((len(vector) for vector in self._vectors.values()), None)
+        for label, vector in self._read(spellings):
             if vector.ndim != 1 or vector.dtype.kind not in "fiu":
                 raise ModelError(
                     f"{self.card.name}, {label!r}: found {vector.dtype} of shape {vector.shape}, expected numbers"
@@ -94,12 +94,12 @@ class EmbeddingsFile:
                     f"{self.card.name}, {label!r}: expected {width} finite numbers, found {len(vector)}"
                     f"{'' if np.isfinite(vector).all() else ', not all finite'}"
                 )
-            self._found.setdefault(label, vector.astype(np.float32))
-        self._sought |= wanted
+            self._vectors.setdefault(label, vector.astype(np.float32))
+        self._queries |= spellings
 
-    def _read(self, wanted: Collection[str]) -> Rows:
+    def _read(self, spellings: Collection[str]) -> Rows:
         try:
-            yield from READERS[self._path.suffix.lower()](self._path, self._labels, wanted)
+            yield from READERS[self._path.suffix.lower()](self._path, self._labels, spellings)
         except ModelError:
             raise
         except Exception as error:  # not UTF-8, an archive cut short, a value that is no number: many kinds
@@ -140,7 +140,7 @@ def load(source: str, *, labels: str | None = None) -> EmbeddingsFile:
     return EmbeddingsFile(path, beside if labels is None else user_path(labels))
 
 
-def _read_text(path: Path, _labels: Path | None, wanted: Collection[str]) -> Rows:
+def _read_text(path: Path, _labels: Path | None, spellings: Collection[str]) -> Rows:
     """Stream a word2vec text file. A word may hold spaces: the numbers are the last of its line."""
     with path.open(encoding="utf-8-sig", errors="replace") as stream:
         first = stream.readline().rstrip().split(" ")
@@ -148,26 +148,26 @@ def _read_text(path: Path, _labels: Path | None, wanted: Collection[str]) -> Row
         width = int(first[1]) if counted else len(first) - 1
         if width < 1:
             raise ModelError(f"{path.name}, line 1: expected a word and its numbers, or the counts of both")
-        starts = {each.split(" ")[0] for each in wanted}
+        starts = {spelling.split(" ")[0] for spelling in spellings}
         lines = iter(stream) if counted else chain([" ".join(first)], stream)
         for number, line in enumerate(lines, start=2 if counted else 1):
             if line.split(" ", 1)[0] in starts:
                 parts = line.rstrip().split(" ")
-                if " ".join(parts[:-width]) in wanted:
+                if " ".join(parts[:-width]) in spellings:
                     yield " ".join(parts[:-width]), _numbers(path, number, parts[-width:])
 
 
-def _read_csv(path: Path, _labels: Path | None, wanted: Collection[str]) -> Rows:
+def _read_csv(path: Path, _labels: Path | None, spellings: Collection[str]) -> Rows:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open(encoding="utf-8-sig", newline="") as stream:
         for number, row in enumerate(csv.reader(stream, delimiter=delimiter), start=1):
             header = number == 1 and len(row) > 1 and not _is_number(row[1])
             column_names = header or (number == 1 and row and row[0].strip().lower() in LABEL_COLUMNS)
-            if not column_names and row and row[0] in wanted:
+            if not column_names and row and row[0] in spellings:
                 yield row[0], _numbers(path, number, row[1:])
 
 
-def _read_parquet(path: Path, _labels: Path | None, wanted: Collection[str]) -> Rows:
+def _read_parquet(path: Path, _labels: Path | None, spellings: Collection[str]) -> Rows:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -187,27 +187,27 @@ def _read_parquet(path: Path, _labels: Path | None, wanted: Collection[str]) -> 
             "(lists of numbers), or a column for each number"
         )
     labels = table.column(label).to_pylist()
-    for i in (i for i, each in enumerate(labels) if each in wanted):
+    for i in (i for i, text in enumerate(labels) if text in spellings):
         row = table.slice(i, 1)
-        found = row.column(vector)[0].as_py() if vector else [row.column(name)[0].as_py() for name in numbers]
-        yield labels[i], np.asarray(found, np.float64)
+        coordinates = row.column(vector)[0].as_py() if vector else [row.column(name)[0].as_py() for name in numbers]
+        yield labels[i], np.asarray(coordinates, np.float64)
 
 
 def _is_list(pa: Any, kind: Any) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _read_npy(path: Path, labels: Path | None, wanted: Collection[str]) -> Rows:
+def _read_npy(path: Path, labels: Path | None, spellings: Collection[str]) -> Rows:
     if labels is None or not labels.is_file():
         place = labels.name if labels else path.with_suffix(".txt").name
         raise ModelError(f"{path.name}: no labels in {place}; give a text file with a label for each row")
     # not splitlines: some vocabularies have words with a line break that is none in a text file (U+0085)
     names = labels.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
-    yield from _rows_of(path, names, _array(path, None), wanted)
+    yield from _rows_of(path, names, _array(path, None), spellings)
 
 
-def _read_npz(path: Path, _labels: Path | None, wanted: Collection[str]) -> Rows:
-    yield from _rows_of(path, [str(each) for each in _array(path, "labels")], _array(path, "vectors"), wanted)
+def _read_npz(path: Path, _labels: Path | None, spellings: Collection[str]) -> Rows:
+    yield from _rows_of(path, [str(label) for label in _array(path, "labels")], _array(path, "vectors"), spellings)
 
 
 def _array(path: Path, name: str | None) -> np.ndarray:
@@ -220,12 +220,12 @@ def _array(path: Path, name: str | None) -> np.ndarray:
         ) from error
 
 
-def _rows_of(path: Path, labels: Sequence[str], vectors: np.ndarray, wanted: Collection[str]) -> Rows:
+def _rows_of(path: Path, labels: Sequence[str], vectors: np.ndarray, spellings: Collection[str]) -> Rows:
     if vectors.ndim != 2 or len(labels) != len(vectors):
         raise ModelError(
             f"{path.name}: {len(labels)} labels for an array of shape {vectors.shape}; expected one label for each row"
         )
-    return ((label, vectors[i]) for i, label in enumerate(labels) if label in wanted)
+    return ((label, vectors[i]) for i, label in enumerate(labels) if label in spellings)
 
 
 def _numbers(path: Path, line: int, parts: Sequence[str]) -> np.ndarray:

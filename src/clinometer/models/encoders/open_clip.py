@@ -53,7 +53,7 @@ class OpenClipEncoder(DualEncoderBase):
 
     def prepare_images(self, images: Sequence[Image.Image]) -> list[torch.Tensor]:
         """Resize and crop images: (3, height, width) each, on the CPU."""
-        return [self._prepare(each.convert("RGB")) for each in images]
+        return [self._prepare(image.convert("RGB")) for image in images]
 
     def _embed_prepared(self, prepared: list[torch.Tensor]) -> torch.Tensor:
         pixels = self._normalise(to_device(torch.stack(prepared), self._device)).to(self._dtype)
@@ -123,10 +123,10 @@ def load(
     """
     architecture, _, weights = source.partition("/")
     _check_architecture(architecture, weights)
-    found = _find(architecture, weights, offline)
+    weights_file = _find(architecture, weights, offline)
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
     precision = dtype_name(chosen_dtype)
-    model = _open(architecture, found, chosen_device, PRECISIONS[precision])
+    model = _open(architecture, weights_file, chosen_device, PRECISIONS[precision])
     tokenizer = open_clip.get_tokenizer(architecture)
     preprocess = PreprocessCfg(**model.visual.preprocess_cfg)
     return working_encoder(
@@ -134,16 +134,16 @@ def load(
             model,
             tokenizer,
             image_transform_v2(preprocess, is_train=False),
-            _card(architecture, found, model, tokenizer, precision),
+            _card(architecture, weights_file, model, tokenizer, precision),
             batch_size=size,
         )
     )
 
 
 def _check_architecture(architecture: str, weights: str) -> None:
-    known = open_clip.list_models()
-    if architecture not in known:
-        near = ", ".join(nearest(architecture, known, most=3) or ["RN50", "ViT-B-32"])
+    architectures = open_clip.list_models()
+    if architecture not in architectures:
+        near = ", ".join(nearest(architecture, architectures, most=3) or ["RN50", "ViT-B-32"])
         raise ModelNotFoundError(f"open_clip has no architecture {architecture!r}; near it: {near}")
     if not weights:
         tags = ", ".join(open_clip.list_pretrained_tags_by_model(architecture)) or "none; give a file"
@@ -184,44 +184,44 @@ def _safetensors_of(hub: str) -> tuple[str, str]:
     return repository, file.rsplit(".", 1)[0] + ".safetensors"
 
 
-def _open(architecture: str, found: _WeightsFile, device: torch.device, precision: str) -> Any:
-    preprocessing = {key: found.settings.get(key) for key in ("mean", "std", "interpolation", "resize_mode")}
+def _open(architecture: str, weights_file: _WeightsFile, device: torch.device, precision: str) -> Any:
+    preprocessing = {key: weights_file.settings.get(key) for key in ("mean", "std", "interpolation", "resize_mode")}
     try:
         return open_clip.create_model(
             architecture,
-            pretrained=str(found.path),
+            pretrained=str(weights_file.path),
             precision=precision,
             device=device,
             # A tag says how its weights were trained; open_clip itself only warns where that is not the
             # architecture's own activation (all of OpenAI's weights).
-            force_quick_gelu=bool(found.settings.get("quick_gelu")),
+            force_quick_gelu=bool(weights_file.settings.get("quick_gelu")),
             force_preprocess_cfg=preprocessing,
             require_pretrained=True,
             weights_only=True,
         ).eval()
     except Exception as error:  # unpickling, shapes, keys, a text tower that must be downloaded: many kinds
-        pickled = found.path.suffix in PICKLES
+        pickled = weights_file.path.suffix in PICKLES
         way_out = " (a pickle that is more than a state dict is not read)" if pickled else ""
         raise ModelError(
-            f"{found.name}: the weights do not load into {architecture}: {describe(error)}{way_out}"
+            f"{weights_file.name}: the weights do not load into {architecture}: {describe(error)}{way_out}"
         ) from error
 
 
-def _card(architecture: str, found: _WeightsFile, model: Any, tokenizer: Any, precision: str) -> Card:
+def _card(architecture: str, weights_file: _WeightsFile, model: Any, tokenizer: Any, precision: str) -> Card:
     configuration = open_clip.get_model_config(architecture)
     with torch.inference_mode():
         device = next(model.parameters()).device
         dimension = int(model.encode_text(tokenizer(["a"]).to(device), normalize=False).shape[-1])
     return Card(
         kind="encoder",
-        name=found.name,
+        name=weights_file.name,
         family=f"open_clip/{architecture}",
-        revision=found.revision,
-        weights_sha256=hash_files([found.path], found.path.parent),
+        revision=weights_file.revision,
+        weights_sha256=hash_files([weights_file.path], weights_file.path.parent),
         settings={
             "dimension": dimension,
             "dtype": precision,
-            "quick_gelu": bool(found.settings.get("quick_gelu") or configuration.get("quick_gelu", False)),
+            "quick_gelu": bool(weights_file.settings.get("quick_gelu") or configuration.get("quick_gelu", False)),
             "preprocessing": model.visual.preprocess_cfg,
             "tokenizer": type(tokenizer).__name__,
             "context_length": int(tokenizer.context_length),
@@ -229,7 +229,7 @@ def _card(architecture: str, found: _WeightsFile, model: Any, tokenizer: Any, pr
             "configuration_sha256": hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest(),
         },
         notes={
-            "parameters": sum(each.numel() for each in model.parameters()),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "open_clip": open_clip.__version__,
             "torch": torch.__version__,
         },

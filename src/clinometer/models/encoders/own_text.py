@@ -57,12 +57,12 @@ class OwnTextEncoder:
         limit = min(self._tokenizer.model_max_length, LONGEST)
         tokens = self._tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
         device = self._pipeline._execution_device
-        told = {"output_hidden_states": True} if _shows_states(self._encoder) else {}
+        options = {"output_hidden_states": True} if _shows_states(self._encoder) else {}
         with torch.no_grad():
             output = self._encoder(
                 input_ids=tokens.input_ids.to(device),
                 attention_mask=torch.ones_like(tokens.input_ids).to(device),
-                **told,
+                **options,
             )
         kind, vector = _vector(output)
         return kind, vector.float().cpu().numpy()
@@ -100,7 +100,9 @@ def _shows_states(encoder: Any) -> bool:
     Those of transformers may take the question among further arguments.
     """
     parameters = inspect.signature(encoder.forward).parameters.values()
-    return any(each.name == "output_hidden_states" or each.kind is each.VAR_KEYWORD for each in parameters)
+    return any(
+        parameter.name == "output_hidden_states" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters
+    )
 
 
 def _vector(output: Any) -> tuple[str, Any]:

@@ -79,7 +79,7 @@ class SentenceEncoder:
         if not len(texts):
             return []
         tokens = self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
-        return [len(each) > self.context_length for each in tokens]
+        return [len(ids) > self.context_length for ids in tokens]
 
     def _embed(self, texts: list[str]) -> torch.Tensor:
         inputs = self._tokenizer(
@@ -94,10 +94,10 @@ def pool(states: torch.Tensor, mask: torch.Tensor, pooling: str) -> torch.Tensor
     """Pool (n, tokens, d) hidden states to (n, d): the mean or maximum over tokens, or the first one's ("cls")."""
     if pooling == "cls":
         return states[:, 0]
-    kept = mask[:, :, None].to(states.dtype)
+    weights = mask[:, :, None].to(states.dtype)
     if pooling == "max":
-        return states.masked_fill(kept == 0, float("-inf")).amax(dim=1)
-    return (states * kept).sum(dim=1) / kept.sum(dim=1)
+        return states.masked_fill(weights == 0, float("-inf")).amax(dim=1)
+    return (states * weights).sum(dim=1) / weights.sum(dim=1)
 
 
 def load(
@@ -123,13 +123,13 @@ def load(
         It is not there, without safetensors, or has a step that is neither pooling nor normalisation; or an option
         that is none.
     """
-    found = locate(source, lambda repository, revision: _download(repository, revision, offline))
-    weights = weight_files(found.name, [found.path])
-    steps = _steps(found)
+    checkpoint = locate(source, lambda repository, revision: _download(repository, revision, offline))
+    weights = weight_files(checkpoint.name, [checkpoint.path])
+    steps = _steps(checkpoint)
     _, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
-    model, tokenizer, lacking = _open(found, chosen_dtype)
+    model, tokenizer, lacking = _open(checkpoint, chosen_dtype)
     model.to(chosen_device).eval()
-    sentence = _json(found.path / "sentence_bert_config.json")
+    sentence = _json(checkpoint.path / "sentence_bert_config.json")
     positions = int(getattr(model.config, "max_position_embeddings", tokenizer.model_max_length))
     # RoBERTa's positions begin after the padding's, so that two of them are no token's: its tokenizer knows
     longest = min(positions, int(sentence.get("max_seq_length") or tokenizer.model_max_length))
@@ -137,10 +137,10 @@ def load(
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     card = Card(
         kind="encoder",
-        name=found.name,
+        name=checkpoint.name,
         family=f"sentence/{type(model).__name__}",
-        revision=found.revision,
-        weights_sha256=hash_files(weights, found.path),
+        revision=checkpoint.revision,
+        weights_sha256=hash_files(weights, checkpoint.path),
         settings={
             "dimension": int(model.config.hidden_size),
             "dtype": dtype_name(model.dtype),
@@ -150,10 +150,10 @@ def load(
             "tokenizer": type(tokenizer).__name__,
             "context_length": longest,
             "text_beyond_context": "cut",
-            "configuration_sha256": hash_files(configuration_files([found.path]), found.path),
+            "configuration_sha256": hash_files(configuration_files([checkpoint.path]), checkpoint.path),
         },
         notes={
-            "parameters": sum(each.numel() for each in model.parameters()),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "transformers": transformers.__version__,
             "torch": torch.__version__,
         },
@@ -174,40 +174,40 @@ def _download(repository: str, revision: str | None, offline: bool) -> str:
     return path
 
 
-def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Any, Collection[str]]:
+def _open(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Any, Collection[str]]:
     """Read the transformer, its tokenizer, and the names of weights that its files lack."""
     local = {"local_files_only": True, "trust_remote_code": False}
     try:
         with quiet_loading():
             model, loading = transformers.AutoModel.from_pretrained(
-                found.path, dtype=dtype, use_safetensors=True, output_loading_info=True, **local
+                checkpoint.path, dtype=dtype, use_safetensors=True, output_loading_info=True, **local
             )
         mark_lacking(model, loading["missing_keys"])
-        tokenizer = transformers.AutoTokenizer.from_pretrained(found.path, **local)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint.path, **local)
     except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
-        raise cannot_load(found.name, "transformers", error) from error
-    require_vocabulary(found.name, tokenizer)
+        raise cannot_load(checkpoint.name, "transformers", error) from error
+    require_vocabulary(checkpoint.name, tokenizer)
     return model, tokenizer, loading["missing_keys"]
 
 
-def _steps(found: Source) -> dict[str, Any]:
+def _steps(checkpoint: Source) -> dict[str, Any]:
     """Read what follows the transformer, from ``modules.json``: pooling, normalisation, and nothing else."""
     steps: dict[str, Any] = {"pooling": "mean", "normalised": False}
-    for module in _json(found.path / "modules.json", []):
+    for module in _json(checkpoint.path / "modules.json", []):
         kind = str(module["type"]).rsplit(".", 1)[-1]
         if kind == "Pooling":
-            steps["pooling"] = _pooling(found, module["path"])
+            steps["pooling"] = _pooling(checkpoint, module["path"])
         elif kind == "Normalize":
             steps["normalised"] = True
         elif kind != "Transformer":
             raise ModelError(
-                f"{found.name}, modules.json: found a step {kind!r}; expected Transformer, Pooling, Normalize"
+                f"{checkpoint.name}, modules.json: found a step {kind!r}; expected Transformer, Pooling, Normalize"
             )
     return steps
 
 
-def _pooling(found: Source, folder: str) -> str:
-    config = _json(found.path / folder / "config.json")
+def _pooling(checkpoint: Source, folder: str) -> str:
+    config = _json(checkpoint.path / folder / "config.json")
     named = config.get("pooling_mode")  # newer files name it, older ones have a switch for each
     switched = [name for key, name in POOLINGS.items() if config.get(key)]
     unknown = [
@@ -216,8 +216,8 @@ def _pooling(found: Source, folder: str) -> str:
     modes = [named] if named else switched
     if unknown or len(modes) != 1 or modes[0] not in POOLINGS.values():
         raise ModelError(
-            f"{found.name}, {folder}/config.json: found pooling {', '.join([*map(str, modes), *unknown]) or 'none'}; "
-            f"expected one of {', '.join(POOLINGS.values())}"
+            f"{checkpoint.name}, {folder}/config.json: found pooling "
+            f"{', '.join([*map(str, modes), *unknown]) or 'none'}; expected one of {', '.join(POOLINGS.values())}"
         )
     return str(modes[0])
 

@@ -79,7 +79,7 @@ class TransformersEncoder(DualEncoderBase):
         if not len(texts):
             return []
         tokens = self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
-        return [len(each) > self.context_length for each in tokens]
+        return [len(ids) > self.context_length for ids in tokens]
 
     def prepare_images(self, images: Sequence[Image.Image]) -> list[Prepared]:
         """Resize and crop images: what the model takes of each, on the CPU."""
@@ -148,8 +148,8 @@ class ImageInputs:
 
     def prepare(self, images: Sequence[Image.Image]) -> list[Prepared]:
         """Prepare images: of each its pixels, and what some models (SigLIP 2 of variable size) want beside them."""
-        images = [each if each.mode == "RGB" else each.convert("RGB") for each in images]
-        if self._size_left_alone is not None and {each.size for each in images} == {self._size_left_alone}:
+        images = [image if image.mode == "RGB" else image.convert("RGB") for image in images]
+        if self._size_left_alone is not None and {image.size for image in images} == {self._size_left_alone}:
             return [{PIXELS: pixels} for pixels in bytes_of(images)]
         steps = {} if self._normalisation is None else IN_BYTES
         inputs = self._process(images, return_tensors="pt", **steps)
@@ -158,24 +158,26 @@ class ImageInputs:
     def batch(self, prepared: Sequence[Prepared], model: Any) -> Prepared:
         """Put a batch together where the model is."""
         stacked = {
-            name: to_device(torch.stack([each[name] for each in prepared]), model.device) for name in prepared[0]
+            name: to_device(torch.stack([inputs[name] for inputs in prepared]), model.device) for name in prepared[0]
         }
         if self._normalisation is not None:
             stacked[PIXELS] = self._normalisation(stacked[PIXELS])
-        return {name: each.to(model.dtype) if each.is_floating_point() else each for name, each in stacked.items()}
+        return {
+            name: tensor.to(model.dtype) if tensor.is_floating_point() else tensor for name, tensor in stacked.items()
+        }
 
 
 def _normalisation_of(image_processor: Any) -> Normalisation | None:
     """The map that an image processor's last steps are, held against what it does; None if they are anything else."""
     whole, in_bytes = (partial(_pixels_of, image_processor, steps) for steps in ({}, IN_BYTES))
     try:
-        found = Normalisation(
+        normalisation = Normalisation(
             1 / image_processor.rescale_factor, tuple(image_processor.image_mean), tuple(image_processor.image_std)
         )
-        explains = found.explains(whole, in_bytes)
+        explains = normalisation.explains(whole, in_bytes)
     except Exception:  # whatever a processor raises that has no such steps, or not their settings
         return None
-    return found if explains else None
+    return normalisation if explains else None
 
 
 def _pixels_of(image_processor: Any, steps: dict[str, bool], image: Image.Image) -> torch.Tensor:
@@ -217,22 +219,22 @@ def load(
     ModelNotFoundError, ModelError
         It is not there, gated, without safetensors, or embeds no images.
     """
-    found = locate(source, lambda repository, revision: _download(repository, revision, offline))
+    checkpoint = locate(source, lambda repository, revision: _download(repository, revision, offline))
     # Read for its error alone: it names a pickle, where transformers would say that a file is missing.
-    weight_files(found.name, [found.path])
+    weight_files(checkpoint.name, [checkpoint.path])
     size, chosen_device, chosen_dtype = resolve_options(batch_size, device, dtype)
-    model, lacking = _open(found, chosen_dtype)
+    model, lacking = _open(checkpoint, chosen_dtype)
     model.to(chosen_device).eval()
-    image_processor = _part(found, transformers.AutoImageProcessor, backend="pil")
-    shown = name or found.name
+    image_processor = _part(checkpoint, transformers.AutoImageProcessor, backend="pil")
+    card_name = name or checkpoint.name
     if not _is_dual(model):
-        card = _image_card(shown, found, model, image_processor, pooling)
+        card = _image_card(card_name, checkpoint, model, image_processor, pooling)
         return working_encoder(TransformersImageEncoder(model, image_processor, card, batch_size=size), lacking)
     if pooling is not None:
-        raise ModelError(f"{shown}: pooling applies to an encoder of images alone; leave it out")
-    tokenizer = _part(found, transformers.AutoTokenizer)
-    require_vocabulary(found.name, tokenizer)
-    card = _card(shown, found, model, image_processor, tokenizer)
+        raise ModelError(f"{card_name}: pooling applies to an encoder of images alone; leave it out")
+    tokenizer = _part(checkpoint, transformers.AutoTokenizer)
+    require_vocabulary(checkpoint.name, tokenizer)
+    card = _card(card_name, checkpoint, model, image_processor, tokenizer)
     return working_encoder(TransformersEncoder(model, image_processor, tokenizer, card, batch_size=size), lacking)
 
 
@@ -261,16 +263,16 @@ def _download(repository: str, revision: str | None, offline: bool) -> str:
     return path
 
 
-def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]:
+def _open(checkpoint: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]:
     """Read the model and the names of weights that its files lack, and check that it embeds images."""
     with quiet_loading():
         model, loading = _part(
-            found, transformers.AutoModel, dtype=dtype, use_safetensors=True, output_loading_info=True
+            checkpoint, transformers.AutoModel, dtype=dtype, use_safetensors=True, output_loading_info=True
         )
     if not (_is_dual(model) or model.main_input_name == "pixel_values"):
         raise ModelError(
-            f"{found.name}: a {type(model).__name__} does not embed images and texts in one space, nor images alone; "
-            "expected a dual encoder such as CLIP or SigLIP, or a vision transformer such as DINOv2"
+            f"{checkpoint.name}: a {type(model).__name__} does not embed images and texts in one space, nor images "
+            "alone; expected a dual encoder such as CLIP or SigLIP, or a vision transformer such as DINOv2"
         )
     if hasattr(model.config, "mask_ratio"):
         model.config.mask_ratio = 0.0  # ViTMAE hides three patches in four, others each time: that was its training
@@ -278,19 +280,19 @@ def _open(found: Source, dtype: torch.dtype) -> tuple[Any, Collection[str]]:
     return model, loading["missing_keys"]
 
 
-def _part(found: Source, kind: Any, **options: Any) -> Any:
+def _part(checkpoint: Source, kind: Any, **options: Any) -> Any:
     """Read the model, its image processor (by PIL: torchvision's resizing gives other pixels) or its tokenizer."""
     try:
-        return kind.from_pretrained(found.path, local_files_only=True, trust_remote_code=False, **options)
+        return kind.from_pretrained(checkpoint.path, local_files_only=True, trust_remote_code=False, **options)
     except Exception as error:  # missing files, unknown classes, mismatched shapes, remote code: many kinds
-        raise cannot_load(found.name, "transformers", error) from error
+        raise cannot_load(checkpoint.name, "transformers", error) from error
 
 
 def _is_dual(model: Any) -> bool:
     return hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
 
 
-def _card(name: str, found: Source, model: Any, image_processor: Any, tokenizer: Any) -> Card:
+def _card(name: str, checkpoint: Source, model: Any, image_processor: Any, tokenizer: Any) -> Card:
     context_length = _context_length(model, tokenizer)
     settings = {
         "dimension": _dimension(model, tokenizer, context_length),
@@ -298,10 +300,10 @@ def _card(name: str, found: Source, model: Any, image_processor: Any, tokenizer:
         "context_length": context_length,
         "text_beyond_context": "cut",
     }
-    return _card_of(name, found, model, image_processor, settings)
+    return _card_of(name, checkpoint, model, image_processor, settings)
 
 
-def _image_card(name: str, found: Source, model: Any, image_processor: Any, pooling: str | None) -> Card:
+def _image_card(name: str, checkpoint: Source, model: Any, image_processor: Any, pooling: str | None) -> Card:
     if pooling not in (None, *POOLINGS):
         raise ModelError(f"pooling: found {pooling!r}, expected one of {', '.join(POOLINGS)}")
     with torch.inference_mode():
@@ -323,7 +325,7 @@ def _image_card(name: str, found: Source, model: Any, image_processor: Any, pool
     settings = {"dimension": int(vector.shape[-1]), "pooling": chosen}
     if hasattr(model.config, "mask_ratio"):
         settings["mask_ratio"] = model.config.mask_ratio
-    return _card_of(name, found, model, image_processor, settings)
+    return _card_of(name, checkpoint, model, image_processor, settings)
 
 
 def _poolings(model: Any, output: Any) -> list[str]:
@@ -343,21 +345,21 @@ def _poolings(model: Any, output: Any) -> list[str]:
     return [*own, "mean"]
 
 
-def _card_of(name: str, found: Source, model: Any, image_processor: Any, settings: dict[str, Any]) -> Card:
+def _card_of(name: str, checkpoint: Source, model: Any, image_processor: Any, settings: dict[str, Any]) -> Card:
     return Card(
         kind="encoder",
         name=name,
         family=f"transformers/{type(model).__name__}",
-        revision=found.revision,
-        weights_sha256=hash_files(weight_files(found.name, [found.path]), found.path),
+        revision=checkpoint.revision,
+        weights_sha256=hash_files(weight_files(checkpoint.name, [checkpoint.path]), checkpoint.path),
         settings=settings
         | {
             "dtype": dtype_name(model.dtype),
             "preprocessing": _preprocessing(image_processor),
-            "configuration_sha256": hash_files(configuration_files([found.path]), found.path),
+            "configuration_sha256": hash_files(configuration_files([checkpoint.path]), checkpoint.path),
         },
         notes={
-            "parameters": sum(each.numel() for each in model.parameters()),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "transformers": transformers.__version__,
             "torch": torch.__version__,
         },

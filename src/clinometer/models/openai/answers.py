@@ -49,8 +49,8 @@ def is_refusal(error: Any) -> bool:
     """Whether it is the model that says no. A page of HTML is a proxy's, and says no to everything."""
     if isinstance(error.body, str) and error.body.lstrip().startswith("<"):
         return False
-    code, said = _letters(f"{error.code} {error.type}"), _letters(text_of(error.body))
-    return any(word in code for word in REFUSAL_CODES) or any(word in said for word in REFUSALS)
+    code, message = _letters(f"{error.code} {error.type}"), _letters(text_of(error.body))
+    return any(word in code for word in REFUSAL_CODES) or any(word in message for word in REFUSALS)
 
 
 def text_of(body: Any) -> str:
@@ -120,11 +120,11 @@ class DownloadError(Exception):
 
 def led_to(place: str, too_often: bool) -> str:
     """Where a redirect leads, and the way out."""
-    found = urlsplit(place)
-    shown = f"{found.scheme}://{found.netloc.rpartition('@')[2]}" if found.netloc else place
+    address = urlsplit(place)
+    destination = f"{address.scheme}://{address.netloc.rpartition('@')[2]}" if address.netloc else place
     if too_often:
-        return f"{shown} again and again, which is not followed; check the server's address"
-    return f"{shown}, which is not followed; give --trusted-host {found.hostname or 'HOST'} if you trust it"
+        return f"{destination} again and again, which is not followed; check the server's address"
+    return f"{destination}, which is not followed; give --trusted-host {address.hostname or 'HOST'} if you trust it"
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -33,7 +33,7 @@ def connect(
     if not key and not own_server:
         raise ModelError(f"no key: set {KEY} in the environment; it is read from nowhere else and written nowhere")
     _require_address(own_server)
-    hosts = frozenset({host_of(own_server or f"https://{OPENAI}"), *(_host(each) for each in trusted)})
+    hosts = frozenset({host_of(own_server or f"https://{OPENAI}"), *(_host(host) for host in trusted)})
     client = openai.OpenAI(
         api_key=key or "none",
         base_url=base_url or None,
@@ -48,19 +48,19 @@ def connect(
 def _host(name: str) -> str:
     """A host as a user names it: without scheme, port and path."""
     try:
-        found = host_of(f"http://{name}")
+        host = host_of(f"http://{name}")
     except Exception as error:
         raise ModelError(f"trusted_host: {name!r} is not a host; expected one such as images.example.org") from error
-    if not name or found != name.lower().strip("[]"):
+    if not name or host != name.lower().strip("[]"):
         raise ModelError(f"trusted_host: found {name!r}, expected a host alone, such as images.example.org")
-    return found
+    return host
 
 
 def _require_address(url: str | None) -> None:
     """Refuse what every request would fail at, one after another. The message leaves out what may hold a password."""
     try:
-        found = urlsplit(url) if url else None
-        fits = found is None or (found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0)
+        address = urlsplit(url) if url else None
+        fits = address is None or (address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0)
     except ValueError:  # brackets that do not close, a port that is not a number
         fits = False
     if not fits:
@@ -69,7 +69,7 @@ def _require_address(url: str | None) -> None:
 
 def server_of(url: str) -> str:
     """Name a server as its card does: gateways tell models apart by port and path. Neither user nor password."""
-    found = urlsplit(url)
-    port = f":{found.port}" if found.port else ""
-    own = found.hostname == OPENAI
-    return str(found.hostname) if own else f"{found.hostname}{port}{found.path.rstrip('/')}"
+    address = urlsplit(url)
+    port = f":{address.port}" if address.port else ""
+    own = address.hostname == OPENAI
+    return str(address.hostname) if own else f"{address.hostname}{port}{address.path.rstrip('/')}"

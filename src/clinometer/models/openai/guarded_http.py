@@ -114,27 +114,27 @@ def host_of(url: str) -> str:
 
 def is_public(address: str) -> bool:
     """Whether an IP address is one of the whole internet: not private, nor of this machine, its link or a group."""
-    found = ipaddress.ip_address(address)
-    if isinstance(found, ipaddress.IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour
-        if found in _NAT64:
-            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
-        found = inner or found
-    return found.is_global and not found.is_multicast
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        ip = inner or ip
+    return ip.is_global and not ip.is_multicast
 
 
 def _stay(response: Any, bounds: Bounds) -> None:
     """Take a redirect that leads elsewhere, or on too often, out of an answer: its ``extensions`` then say so."""
     if not response.has_redirect_location:
         return
-    here, told = response.request.url, response.headers["location"]
+    here, location = response.request.url, response.headers["location"]
     try:
-        there = here.join(told)
+        there = here.join(location)
         host = there.raw_host.decode("ascii")
         follows = host == here.raw_host.decode("ascii") or host in bounds.own_hosts
         follows &= there.scheme in (here.scheme, "https")
     except Exception:  # no address at all, in many ways
-        there, follows = told[:100], False
+        there, follows = location[:100], False
     redirects = getattr(response.request.extensions.get("trace"), "redirects", 0)
     if not follows or redirects >= MOST_REDIRECTS:
         del response.headers["location"]
@@ -191,8 +191,8 @@ class _Watch:
         if host != self._host or host in self._bounds.own_hosts or is_public(address):
             return
         self._timer.cancel()
-        shown = host if host == address else f"{host} ({address})"
-        raise AnswerRefusedError(f"{shown} is not a public address; give --trusted-host {host} if you trust it")
+        place = host if host == address else f"{host} ({address})"
+        raise AnswerRefusedError(f"{place} is not a public address; give --trusted-host {host} if you trust it")
 
     def _expire(self) -> None:
         """Shut the socket under whoever reads from it."""
@@ -209,10 +209,10 @@ def _plain(chunks: Iterator[bytes], coding: str) -> Iterator[bytes]:
         return
     unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
     for chunk in chunks:
-        left = chunk
-        while left and not unzip.eof:
-            yield unzip.decompress(left, _UNZIPPED)
-            left = unzip.unconsumed_tail
+        rest = chunk
+        while rest and not unzip.eof:
+            yield unzip.decompress(rest, _UNZIPPED)
+            rest = unzip.unconsumed_tail
 
 
 def _bounded(chunks: Iterator[bytes], most_bytes: int, most_pieces: int | None) -> Iterator[bytes]:

@@ -126,7 +126,7 @@ class OpenAIImages:
             while True:
                 if not rejected:
                     free = self._concurrency - len(under_way)
-                    under_way |= {pool.submit(self._outcome, each, ask, stopped) for each in islice(source, free)}
+                    under_way |= {pool.submit(self._outcome, request, ask, stopped) for request in islice(source, free)}
                 if not under_way:
                     break
                 done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
@@ -201,19 +201,19 @@ class OpenAIImages:
         if place := error.response.extensions.get("leads_to"):
             reason = f"its server sends requests on to {self._scrubbed(led_to(*place))}"
             return _RejectedResult(request.id, "failed", None, in_one_line(reason, 300), prompt=request.prompt)
-        said = self._error_line(error)
+        message = self._error_line(error)
         not_taken = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
         if isinstance(error, not_taken) and not is_refusal(error):
-            return _RejectedResult(request.id, "failed", None, said, prompt=request.prompt)
+            return _RejectedResult(request.id, "failed", None, message, prompt=request.prompt)
         if isinstance(error, openai.AuthenticationError | openai.NotFoundError):
-            raise ModelError(f"{self.card.name}: {said}; check {KEY} and the model's name") from None
+            raise ModelError(f"{self.card.name}: {message}; check {KEY} and the model's name") from None
         if error.status_code == 402 or "insufficient_quota" in (error.code, error.type):
-            raise ModelError(f"{self.card.name}: {said}; add credit and run it again") from None
+            raise ModelError(f"{self.card.name}: {message}; add credit and run it again") from None
         if error.status_code in ENDS_ALL:
-            raise ModelError(f"{self.card.name}: {said}; check the server's address") from None
+            raise ModelError(f"{self.card.name}: {message}; check the server's address") from None
         # A gateway's 500 may hold what the model said.
         status: Status = "refused" if is_refusal(error) else "failed"
-        return GenerationResult(request.id, status, None, said)
+        return GenerationResult(request.id, status, None, message)
 
     def _received(self, request: GenerationRequest, answer: Any) -> GenerationResult:
         """Decode the one image of an answer; the prompt that the server drew instead, if it says so, is kept."""
@@ -227,11 +227,11 @@ class OpenAIImages:
 
     def _without_image(self, request: GenerationRequest, answer: Any) -> GenerationResult:
         """An answer that says it went well and holds no image: a gateway may put the model's own error into it."""
-        found = getattr(answer, "error", None)
-        if not found:
-            shown = f": {self._scrubbed(answer)[:100]}" if isinstance(answer, str) else ""
-            return GenerationResult(request.id, "failed", None, f"malformed answer: it holds no image{shown}")
-        error = ErrorInAnswer(found)
+        body = getattr(answer, "error", None)
+        if not body:
+            excerpt = f": {self._scrubbed(answer)[:100]}" if isinstance(answer, str) else ""
+            return GenerationResult(request.id, "failed", None, f"malformed answer: it holds no image{excerpt}")
+        error = ErrorInAnswer(body)
         return GenerationResult(request.id, "refused" if is_refusal(error) else "failed", None, self._error_line(error))
 
     def _error_line(self, error: Exception) -> str:
@@ -311,9 +311,9 @@ def load(
     if not source:
         raise ModelError("openai: no model named; write openai:MODEL, such as openai:gpt-image-1")
     if price is None or not 0 <= price < inf:
-        found = "none" if price is None else price
+        quote = "none" if price is None else price
         raise ModelError(
-            f"price: found {found}, expected what one image costs at these settings; look it up in the server's price "
+            f"price: found {quote}, expected what one image costs at these settings; look it up in the server's price "
             "list and give --price (0 for a server of your own)"
         )
     if (height is None) != (width is None):
@@ -326,8 +326,8 @@ def load(
             raise ModelError(f"{key}: found {seconds}, expected a positive number")
     client, fetch, secret = connect(base_url, retries, timeout, trusted_host)
     size = _preferred_size(source, prefer or {}) if height is None else f"{width}x{height}"
-    asked = {"model": source, "size": size, "quality": quality, "style": style}
-    arguments = {key: value for key, value in asked.items() if value is not None}
+    settings = {"model": source, "size": size, "quality": quality, "style": style}
+    arguments = {key: value for key, value in settings.items() if value is not None}
     if source.startswith("dall-e"):
         arguments["response_format"] = "b64_json"  # newer models answer with it and refuse to be asked for it
     card = Card(

@@ -91,11 +91,11 @@ def domain() -> dict[str, Any]:
     }
 
 
-def _phrases(held: Any) -> list[str]:
+def _phrases(tree: Any) -> list[str]:
     """Every text in a nested mapping."""
-    if isinstance(held, str):
-        return [held]
-    return [text for each in (held.values() if isinstance(held, Mapping) else held) for text in _phrases(each)]
+    if isinstance(tree, str):
+        return [tree]
+    return [text for branch in (tree.values() if isinstance(tree, Mapping) else tree) for text in _phrases(branch)]
 
 
 @cache
