@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,7 +170,7 @@ def audit(
     if study.check is not None:
         study.check(generator, suite)
 
-    def planned() -> list[Sample]:
+    def planned() -> Sequence[Sample]:
         plan = build_plan(questions, seed=seed, model_fingerprint=card.fingerprint, part_size=part_size)
         if source is not None:
             source.assign({sample.id: sample.file for sample in plan})

@@ -110,11 +110,11 @@ class Parallel:
             outcomes = self._finished_units(parts, work, [(part,) for part in undrawn], progress, title)
             with closing(outcomes):  # ends the workers before what failed is forgotten
                 for outcome in outcomes:
-                    unmet -= {run.sample(result.id).part for result in outcome.results}
+                    unmet -= set(run.plan.parts_of([result.id for result in outcome.results]))
                     self._meet(outcome, run, generator, failures)
                     converted.update(outcome.conversions)
             run.note_redrawn(undrawn)
-            failures.require_one([sample for samples in parts.values() for sample in samples])
+            failures.require_one(sample for samples in parts.values() for sample in samples)
         tell_conversions(converted, progress)
 
     @staticmethod

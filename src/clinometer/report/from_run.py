@@ -95,7 +95,6 @@ def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
 
     Those of a part that is missing or damaged are None, and what is damaged is added to ``damage``.
     """
-    part_of = {sample.id: sample.part for sample in run.plan}
 
     @lru_cache(maxsize=2)
     def part_images(part: int) -> dict[str, bytes | None]:
@@ -107,4 +106,4 @@ def _image_reader(run: Run, damage: list[str]) -> Callable[[str], bytes | None]:
                 damage.append(message)
             return {}
 
-    return lambda identifier: part_images(part_of[identifier]).get(identifier)
+    return lambda identifier: part_images(run.sample(identifier).part).get(identifier)

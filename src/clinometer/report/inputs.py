@@ -49,8 +49,8 @@ class ReportInput:
     encoder_cards : the same for each encoder, by the name used in ``scores.encoder``.
     settings : how the run was made: ``seed``, ``images``, ``created``, ``versions``, …; shown as it is.
     scores : one row a ``Score`` (see ``clinometer.metrics.records``), with one more column ``verdict``.
-    samples : a row an image: id, prompt, concept, role ("target" or "attribute"), group, category, seed,
-        status, reason, seconds.
+    samples : a row an image: id, prompt, concept, role ("target" or "attribute"), group, category, seed, source,
+        strength, status, reason, seconds, flagged. Texts that many rows share may be categories.
     image : PNG bytes of a sample by id; ``None`` when there are none.
     planted : the probability of each group under the neutral prompt of each concept, where it is known,
         because it was planted: ``planted["firefighter"]["man"]``.

@@ -11,7 +11,7 @@ from typing import Any
 
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.runs.ledger import Ledger
-from clinometer.runs.plan import PLAN_SCHEMA, Sample, parts_of, plan_to_table, table_to_plan
+from clinometer.runs.plan import PLAN_SCHEMA, Plan, Sample, parts_of, plan_to_table, table_to_plan
 from clinometer.runs.record import difference_between, question_of
 from clinometer.runs.shapes import always
 from clinometer.runs.storage import Directory
@@ -83,7 +83,7 @@ class AskedRun:
         return self.encoder_cards | self.begun_encoder_cards | dropped | self.own_encoder_cards
 
     @cached_property
-    def plan(self) -> list[Sample]:
+    def plan(self) -> Plan:
         """Every planned sample, in order."""
         return table_to_plan(
             self.ledger.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST, like=always(PLAN_SCHEMA))
@@ -92,28 +92,23 @@ class AskedRun:
     def extend_plan(self, samples: Sequence[Sample]) -> None:
         """Plan more samples, in parts of their own. No encoder has embedded the whole run any more."""
         self._update_record(encoders={}, begun_encoders=self.begun_encoder_cards | self.encoder_cards)
-        plan = [*self.plan, *samples]
+        plan = Plan.joined([self.plan, Plan.of(samples)])
         self.ledger.write_table("plan.parquet", plan_to_table(plan))
         self.__dict__["plan"] = plan
-        for derived in ("_all_parts", "_part_of"):
-            self.__dict__.pop(derived, None)
+        self.__dict__.pop("_all_parts", None)
 
     @property
-    def parts(self) -> dict[int, list[Sample]]:
+    def parts(self) -> Mapping[int, Plan]:
         """The samples of each part."""
         return self._all_parts
 
     @cached_property
-    def _all_parts(self) -> dict[int, list[Sample]]:
+    def _all_parts(self) -> Mapping[int, Plan]:
         return parts_of(self.plan)
-
-    @cached_property
-    def _part_of(self) -> dict[str, int]:
-        return {sample.id: sample.part for sample in self.plan}
 
     def sample(self, identifier: str) -> Sample:
         """The planned sample of an id."""
-        return next(each for each in self._all_parts[self._part_of[identifier]] if each.id == identifier)
+        return self.plan.find(identifier)
 
     def record_batch_size(self, batch_size: int) -> None:
         """Record how many images the model draws at once from now on."""
@@ -167,7 +162,10 @@ class AskedRun:
         RunMismatchError, RunCorruptError
             The message says what differs.
         """
-        for held, asked in zip_longest(self.plan[: len(plan)], plan):
+        first = self.plan[: len(plan)]
+        if first.asks_the_same(Plan.of(plan)):
+            return
+        for held, asked in zip_longest(first, plan):
             if held and asked and replace(held, part=asked.part) == asked:
                 continue
             if not (asked or held).file:

@@ -41,7 +41,7 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
     with failures.forgotten():
         title = "drawing" if run.record["origin"] == "generated" else "reading"
         draw_parts(run, None, draw, progress, title, paid=price_of(generator) > 0)
-        failures.require_one([sample for sample in run.plan if not sample.source])
+        failures.require_one(sample for sample in run.plan if not sample.source)
     if run.is_whole and offers(generator, Converts):
         tell_conversions(generator.conversions, progress)
 
@@ -91,7 +91,8 @@ def draw_parts(
     alone, room = run.record["origin"] == "imported", WeightGate(PIXEL_BYTES)
     progress.start(title, total, total - sum(map(len, undrawn.values())))
     with ThreadPoolExecutor(WORKERS) as compressors, one_behind() as write:
-        for part, samples in undrawn.items():
+        for part, left in undrawn.items():
+            samples = list(left)
             if not samples:
                 continue
             results: list[Future[_Stored]] = []

@@ -8,14 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from clinometer._in_hand import in_hand
 from clinometer.errors import RunCorruptError
 from clinometer.models.images import decode_stored, sha256
 from clinometer.runs.asked_run import AskedRun
+from clinometer.runs.columns import gathered
 from clinometer.runs.places import classifications_name, samples_name, unfinished_name, vectors_name
 from clinometer.runs.plan import Sample
-from clinometer.runs.sample_table import ADDED, SAMPLE_FIELDS, SAMPLE_SCHEMA, SAMPLE_SHAPE, WITHOUT_PIXELS
+from clinometer.runs.sample_table import (
+    ADDED,
+    REPORTED,
+    SAMPLE_FIELDS,
+    SAMPLE_SCHEMA,
+    SAMPLE_SHAPE,
+    SHARED,
+    WITHOUT_PIXELS,
+)
 from clinometer.runs.storage import REDO
 
 if TYPE_CHECKING:
@@ -33,14 +43,14 @@ class DrawnRun(AskedRun):
         """Whether a part's images are there, with none that is to be drawn anew."""
         return part not in self._to_redraw and self.directory.exists(samples_name(part))
 
-    def undrawn(self, part: int) -> list[Sample]:
+    def undrawn(self, part: int) -> Sequence[Sample]:
         """The samples of a part that are still to be drawn."""
         if self.has_samples(part):
             return []
         if part in self._to_redraw:
             return [sample for sample in self.parts[part] if sample.id in self._to_redraw[part]]
         kept = {row["id"] for row in self._partial_rows(part, ["id"])}
-        return [sample for sample in self.parts[part] if sample.id not in kept]
+        return [sample for sample in self.parts[part] if sample.id not in kept] if kept else self.parts[part]
 
     def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
@@ -68,7 +78,7 @@ class DrawnRun(AskedRun):
         """Some columns, ``id`` among them, of a part that is there."""
         name = samples_name(part)
         table = self.ledger.read_table(name, columns, like=SAMPLE_SHAPE, added=ADDED)
-        if table["id"].to_pylist() != [sample.id for sample in self._all_parts[part]]:
+        if not table["id"].equals(self._all_parts[part].column("id")):
             raise RunCorruptError(
                 f"{self.directory.path(name)}: its images are not those of the plan's part {part}. {REDO}"
             )
@@ -143,9 +153,9 @@ class DrawnRun(AskedRun):
 
         All others stay: a refusal is the model's answer, and an image that is there may be paid for, or edited.
         """
-        failed = [identifier for identifier, status in self.samples[["id", "status"]].to_numpy() if status == "failed"]
-        for identifier in failed:
-            self._to_redraw.setdefault(self._part_of[identifier], set()).add(identifier)
+        failed = [identifier for identifier, status in self.each_sample(["id", "status"]) if status == "failed"]
+        for identifier, part in zip(failed, self.plan.parts_of(failed), strict=True):
+            self._to_redraw.setdefault(part, set()).add(identifier)
         return len(failed)
 
     def forget_failed_parts(self, parts: Iterable[int]) -> None:
@@ -161,7 +171,14 @@ class DrawnRun(AskedRun):
     def samples(self) -> pd.DataFrame:
         """Every finished sample without its pixels, in plan order."""
         self.ledger.require_there(samples_name(part) for part in self.parts)
-        return self._joined([self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts()])
+        return _frame((self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts()), WITHOUT_PIXELS)
+
+    @property
+    def lost_samples(self) -> pd.DataFrame:
+        """Those of them that have no image; the others are never held together."""
+        self.ledger.require_there(samples_name(part) for part in self.parts)
+        parts = (self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts())
+        return _frame((part.filter(pc.not_equal(part["status"], "ok")) for part in parts), WITHOUT_PIXELS)
 
     def each_sample(self, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Some columns of every finished sample, in plan order, a part at a time: a million rows are never held."""
@@ -171,31 +188,29 @@ class DrawnRun(AskedRun):
             yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
 
     def samples_that_are_whole(self, damage: list[str]) -> pd.DataFrame:
-        """The same without the parts that are damaged, each of which is added to ``damage``."""
-        tables = []
-        for part in self._drawn_parts():
-            try:
-                tables.append(self._part(part, WITHOUT_PIXELS))
-            except RunCorruptError as error:
-                damage.append(self.directory.without_place(error))
-        return self._joined(tables)
+        """The same without the parts that are damaged, each of which is added to ``damage``.
+
+        In little memory: without hashes, and with categories in place of the texts that samples share.
+        """
+
+        def whole() -> Iterator[pa.Table]:
+            for part in self._drawn_parts():
+                try:
+                    yield self._part(part, REPORTED)
+                except RunCorruptError as error:
+                    damage.append(self.directory.without_place(error))
+
+        return _frame(whole(), REPORTED, SHARED)
 
     def _drawn_parts(self) -> list[int]:
         there = set(self.directory.names("samples", ".parquet"))
         return [part for part in self.parts if samples_name(part) in there]
 
-    @staticmethod
-    def _joined(tables: list[pa.Table]) -> pd.DataFrame:
-        joined: pd.DataFrame = pa.concat_tables(
-            [pa.schema(SAMPLE_FIELDS).empty_table().select(WITHOUT_PIXELS), *tables]
-        ).to_pandas()
-        return joined
-
     def images(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
         """The image files of samples, part by part; None where there is no image."""
-        wanted: dict[int, set[str]] = {}
-        for identifier in ids:
-            wanted.setdefault(self._part_of[identifier], set()).add(identifier)
+        asked, wanted = list(ids), dict[int, set[str]]()
+        for identifier, part in zip(asked, self.plan.parts_of(asked), strict=True):
+            wanted.setdefault(part, set()).add(identifier)
         for part, chosen in sorted(wanted.items()):
             for row in self.read_images(part):
                 if row["id"] in chosen:
@@ -214,6 +229,13 @@ class DrawnRun(AskedRun):
                 return decode_stored(content)
         except Exception as error:  # decoders raise many unrelated kinds; none is the encoder's fault
             raise RunCorruptError(
-                f"{self.directory.path(samples_name(self._part_of[identifier]))}: image {identifier} is damaged "
+                f"{self.directory.path(samples_name(self.sample(identifier).part))}: image {identifier} is damaged "
                 f"({error}). Delete the file and give the same command again: only this part is done anew"
             ) from error
+
+
+def _frame(tables: Iterable[pa.Table], columns: Sequence[str], shared: Collection[str] = ()) -> pd.DataFrame:
+    """Tables of samples as one frame; the texts of ``shared`` columns become categories."""
+    schema = pa.schema({name: SAMPLE_FIELDS[name] for name in columns})
+    frame: pd.DataFrame = gathered(tables, schema, shared).to_pandas()
+    return frame

@@ -71,7 +71,7 @@ class Failures:
                     )
             yield result
 
-    def require_one(self, samples: Sequence[Sample]) -> None:
+    def require_one(self, samples: Iterable[Sample]) -> None:
         """Refuse a stage of failures alone: of fewer images or prompts than `HOPELESS` says, or of files.
 
         Raises
@@ -81,12 +81,13 @@ class Failures:
         """
         if self._first_reason is None or self._any_lived or not self._run.is_whole:
             return
-        held = self._run.samples
-        if (held.status[held.id.isin([sample.id for sample in samples])] != "failed").any():
+        stage = {sample.id: sample.part for sample in samples}
+        held = self._run.each_sample(["id", "status"])
+        if any(status != "failed" for identifier, status in held if identifier in stage):
             return
-        self._run.forget_failed_parts({sample.part for sample in samples})
+        self._run.forget_failed_parts(set(stage.values()))
         raise ModelError(
-            f"{self._run.model_card['name']}: all {len(samples)} images failed, the first because: "
+            f"{self._run.model_card['name']}: all {len(stage)} images failed, the first because: "
             f"{self._first_reason}; mend it and give the same command again"
         )
 

@@ -117,8 +117,7 @@ def lost_images(run: Run) -> pd.DataFrame:
     stamps = stamps_of(run, beside=DERIVED)
     if stamps is not None and recalled(run).get("none lost") == stamps:
         return pd.DataFrame(columns=WITHOUT_PIXELS)
-    samples = run.samples
-    lost = samples[samples.status != "ok"]
+    lost = run.lost_samples
     if not len(lost):
         remember(run, **{"none lost": stamps})
     return lost

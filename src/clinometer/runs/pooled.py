@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final
@@ -18,7 +17,7 @@ import pyarrow as pa
 
 from clinometer.errors import RunMismatchError
 from clinometer.runs.ledger import Ledger
-from clinometer.runs.plan import Sample
+from clinometer.runs.plan import Plan
 from clinometer.runs.storage import REDO, Check, Directory, Shape
 from clinometer.runs.store import Run
 
@@ -112,13 +111,9 @@ class PooledRun(Run):
         self.ledger = _PooledLedger(self._pooled, self.runs)
 
     @cached_property
-    def plan(self) -> list[Sample]:  # type: ignore[override]
+    def plan(self) -> Plan:  # type: ignore[override]
         """The samples of all of them, in order."""
-        return [
-            replace(sample, part=sample.part + start)
-            for run, start in zip(self.runs, self._pooled.starts, strict=True)
-            for sample in run.plan
-        ]
+        return Plan.joined(run.plan.shifted(start) for run, start in zip(self.runs, self._pooled.starts, strict=True))
 
     @property
     def is_scored(self) -> bool:

@@ -20,6 +20,10 @@ SAMPLE_FIELDS = {
     "flagged": pa.bool_(),
 }
 WITHOUT_PIXELS = [name for name in SAMPLE_FIELDS if name != "image"]
+REPORTED = [name for name in WITHOUT_PIXELS if name != "sha256"]
+"""What a report is told of each sample."""
+SHARED = ("prompt", "concept", "role", "group", "category", "source", "status", "reason")
+"""Columns of texts that many samples have in common."""
 _FEATURES = {name: {"dtype": str(kind), "_type": "Value"} for name, kind in SAMPLE_FIELDS.items() if name != "image"}
 _FEATURES["seconds"]["dtype"] = "float32"  # Arrow calls it float
 SAMPLE_SCHEMA = pa.schema(

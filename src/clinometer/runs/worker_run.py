@@ -15,7 +15,7 @@ import pyarrow as pa
 from clinometer.models.protocols import Card
 from clinometer.runs.ledger import Ledger
 from clinometer.runs.places import samples_name
-from clinometer.runs.plan import Sample
+from clinometer.runs.plan import Plan
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run
 
@@ -43,7 +43,7 @@ class WorkerRun(Run):
         return False
 
     @property
-    def parts(self) -> dict[int, list[Sample]]:
+    def parts(self) -> dict[int, Plan]:
         """The samples of each chosen part."""
         return {part: self._all_parts[part] for part in self._chosen}
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import pandas as pd
-
 from clinometer.report import wording
 from clinometer.report.rows import is_empty
+from clinometer.report.samples import Sample, Samples, by_owner, text_of
 from clinometer.report.thumbnails import Thumbnail, thumbnail
 from clinometer.report.view import View
 
@@ -19,32 +17,6 @@ MOST_IMAGES: Final = 1200
 
 MOST_PER_PROMPT: Final = 24
 FEWEST_PER_PROMPT: Final = 2
-
-Sample = Mapping[str, Any]
-
-
-class _Row(Mapping[str, Any]):
-    """A row of a table whose columns are lists; of a million rows, each as a dictionary would take gigabytes."""
-
-    __slots__ = ("_at", "_columns")
-
-    def __init__(self, columns: Mapping[str, Sequence[Any]], at: int) -> None:
-        self._columns, self._at = columns, at
-
-    def __getitem__(self, name: str) -> Any:
-        return self._columns[name][self._at]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-
-def rows_of(samples: pd.DataFrame) -> list[Sample]:
-    """The samples one by one."""
-    columns = {str(name): samples[name].tolist() for name in samples.columns}
-    return [_Row(columns, at) for at in range(len(samples))]
 
 
 @dataclass
@@ -67,11 +39,6 @@ class Strip:
     left_out: int = 0
 
 
-def text_of(value: Any) -> str:
-    """A cell as text; empty where there is nothing."""
-    return "" if is_empty(value) else str(value)
-
-
 def is_flagged(sample: Sample) -> bool:
     """Whether a safety checker took offence at a picture: a report, which goes from hand to hand, leaves it out."""
     flag = sample.get("flagged")
@@ -89,9 +56,11 @@ def sample_tile(view: View, sample: Sample, alt: str) -> Tile:
     return Tile(alt, "ok", picture=picture) if picture else Tile(alt, "unreadable", "the image file cannot be read")
 
 
-def counts_in_words(samples: Sequence[Sample]) -> str:
+def counts_in_words(*samples: Samples) -> str:
     """``"20 images, 2 refused"``."""
-    statuses = Counter(text_of(sample.get("status")) for sample in samples)
+    statuses = Counter[str]()
+    for each in samples:
+        statuses.update(each.counts("status"))
     drawn = statuses.pop("ok", 0)
     return ", ".join([wording.count(drawn, "image"), *(f"{n} {status}" for status, n in statuses.items())])
 
@@ -101,18 +70,15 @@ def all_there(n: int) -> str:
     return "the one image is there" if n == 1 else f"all {n:,} images are there"
 
 
-def losses(view: View, samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def losses(view: View, samples: Samples) -> list[dict[str, Any]]:
     """Concepts and groups that lost images: asked, drawn, refused, failed, blank, and the reasons."""
-    by_owner: dict[tuple[str, str], list[Sample]] = defaultdict(list)
-    for sample in samples:
-        role = text_of(sample.get("role"))
-        by_owner[role, text_of(sample.get("concept" if role == "target" else "group"))].append(sample)
     table = []
-    for (role, owner), owner_samples in by_owner.items():
-        statuses = Counter(text_of(sample.get("status")) for sample in owner_samples)
+    for (role, owner), owner_samples in by_owner(samples).items():
+        statuses = owner_samples.counts("status")
         if statuses["ok"] == len(owner_samples):
             continue
-        reasons = Counter(text_of(sample.get("reason")) for sample in owner_samples if text_of(sample.get("reason")))
+        reasons = owner_samples.counts("reason")
+        del reasons[""]
         table.append(
             {
                 "name": owner if role == "target" else f"images of {view.label(owner)}",

@@ -7,14 +7,14 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.figures.marks import Mark
 from clinometer.report.figures.svg import Ink
-from clinometer.report.rows import Row, is_empty
+from clinometer.report.rows import Row
+from clinometer.report.samples import Samples
 from clinometer.report.sections.gallery import (
     MOST_PER_PROMPT,
     Strip,
     all_there,
     counts_in_words,
     losses,
-    rows_of,
     sample_tile,
 )
 from clinometer.report.sections.masthead import facts, nothing_judged
@@ -256,10 +256,10 @@ def _share(row: Row | None) -> str:
 
 def classification_gallery(view: ClassificationView) -> dict[str, Any]:
     """The portraits of each group, and what could not be made."""
-    samples = rows_of(view.report.samples)
-    groups = []
+    samples = Samples(view.report.samples)
+    held, groups = samples.by("group"), []
     for group in view.suite.groups:
-        own = [sample for sample in samples if not is_empty(sample.get("group")) and sample["group"] == group]
+        own = held.get((group,), samples[:0])
         label = wording.capitalised(view.label(group))
         tiles = [
             sample_tile(view, sample, f"{label}, portrait {order} of {len(own)}")

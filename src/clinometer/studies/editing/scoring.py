@@ -76,7 +76,7 @@ def edit(run: Run, generator: Generator, progress: Progress) -> None:
     with failures.forgotten():
         draw = partial(_edit_part, run, editor, failures)
         draw_parts(run, EDIT, draw, progress, "editing", paid=price_of(generator) > 0)
-        failures.require_one([sample for sample in run.plan if sample.source])
+        failures.require_one(sample for sample in run.plan if sample.source)
 
 
 def _editor(generator: Generator) -> Editor:

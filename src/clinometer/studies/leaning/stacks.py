@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
-from clinometer.runs.plan import Sample
+from clinometer.runs.plan import Plan
 from clinometer.runs.store import Run
 from clinometer.runs.vector_file import VectorFile
 from clinometer.suites import LeaningSuite
 
+_READ: Final = ("id", "seed", "concept", "group", "prompt")
+"""What tells whose image a vector is."""
+
 
 def stacked_images(
-    plan: Sequence[Sample], suite: LeaningSuite, vectors: Mapping[str, np.ndarray], *, width: int
+    plan: Plan, suite: LeaningSuite, vectors: Mapping[str, np.ndarray], *, width: int
 ) -> tuple[tuple[np.ndarray, ...], dict[str, tuple[np.ndarray, ...]]]:
     """The vectors that are there (by sample id): of each target, and of each attribute prompt of each group.
 
     In the plan's order, each (n, d); n may be 0, and d is then ``width``.
     """
 
-    def stack(samples: Sequence[Sample]) -> np.ndarray:
-        rows = [vectors[sample.id] for sample in samples if sample.id in vectors]
+    def stack(ids: Sequence[str]) -> np.ndarray:
+        rows = [vectors[identifier] for identifier in ids if identifier in vectors]
         return np.stack(rows) if rows else np.zeros((0, width), np.float32)
 
-    by_concept = _grouped(plan, lambda sample: sample.concept)
-    by_prompt = _grouped(plan, lambda sample: (sample.group, sample.prompt))
+    by_concept, by_prompt = dict[str, list[str]](), dict[tuple[str, str], list[str]]()
+    for identifier, _, concept, group, prompt in plan.rows(*_READ):
+        by_concept.setdefault(concept, []).append(identifier)
+        by_prompt.setdefault((group, prompt), []).append(identifier)
     targets = tuple(stack(by_concept.get(target.name, [])) for target in suite.targets)
     groups = {
         name: tuple(stack(by_prompt.get((name, p.prompt), [])) for p in group.prompts)
@@ -50,18 +56,15 @@ def read_images(
     names = {target.name for target in suite.targets}
     for part, vectors in run.embedding_parts(encoder):
         run.require_embedded(encoder, vectors, [part])
-        samples = [s for s in run.parts[part] if s.id in vectors and (keep is None or s.seed in keep)]
-        for sample in samples:
-            if sample.group:
-                groups.setdefault((sample.group, sample.prompt), []).append(vectors[sample.id].copy())
-        of_targets = [sample for sample in samples if sample.concept in names]
-        if of_targets:
-            targets.add([s.concept for s in of_targets], np.stack([vectors[s.id] for s in of_targets]))
+        concepts, ids = [], []
+        for identifier, seed, concept, group, prompt in run.parts[part].rows(*_READ):
+            if identifier not in vectors or not (keep is None or seed in keep):
+                continue
+            if group:
+                groups.setdefault((group, prompt), []).append(vectors[identifier].copy())
+            if concept in names:
+                concepts.append(concept)
+                ids.append(identifier)
+        if ids:
+            targets.add(concepts, np.stack([vectors[identifier] for identifier in ids]))
     return targets, groups
-
-
-def _grouped(plan: Sequence[Sample], key: Callable[[Sample], Hashable]) -> Mapping[Hashable, list[Sample]]:
-    grouped: dict[Hashable, list[Sample]] = {}
-    for sample in plan:
-        grouped.setdefault(key(sample), []).append(sample)
-    return grouped

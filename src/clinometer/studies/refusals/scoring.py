@@ -112,4 +112,6 @@ def _answered(run: Run) -> pd.DataFrame:
 
 def _given_portraits(run: Run) -> set[str]:
     """Portraits that were given to a run, and not drawn."""
-    return {sample.id for sample in run.plan if sample.file} if run.record["origin"] == "generated" else set()
+    if run.record["origin"] != "generated":
+        return set()
+    return {identifier for identifier, file in run.plan.rows("id", "file") if file}

@@ -251,11 +251,13 @@ def strips(view: EditingView) -> dict[str, Any]:
     """The first portraits of each group, each beside its edits; and what could not be made."""
     samples = view.report.samples
     portraits = samples[samples.role == "portrait"]
-    edits = {(e["source"], e["concept"], e["strength"]): e for e in samples[samples.role == "edit"].to_dict("records")}
+    shown = {group: portraits[portraits.group == group].head(SHOWN) for group in view.suite.groups}
+    made = samples[(samples.role == "edit") & samples.source.isin([key for each in shown.values() for key in each.id])]
+    edits = {(e["source"], e["concept"], e["strength"]): e for e in made.to_dict("records")}
     groups = []
     for group in view.suite.groups:
         rows = []
-        for portrait in portraits[portraits.group == group].head(SHOWN).to_dict("records"):
+        for portrait in shown[group].to_dict("records"):
             cells = [
                 {"profession": name, "tiles": [
                     _tile(view, edits.get((portrait["id"], name, strength)), f"{name}, strength {strength:g}")

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
+from clinometer.report.samples import Samples, by_owner
 from clinometer.report.sections.gallery import (
     FEWEST_PER_PROMPT,
     MOST_IMAGES,
     MOST_PER_PROMPT,
-    Sample,
     Strip,
     Tile,
     all_there,
     counts_in_words,
     losses,
-    rows_of,
     sample_tile,
-    text_of,
 )
 from clinometer.report.sections.refusals import refusal_words
 from clinometer.studies.leaning.view import LeaningView
+
+Prompts = Mapping[tuple[str, ...], Samples]
+"""The samples of each (role, concept or group, prompt), in plan order."""
 
 BESIDE: Final = 8
 """Images of each group shown beside a concept."""
@@ -30,10 +31,10 @@ BESIDE: Final = 8
 
 def gallery(view: LeaningView) -> dict[str, Any]:
     """Tiles of every concept, tiles of every group, and what was refused."""
-    samples = rows_of(view.report.samples)
+    samples = Samples(view.report.samples)
     if not samples:
         return {"reason": "The run holds no images."}
-    prompts = _by_prompt(samples)
+    prompts = by_owner(samples, "prompt")
     limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(prompts)))
     groups = _groups(view, prompts, limit)
     return {
@@ -49,26 +50,14 @@ def gallery(view: LeaningView) -> dict[str, Any]:
     }
 
 
-def _by_prompt(samples: Sequence[Sample]) -> dict[tuple[str, str, str], list[Sample]]:
-    """Sort samples by (role, concept or group, prompt), in plan order."""
-    held: dict[tuple[str, str, str], list[Sample]] = defaultdict(list)
-    for sample in samples:
-        role = text_of(sample.get("role"))
-        owner = text_of(sample.get("concept" if role == "target" else "group"))
-        held[role, owner, text_of(sample.get("prompt"))].append(sample)
-    return dict(held)
-
-
-def _tiles(view: LeaningView, prompt: str, samples: Sequence[Sample], limit: int) -> list[Tile]:
+def _tiles(view: LeaningView, prompt: str, samples: Samples, limit: int) -> list[Tile]:
     return [
         sample_tile(view, sample, f"{prompt}, image {order} of {len(samples)}")
         for order, sample in enumerate(samples[:limit], 1)
     ]
 
 
-def _categories(
-    view: LeaningView, prompts: dict[tuple[str, str, str], list[Sample]], limit: int
-) -> list[dict[str, Any]]:
+def _categories(view: LeaningView, prompts: Prompts, limit: int) -> list[dict[str, Any]]:
     held: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for concept in view.concepts.values():
         own = [(key[2], found) for key, found in prompts.items() if key[:2] == ("target", concept.name)]
@@ -84,13 +73,13 @@ def _categories(
                 "value": value,
                 "tiles": [tile for prompt, found in own for tile in _tiles(view, prompt, found, limit)],
                 "left_out": sum(max(0, len(found) - limit) for _, found in own),
-                "counts": counts_in_words([sample for _, found in own for sample in found]),
+                "counts": counts_in_words(*(found for _, found in own)),
             }
         )
     return [{"label": view.category_label(name), "concepts": concepts} for name, concepts in held.items()]
 
 
-def _groups(view: LeaningView, prompts: dict[tuple[str, str, str], list[Sample]], limit: int) -> dict[str, list[Strip]]:
+def _groups(view: LeaningView, prompts: Prompts, limit: int) -> dict[str, list[Strip]]:
     held: dict[str, list[Strip]] = {name: [] for name in view.suite.groups}
     serial = 0
     for (role, group, prompt), samples in prompts.items():
@@ -104,9 +93,9 @@ def _groups(view: LeaningView, prompts: dict[tuple[str, str, str], list[Sample]]
     return {group: strips for group, strips in held.items() if strips}
 
 
-def _counts_of_group(prompts: dict[tuple[str, str, str], list[Sample]], group: str) -> str:
+def _counts_of_group(prompts: Prompts, group: str) -> str:
     own = [found for (role, owner, _), found in prompts.items() if role != "target" and owner == group]
-    return counts_in_words([sample for found in own for sample in found])
+    return counts_in_words(*own)
 
 
 def _spread(strips: Sequence[Strip]) -> list[Tile]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from clinometer.report import wording
+from clinometer.report.samples import Samples
 from clinometer.report.sections.gallery import (
     FEWEST_PER_PROMPT,
     MOST_IMAGES,
     MOST_PER_PROMPT,
-    Sample,
     Strip,
     all_there,
     counts_in_words,
     losses,
-    rows_of,
     sample_tile,
 )
 from clinometer.report.sections.refusals import refusal_words
@@ -25,12 +24,10 @@ from clinometer.studies.t2iat.view import AssociationView
 
 def association_gallery(view: AssociationView) -> dict[str, Any]:
     """Strips of every stimulus, concept by concept, and what was refused."""
-    samples = rows_of(view.report.samples)
+    samples = Samples(view.report.samples)
     if not samples:
         return {"reason": "The run holds no images."}
-    by_group: dict[tuple[str, str], list[Sample]] = defaultdict(list)
-    for sample in samples:
-        by_group[str(sample["concept"]), str(sample["group"] or "")].append(sample)
+    by_group = samples.by("concept", "group")
     limit = max(FEWEST_PER_PROMPT, min(MOST_PER_PROMPT, MOST_IMAGES // len(by_group)))
     concepts = [
         {
@@ -49,11 +46,11 @@ def association_gallery(view: AssociationView) -> dict[str, Any]:
 
 
 def _stimulus(
-    view: AssociationView, concept: str, name: str, by_group: dict[tuple[str, str], list[Sample]], limit: int
+    view: AssociationView, concept: str, name: str, by_group: Mapping[tuple[str, ...], Samples], limit: int
 ) -> dict[str, Any]:
     row = view.associations.get(name)
     stimulus = next(stimulus for stimulus in view.suite.concepts[concept].stimuli if stimulus.name == name)
-    own = [by_group.get((name, group), []) for group in ("", *view.suite.pair)]
+    own = [by_group.get((name, group), Samples(view.report.samples[:0])) for group in ("", *view.suite.pair)]
     labels = (view.suite.concepts[concept].neutral_prompt(stimulus), *(view.label(group) for group in view.suite.pair))
     return {
         "name": name,
@@ -61,11 +58,11 @@ def _stimulus(
         "verdict": said_of(row, view.label) if row else "not measured",
         "value": wording.signed(row.value, view.digits) if row is not None and row.defined else "",
         "strips": [_strip(view, label, samples, limit) for label, samples in zip(labels, own, strict=True)],
-        "counts": counts_in_words([sample for samples in own for sample in samples]),
+        "counts": counts_in_words(*own),
     }
 
 
-def _strip(view: AssociationView, label: str, samples: list[Sample], limit: int) -> Strip:
+def _strip(view: AssociationView, label: str, samples: Samples, limit: int) -> Strip:
     """One in so many images where there are more than the page takes, so that every word of an attribute is seen."""
     step = max(1, -(-len(samples) // limit))
     selection = samples[::step]
