@@ -8,12 +8,13 @@ from math import isfinite, nan, sqrt
 from typing import Final
 
 import numpy as np
-from scipy.stats import mannwhitneyu, t
+from scipy.stats import t
 
 from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
 from clinometer.stats.blocks import pieces_of, sizes_of
 from clinometer.stats.proportion import wilson_interval
+from clinometer.stats.rank_sums import rank_sum_p
 from clinometer.stats.scratch import Scratch
 from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
@@ -121,7 +122,7 @@ def _p_value(gains: np.ndarray, same: np.ndarray, target: int, sizes: Sequence[i
     """Mann and Whitney's p of a target's own images against those of targets with another text."""
     start = sum(sizes[:target])
     mine, others = gains[start : start + sizes[target]], gains[~same]
-    return float(mannwhitneyu(mine, others, alternative="greater").pvalue) if len(mine) and len(others) else nan
+    return rank_sum_p(mine, others) if len(mine) and len(others) else nan
 
 
 def _first(study: LeaningStudy, view: str, target: int, match: _Match) -> Score:
