@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
-from clinometer.models.protocols import Denoiser, Editor, Generator
+from clinometer.models.protocols import Denoiser, Editor, Encoder, Generator
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -100,6 +100,16 @@ class Converts(Generator, Protocol):
     """Reads images from files: what it did to them, and to how many."""
 
     conversions: Mapping[str, int]
+
+
+class EmbedsInPassing(Generator, Protocol):
+    """Reads finished images, which its encoders embed while they are decoded.
+
+    ``proven`` : names of encoders that were found to give one image the same vector twice.
+    """
+
+    encoders: Sequence[Encoder]
+    proven: set[str]
 
 
 class Remembers(Protocol):

@@ -7,13 +7,14 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.models import reference
-from clinometer.models.abilities import DrawsAtOnce, offers, weights_of
+from clinometer.models.abilities import Converts, DrawsAtOnce, offers, weights_of
+from clinometer.models.files.embedded import EmbeddedSource
 from clinometer.models.files.folder import FolderSource
 from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.protocols import Encoder, Generator
@@ -22,7 +23,7 @@ from clinometer.pipeline.engines import Engine, open_engine
 from clinometer.pipeline.execution import Executor, Job, Serial, execute, is_finished, part_size_of
 from clinometer.pipeline.loaded_models import Encoders, Models
 from clinometer.pipeline.parallel import Parallel
-from clinometer.pipeline.recipes import Recipe, WithPortraits
+from clinometer.pipeline.recipes import Given, Recipe, WithEncoders, WithPortraits
 from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
 from clinometer.pipeline.score import score
@@ -203,6 +204,9 @@ def finish(
     for each in encoders:
         if said := misfits(card_record(each.card), card_record(job.generator.card), job.suite):
             progress.note(said)
+    if job.origin == "imported" and isinstance(generator, Given) and offers(job.generator, Converts):
+        generator = WithEncoders(generator, tuple((recipes[each.card.name], each.card) for each in encoders))
+        job = replace(job, generator=EmbeddedSource(job.generator, encoders))
     directory = Directory(out)
     store.require_run_or_nothing(directory)
     weights = weights_of([job.generator, *encoders])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from clinometer.errors import EngineError, ModelError
+from clinometer.models.abilities import EmbedsInPassing, offers
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.engines import MOST_DEATHS, Death, Engine, Unit
 from clinometer.pipeline.execution import Serial, Stage
@@ -52,6 +53,9 @@ class Parallel:
         """See :class:`clinometer.pipeline.execution.Executor`."""
         parts = {part: samples for part, samples in run.parts.items() if not samples[0].source}
         title = "drawing" if run.record["origin"] == "generated" else "reading"
+        if offers(generator, EmbedsInPassing) and any(run.undrawn(part) for part in parts):
+            for encoder in generator.encoders:
+                self._begin_encoding(run, encoder, progress)
         self._draw(generate, run, generator, parts, progress, title)
 
     def stage(self, stage: Stage, run: Run, generator: Generator, progress: Progress) -> None:
@@ -72,16 +76,22 @@ class Parallel:
         name = encoder.card.name
         missing = [part for part in run.parts if not run.has_embeddings(name, part)]
         require_drawn(run, f"clinometer score {run.url} --encoder {name}")
-        run.begin_encoder(encoder.card)
+        work = self._begin_encoding(run, encoder, progress)
         size = min(LARGEST_UNIT, max(1, len(missing) // (4 * self.engine.workers)))
         units = [tuple(missing[start : start + size]) for start in range(0, len(missing), size)]
-        work = self._work(encode, run, self.encoders[name], encoder)
         with forgotten(run, name):
-            if not run.has_texts(name):
-                self._make(run, work, [TEXTS], Silently(progress), "texts")
             self._make(run, work, units, progress, f"encoding with {name}")
         run.finish_encoder(encoder.card)
         run.end_stage()
+
+    def _begin_encoding(self, run: Run, encoder: Encoder, progress: Progress) -> StageWork:
+        """Record an encoder and embed the texts, before any image."""
+        run.begin_encoder(encoder.card)
+        work = self._work(encode, run, self.encoders[encoder.card.name], encoder)
+        with forgotten(run, encoder.card.name):
+            if not run.has_texts(encoder.card.name):
+                self._make(run, work, [TEXTS], Silently(progress), "texts")
+        return work
 
     def _draw(
         self,

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from clinometer.errors import ModelError
 from clinometer.models import load_encoder, load_generator
+from clinometer.models.files.embedded import EmbeddedSource
 from clinometer.models.files.folder import FolderSource
 from clinometer.models.files.portraits import PortraitSource
 from clinometer.models.protocols import Card
@@ -101,6 +102,19 @@ class WithPortraits:
     def build(self) -> Any:
         """Load the model, and put the portraits before it."""
         return PortraitSource(self.source, self.model.build())
+
+
+@dataclass(frozen=True)
+class WithEncoders:
+    """Finished images, and the encoders that embed them, each by its card and how a worker comes by it."""
+
+    source: Given
+    encoders: tuple[tuple[Recipe, Card], ...]
+    key: str = field(default_factory=_new_key)
+
+    def build(self) -> Any:
+        """Load the encoders."""
+        return EmbeddedSource(self.source.build(), [built(recipe, card) for recipe, card in self.encoders])
 
 
 def recipe_of(kind: Literal["generator", "encoder"], given: Any, options: Mapping[str, Any]) -> Recipe:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
 from PIL.Image import Image
 
+from clinometer._cores import available_cores
 from clinometer._messages import quoted
 from clinometer.errors import ModelError
 from clinometer.models.abilities import Converts, Remembers, offers
@@ -17,6 +18,7 @@ from clinometer.models.protocols import GenerationRequest, GenerationResult, Gen
 from clinometer.models.weights import in_one_line
 from clinometer.runs.budget import price_of
 from clinometer.runs.failures import LONGEST_REASON, Failures, named
+from clinometer.runs.in_passing import InPassing
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
@@ -40,7 +42,7 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
 
     with failures.forgotten():
         title = "drawing" if run.record["origin"] == "generated" else "reading"
-        draw_parts(run, None, draw, progress, title, paid=price_of(generator) > 0)
+        draw_parts(run, None, draw, progress, title, paid=price_of(generator) > 0, generator=generator)
         failures.require_one(sample for sample in run.plan if not sample.source)
     if run.is_whole and offers(generator, Converts):
         tell_conversions(generator.conversions, progress)
@@ -72,6 +74,7 @@ def draw_parts(
     title: str,
     *,
     paid: bool,
+    generator: Generator | None = None,
 ) -> None:
     """Make the missing parts that hold samples of a role; without one, those of samples made from no other.
 
@@ -79,7 +82,8 @@ def draw_parts(
     drawn of the part in hand is kept where it was paid for; else it is drawn anew, in the batches it would have had.
     Images are compressed as they come and a part is written beside the drawing of the next. No more than two parts are
     held: a disk that is slower than the model slows it down. Finished images may be of any size, so of them one part is
-    held, and no more than `PIXEL_BYTES` wait to be compressed.
+    held, and no more than `PIXEL_BYTES` wait to be compressed. The encoders of a ``generator`` that has some embed a
+    part as soon as it is written.
     """
     parts = {
         part: samples
@@ -89,8 +93,10 @@ def draw_parts(
     undrawn = {part: run.undrawn(part) for part in parts}
     total = sum(map(len, parts.values()))
     alone, room = run.record["origin"] == "imported", WeightGate(PIXEL_BYTES)
+    threads = available_cores() if alone else WORKERS  # no model is at work beside them while files are read
     progress.start(title, total, total - sum(map(len, undrawn.values())))
-    with ThreadPoolExecutor(WORKERS) as compressors, one_behind() as write:
+    with ThreadPoolExecutor(threads) as pool, one_behind() as write:
+        passing = InPassing(run, generator, pool, room, threads, write)
         for part, left in undrawn.items():
             samples = list(left)
             if not samples:
@@ -98,13 +104,15 @@ def draw_parts(
             results: list[Future[_Stored]] = []
             try:
                 for result in _results(draw, samples, run.model_card["name"]):
-                    results.append(room.submit(compressors, _size(result), _compressed, result))
+                    results.append(_storing(result, pool, room))
+                    passing.see(result, len(samples))
                     progress.advance(1)
                     del result  # its image
                 if alone:
                     _write_part(run, part, samples, results, paid)
                     size = sum(len(each.result().content or b"") for each in results)
                     results.clear()
+                    passing.embed(part, samples)
                     give_back(size)
                 else:
                     write(_write_part, run, part, samples, results, paid)  # raises what went wrong with the part before
@@ -112,6 +120,7 @@ def draw_parts(
                 if paid:
                     _keep_drawn(run, part, samples, results)
                 raise
+        passing.finish()
     progress.finish()
 
 
@@ -160,6 +169,15 @@ class _Stored:
 
     result: GenerationResult
     content: bytes | None
+
+
+def _storing(result: GenerationResult, pool: Executor, room: WeightGate) -> Future[_Stored]:
+    """A result on its way to be stored; one that has its file, or no image, is there."""
+    if result.content is None and result.image is not None:
+        return room.submit(pool, _size(result), _compressed, result)
+    stored: Future[_Stored] = Future()
+    stored.set_result(_compressed(result))
+    return stored
 
 
 def _size(result: GenerationResult) -> int:

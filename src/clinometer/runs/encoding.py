@@ -9,15 +9,13 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from clinometer.errors import RunNotFoundError
-from clinometer.models.abilities import BeginsPrepared, PreparesImages, ReadsTexts, offers
 from clinometer.models.protocols import Encoder
 from clinometer.runs.failures import named
+from clinometer.runs.part_encoder import PartEncoder
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.runs.vectors import NO_VECTORS, PROBED, NoVectorsError, require_same, require_vectors
+from clinometer.runs.vectors import NoVectorsError
 from clinometer.runs.workers import WORKERS, give_back, one_behind
 
 AT_ONCE = 8
@@ -42,7 +40,6 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
     missing = [part for part in parts if not run.has_embeddings(name, part)]
     require_drawn(run, f"clinometer score {run.url} --encoder {name}")
     run.begin_encoder(encoder.card)
-    prepare, embed = _halves(encoder)
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
     progress.start(f"encoding with {name}", len(run.plan), done)
     with (
@@ -51,36 +48,16 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
         ThreadPoolExecutor(1) as reader,
         one_behind() as write,
     ):
-        ahead = deque(reader.submit(_read_images, run, part, prepare, decoders) for part in missing[:1])
-        with named("encoder", name):
-            _encode_texts(run, encoder)
-        width = next((len(vector) for vector in run.texts(name).values()), None)
-        begun: deque[_Begun] = deque()
-        at_once = 1 if offers(encoder, BeginsPrepared) else 0
-
-        def finish_one() -> None:
-            nonlocal width
-            part, ids, vectors = begun.popleft()
-            with named("encoder", name):
-                found = require_vectors(vectors(), name, ids, width) if ids else NO_VECTORS
-            width = found.shape[1] if ids else width
-            write(run.write_embeddings, name, part, ids, found)
-            progress.advance(len(parts[part]))
-
+        hands = PartEncoder(run, encoder, write, lambda part: progress.advance(len(parts[part])))
+        ahead = deque(reader.submit(_read_images, run, part, hands.prepare, decoders) for part in missing[:1])
+        hands.read_texts()
         for index, part in enumerate(missing):
             with named("encoder", name):
                 ids, images = ahead.popleft().result()
             if index + 1 < len(missing):
-                ahead.append(reader.submit(_read_images, run, missing[index + 1], prepare, decoders))
-            with named("encoder", name):
-                vectors = embed(images) if images else list
-                if index == 0 and images:
-                    _require_steady(encoder, embed, ids, images, vectors(), width)
-            begun.append((part, ids, vectors))
-            if len(begun) > at_once:  # the next one is in the device's hands while this one is fetched and written
-                finish_one()
-        while begun:
-            finish_one()
+                ahead.append(reader.submit(_read_images, run, missing[index + 1], hands.prepare, decoders))
+            hands.embed(part, ids, images, probe=index == 0)
+        hands.finish()
     run.finish_encoder(encoder.card)
     run.end_stage()
     progress.finish()
@@ -118,45 +95,6 @@ def forgotten(run: Run, encoder: str) -> Iterator[None]:
         raise NoVectorsError(f"{error}; mend it, or name another encoder: what is drawn is kept") from error
 
 
-_Begun = tuple[int, list[str], Callable[[], Any]]
-"""A part in the encoder's hands: its number, the ids of its images, and what waits for their vectors."""
-
-
-def _require_steady(
-    encoder: Encoder,
-    embed: Callable[[list[Any]], Callable[[], np.ndarray]],
-    ids: list[str],
-    images: list[Any],
-    found: Any,
-    width: int | None,
-) -> None:
-    """Refuse an encoder that gives the first images other vectors when it is asked again."""
-    name = encoder.card.name
-    first = require_vectors(found, name, ids, width)
-    again = require_vectors(embed(images[:PROBED])(), name, ids[:PROBED], first.shape[1])
-    require_same(first[:PROBED], again, encoder.card, "image")
-
-
-def _halves(
-    encoder: Any,
-) -> tuple[Callable[[list[Any]], list[Any]], Callable[[list[Any]], Callable[[], np.ndarray]]]:
-    """What an encoder does to images before its model, and with it; one that does not tell them apart does all last.
-
-    What it does with its model it may only begin; the vectors are there when what it returns is called.
-    """
-    prepares = offers(encoder, PreparesImages)
-    prepare = encoder.prepare_images if prepares else list
-    if prepares and offers(encoder, BeginsPrepared):
-        return prepare, encoder.begin_prepared
-    encode = encoder.encode_prepared if prepares else encoder.encode_images
-
-    def begin(images: list[Any]) -> Callable[[], np.ndarray]:
-        vectors = encode(images)
-        return lambda: vectors
-
-    return prepare, begin
-
-
 def _read_images(
     run: Run, part: int, prepare: Callable[[list[Any]], list[Any]], decoders: Executor
 ) -> tuple[list[str], list[Any]]:
@@ -174,16 +112,3 @@ def _read_images(
     items = list(chain.from_iterable(decoders.map(prepared, chunks)))
     give_back(taken)
     return ids, items
-
-
-def _encode_texts(run: Run, encoder: Encoder) -> None:
-    if run.has_texts(encoder.card.name):
-        return
-    reads_text = offers(encoder, ReadsTexts)
-    texts = run.suite.texts() if reads_text else []
-    name = encoder.card.name
-    vectors = require_vectors(encoder.encode_texts(texts), name, texts) if texts else NO_VECTORS
-    if texts:
-        again = require_vectors(encoder.encode_texts(texts[:PROBED]), name, texts[:PROBED], vectors.shape[1])
-        require_same(vectors[:PROBED], again, encoder.card, "text")
-    run.write_texts(name, texts, vectors)
