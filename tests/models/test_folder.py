@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from clinometer.errors import ImportManifestError
-from clinometer.models.files.folder import FolderSource, ManifestRow, read_manifest
+from clinometer.models.files.folder import ManifestRow, read_manifest
+from clinometer.models.files.source import FolderSource
+from clinometer.models.images import at_hand
 from clinometer.models.protocols import GenerationRequest
+from clinometer.models.weights import hash_files
 
 
 @pytest.fixture
@@ -240,3 +243,26 @@ def test_a_file_that_is_too_large_is_not_read_at_all(folder, monkeypatch):
     (result,) = source.generate([GenerationRequest("a.png", "", 0)])
     assert (result.status, source.decoded_bytes("a.png")) == ("failed", 0)
     assert "bytes, more than 4 for each pixel of the limit" in result.reason
+
+
+def test_a_source_reads_a_file_once_and_is_hashed_as_its_files_are(tmp_path):
+    for name in ("b.png", "a.png", "sub/c.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.radial_gradient("L").convert("RGB").save(tmp_path / name)
+    (tmp_path / "large.png").write_bytes(bytes(2_000_000))
+    files = [*tmp_path.rglob("*.png")]
+    rows = [ManifestRow(path.relative_to(tmp_path).as_posix(), "cook", None, "target", None, 1) for path in files]
+    assert FolderSource(tmp_path, rows).card.weights_sha256 == hash_files(files, tmp_path)
+    small = [path for path in files if path.name != "large.png"]
+    source = FolderSource(tmp_path, rows, max_pixels=256 * 256 - 1)  # an image above the limit is hashed, unlike a file
+    assert source.card.weights_sha256 == hash_files(small, tmp_path)
+    assert source.decoded_bytes("a.png") == 0
+
+
+def test_only_small_regular_files_are_read_at_once(tmp_path, monkeypatch):
+    (tmp_path / "a.png").write_bytes(b"12345")
+    assert at_hand(tmp_path / "a.png") == b"12345"
+    assert at_hand(tmp_path / "none.png") == tmp_path / "none.png"
+    assert at_hand(tmp_path) == tmp_path
+    monkeypatch.setattr("clinometer.models.images.READ_WHOLE", 4)
+    assert at_hand(tmp_path / "a.png") == tmp_path / "a.png"

@@ -258,6 +258,17 @@ def test_a_model_with_a_price_is_asked_by_one_process(tmp_path, finished):
     assert tables(run) == tables(finished)
 
 
+class Stages(Notes):
+    """Keeps how many items each stage had, and how many were done when it began."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun = {}
+
+    def start(self, stage, total, done):
+        self.begun[stage] = total, done
+
+
 def test_images_are_imported_by_workers(tmp_path):
     folder = tmp_path / "images"
     folder.mkdir()
@@ -279,10 +290,11 @@ def test_images_are_imported_by_workers(tmp_path):
     (folder / "manifest.csv").write_text("\n".join(lines))
     suite, said, runs = toy_suite(concepts=4), [], []
     for workers in (None, 2):
-        notes = Notes()
+        notes = Stages()
         out = tmp_path / f"run-{workers}"
         runs.append(cm.import_images(folder, out, suite=suite, encoder=Eye(), workers=workers, progress=notes))
         said.append(notes.messages)
+        assert notes.begun["encoding with eye"] == (95, 95)  # all were embedded as they were read
     assert tables(runs[0]) == tables(runs[1])
     assert said[0] == said[1]
     assert any("converted as they were read" in message for message in said[0])

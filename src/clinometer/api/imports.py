@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from clinometer._messages import first_and_more, shortened
 from clinometer.errors import InvalidInputError, SuiteError
-from clinometer.models.files.folder import FolderSource, Manifest, ManifestRow, has_manifest, read_manifest
+from clinometer.models.files.folder import Manifest, ManifestRow, has_manifest, read_manifest
 from clinometer.models.files.image_dataset import ImageDataset, dataset_files
+from clinometer.models.files.source import FolderSource
 from clinometer.models.images import MAX_PIXELS
 from clinometer.pipeline.audits import Workers, audited, default_out, finish, plain_seed
 from clinometer.pipeline.engines import Engine
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 from clinometer.api.runs import Run
 
-IMPORTED_PART = 64
+IMPORTED_PART = 128
+"""Images of a part, at most: each part costs some milliseconds, and a command that is killed loses one."""
 
 
 def import_images(

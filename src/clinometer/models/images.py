@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import stat
-import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+
+from clinometer.models.quiet_pillow import no_warnings
 
 MAX_PIXELS = 40_000_000
 """The largest image that is decoded by default, about 6300 x 6300. A small file can unfold to fill the memory; with
@@ -40,6 +41,9 @@ DECODING_BYTES = 2**28
 
 MOST_SIDES = 100
 """The longer side of an image, in its shorter ones: one pixel by 200,000 would take an encoder gigabytes."""
+
+READ_WHOLE = 2**24
+"""Bytes of a file that is read before it is decoded; of a larger one the decoder reads what it needs."""
 
 STRIP_PIXELS = 2**20
 """Pixels that are converted at once: an image is never held a second time in wider numbers."""
@@ -117,6 +121,8 @@ def decode_file(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> tuple[
     That is a file of a format that browsers show (`KEPT`) which was converted in no way and is no larger than its
     pixels: what it holds besides is then little. None of any other.
     """
+    if not isinstance(source, bytes):
+        source = at_hand(source)
     decoding = decode_image(source, max_pixels=max_pixels)
     if decoding.image is None or decoding.format not in KEPT or decoding.conversions:
         return decoding, None
@@ -128,10 +134,23 @@ def decode_file(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> tuple[
     return decoding, content if len(content) <= most else None
 
 
+def at_hand(file: Path) -> bytes | Path:
+    """A file's bytes if they are few, so that they need be read once; any other is left where it is."""
+    try:
+        status = os.stat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > READ_WHOLE:
+            return file
+        with open(file, "rb", buffering=0) as stream:
+            content = stream.read(status.st_size + 1)
+    except OSError:  # its reason is told when it is decoded
+        return file
+    return content if len(content) == status.st_size else file
+
+
 def decoded_bytes(source: bytes | Path, *, max_pixels: int = MAX_PIXELS) -> int:
     """How many bytes an image takes in memory, by its file's head; 0 of one that `decode_image` does not decode."""
     try:
-        with _opened(source, max_pixels) as stream, _no_warnings:
+        with _opened(source, max_pixels) as stream, no_warnings:
             image = Image.open(stream, formats=FORMATS)
             _require_pixels(image, max_pixels)
             return image.width * image.height * BYTES_A_PIXEL
@@ -156,14 +175,15 @@ def decode_in_batches(
         yield [(path, decode_image(path)) for path in batch]
 
 
-def may_be_read(file: Path, max_pixels: int) -> bool:
+def may_be_read(file: bytes | Path, max_pixels: int) -> bool:
     """Whether a file is small enough for `decode_image`."""
-    return file.stat().st_size <= BYTES_A_PIXEL * max_pixels + BYTES_BESIDE
+    size = len(file) if isinstance(file, bytes) else file.stat().st_size
+    return size <= BYTES_A_PIXEL * max_pixels + BYTES_BESIDE
 
 
 def decode_stored(data: bytes) -> Image.Image:
     """Decode what a run stores into RGB: what `encode_png` wrote, or a file that `decode_file` read and checked."""
-    with _no_warnings:
+    with no_warnings:
         image: Image.Image = Image.open(io.BytesIO(data), formats=tuple(KEPT))
         _require_sides(image)
         image.load()
@@ -172,10 +192,13 @@ def decode_stored(data: bytes) -> Image.Image:
 
 def blank_reason(image: Image.Image) -> str | None:
     """Say that an image shows one colour only, within `BLANK_TOLERANCE`; None for any other image."""
-    low, high = np.asarray((image if image.mode == "RGB" else image.convert("RGB")).getextrema()).T
-    if (high - low > BLANK_TOLERANCE).any():
-        return None
-    return f"every pixel has one colour, rgb({', '.join(map(str, low))})"
+    rgb = image if image.mode == "RGB" else image.convert("RGB")
+    row = (0, rgb.height // 2, rgb.width, rgb.height // 2 + 1)
+    for part in (rgb.crop(row), rgb):  # most images show it in their middle
+        ranges = part.getextrema()
+        if any(high - low > BLANK_TOLERANCE for low, high in ranges):  # type: ignore[misc]
+            return None
+    return f"every pixel has one colour, rgb({', '.join(str(low) for low, _ in ranges)})"  # type: ignore[misc]
 
 
 def encode_png(image: Image.Image) -> bytes:
@@ -246,35 +269,6 @@ def _opened(source: bytes | Path, max_pixels: int) -> Iterator[BinaryIO]:
         yield stream
 
 
-class _NoWarnings:
-    """Keeps Pillow from warning while any thread decodes: our own limit is checked, and oddities change no pixel.
-
-    What is warned of is the whole process's. So the first thread that comes in says so and the last one that leaves
-    takes it back; two that did so side by side would leave it changed for good.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside = threading.Lock(), 0
-        self._filters = warnings.catch_warnings()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._filters = warnings.catch_warnings()
-                self._filters.__enter__()
-                warnings.filterwarnings("ignore", module=r"PIL\.")
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._filters.__exit__(None, None, None)
-
-
-_no_warnings = _NoWarnings()
-
-
 def _require_sides(image: Image.Image) -> None:
     """Refuse what an encoder would blow up: it brings the shorter side to its own size, and the longer one with it."""
     short, long = sorted(image.size)
@@ -295,7 +289,7 @@ def _require_pixels(image: Image.Image, max_pixels: int) -> None:
 
 def _decode(stream: BinaryIO, max_pixels: int) -> tuple[Image.Image, list[str], str]:
     """Open, limit, take the first frame, turn upright and convert. Returns how, and the file's format."""
-    with _no_warnings:
+    with no_warnings:
         image: Image.Image = Image.open(stream, formats=FORMATS)
         _require_pixels(image, max_pixels)
         _require_sides(image)

@@ -208,11 +208,20 @@ def hash_files(files: Iterable[Path], root: Path) -> str:
     The files are streamed, and the result does not depend on the order in which they are given, nor on the system:
     paths of Windows sort without regard to case.
     """
+    return hash_of_hashes((path.relative_to(root), file_hash(path)) for path in files)
+
+
+def file_hash(path: Path) -> str:
+    """Hash a file's content, streamed: SHA-256, 64 hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def hash_of_hashes(hashes: Iterable[tuple[Path, str]]) -> str:
+    """Hash names of files, each with the hash of its content, as `hash_files` does."""
     total = hashlib.sha256()
-    for path in sorted(files, key=lambda path: path.relative_to(root).parts):
-        with path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        total.update(f"{path.relative_to(root).as_posix()} {digest}\n".encode())
+    for name, digest in sorted(hashes, key=lambda each: each[0].parts):
+        total.update(f"{name.as_posix()} {digest}\n".encode())
     return total.hexdigest()
 
 

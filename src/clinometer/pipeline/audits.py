@@ -15,8 +15,8 @@ from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.models import reference
 from clinometer.models.abilities import Converts, DrawsAtOnce, offers, weights_of
 from clinometer.models.files.embedded import EmbeddedSource
-from clinometer.models.files.folder import FolderSource
 from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
+from clinometer.models.files.source import FolderSource
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.encoders import require_texts
 from clinometer.pipeline.engines import Engine, open_engine

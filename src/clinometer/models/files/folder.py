@@ -1,4 +1,4 @@
-"""A folder of finished images as a generator: a manifest says what each picture was asked to show.
+"""The manifest of a folder of finished images: it says what each picture was asked to show.
 
 A manifest is a CSV file with a header, or JSON lines, one image a row:
 
@@ -16,33 +16,16 @@ Other columns are ignored, and listed in `Manifest.ignored`.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Lock
-from time import perf_counter
 from typing import Any, Final, Literal, TypeVar, overload
 
-from clinometer._cores import available_cores
 from clinometer._messages import first_and_more, named_in_a_line, quoted
 from clinometer.errors import ImportManifestError
-from clinometer.models.images import (
-    BYTES_A_PIXEL,
-    DECODING_BYTES,
-    MAX_PIXELS,
-    PLAIN_BYTES,
-    decode_file,
-    decoded_bytes,
-    may_be_read,
-)
-from clinometer.models.in_order import in_order
-from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
-from clinometer.models.weights import hash_files
 
 MOST_BYTES = 300_000_000
 """The largest manifest that is read: of a million images, and more."""
@@ -52,9 +35,6 @@ MOST_ROWS = 1_000_000
 
 LONGEST = 4_000
 """Characters of a value."""
-
-MOST_THREADS = 16
-"""That decode files."""
 
 COLUMNS = ("file", "concept", "group", "role", "prompt", "flagged")
 _SAID: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
@@ -139,84 +119,6 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
     rows = tuple(_relative(folder, row) for row in rows)
     extra = dict.fromkeys(key for _, record in records for key in record if key not in COLUMNS)
     return Manifest(path=path, rows=rows, ignored=tuple(extra))
-
-
-_COUNTING: Final = Lock()
-"""Of the module, so that a source can be sent to another process."""
-
-
-class FolderSource:
-    """Finished images behind the generator's protocol: to generate is to read.
-
-    Parameters
-    ----------
-    directory : the folder.
-    rows : its manifest, as `read_manifest` returns it.
-    name : the name in the card; the folder's own by default.
-    max_pixels : see `clinometer.models.images.decode_image`.
-    """
-
-    def __init__(
-        self,
-        directory: Path | str,
-        rows: Sequence[ManifestRow],
-        *,
-        name: str | None = None,
-        max_pixels: int = MAX_PIXELS,
-    ) -> None:
-        self.batch_size = 32
-        self.conversions: Counter[str] = Counter()  # what was done to images that are not plain RGB, and to how many
-        self._directory = Path(directory)
-        self._max_pixels = max_pixels
-        self._files = {row.file: row.file for row in rows}
-        self._flagged = {row.file for row in rows if row.flagged}
-        files = [self._directory / file for file in self._files]
-        self.card = Card(
-            kind="generator",
-            name=name or self._directory.resolve().name,
-            family="folder",
-            # a file that is too large fails unread, and to hash it may take hours
-            weights_sha256=hash_files([each for each in files if may_be_read(each, max_pixels)], self._directory),
-            settings={"max_pixels": max_pixels} | flags_of(rows),
-            notes={"images": len(self._files)},
-        )
-
-    def assign(self, files: Mapping[str, str]) -> None:
-        """Say which file answers which request, by its id. Until then, a file's own path is its id."""
-        self._files = dict(files)
-
-    def decoded_bytes(self, file: str) -> int:
-        """What an image takes in memory once it is decoded."""
-        return decoded_bytes(self._directory / file, max_pixels=self._max_pixels)
-
-    def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
-        """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""
-        yield from in_order(
-            self._read, requests, weight=self._weight, most=DECODING_BYTES, workers=min(MOST_THREADS, available_cores())
-        )
-
-    def _weight(self, request: GenerationRequest) -> int:
-        """What a file may take in memory while it is decoded."""
-        file = self._files.get(request.id)
-        return 0 if file is None else self.decoded_bytes(file) // BYTES_A_PIXEL * PLAIN_BYTES
-
-    def _read(self, request: GenerationRequest) -> GenerationResult:
-        started = perf_counter()
-        file = self._files.get(request.id)
-        if file is None:
-            return GenerationResult(request.id, "failed", None, "the manifest lists no image for it")
-        found, content = decode_file(self._directory / file, max_pixels=self._max_pixels)
-        with _COUNTING:
-            self.conversions.update(found.conversions)
-        seconds, flagged = perf_counter() - started, file in self._flagged
-        return GenerationResult(request.id, found.status, found.image, found.reason, seconds, content, flagged)
-
-
-def flags_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
-    """What a card's settings say of flagged pictures: a hash of which they are; nothing where none is."""
-    flagged = sorted(row.file for row in rows if row.flagged)
-    said = json.dumps(flagged).encode("utf-8", "surrogatepass")
-    return {"flagged": hashlib.sha256(said).hexdigest()[:16]} if flagged else {}
 
 
 def has_manifest(folder: Path) -> bool:
@@ -310,7 +212,7 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
             raise ImportManifestError(
                 f"{name}, line {line}, {key}: found {len(value):,} characters, expected at most {LONGEST:,}"
             )
-        if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):
+        if value is not None and not _is_whole(value):
             raise ImportManifestError(
                 f"{name}, line {line}, {key}: found {quoted(value)}, half a character; expected text"
             )
@@ -334,6 +236,15 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
     return ManifestRow(file, values["concept"], values["group"], role, values["prompt"], line, flagged)
 
 
+def _is_whole(text: str) -> bool:
+    """Whether a text holds no half of a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _flagged(where: str, value: Any) -> bool:
     """What a row says of its picture's flag: a truth value, or a word for one."""
     said = _SAID.get("" if value is None else str(value).strip().lower())
@@ -344,20 +255,22 @@ def _flagged(where: str, value: Any) -> bool:
 
 def _check_files(name: str, folder: Path, rows: Iterable[ManifestRow]) -> None:
     """Refuse files listed twice, outside the folder, or not there."""
-    root = folder.resolve()
-    seen: dict[Path, int] = {}
+    root = str(folder.resolve())
+    inside = root.rstrip(os.sep) + os.sep
+    seen: dict[str, int] = {}
     missing: list[ManifestRow] = []
     for row in rows:
-        path = _resolve(folder, row.file)
-        if not path.is_relative_to(root):
+        path = _resolve(root, row.file)
+        if not os.path.normcase(path).startswith(os.path.normcase(inside)):
             raise ImportManifestError(
                 f"{name}, line {row.line}, file: {quoted(row.file)} lies outside the folder; copy the image into it"
             )
-        if path in seen:
+        key = os.path.normcase(path)
+        if key in seen:
             raise ImportManifestError(
-                f"{name}, line {row.line}, file: {quoted(row.file)} is in line {seen[path]} already; remove one"
+                f"{name}, line {row.line}, file: {quoted(row.file)} is in line {seen[key]} already; remove one"
             )
-        seen[path] = row.line
+        seen[key] = row.line
         if not os.path.isfile(path):
             missing.append(row)
     if missing:
@@ -371,12 +284,13 @@ def _relative(folder: Path, row: ManifestRow) -> ManifestRow:
     """A row by its file's place in the folder: where the folder lies on this machine does not belong to a run."""
     if not os.path.isabs(row.file):
         return row
-    return replace(row, file=_resolve(folder, row.file).relative_to(folder.resolve()).as_posix())
+    root = folder.resolve()
+    return replace(row, file=Path(_resolve(str(root), row.file)).relative_to(root).as_posix())
 
 
-def _resolve(folder: Path, file: str) -> Path:
+def _resolve(root: str, file: str) -> str:
     """Follow a path to where it leads; one that no file system takes leads to a file that is not there."""
     try:
-        return (folder / file).resolve()
+        return os.path.realpath(os.path.join(root, file))
     except (OSError, ValueError):  # too long, or with a NUL
-        return folder.resolve() / f"<{len(file)} characters>"
+        return os.path.join(root, f"<{len(file)} characters>")

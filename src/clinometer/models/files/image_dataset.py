@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clinometer.errors import ImportManifestError
-from clinometer.models.files.folder import COLUMNS, ManifestRow, flags_of, manifest_row
+from clinometer.models.files.folder import COLUMNS, ManifestRow, manifest_row
+from clinometer.models.files.source import flags_of
 from clinometer.models.images import MAX_PIXELS, decode_file, decoded_bytes
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 from clinometer.models.weights import hash_files

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from clinometer.errors import ImportManifestError, InvalidInputError
 from clinometer.models.abilities import Priced, offers
-from clinometer.models.files.folder import NAMES, FolderSource, ManifestRow, read_manifest
+from clinometer.models.files.folder import NAMES, ManifestRow, read_manifest
+from clinometer.models.files.source import FolderSource
 from clinometer.models.protocols import GenerationRequest, GenerationResult, Generator
 
 EXPRESSIONS: Final = ("N", "A", "F", "HC", "HO")
