@@ -13,8 +13,8 @@ from clinometer.pipeline.score import RESAMPLES, score
 from clinometer.runs.budget import price_of, require_budget
 from clinometer.runs.drawing import generate
 from clinometer.runs.encoding import encode
-from clinometer.runs.file_stamps import recalled, remember
-from clinometer.runs.fingerprint import SCORES, fingerprint_of_scores, is_current
+from clinometer.runs.file_stamps import has_stamps, recalled, remember
+from clinometer.runs.fingerprint import SCORES, fingerprint_of_scores, is_current, lost_images
 from clinometer.runs.ledger import RECORD
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
@@ -130,8 +130,14 @@ def execute(
         return run
     score(run, progress)
     refresh_protocol(run)
-    remember(run, finished=fingerprint_of_scores(run, RESAMPLES))
+    _remember_finished(run)
     return run
+
+
+def _remember_finished(run: Run) -> None:
+    remember(run, finished=fingerprint_of_scores(run, RESAMPLES))
+    if run.directory.is_store:
+        lost_images(run)  # the samples are at hand now, and who asks later need not fetch them
 
 
 def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encoder]) -> bool:
@@ -140,7 +146,7 @@ def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encode
     if not plain or job.retry_failed or job.unscored:
         return False
     directory = Directory(out)
-    if not (directory.is_local and directory.exists(RECORD)):
+    if not (has_stamps(directory) and directory.exists(RECORD)):
         return False
     run = Run(out)
     made_of, cards = fingerprint_of_scores(run, RESAMPLES), run.encoder_cards

@@ -82,7 +82,6 @@ class Parallel:
         with forgotten(run, name):
             self._make(run, work, units, progress, f"encoding with {name}")
         run.finish_encoder(encoder.card)
-        run.end_stage()
 
     def _begin_encoding(self, run: Run, encoder: Encoder, progress: Progress) -> StageWork:
         """Record an encoder and embed the texts, before any image."""
@@ -117,7 +116,7 @@ class Parallel:
             draws=True,
         )
         with failures.forgotten(), _unmet_forgotten(run, undrawn) as unmet:
-            outcomes = self._finished_units(parts, work, [(part,) for part in undrawn], progress, title)
+            outcomes = self._finished_units(run, parts, work, [(part,) for part in undrawn], progress, title)
             with closing(outcomes):  # ends the workers before what failed is forgotten
                 for outcome in outcomes:
                     unmet -= set(run.plan.parts_of([result.id for result in outcome.results]))
@@ -167,11 +166,12 @@ class Parallel:
         return StageWork(run.directory.place, stage, recipe, model.card, threads_of_a_worker())
 
     def _make(self, run: Run, work: StageWork, units: Sequence[Unit], progress: Progress, title: str) -> None:
-        for _ in self._finished_units(run.parts, work, units, progress, title):
+        for _ in self._finished_units(run, run.parts, work, units, progress, title):
             pass
 
     def _finished_units(
         self,
+        run: Run,
         parts: Mapping[int, Sequence[Sample]],
         work: StageWork,
         units: Sequence[Unit],
@@ -183,7 +183,7 @@ class Parallel:
         missing = sum(sizes[part] for unit in units for part in unit)
         lost: list[Death] = []
         progress.start(title, sum(sizes.values()), sum(sizes.values()) - missing)
-        with self._ended_on_error():
+        with _written_by_workers(run) as written, self._ended_on_error():
             for event in self.engine.map(work, units) if units else ():
                 if isinstance(event, Death):
                     lost += [event] if event.given_up else []
@@ -192,6 +192,7 @@ class Parallel:
                 for note in event.result.notes:
                     progress.note(note)
                 progress.advance(sum(sizes[part] for part in event.unit))
+                written.update(event.result.written)
                 yield event.result
         progress.finish()
         _require_none_lost(lost, sizes)
@@ -204,6 +205,16 @@ class Parallel:
         except BaseException:  # the user stops it, too
             self.engine.close()
             raise
+
+
+@contextmanager
+def _written_by_workers(run: Run) -> Iterator[dict[str, str]]:
+    """Have a run know that workers have written, and the checksums of files that its user adds."""
+    written = dict[str, str]()
+    try:
+        yield written
+    finally:
+        run.ledger.note_others_wrote(written)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from clinometer.report.from_run import report_input
 from clinometer.report.html import render_page
 from clinometer.report.inputs import ReportInput
 from clinometer.runs import Run
-from clinometer.runs.fingerprint import REPORT, are_whole, fingerprint_of_report, is_current, record_made_of
+from clinometer.runs.fingerprint import REPORT, are_whole, fingerprint_of_report, is_current
 from clinometer.studies import study_of
 
 
@@ -26,12 +26,14 @@ def write_report(run: Run) -> list[str]:
     RunError
         The run is not scored, or its scores, its plan or run.json are not what was written.
     """
-    report = report_input(run)
-    page = render_html(report)
+    with run.directory.listed_once():
+        report = report_input(run)
+        page = render_html(report)
     run.ledger.write_bytes(REPORT, page.encode("utf-8", "replace"))
-    run.ledger.list_files([REPORT])
-    if not report.damage:
-        record_made_of(run, REPORT, fingerprint_of_report(run))
+    with run.ledger.together():
+        run.ledger.list_files([REPORT])
+        if not report.damage:
+            run.ledger.note_made_of(REPORT, fingerprint_of_report(run))
     return report.damage
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from clinometer.errors import RunNotFoundError
 from clinometer.runs.encoding import require_drawn
-from clinometer.runs.fingerprint import SCORED, SCORES, are_whole, fingerprint_of_scores, is_current, record_made_of
+from clinometer.runs.fingerprint import SCORED, SCORES, are_whole, fingerprint_of_scores, is_current
 from clinometer.runs.progress import Progress
 from clinometer.runs.ratings import with_ratings
 from clinometer.runs.store import Run
@@ -38,8 +38,7 @@ def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> pd.Dat
     progress.start("scoring", 1, 0)
     scored = study.score(run, resamples)
     scores = with_ratings(run, with_refusals(run, scored.scores))
-    run.write_scores(scores, scored.curves)
-    record_made_of(run, SCORES, made_of)
+    run.write_scores(scores, scored.curves, made_of)
     progress.advance(1)
     progress.finish()
     return scores

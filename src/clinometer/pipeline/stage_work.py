@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -31,12 +31,14 @@ class WorkOutcome:
     batch_size : how many images the model draws at once by now; None of a model that does not say.
     results : what became of the samples of the unit; no images.
     conversions : what was done to images that were read from files, and to how many.
+    written : the files that were not there before, and their checksums.
     """
 
     notes: tuple[str, ...]
     batch_size: int | None
     results: tuple[GenerationResult, ...]
     conversions: Mapping[str, int]
+    written: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,18 +87,14 @@ class StageWork:
         return WorkOutcome(
             notes=tuple(notes.messages),
             batch_size=getattr(model, "batch_size", None),
-            results=tuple(_results(run)) if self.draws else (),
+            results=tuple(GenerationResult(*row[:2], None, row[2]) for row in run.drawn()) if self.draws else (),
             conversions={what: count - before.get(what, 0) for what, count in after.items()},
+            written=run.take_created(),
         )
 
 
 def _conversions(model: object) -> dict[str, int]:
     return dict(model.conversions) if offers(model, Converts) else {}
-
-
-def _results(run: Run) -> Iterator[GenerationResult]:
-    for row in run.samples[["id", "status", "reason"]].to_dict("records"):
-        yield GenerationResult(str(row["id"]), row["status"], None, row["reason"])
 
 
 class _Notes(NoProgress):

@@ -170,22 +170,25 @@ class DrawnRun(AskedRun):
     @property
     def samples(self) -> pd.DataFrame:
         """Every finished sample without its pixels, in plan order."""
-        self.ledger.require_there(samples_name(part) for part in self.parts)
-        return _frame((self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts()), WITHOUT_PIXELS)
+        with self.directory.listed_once():
+            self.ledger.require_there(samples_name(part) for part in self.parts)
+            return _frame((self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts()), WITHOUT_PIXELS)
 
     @property
     def lost_samples(self) -> pd.DataFrame:
         """Those of them that have no image; the others are never held together."""
-        self.ledger.require_there(samples_name(part) for part in self.parts)
-        parts = (self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts())
-        return _frame((part.filter(pc.not_equal(part["status"], "ok")) for part in parts), WITHOUT_PIXELS)
+        with self.directory.listed_once():
+            self.ledger.require_there(samples_name(part) for part in self.parts)
+            parts = (self._part(part, WITHOUT_PIXELS) for part in self._drawn_parts())
+            return _frame((part.filter(pc.not_equal(part["status"], "ok")) for part in parts), WITHOUT_PIXELS)
 
     def each_sample(self, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Some columns of every finished sample, in plan order, a part at a time: a million rows are never held."""
-        self.ledger.require_there(samples_name(part) for part in self.parts)
-        for part in self._drawn_parts():
-            table = self._part(part, list(dict.fromkeys(["id", *columns])))
-            yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
+        with self.directory.listed_once():
+            self.ledger.require_there(samples_name(part) for part in self.parts)
+            for part in self._drawn_parts():
+                table = self._part(part, list(dict.fromkeys(["id", *columns])))
+                yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
 
     def samples_that_are_whole(self, damage: list[str]) -> pd.DataFrame:
         """The same without the parts that are damaged, each of which is added to ``damage``.

@@ -18,10 +18,11 @@ def embedded(run: Run, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, n
     RunCorruptError
         A file is damaged, or lacks an image or a text.
     """
-    require_finished(run, encoder)
-    vectors = run.embeddings(encoder)
-    run.require_embedded(encoder, vectors)
-    return vectors, run.texts(encoder)
+    with run.directory.listed_once():
+        require_finished(run, encoder)
+        vectors = run.embeddings(encoder)
+        run.require_embedded(encoder, vectors)
+        return vectors, run.texts(encoder)
 
 
 def require_finished(run: Run, encoder: str) -> None:
@@ -32,9 +33,9 @@ def require_finished(run: Run, encoder: str) -> None:
     RunNotFoundError
         The message names the way out.
     """
-    unfinished = [part for part in run.parts if not run.has_embeddings(encoder, part)]
+    unfinished = len(run.parts) - len(run.embedded_parts(encoder))
     if unfinished or not run.has_texts(encoder):
         raise RunNotFoundError(
-            f"{run.url}: encoder {encoder} has not finished ({len(unfinished)} parts to go); give: clinometer score "
+            f"{run.url}: encoder {encoder} has not finished ({unfinished} parts to go); give: clinometer score "
             f"{run.url} --encoder {encoder}"
         )

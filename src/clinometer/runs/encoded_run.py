@@ -32,11 +32,13 @@ class EncodedRun(DrawnRun):
             self._update_record(encoders=finished, begun_encoders=begun, dropped_encoders=dropped)
 
     def finish_encoder(self, card: Card) -> None:
-        """Record that an encoder has embedded the whole run."""
+        """Record that an encoder has embedded the whole run, and list what it wrote."""
         begun = self.begun_encoder_cards
         held = begun.pop(card.name, None)
-        if held is not None:
-            self._update_record(encoders=self.encoder_cards | {card.name: held}, begun_encoders=begun)
+        with self.ledger.together():
+            if held is not None:
+                self._update_record(encoders=self.encoder_cards | {card.name: held}, begun_encoders=begun)
+            self.end_stage()
 
     def drop_encoders(self, names: Sequence[str]) -> None:
         """Take encoders out of what scores are made of; what they embedded stays, and naming one again brings it back.
@@ -120,17 +122,19 @@ class EncodedRun(DrawnRun):
         """The same part by part, of those that are embedded."""
         self.ledger.require_there(vectors_name(encoder, part) for part in self.parts)
         width = 0
-        for part in self.parts:
-            if self.has_embeddings(encoder, part):
-                vectors = self.part_vectors(encoder, part)
-                found = next(map(len, vectors.values()), width)
-                width = width or found
-                if found != width:
-                    name = self.directory.path(vectors_name(encoder, part))
-                    raise RunCorruptError(
-                        f"{name}: its vectors have {found} numbers, those of other parts {width}. {REDO}"
-                    )
-                yield part, vectors
+        for part in self.embedded_parts(encoder):
+            vectors = self.part_vectors(encoder, part)
+            found = next(map(len, vectors.values()), width)
+            width = width or found
+            if found != width:
+                name = self.directory.path(vectors_name(encoder, part))
+                raise RunCorruptError(f"{name}: its vectors have {found} numbers, those of other parts {width}. {REDO}")
+            yield part, vectors
+
+    def embedded_parts(self, encoder: str) -> list[int]:
+        """The parts whose images are embedded."""
+        with self.directory.listed_once():
+            return [part for part in self.parts if self.has_embeddings(encoder, part)]
 
     def part_vectors(self, encoder: str, part: int) -> dict[str, np.ndarray]:
         """The image vectors of one part, by sample id."""

@@ -59,19 +59,18 @@ def encode(run: Run, encoder: Encoder, progress: Progress) -> None:
             hands.embed(part, ids, images, probe=index == 0)
         hands.finish()
     run.finish_encoder(encoder.card)
-    run.end_stage()
     progress.finish()
 
 
 def require_drawn(run: Run, then: str = "") -> None:
-    """Refuse a run of which images are still to be drawn.
+    """Refuse a run of which images are still to be drawn; of some of its parts, who has it whole did so.
 
     Raises
     ------
     RunNotFoundError
         The message names the way out, and what comes ``then``.
     """
-    undrawn = sum(len(run.undrawn(part)) for part in run.parts)
+    undrawn = sum(len(run.undrawn(part)) for part in run.parts) if run.is_whole else 0
     if undrawn:
         after = f", and then: {then}" if then else ""
         raise RunNotFoundError(

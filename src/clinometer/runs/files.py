@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import uuid4
@@ -17,12 +17,17 @@ from fsspec.implementations.local import LocalFileSystem
 from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
 from clinometer.runs.disk import create_file, settle, write_file
 from clinometer.runs.holding import require_held
+from clinometer.runs.inventory import HELD, Entry, Inventory, listing
+from clinometer.runs.store_file import StoreFile, is_there
 from clinometer.runs.stores import READ_ONLY, STORES, answering, be_patient, is_of_client, no_answer, options_for
 
 _LOCAL = LocalFileSystem()
 
 local_path = LocalFileSystem._strip_protocol
 """A path made absolute, with ``~`` read."""
+
+_BLOCK: Final = 2**26
+"""Bytes that are hashed at a time."""
 
 MOST_BYTES: Final = 2**29
 """The most bytes of a file that is read whole and is not a Parquet table: a page, a CSV file."""
@@ -48,22 +53,34 @@ class Files:
             said = f"{type(error).__name__}: {error}"
             raise RunStorageError(f"{self.url}: cannot be opened ({said}); mend the URL, or give a path") from error
         self.root = root.rstrip("/")
+        kinds = self.fs.protocol
+        self._kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+        self.is_local = isinstance(self.fs, LocalFileSystem)
+        """Whether the directory is on this machine's own filesystem."""
+        self.is_store = not STORES.isdisjoint(self._kinds)
+        """Whether it lies on an object store."""
+        self._snapshot: Inventory | None = None
         be_patient(self.fs)
 
     @property
-    def is_local(self) -> bool:
-        """Whether the directory is on this machine's own filesystem."""
-        return isinstance(self.fs, LocalFileSystem)
+    def inventory(self) -> Inventory | None:
+        """What listings told of an object store, where that still holds; None where the store itself is to be asked."""
+        return (HELD.get(self.place) or self._snapshot) if self.is_store else None
 
-    @property
-    def is_store(self) -> bool:
-        """Whether it lies on an object store."""
-        return not STORES.isdisjoint(self._kinds)
+    @contextmanager
+    def listed_once(self) -> Iterator[None]:
+        """Have what lies on a store be told by its listings, which are made once: nobody waits here for another file.
 
-    @property
-    def _kinds(self) -> tuple[str, ...]:
-        kinds = self.fs.protocol
-        return (kinds,) if isinstance(kinds, str) else tuple(kinds)
+        A file that turns out to be another one by then is looked for anew.
+        """
+        if not self.is_store or self.inventory is not None:
+            yield
+            return
+        self._snapshot = Inventory(self.fs, self.root)
+        try:
+            yield
+        finally:
+            self._snapshot = None
 
     @property
     def place(self) -> str:
@@ -86,10 +103,21 @@ class Files:
         RunCorruptError
             That cannot be said: no permission, or its disk does not answer.
         """
+        inventory = self.inventory
+        if inventory is not None and inventory.knows(name):
+            return inventory.entry(name) is not None
         return self._is_there(self.path(name))
+
+    def those_there(self, names: Iterable[str]) -> list[str]:
+        """Those of some files that are there; a store is asked for listings, and not for each."""
+        with self.listed_once():
+            return [name for name in names if self.exists(name)]
 
     def _is_there(self, path: str) -> bool:
         try:
+            if self.is_store and path.rstrip("/") != self.root:
+                with answering(path):
+                    return is_there(self.fs, path)
             if not self.is_local:
                 with answering(path):
                     return bool(self.fs.exists(path))
@@ -100,8 +128,17 @@ class Files:
             raise _unreadable(path, error) from error
         return True
 
-    def _listed(self, path: str) -> list[str]:
-        """Names of what a directory holds; none where it is missing."""
+    def _listed(self, folder: str) -> Collection[str]:
+        """Names of what a folder holds; none where it is missing."""
+        path = self.path(folder).rstrip("/")
+        if self.is_store:
+            inventory = self.inventory
+            if inventory is not None and inventory.knows(f"{folder}/x" if folder else "x"):
+                return inventory.folder(folder)
+            try:
+                return listing(self.fs, path)
+            except OSError as error:
+                raise _unreadable(path, error) from error
         if not self._is_there(path):
             return []
         try:
@@ -112,16 +149,40 @@ class Files:
 
     def contents(self) -> list[str]:
         """Names of what the directory holds beside hidden files; none where it is missing."""
-        return sorted(name for name in self._listed(self.root) if not name.startswith("."))
+        return sorted(name for name in self._listed("") if not name.startswith("."))
 
     def names(self, folder: str, suffix: str) -> list[str]:
         """Names (``folder/file``) of the files with a suffix in a folder, sorted; shorter numbers before longer."""
-        names = [f"{folder}/{name}" for name in self._listed(self.path(folder)) if name.endswith(suffix)]
+        names = [f"{folder}/{name}" for name in self._listed(folder) if name.endswith(suffix)]
         return sorted(names, key=lambda name: (len(name), name))
 
     def size(self, name: str) -> int:
         """Size of a file in bytes."""
-        return int(self.fs.size(self.path(name)))
+        entry = self._entry(name)
+        return int(self.fs.size(self.path(name))) if entry is None else entry.size
+
+    def stamps(self, names: Sequence[str]) -> list[str] | None:
+        """A text for each file that is another one once the file was written; None where that cannot be told."""
+        if self.is_local:
+            try:
+                found = [os.stat(self.path(name)) for name in names]
+            except OSError:
+                return None
+            return [f"{each.st_size} {each.st_mtime_ns} {each.st_ctime_ns} {each.st_ino}" for each in found]
+        with self.listed_once():
+            if self.inventory is not None and not all(self._stamps(names)):  # it was written since
+                self.inventory.look_again()
+            stamps = self._stamps(names)
+        return stamps if all(stamps) else None
+
+    def _stamps(self, names: Sequence[str]) -> list[str]:
+        entries = [self._entry(name) for name in names]
+        return [f"{each.size} {each.stamp}" if each is not None and each.stamp else "" for each in entries]
+
+    def _entry(self, name: str) -> Entry | None:
+        """What a listing says of a file of a store, where one is at hand."""
+        inventory = self.inventory
+        return inventory.entry(name) if inventory is not None and inventory.knows(name) else None
 
     def write_bytes(self, name: str, content: bytes | memoryview) -> None:
         """Write a file whole or not at all.
@@ -161,9 +222,13 @@ class Files:
             with answering(self.path(name)):
                 self.fs.pipe_file(self.path(name), bytes(content), **options)
         except FileExistsError:
+            if self.inventory is not None:
+                self.inventory.doubt(name)
             raise
         except OSError as error:
             raise self._unwritable(name, error) from error
+        if self.inventory is not None:
+            self.inventory.note_written(name, len(content))
 
     def create_bytes(self, name: str, content: bytes | memoryview) -> bool:
         """Write a file whole, unless there is one: False then, and that one stays. Of several writers the first wins.
@@ -206,23 +271,28 @@ class Files:
         RunStorageError
             It may not be removed.
         """
-        if not self.exists(name):
+        inventory = self.inventory
+        is_told = not self.is_store or (inventory is not None and inventory.knows(name))
+        if is_told and not self.exists(name):
             return
         try:
             with answering(self.path(name)):
                 self.fs.rm_file(self.path(name))
         except FileNotFoundError:
-            return
+            pass
         except OSError as error:
             raise RunStorageError(
                 f"{self.path(name)}: cannot be removed: {error.strerror or error}; fix the permission and give "
                 "the same command again"
             ) from error
+        if inventory is not None:
+            inventory.note_removed(name)
 
     def remove_empty(self, folder: str) -> None:
-        """Remove a folder that holds nothing; one that does stays."""
-        with suppress(OSError):
-            self.fs.rmdir(self.path(folder))
+        """Remove a folder that holds nothing; one that does stays. On a store there is none to remove."""
+        if not self.is_store:
+            with suppress(OSError):
+                self.fs.rmdir(self.path(folder))
 
     def read_bytes(self, name: str, most: int = MOST_BYTES) -> bytes:
         """Read a file.
@@ -246,18 +316,28 @@ class Files:
     def sha256(self, name: str) -> str:
         """The checksum of a file, however large it is; errors as of :meth:`read_bytes`."""
         try:
+            made = hashlib.sha256()
             with self._opened(name) as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
+                while block := file.read(_BLOCK):
+                    made.update(block)
+            return made.hexdigest()
         except OSError as error:
             raise _unreadable(self.path(name), error) from error
 
     @contextmanager
-    def _opened(self, name: str) -> Iterator[Any]:
-        """Open a file for reading: one that is there, and no pipe or device that gives bytes without end."""
+    def _opened(self, name: str, *, whole: bool = False) -> Iterator[Any]:
+        """Open a file for reading: one that is there, and no pipe or device that gives bytes without end.
+
+        ``whole`` : all of it will be read, so a store is asked for it at once.
+        """
         path = self.path(name)
         try:
             if self.is_local and not stat.S_ISREG(os.stat(path).st_mode):
                 raise OSError(errno.EISDIR if os.path.isdir(path) else errno.EINVAL, "it is not a regular file")
+            if self.is_store:
+                entry = self._entry(name)
+                yield StoreFile(self.fs, path, size=None if entry is None else entry.size, whole=whole)
+                return
             with self.fs.open(path, "rb") as file:
                 yield file
         except FileNotFoundError as error:

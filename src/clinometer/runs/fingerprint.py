@@ -73,13 +73,6 @@ def is_current(run: Run, name: str, fingerprint: str | None) -> bool:
     return fingerprint is not None and listed is not None and made == {"of": fingerprint, "file": listed}
 
 
-def record_made_of(run: Run, name: str, fingerprint: str | None) -> None:
-    """Note what a file that was just written and listed is made of."""
-    if fingerprint is not None:
-        made = {"of": fingerprint, "file": run.ledger.files[name]}
-        run.ledger.update(lambda record: {"made_of": dict(record.get("made_of") or {}) | {name: made}})
-
-
 def are_whole(run: Run, names: tuple[str, ...]) -> bool:
     """Whether derived files are there, and are what run.json lists."""
     try:
@@ -104,12 +97,18 @@ def _checked_files(run: Run) -> dict[str, str] | None:
     stamps = stamps_of(run, beside=DERIVED)
     if stamps is not None and recalled(run).get("checked") == [stamps, _hash(files=listed)]:
         return listed
-    found = {name: run.directory.seal(name) for name in run.ledger.present() if name not in DERIVED}
+    found = {name: _seal(run, name) for name in run.ledger.present() if name not in DERIVED}
     as_listed = listed and all(found.get(name) == checksum for name, checksum in listed.items())
     checked = {name: seal for name, seal in found.items() if seal} if as_listed and all(found.values()) else None
     if checked == listed and stamps is not None:
         remember(run, checked=[stamps, _hash(files=listed)])
     return checked
+
+
+def _seal(run: Run, name: str) -> str | None:
+    """The checksum that a file carries; a store is not asked for it that was given the file by this process."""
+    own = run.ledger.written_here(name) if run.directory.is_store else None
+    return own or run.directory.seal(name)
 
 
 def lost_images(run: Run) -> pd.DataFrame:

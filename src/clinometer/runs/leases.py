@@ -2,13 +2,16 @@
 
 ::
 
-    RUN/.leases/driver-000001.json    who holds it: a claim, created only if nobody has created it, never changed
+    RUN/.leases/driver-000001.json    who holds it since when: a claim, created only if there is none, never changed
     RUN/.leases/TOKEN.beat            the holder's last sign, written anew every third of `LIFETIME`
 
 Unlike a lock, a lease ends by itself: a holder that gives no sign for `LIFETIME` has lost it, and the next claim has
 the next number. A holder that comes back, of a machine that slept, finds the higher number and stops before it writes.
 This takes one thing of a filesystem: to create a file only if there is none. Local ones link it, object stores have a
 conditional PUT. All of it goes when the work ends; nothing that a run says depends on it.
+
+The claim is the first sign, so a lease that is held for a moment takes four requests of a store: a listing and the
+claim; a look whether the claim is still its own, and its removal.
 """
 
 from __future__ import annotations
@@ -108,6 +111,8 @@ class Lease:
         self._place, self._name, self._lifetime, self._is_dead = place, name, lifetime, is_dead
         self._holder = Holder()
         self._generation = 0
+        self._over: list[int] = []
+        self._has_beat = False
         self._lost: str = ""
         self._released = Event()
         self._signs: Thread | None = None
@@ -123,7 +128,6 @@ class Lease:
         deadline = time.monotonic() + wait
         while not self._claimed():
             if time.monotonic() >= deadline:
-                self._place.remove(_beat(self._holder))
                 raise RunLockedError(
                     f"{self._place.url}: another process is working on this run ({self._last_holder()}); wait for it, "
                     "or give another --out"
@@ -134,14 +138,14 @@ class Lease:
 
     def _claimed(self) -> bool:
         """Make the next claim, unless the last one's holder lives or another process is faster."""
-        last = self._generations()[-1:]
-        if last and not self._is_over(last[0]):
+        claimed = self._generations()
+        if claimed and not self._is_over(claimed[-1]):
             return False
-        generation = (last or [0])[0] + 1
-        self._give_sign()
-        if not self._place.create_bytes(self._claim(generation), json.dumps(asdict(self._holder)).encode()):
+        generation = (claimed or [0])[-1] + 1
+        said = asdict(self._holder) | {"time": time.time()}
+        if not self._place.create_bytes(self._claim(generation), json.dumps(said).encode()):
             return False
-        self._generation = generation
+        self._generation, self._over = generation, claimed
         return True
 
     def _generations(self) -> list[int]:
@@ -157,23 +161,33 @@ class Lease:
         holder = self._read_holder(generation)
         if holder is None or self._is_dead(holder):
             return True
-        before = self._last_sign(holder)
+        before = self._last_sign(generation, holder)
         if abs(time.time() - before) < self._lifetime:
             return False
         time.sleep(2 * self._lifetime / SIGNS)
-        return self._last_sign(holder) == before
+        return self._last_sign(generation, holder) == before
 
     def _read_holder(self, generation: int) -> Holder | None:
         """Who made a claim; None where it is gone or cannot be read."""
         with suppress(RunNotFoundError, RunCorruptError, TypeError):
-            holder = Holder(**self._place.read_json(self._claim(generation)))
+            said = self._place.read_json(self._claim(generation))
+            said.pop("time", None)
+            holder = Holder(**said)
             return holder if holder.is_one else None
         return None
 
-    def _last_sign(self, holder: Holder) -> float:
-        """When a holder last gave a sign, in seconds since 1970 by its own clock; 0 where it gave none."""
-        with suppress(RunNotFoundError, RunCorruptError, KeyError, TypeError, ValueError, OverflowError):
-            said = float(self._place.read_json(_beat(holder))["time"])
+    def _last_sign(self, generation: int, holder: Holder) -> float:
+        """When a holder last gave a sign, in seconds since 1970 by its own clock; 0 where that cannot be said."""
+        try:
+            return self._time(_beat(holder))
+        except RunNotFoundError:  # it has claimed, and given no other sign yet
+            with suppress(RunNotFoundError):
+                return self._time(self._claim(generation))
+        return 0.0
+
+    def _time(self, name: str) -> float:
+        with suppress(RunCorruptError, KeyError, TypeError, ValueError, OverflowError):
+            said = float(self._place.read_json(name)["time"])
             return said if isfinite(said) else 0.0
         return 0.0
 
@@ -191,6 +205,7 @@ class Lease:
                 self._give_sign()
 
     def _give_sign(self) -> None:
+        self._has_beat = True
         self._place.write_json(_beat(self._holder), {"time": time.time()})
 
     def _find_out_whether_lost(self) -> None:
@@ -219,15 +234,16 @@ class Lease:
         if self._signs is not None:
             self._signs.join()
         with suppress(RunError):
-            self._find_out_whether_lost()
-            if not self._lost:
-                for generation in self._generations():
+            if not self._lost and self._read_holder(self._generation) == self._holder:
+                for generation in self._over:
                     self._forget(generation)
-            self._place.remove(_beat(self._holder))
+                self._place.remove(self._claim(self._generation))  # last: until then nobody begins to count anew
+            if self._has_beat:
+                self._place.remove(_beat(self._holder))
             self._place.remove_empty(FOLDER)
 
     def _forget(self, generation: int) -> None:
-        """Remove a claim; its own goes last, as the numbers ascend."""
+        """Remove a claim that was over, and its holder's sign."""
         holder = self._read_holder(generation)
         if holder is not None:
             self._place.remove(_beat(holder))

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from threading import RLock
 from typing import Any, Final
 
 import pyarrow as pa
@@ -41,6 +42,9 @@ class Ledger:
         self.directory = directory
         self._record: dict[str, Any] | None = None
         self._written: dict[str, str] = {}
+        self._is_all_listed = False
+        self._changes = RLock()
+        self._is_changing = False
 
     # --- run.json ----------------------------------------------------------------------------------------------
 
@@ -60,12 +64,29 @@ class Ledger:
 
     def update(self, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         """Change run.json: what it says now, and not what it said when it was opened, is read, changed and written."""
-        with self._changing():
-            record = self._read_record()
-            changed = record | dict(change(record))
-            if changed != record:
-                self.directory.write_json(RECORD, with_checksum(changed) if is_checked(record) else changed)
-            self._record = changed
+        with self.together():
+            self._record = self.record | dict(change(self.record))
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Have several changes of run.json written as one. No file is written in between, or removed."""
+        with self._changes:
+            if self._is_changing:
+                yield
+                return
+            with self._changing():
+                self._record = before = self._read_record()
+                self._is_changing = True
+                try:
+                    yield
+                    if self._record != before:
+                        changed = with_checksum(self._record) if is_checked(before) else self._record
+                        self.directory.write_json(RECORD, changed)
+                except BaseException:
+                    self._record = None
+                    raise
+                finally:
+                    self._is_changing = False
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -173,31 +194,48 @@ class Ledger:
             The message names the first that is missing.
         """
         listed = self._listed
-        gone = next((name for name in names if name in listed and not self.directory.exists(name)), None)
-        if gone is not None:
-            raise RunCorruptError(f"{self.directory.path(gone)}: it was written and is missing. {REDO_MISSING}")
+        gone = self._missing([name for name in names if name in listed])
+        if gone:
+            raise RunCorruptError(f"{self.directory.path(gone[0])}: it was written and is missing. {REDO_MISSING}")
+
+    def _missing(self, names: Sequence[str]) -> list[str]:
+        there = set(self.directory.those_there(names))
+        return [name for name in names if name not in there]
 
     def forget_missing(self) -> None:
         """Take files off the list that are gone, for the command that writes them anew; no ratings, which none does."""
-        drawn = (name for name in self._listed if not name.startswith(f"{RATINGS}/"))
-        self.unlist([name for name in drawn if not self.directory.exists(name)])
+        self.unlist(self._missing([name for name in self._listed if not name.startswith(f"{RATINGS}/")]))
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a table; what was listed under its name is so no more."""
         self.unlist([name])
+        self._is_all_listed = False
         self._written[name] = self.directory.write_table(name, table)
 
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write another file; what was listed under its name is so no more."""
         self.unlist([name])
+        self._is_all_listed = False
         self.directory.write_bytes(name, content)
         self._written[name] = hashlib.sha256(content).hexdigest()
 
     def remove(self, name: str) -> None:
         """Remove a file, and from the list, if it is there."""
         self.unlist([name])
+        self._is_all_listed = False
         self.directory.remove(name)
         self._written.pop(name, None)
+
+    def note_others_wrote(self, files: Mapping[str, str]) -> None:
+        """Take note that workers wrote: some files for the first time, of which they tell the checksums."""
+        self._is_all_listed = False
+        self._written = dict(files)
+        if self.directory.inventory is not None:
+            self.directory.inventory.look_again()
+
+    def written_here(self, name: str) -> str | None:
+        """The checksum of a file that this process or its workers wrote."""
+        return self._written.get(name)
 
     def unlist(self, names: Collection[str]) -> None:
         """Take files off the list, before they are written anew or removed."""
@@ -206,12 +244,21 @@ class Ledger:
 
     def list_files(self, names: Collection[str] | None = None) -> None:
         """List every file that is there, at the end of a stage; or some that this process wrote."""
-        if not is_checked(self.record):
+        if not is_checked(self.record) or (names is None and self._is_all_listed):
             return
         if names is None:
+            if self.directory.inventory is not None:
+                self.directory.inventory.look_again()
             self.update(lambda record: {"files": dict(self._checksums(dict(_files(record))))})
+            self._is_all_listed = True
         else:
             self.update(lambda record: {"files": dict(_files(record)) | {name: self._written[name] for name in names}})
+
+    def note_made_of(self, name: str, fingerprint: str | None) -> None:
+        """Note what a file that was just written and listed is made of, where that can be said."""
+        if fingerprint is not None:
+            made = {"of": fingerprint, "file": self._listed[name]}
+            self.update(lambda record: {"made_of": dict(record.get("made_of") or {}) | {name: made}})
 
     def _checksums(self, listed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Files and their checksums: those written here are known, others are listed or carry theirs.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final
@@ -52,6 +53,17 @@ class _PooledDirectory(Directory):
     def path(self, name: str) -> str:
         directory, own = self._at(name)
         return f"{directory.root}/{own}"
+
+    def exists(self, name: str) -> bool:
+        directory, own = self._at(name)
+        return directory.exists(own)
+
+    @contextmanager
+    def listed_once(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for directory in self._directories:
+                stack.enter_context(directory.listed_once())
+            yield
 
     def names(self, folder: str, suffix: str) -> list[str]:
         found = [

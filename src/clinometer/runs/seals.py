@@ -65,11 +65,13 @@ class Contents:
     buffer : its bytes; zeros in place of the pixels where those were not asked for.
     said : the checksum that it carries; of its pixels, where they alone are others.
     found : the checksum that it has, likewise.
+    pixels : where they lie, first byte and the byte after the last; nowhere in a file without pixels.
     """
 
     buffer: pa.Buffer
     said: str
     found: str
+    pixels: tuple[int, int]
 
 
 def sealed(table: pa.Table, name: str) -> tuple[memoryview, str]:
@@ -109,7 +111,7 @@ def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
         pixels_found = hashlib.sha256(content[low:high]).hexdigest()
         if pixels_found != at[4].decode():
             said, found = at[4].decode(), pixels_found
-    return Contents(pa.py_buffer(content), said, found)
+    return Contents(pa.py_buffer(content), said, found, (low, max(low, high)))
 
 
 def seal_of(file: _File) -> str | None:

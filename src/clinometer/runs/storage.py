@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,9 @@ Shape = Callable[[pa.Table], None]
 
 MOST_JSON: Final = 2**26
 """Of run.json and the like: it lists a file for each part."""
+
+HOLDS_PIXELS: Final = re.compile(r"(samples|unfinished)/")
+"""Names of files of which pixels may be most, so that they are left aside where nobody asks for them."""
 
 LEFTOVER = re.compile(r"\..+\.(\d+|[0-9a-f]{32})\.tmp")
 """What a killed process was writing."""
@@ -94,9 +98,28 @@ class Directory(Files):
             The file is not what was written, damaged, or has no such column: the message says which, and the way out;
             or it may not be read.
         """
+        read = partial(self._read_table, name, columns, way_out=way_out, check=check, shape=shape, added=added)
         try:
-            with self._opened(name) as file:
-                contents = read_sealed(file, name, pixels=columns is None or "image" in columns)
+            return read()
+        except (RunCorruptError, RunNotFoundError):
+            if self.inventory is None or not self.inventory.doubt(name):
+                raise
+        return read()  # without what a listing said: another process may have written the file since
+
+    def _read_table(
+        self,
+        name: str,
+        columns: list[str] | None,
+        *,
+        way_out: str,
+        check: Check | None,
+        shape: Shape | None,
+        added: pa.Schema | None,
+    ) -> pa.Table:
+        pixels = columns is None or "image" in columns
+        try:
+            with self._kept_or_opened(name, pixels=pixels) as file:
+                contents = read_sealed(file, name, pixels=pixels)
                 if contents is not None and contents.said != contents.found:
                     raise RunCorruptError(
                         f"{self.path(name)}: it is not what was written (checksum {contents.said[:8]}…, found "
@@ -105,6 +128,8 @@ class Directory(Files):
                 if check is not None:
                     check(None if contents is None else contents.found)
                 table = _table(file if contents is None else pa.BufferReader(contents.buffer), columns, added)
+            if contents is not None and contents.pixels[1] and self.inventory is not None:
+                self.inventory.keep(name, contents.buffer, contents.pixels)
             if shape is not None:
                 shape(table)
             return table
@@ -113,6 +138,15 @@ class Directory(Files):
         except Exception as error:  # bytes that were damaged lead Arrow anywhere: to texts and numbers that are none
             said = " ".join(str(error).split()) or type(error).__name__
             raise RunCorruptError(f"{self.path(name)}: cannot be read ({said[:300]}). {way_out}") from error
+
+    @contextmanager
+    def _kept_or_opened(self, name: str, *, pixels: bool) -> Iterator[Any]:
+        kept = self.inventory.kept(name) if self.inventory is not None and not pixels else None
+        if kept is not None:
+            yield kept
+            return
+        with self._opened(name, whole=pixels or not HOLDS_PIXELS.match(name)) as file:
+            yield file
 
     def seal(self, name: str) -> str | None:
         """The checksum that a table carries; None where it carries none, or is not there."""

@@ -42,13 +42,15 @@ SCORE_AGAIN = "Score the run again: clinometer score RUN"
 class Run(EncodedRun):
     """A run directory, opened. Everything is read from disk when asked for."""
 
-    def write_scores(self, scores: pd.DataFrame, curves: pd.DataFrame) -> None:
-        """Write every number, as Parquet and as CSV."""
+    def write_scores(self, scores: pd.DataFrame, curves: pd.DataFrame, made_of: str | None = None) -> None:
+        """Write every number, as Parquet and as CSV; ``made_of`` is the fingerprint of what they were computed from."""
         self.ledger.unlist(["curves.parquet", "scores.csv", "scores.parquet"])
         self.ledger.write_table("curves.parquet", pa.Table.from_pandas(curves, preserve_index=False))
         self.ledger.write_bytes("scores.csv", csv_text(scores).encode("utf-8", "backslashreplace"))
         self.ledger.write_table("scores.parquet", pa.Table.from_pandas(scores, preserve_index=False))
-        self.ledger.list_files()
+        with self.ledger.together():
+            self.ledger.list_files()
+            self.ledger.note_made_of("scores.parquet", made_of)
 
     @property
     def is_scored(self) -> bool:
@@ -75,7 +77,8 @@ class Run(EncodedRun):
         return table
 
     def __repr__(self) -> str:
-        done = sum(self.has_samples(part) for part in self.parts)
+        with self.directory.listed_once():
+            done = sum(self.has_samples(part) for part in self.parts)
         return (
             f"Run({self.url!r}: {self.model_card['name']} × suite {self.suite.name}, {len(self.plan)} images, "
             f"{done} of {len(self.parts)} parts drawn, encoders: {', '.join(self.encoder_cards) or 'none'})"

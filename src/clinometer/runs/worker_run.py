@@ -7,14 +7,15 @@ stays and the other is dropped, as both hold the same images.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from clinometer.models.protocols import Card
+from clinometer.models.protocols import Card, Status
 from clinometer.runs.ledger import Ledger
-from clinometer.runs.places import samples_name
+from clinometer.runs.places import samples_name, unfinished_name
 from clinometer.runs.plan import Plan
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run
@@ -31,11 +32,13 @@ class WorkerRun(Run):
         super().__init__(url)
         self.ledger: _FirstWins = _FirstWins(self.directory)
         self._chosen: tuple[int, ...] = ()
+        self._drawn_here: dict[int, list[tuple[str, Status, str | None]]] = {}
         self.redraw(redraw)
 
     def choose(self, parts: Sequence[int]) -> None:
         """Take the parts that are worked on from now on."""
         self._chosen = tuple(parts)
+        self._drawn_here.clear()
 
     @property
     def is_whole(self) -> bool:
@@ -50,11 +53,35 @@ class WorkerRun(Run):
     def _drawn_parts(self) -> list[int]:
         return [part for part in self.parts if self.directory.exists(samples_name(part))]
 
+    def drawn(self) -> Iterator[tuple[str, Status, str | None]]:
+        """Id, status and reason of each drawn sample; what this worker wrote is not read for it."""
+        for part in self.parts:
+            if part in self._drawn_here:
+                yield from self._drawn_here[part]
+            elif self.directory.exists(samples_name(part)):
+                table = self._part(part, ["id", "status", "reason"])
+                yield from zip(*(table[name].to_pylist() for name in ("id", "status", "reason")), strict=True)
+
+    def take_created(self) -> dict[str, str]:
+        """The files that this worker made, where there were none, since it was last asked; and their checksums."""
+        created, self.ledger.created = self.ledger.created, {}
+        return created
+
+    @cached_property
+    def _unfinished(self) -> frozenset[str]:
+        """Parts that a driver stopped halfway; a worker leaves none so."""
+        return frozenset(self.directory.names("unfinished", ".parquet"))
+
+    def _partial_rows(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
+        return super()._partial_rows(part, columns) if unfinished_name(part) in self._unfinished else []
+
     def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write a part; one that is there already stays, but for samples that are drawn anew."""
         if part in self._to_redraw:
             self.ledger.replaced.add(samples_name(part))
         super().write_samples(part, rows)
+        if samples_name(part) in self.ledger.created and len(rows) == len(self.parts[part]):
+            self._drawn_here[part] = [(row["id"], row["status"], row["reason"]) for row in rows]
 
     def forget_made_of(self, part: int) -> None:
         """Forget what was made of images that are replaced; of a part that was missing, the driver has."""
@@ -86,10 +113,11 @@ class _FirstWins(Ledger):
     def __init__(self, directory: Directory) -> None:
         super().__init__(directory)
         self.replaced: set[str] = set()
+        self.created: dict[str, str] = {}
 
     def write_table(self, name: str, table: pa.Table) -> None:
         """Write a table unless there is one."""
         if name in self.replaced:
             super().write_table(name, table)
-        else:
-            self.directory.create_table(name, table)
+        elif checksum := self.directory.create_table(name, table):
+            self.created[name] = checksum
