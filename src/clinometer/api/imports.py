@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clinometer._messages import first_and_more, shortened
-from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.errors import ImportManifestError, InvalidInputError, SuiteError
 from clinometer.models.files.folder import Manifest, ManifestRow, has_manifest, read_manifest
 from clinometer.models.files.image_dataset import ImageDataset, dataset_files
 from clinometer.models.files.source import FolderSource
@@ -71,6 +71,8 @@ def import_images(
             f"suite {audited_suite.name}: a model must work on the images, so an import is not enough; give: "
             f"clinometer audit --suite {audited_suite.name if isinstance(suite, Suite) else suite} --portraits {folder}"
         )
+    if ":/" in str(folder) and not Path(folder).exists():  # of a URL that was taken for a path one slash is gone
+        raise ImportManifestError(f"{folder}: images are imported from a disk; download them, and give their folder")
     if max_pixels < 1:
         raise InvalidInputError(f"max_pixels: expected 1 or more, found {max_pixels}")
     rows, source = _finished(Path(folder), None if manifest is None else Path(manifest), name, max_pixels, progress)

@@ -26,6 +26,7 @@ def write_report(run: Run) -> list[str]:
     RunError
         The run is not scored, or its scores, its plan or run.json are not what was written.
     """
+    run.directory.require_writable()
     with run.directory.listed_once():
         report = report_input(run)
         page = render_html(report)

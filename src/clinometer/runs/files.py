@@ -193,7 +193,7 @@ class Files:
             The disk is full, or it may not be written there. What was there before is untouched.
         """
         require_held(self, name)
-        self._require_writable()
+        self.require_writable()
         if self.is_store:
             self._put(name, content)
             return
@@ -212,9 +212,18 @@ class Files:
                 self.fs.rm(temporary)
             raise self._unwritable(name, error) from error
 
-    def _require_writable(self) -> None:
+    def require_writable(self) -> None:
+        """Refuse a kind of place that is only read.
+
+        Raises
+        ------
+        RunStorageError
+            It is one.
+        """
         if not READ_ONLY.isdisjoint(self._kinds):
-            raise RunStorageError(f"{self.url}: this place can be read but not written; give another --out")
+            raise RunStorageError(
+                f"{self.url}: this place can be read but not written; give another --out, or copy the run to a disk"
+            )
 
     def _put(self, name: str, content: bytes | memoryview, **options: Any) -> None:
         """Write a file of an object store in one piece, or in several of which nothing is seen until the last is in."""
@@ -239,7 +248,7 @@ class Files:
             As of :meth:`write_bytes`.
         """
         require_held(self, name)
-        self._require_writable()
+        self.require_writable()
         try:
             if self.is_local:
                 create_file(self.path(name), self._temporary(name)[1], content)
@@ -361,7 +370,7 @@ class Files:
         RunStorageError
             It cannot be made, or not be written.
         """
-        self._require_writable()
+        self.require_writable()
         if self.is_store:
             self.exists("")  # a bucket is not made by the way: its name may be mistyped
             return

@@ -14,7 +14,10 @@ STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl
 READ_ONLY: Final = frozenset({"hf"})
 """Kinds that runs are read from and never written to: there each file would be a commit."""
 
-CLIENTS: Final = frozenset({"botocore", "aiobotocore", "aiohttp", "gcsfs", "google", "azure", "fsspec", "requests"})
+CLIENTS: Final = frozenset(
+    {"botocore", "aiobotocore", "aiohttp", "gcsfs", "google", "azure", "fsspec", "requests", "huggingface_hub"}
+    | {"httpx", "httpx2", "httpcore", "httpcore2"}
+)
 """Packages that talk to a store."""
 
 
