@@ -36,7 +36,7 @@ from clinometer.models import reference
 from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.common import scores_table
 from clinometer.studies.leaning import mcas_study
-from clinometer.studies.leaning.scoring import encoder_embeddings, study_design
+from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
 
 TRUTH_SEED = 1_000_000
 """The first seed of the images that are counted; audits begin at 0."""

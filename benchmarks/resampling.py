@@ -15,7 +15,7 @@ import numpy as np
 
 from clinometer.metrics import association_scores
 from clinometer.studies.leaning import EncoderEmbeddings, mcas_study
-from clinometer.studies.leaning.scoring import study_design
+from clinometer.studies.leaning.embeddings import study_design
 from clinometer.suites import load_suite
 
 LOOPED = 20

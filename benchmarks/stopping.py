@@ -28,7 +28,7 @@ from clinometer.models import reference
 from clinometer.pipeline.rounds import FIRST_ROUND, LATER_ROUND
 from clinometer.studies.common import scores_table
 from clinometer.studies.leaning import EncoderEmbeddings, StoppingRule, evidence_of, mcas_study, rows_when_stopped
-from clinometer.studies.leaning.scoring import encoder_embeddings, study_design
+from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
 from clinometer.suites import LeaningSuite
 
 

@@ -67,7 +67,7 @@ def score_run(
         again brings it back at once; ``run.json`` keeps its card under ``dropped_encoders``.
     suite_options : settings of the suite that scoring alone reads, such as ``["margin=0.2"]``. They hold from now on;
         ``run.json`` keeps the old values beside them, and the report shows both.
-    engine, workers : who embeds, as of :func:`audit`.
+    engine, workers : who embeds and measures, as of :func:`audit`.
 
     Raises
     ------
@@ -82,10 +82,11 @@ def score_run(
         encoders, recipes = Models().encoders(encoder, device)
         require_texts(encoders, run.suite, until=run.record.get("until") is not None)
         with Workers(engine, workers).opened(device, weights_of(encoders)) as opened:
+            executor = executor_of(opened, None, recipes)
             for added_encoder in encoders:
-                executor_of(opened, None, recipes).encode(run, added_encoder, progress)
-        run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
-        table = score(run, progress)
+                executor.encode(run, added_encoder, progress)
+            run.drop_encoders([drop_encoder] if isinstance(drop_encoder, str) else drop_encoder)
+            table = score(run, progress, pool=executor.pool(progress))
         refresh_protocol(run)
         refresh_report(run)
     return table

@@ -23,6 +23,7 @@ from clinometer.runs.record import new_record, question_of
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
 from clinometer.studies import study_of
+from clinometer.studies.study import Pool
 from clinometer.suites import Suite
 
 SMALLEST_PART = 8
@@ -46,6 +47,10 @@ class Executor(Protocol):
         """Embed what an encoder has not seen; as :func:`clinometer.runs.encoding.encode`."""
         ...
 
+    def pool(self, progress: Progress) -> Pool | None:
+        """Who measures for the scores; None where this process alone does."""
+        ...
+
 
 class Serial:
     """Makes them all in this process, one after the other."""
@@ -61,6 +66,9 @@ class Serial:
     def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
         """See :class:`Executor`."""
         encode(run, encoder, progress)
+
+    def pool(self, progress: Progress) -> None:
+        """See :class:`Executor`."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,7 @@ def execute(
             break
     if job.unscored:
         return run
-    score(run, progress)
+    score(run, progress, pool=executor.pool(progress))
     refresh_protocol(run)
     _remember_finished(run)
     return run

@@ -9,11 +9,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from clinometer.errors import EngineError, ModelError
+from clinometer.errors import ModelError
 from clinometer.models.abilities import EmbedsInPassing, offers
 from clinometer.models.protocols import Encoder, Generator
-from clinometer.pipeline.engines import MOST_DEATHS, Death, Engine, Unit
+from clinometer.pipeline.engines import Engine, Unit
 from clinometer.pipeline.execution import Serial, Stage
+from clinometer.pipeline.finished_units import finished
 from clinometer.pipeline.recipes import Recipe
 from clinometer.pipeline.stage_work import StageFunction, StageWork, WorkOutcome, threads_of_a_worker
 from clinometer.runs.budget import price_of
@@ -27,6 +28,7 @@ from clinometer.runs.store import Run
 from clinometer.studies.classification.scoring import classify
 from clinometer.studies.editing.scoring import edit
 from clinometer.studies.leaning.prior import draw_prior_embeddings
+from clinometer.studies.study import Pool, Work
 
 TEXTS: Final[Unit] = ()
 """The unit of no part: the texts, which an encoder embeds before any image."""
@@ -91,6 +93,10 @@ class Parallel:
             if not run.has_texts(encoder.card.name):
                 self._make(run, work, [TEXTS], Silently(progress), "texts")
         return work
+
+    def pool(self, progress: Progress) -> Pool:
+        """See :class:`clinometer.pipeline.execution.Executor`."""
+        return EnginePool(self.engine, progress)
 
     def _draw(
         self,
@@ -181,30 +187,36 @@ class Parallel:
         """Have units of a stage's parts made, and tell of each when it is; once all are, refuse that some are not."""
         sizes = {part: len(samples) for part, samples in parts.items()}
         missing = sum(sizes[part] for unit in units for part in unit)
-        lost: list[Death] = []
         progress.start(title, sum(sizes.values()), sum(sizes.values()) - missing)
-        with _written_by_workers(run) as written, self._ended_on_error():
-            for event in self.engine.map(work, units) if units else ():
-                if isinstance(event, Death):
-                    lost += [event] if event.given_up else []
-                    progress.note(_death_notice(event))
-                    continue
-                for note in event.result.notes:
+        names = {part: f"part {part}" for part in sizes}
+        events = finished(self.engine, work, units, progress, names, sizes)
+        with _written_by_workers(run) as written, closing(events):
+            for done in events:
+                for note in done.result.notes:
                     progress.note(note)
-                progress.advance(sum(sizes[part] for part in event.unit))
-                written.update(event.result.written)
-                yield event.result
+                progress.advance(sum(sizes[part] for part in done.unit))
+                written.update(done.result.written)
+                yield done.result
         progress.finish()
-        _require_none_lost(lost, sizes)
 
-    @contextmanager
-    def _ended_on_error(self) -> Iterator[None]:
-        """End the workers with the stage: what one still wrote would be there after it was forgotten."""
-        try:
-            yield
-        except BaseException:  # the user stops it, too
-            self.engine.close()
-            raise
+
+@dataclass(frozen=True)
+class EnginePool:
+    """An engine's workers, as a study sees them."""
+
+    engine: Engine
+    progress: Progress
+
+    @property
+    def workers(self) -> int:
+        """How many there are."""
+        return self.engine.workers
+
+    def map(self, work: Work, units: Sequence[Unit], names: Sequence[str]) -> Iterator[Any]:
+        """See :class:`clinometer.studies.study.Pool`."""
+        with closing(finished(self.engine, work, units, self.progress, dict(enumerate(names)))) as events:
+            for done in events:
+                yield done.result
 
 
 @contextmanager
@@ -245,30 +257,3 @@ class Silently:
 
     def finish(self) -> None:
         """Say nothing."""
-
-
-def _death_notice(death: Death) -> str:
-    what = f"part {', '.join(map(str, death.unit))}" if death.unit else "the texts"
-    then = "it is given up for now" if death.given_up else "another takes it"
-    return f"a worker died over {what} ({death.reason}); {then}"
-
-
-def _require_none_lost(lost: Sequence[Death], sizes: Mapping[int, int]) -> None:
-    """Refuse to go on without parts that were given up; the others are made.
-
-    Raises
-    ------
-    EngineError
-        The message names them.
-    """
-    if lost:
-        told = ", ".join(_named(death, sizes) for death in lost)
-        raise EngineError(
-            f"engine: {MOST_DEATHS} workers died over each of {told}; the last because: {lost[-1].reason}. All others "
-            "are finished; give the same command again, with fewer --workers or a smaller --batch-size if memory ran "
-            "out"
-        )
-
-
-def _named(death: Death, sizes: Mapping[int, int]) -> str:
-    return ", ".join(f"part {part} ({sizes[part]} images)" for part in death.unit) or "the texts"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from clinometer._cores import one_blas_thread
 from clinometer.errors import RunNotFoundError
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.fingerprint import SCORED, SCORES, are_whole, fingerprint_of_scores, is_current
@@ -12,12 +13,15 @@ from clinometer.runs.ratings import with_ratings
 from clinometer.runs.store import Run
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals
+from clinometer.studies.study import Pool
 
 RESAMPLES = 10_000
 
 
-def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> pd.DataFrame:
+def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES, pool: Pool | None = None) -> pd.DataFrame:
     """Compute every number from the embeddings on disk and write them. Draws and embeds nothing.
+
+    With a ``pool``, its processes measure what the study lets them; the scores are the same, bit for bit.
 
     Scores that are there and were made of the same are kept.
 
@@ -36,7 +40,11 @@ def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> pd.Dat
         name = next(iter(run.begun_encoder_cards), "reference")
         raise RunNotFoundError(f"{run.url}: no encoder has finished; give: clinometer score {run.url} --encoder {name}")
     progress.start("scoring", 1, 0)
-    scored = study.score(run, resamples)
+    with one_blas_thread():
+        if pool is None or study.score_by is None:
+            scored = study.score(run, resamples)
+        else:
+            scored = study.score_by(run, resamples, pool)
     scores = with_ratings(run, with_refusals(run, scored.scores))
     run.write_scores(scores, scored.curves, made_of)
     progress.advance(1)

@@ -118,11 +118,16 @@ class EncodedRun(DrawnRun):
         """Every image vector of an encoder, by sample id."""
         return {key: vector for _, vectors in self.embedding_parts(encoder) for key, vector in vectors.items()}
 
-    def embedding_parts(self, encoder: str) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        """The same part by part, of those that are embedded."""
-        self.ledger.require_there(vectors_name(encoder, part) for part in self.parts)
-        width = 0
-        for part in self.embedded_parts(encoder):
+    def embedding_parts(
+        self, encoder: str, parts: Collection[int] | None = None, width: int = 0
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """The same part by part, of those that are embedded.
+
+        ``parts`` : those that are looked at, all by default; ``width`` : of vectors that were read before, if any.
+        """
+        wanted = self.parts if parts is None else parts
+        self.ledger.require_there(vectors_name(encoder, part) for part in wanted)
+        for part in self.embedded_parts(encoder, wanted):
             vectors = self.part_vectors(encoder, part)
             found = next(map(len, vectors.values()), width)
             width = width or found
@@ -131,10 +136,10 @@ class EncodedRun(DrawnRun):
                 raise RunCorruptError(f"{name}: its vectors have {found} numbers, those of other parts {width}. {REDO}")
             yield part, vectors
 
-    def embedded_parts(self, encoder: str) -> list[int]:
-        """The parts whose images are embedded."""
+    def embedded_parts(self, encoder: str, parts: Collection[int] | None = None) -> list[int]:
+        """The parts whose images are embedded; of ``parts``, where those are given."""
         with self.directory.listed_once():
-            return [part for part in self.parts if self.has_embeddings(encoder, part)]
+            return [part for part in (self.parts if parts is None else parts) if self.has_embeddings(encoder, part)]
 
     def part_vectors(self, encoder: str, part: int) -> dict[str, np.ndarray]:
         """The image vectors of one part, by sample id."""

@@ -55,6 +55,11 @@ class VectorFile:
             lambda position, first, stop: self._read(_within(spans[position], first, stop), width),
         )
 
+    def rows(self, keys: Iterable[Hashable], width: int, first: int = 0, stop: int | None = None) -> np.ndarray:
+        """The rows of some keys one key behind the other, or those from position ``first`` to ``stop`` among them."""
+        spans = [span for key in keys for span in self._spans.get(key, [])]
+        return self._read(spans if stop is None else _within(spans, first, stop), width)
+
     def _read(self, spans: Sequence[tuple[int, int]], width: int) -> np.ndarray:
         if not spans:
             return np.zeros((0, width), _NUMBER)

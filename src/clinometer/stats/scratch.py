@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
+from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -30,7 +31,7 @@ class Kept:
 
 
 class Scratch:
-    """Arrays one behind the other in a temporary file.
+    """Arrays one behind the other in a temporary file; several threads may keep and read them.
 
     Parameters
     ----------
@@ -40,18 +41,20 @@ class Scratch:
     def __init__(self, in_memory: int | None = None) -> None:
         limit = IN_MEMORY if in_memory is None else in_memory
         self._file = SpooledTemporaryFile(max_size=limit, prefix="clinometer-")  # noqa: SIM115  lives as long
-        self._end = 0
+        self._end, self._in_use = 0, Lock()
 
     def keep(self, array: np.ndarray) -> Kept:
         """Put an array away."""
         array = np.ascontiguousarray(array)
-        self._file.seek(self._end)
-        self._file.write(array.data)
-        handle = Kept(self, self._end, array.dtype, array.shape)
-        self._end += array.nbytes
+        with self._in_use:
+            self._file.seek(self._end)
+            self._file.write(array.data)
+            handle = Kept(self, self._end, array.dtype, array.shape)
+            self._end += array.nbytes
         return handle
 
     def read(self, start: int, count: int, kind: np.dtype) -> np.ndarray:
         """So many numbers from a place on."""
-        self._file.seek(start)
-        return np.frombuffer(self._file.read(count * kind.itemsize), kind)
+        with self._in_use:
+            self._file.seek(start)
+            return np.frombuffer(self._file.read(count * kind.itemsize), kind)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import pandas as pd
 
@@ -57,6 +57,27 @@ def compares_none(suite: Suite) -> tuple[ComparedGroups, ...]:
 Compare = Callable[[tuple[Run, Run], Sequence[str], Collection[int] | None, int], list[Score]]
 
 
+class Work(Protocol):
+    """Something that is done unit by unit. It is pickled for other processes, each of which opens it once."""
+
+    def open(self) -> Callable[[tuple[int, ...]], Any]:
+        """Read what it takes, and return what makes a unit."""
+        ...
+
+
+class Pool(Protocol):
+    """Processes among which a study may share out what it measures."""
+
+    @property
+    def workers(self) -> int:
+        """How many there are."""
+        ...
+
+    def map(self, work: Work, units: Sequence[tuple[int, ...]], names: Sequence[str]) -> Iterator[Any]:
+        """What is made of each unit, in any order; ``names`` : what the numbers in units stand for, to a user."""
+        ...
+
+
 @dataclass(frozen=True)
 class Study:
     """One shape of suite, from its questions to its page.
@@ -66,6 +87,7 @@ class Study:
     key : the value of the key ``study`` in its suites.
     suite : the shape of its suites.
     score : (run, number of resamples) → scores. Reads the run, draws and embeds nothing.
+    score_by : the same with a pool of processes, for a study that measures piece by piece; the same bits come of it.
     compare : ((first run, second run), encoders that both have, seeds of the images that are pairs or None, number of
         resamples) → differences, second minus first.
     page : suite → how its runs are shown.
@@ -92,6 +114,7 @@ class Study:
     compare: Compare
     page: Callable[[Suite], Page]
     comparison: Callable[[Suite], RunsCompared]
+    score_by: Callable[[Run, int, Pool], Scored] | None = None
     stages: tuple[Callable[[Run, Generator, Progress], None], ...] = ()
     encoders_needed: bool = True
     texts_needed: bool = False

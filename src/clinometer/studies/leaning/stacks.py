@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from clinometer.runs.plan import Plan
 from clinometer.runs.store import Run
 from clinometer.runs.vector_file import VectorFile
+from clinometer.stats.blocks import Blocks
 from clinometer.suites import LeaningSuite
-
-_READ: Final = ("id", "seed", "concept", "group", "prompt")
-"""What tells whose image a vector is."""
 
 
 def stacked_images(
@@ -29,7 +29,7 @@ def stacked_images(
         return np.stack(rows) if rows else np.zeros((0, width), np.float32)
 
     by_concept, by_prompt = dict[str, list[str]](), dict[tuple[str, str], list[str]]()
-    for identifier, _, concept, group, prompt in plan.rows(*_READ):
+    for identifier, concept, group, prompt in plan.rows("id", "concept", "group", "prompt"):
         by_concept.setdefault(concept, []).append(identifier)
         by_prompt.setdefault((group, prompt), []).append(identifier)
     targets = tuple(stack(by_concept.get(target.name, [])) for target in suite.targets)
@@ -54,17 +54,102 @@ def read_images(
     """
     targets, groups = VectorFile(), dict[tuple[str, str], list[np.ndarray]]()
     names = {target.name for target in suite.targets}
-    for part, vectors in run.embedding_parts(encoder):
-        run.require_embedded(encoder, vectors, [part])
-        concepts, ids = [], []
-        for identifier, seed, concept, group, prompt in run.parts[part].rows(*_READ):
-            if identifier not in vectors or not (keep is None or seed in keep):
-                continue
-            if group:
-                groups.setdefault((group, prompt), []).append(vectors[identifier].copy())
-            if concept in names:
-                concepts.append(concept)
-                ids.append(identifier)
-        if ids:
-            targets.add(concepts, np.stack([vectors[identifier] for identifier in ids]))
+    for _, rows, vectors in _read_parts(run, encoder):
+        kept_rows = [row for row in rows if keep is None or row.seed in keep]
+        _add_groups(groups, kept_rows, vectors)
+        of_targets = [row for row in kept_rows if row.concept in names]
+        if of_targets:
+            targets.add([row.concept for row in of_targets], np.stack([vectors[row.id] for row in of_targets]))
     return targets, groups
+
+
+@dataclass(frozen=True)
+class ImageParts:
+    """Which parts of a run hold images of groups, and which those of each target by name."""
+
+    groups: tuple[int, ...]
+    targets: Mapping[str, tuple[int, ...]]
+
+
+def image_parts(run: Run, suite: LeaningSuite) -> ImageParts:
+    """Where a run's images are."""
+    groups, targets = dict[int, None](), {target.name: dict[int, None]() for target in suite.targets}
+    for part, concept, group in run.plan.rows("part", "concept", "group"):
+        if group:
+            groups[part] = None
+        if concept in targets:
+            targets[concept][part] = None
+    return ImageParts(tuple(groups), {name: tuple(parts) for name, parts in targets.items()})
+
+
+def read_group_images(run: Run, encoder: str, parts: ImageParts) -> dict[tuple[str, str], list[np.ndarray]]:
+    """Those of groups alone: the parts without an image of a group are not read."""
+    groups: dict[tuple[str, str], list[np.ndarray]] = {}
+    for _, rows, vectors in _read_parts(run, encoder, parts.groups):
+        _add_groups(groups, rows, vectors)
+    return groups
+
+
+class TargetVectors:
+    """The vectors of targets' images, whose parts are read when one of their targets is first asked for.
+
+    Parameters
+    ----------
+    sizes : how many images each target has, in the suite's order.
+    width : of a vector.
+    """
+
+    def __init__(self, run: Run, encoder: str, parts: ImageParts, sizes: Sequence[int], width: int) -> None:
+        self._run, self._encoder, self._parts, self._width = run, encoder, parts.targets, width
+        self._names = list(parts.targets)
+        self._file, self._parts_read = VectorFile(), set[int]()
+        self.blocks: Final = Blocks(sizes, self._target, self._target)
+
+    def _target(self, position: int, first: int = 0, stop: int | None = None) -> np.ndarray:
+        """The vectors of a target, or those from one position to another."""
+        name = self._names[position]
+        self._read([part for part in self._parts[name] if part not in self._parts_read])
+        return self._file.rows([(name, part) for part in self._parts[name]], self._width, first, stop)
+
+    def _read(self, parts: Sequence[int]) -> None:
+        for part, rows, vectors in _read_parts(self._run, self._encoder, parts, self._file.width):
+            of_targets = [row for row in rows if row.concept in self._parts]
+            if of_targets:
+                self._file.add(
+                    [(row.concept, part) for row in of_targets], np.stack([vectors[row.id] for row in of_targets])
+                )
+            self._parts_read.add(part)
+
+
+def target_sizes(run: Run, suite: LeaningSuite) -> tuple[int, ...]:
+    """How many images each target has, read from what became of the samples."""
+    counts = Counter(concept for concept, status in run.each_sample(["concept", "status"]) if status == "ok")
+    return tuple(counts[target.name] for target in suite.targets)
+
+
+class _Row(NamedTuple):
+    """What tells whose image a vector is."""
+
+    id: str
+    seed: int
+    concept: str
+    group: str
+    prompt: str
+
+
+def _read_parts(
+    run: Run, encoder: str, parts: Sequence[int] | None = None, width: int = 0
+) -> Iterator[tuple[int, list[_Row], Mapping[str, np.ndarray]]]:
+    """Each part, whose images have a vector, and the vectors."""
+    for part, vectors in run.embedding_parts(encoder, parts, width):
+        run.require_embedded(encoder, vectors, [part])
+        rows = (_Row(*cells) for cells in run.parts[part].rows(*_Row._fields))
+        yield part, [row for row in rows if row.id in vectors], vectors
+
+
+def _add_groups(
+    groups: dict[tuple[str, str], list[np.ndarray]], rows: Sequence[_Row], vectors: Mapping[str, np.ndarray]
+) -> None:
+    for row in rows:
+        if row.group:
+            groups.setdefault((row.group, row.prompt), []).append(vectors[row.id].copy())

@@ -102,6 +102,7 @@ LEANING: Final = Study(
     key="leaning",
     suite=LeaningSuite,
     score=score_leaning,
+    score_by=score_leaning,
     compare=compare_leaning,
     page=page_of,
     comparison=runs_compared,

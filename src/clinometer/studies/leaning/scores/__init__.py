@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
 from clinometer.metrics.stopping import Evidence, StoppingRule
 from clinometer.studies.leaning.scores.audit_rows import other_audit_rows
 from clinometer.studies.leaning.scores.axis_readers import axis_checks, axis_reader_rows, withheld_from_axes
 from clinometer.studies.leaning.scores.composite_rows import internal_bias_rows, mcas_rows
-from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
+from clinometer.studies.leaning.scores.context import LeaningStudy, checked_settings
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign, layout_of
 from clinometer.studies.leaning.scores.fidelity_rows import fidelity_rows, mark_unshown
+from clinometer.studies.leaning.scores.gathering import GatheredTargets, gather
 from clinometer.studies.leaning.scores.intersection_rows import intersection_study
+from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, measured_by_threads, pooled_encoders
 from clinometer.studies.leaning.scores.own_rows import own_text_rows, prior_rows
 from clinometer.studies.leaning.scores.paired_stopping import paired_evidence
 from clinometer.studies.leaning.scores.plane_rows import xmcas_group_rows, xmcas_rows
@@ -25,18 +26,20 @@ from clinometer.studies.leaning.scores.sensitivity_rows import sensitivity_rows
 from clinometer.studies.leaning.scores.share_rows import share_rows
 from clinometer.studies.leaning.scores.stopping import evidence_of, rows_when_stopped
 from clinometer.studies.leaning.scores.summary_rows import category_rows, internal_bias_summary_rows, sign_rows
-from clinometer.studies.leaning.scores.views import views_of
+from clinometer.studies.leaning.scores.views import draw_weights, views_of_gathered
 
 __all__ = [
     "Design",
     "EncoderEmbeddings",
     "Evidence",
+    "MeasuredTarget",
     "ReaderCheck",
     "StoppingRule",
     "TargetDesign",
     "evidence_of",
     "intersection_study",
     "mcas_study",
+    "measurer_of",
     "own_text_rows",
     "paired_evidence",
     "prior_rows",
@@ -54,6 +57,7 @@ def mcas_study(
     n_permutations: int = 9_999,
     seed: int = 0,
     confidence: float = 0.95,
+    measured: Iterable[tuple[int, MeasuredTarget]] | None = None,
 ) -> list[Score]:
     """Every number of the MCAS family for one run.
 
@@ -91,39 +95,54 @@ def mcas_study(
     Where the groups are cells of axes, the rows are those of :func:`intersection_study` instead: there is no pair of
     groups, so there is no MCAS of one. Each axis is checked by itself, and a cell needs them all.
 
+    ``measured`` : of each target, what :func:`measurer_of` says of it in whatever process and order; then no image of a
+    target is read here, but there must be as many. Not of axes.
+
     Raises
     ------
     InvalidInputError
         Embeddings that no cosine can take, or counts that do not match the design; names encoder and target.
     """
-    for name, number, least in (("n_resamples", n_resamples, 1), ("n_permutations", n_permutations, 0)):
-        if number < least:
-            raise InvalidInputError(f"{name}: expected at least {least}, found {number}")
-    if not 0 < confidence < 1:
-        raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
-    if seed < 0:
-        raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
+    settings = checked_settings(n_resamples, n_permutations, seed, confidence)
     if design.axes:
         rows = intersection_study(encoders, design, confidence=confidence)
         return _with_axis_readers(rows, encoders, design, confidence)
-    layout = layout_of(encoders, design)
-    settings = DrawSettings(n_resamples, n_permutations, seed, confidence)
+    layout = layout_of(encoders, design, targets=measured is None)
     study = LeaningStudy(design, layout, settings, pools_of(design, layout))
-    views = views_of(encoders, study)
+    draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
+    if measured is None:
+        measured = measured_by_threads(Measurer(encoders, layout, draws), layout, draws)
+    targets = gather(encoders, layout, draws, measured)
+    views = views_of_gathered(encoders, study, draws, targets)
     rows = [row for view in views for make in (mcas_rows, internal_bias_rows, share_rows) for row in make(study, view)]
     summaries = (
         internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows,
     )  # fmt: skip
     rows += sensitivity_rows(rows, [view.encoder for view in views[1:]])
-    rows += other_audit_rows(study, views[0], encoders)
+    rows += other_audit_rows(study, views[0], targets.blanks)
     rows += [row for make in summaries for row in make(study, views[0])]
-    return _with_readers(rows, study, encoders)
+    return _with_readers(rows, study, encoders, targets)
 
 
-def _with_readers(rows: list[Score], study: LeaningStudy, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
+def measurer_of(
+    encoders: Sequence[EncoderEmbeddings], design: Design, *, n_resamples: int = 10_000, seed: int = 0
+) -> Measurer:
+    """What measures the targets of a study for :func:`mcas_study`, one at a time; raises as that does.
+
+    The images of a target are looked at when it is measured.
+    """
+    settings = checked_settings(n_resamples, 0, seed, 0.95)
+    layout = layout_of(encoders, design, targets=False)
+    study = LeaningStudy(design, layout, settings, pools_of(design, layout))
+    return Measurer(encoders, layout, draw_weights(study, n_encoders=len(pooled_encoders(encoders))), check=design)
+
+
+def _with_readers(
+    rows: list[Score], study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], targets: GatheredTargets
+) -> list[Score]:
     """The rows with how well the encoders read, and without what one that cannot read would have said."""
     checks = reader_checks(encoders, study.design, confidence=study.settings.confidence)
-    shown = fidelity_rows(study, encoders)
+    shown = fidelity_rows(study, encoders, targets)
     shares = [row for row in rows if row.metric == "share"]
     rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], shown)
     return [*withheld(rows, checks), *reader_rows(study, encoders, checks), *shown]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,37 +17,34 @@ from clinometer.metrics.distribution import (
     mean_absolute_deviation,
 )
 from clinometer.metrics.records import Score
-from clinometer.stats.association import unit_vectors
-from clinometer.stats.blocks import sizes_of
 from clinometer.studies.leaning.scores.context import LeaningStudy
-from clinometer.studies.leaning.scores.design import EncoderEmbeddings
-from clinometer.studies.leaning.scores.pooled import cosines_with
 from clinometer.studies.leaning.scores.views import EncoderView
+
+Matches: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Of each image of a target, the cosine with its target's text and with the blank prompt."""
 
 NO_STIMULUS = "no stimulus interval: words and encoder are fixed"
 NO_BLANK = "no encoder has embedded the blank prompt; encode the run anew"
 
 
-def other_audit_rows(study: LeaningStudy, view: EncoderView, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
+def other_audit_rows(study: LeaningStudy, view: EncoderView, blanks: Sequence[Matches]) -> list[Score]:
     """Scores of other audits for each target, from the zero-shot reading of its images.
 
     An image counts for the group whose words it is nearest to on average: ``gender_gap`` over a and b, the others over
     all groups. ``miss_rate`` compares its cosine with its target's text and with the blank prompt, averaged over the
-    encoders that read text.
+    encoders that read text (``blanks``, of each target).
     """
     return [
         _row(study, view, t, component, score)
         for t in study.target_numbers
-        for component, score in _scores(study, view, t, encoders).items()
+        for component, score in _scores(study, view, t, blanks[t]).items()
     ]
 
 
-def _scores(
-    study: LeaningStudy, view: EncoderView, t: int, encoders: Sequence[EncoderEmbeddings]
-) -> dict[str, DistributionScore]:
+def _scores(study: LeaningStudy, view: EncoderView, t: int, blanks: Matches) -> dict[str, DistributionScore]:
     confidence = study.settings.confidence
     pair, everyone = _counts(study, view, t, study.pair), _counts(study, view, t, study.everyone)
-    own, blank = _matches(t, encoders)
+    own, blank = blanks
     return {
         "gender_gap": gender_gap(int(pair[0]), int(pair.sum()), confidence=confidence),
         "mean_absolute_deviation": mean_absolute_deviation(everyone, confidence=confidence),
@@ -62,19 +60,6 @@ def _counts(study: LeaningStudy, view: EncoderView, t: int, groups: Sequence[int
     if not len(near) or not np.isfinite(near).all():
         return np.zeros(len(groups), int)
     return np.bincount(len(groups) - 1 - near[:, ::-1].argmax(axis=1), minlength=len(groups))  # a tie: not the first
-
-
-def _matches(t: int, encoders: Sequence[EncoderEmbeddings]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean cosine, over encoders that read text, of each image with its target's text and with the blank prompt."""
-    both = [
-        cosines_with(e.target_images[t], unit_vectors(np.stack([e.target_texts[t], e.blank_text])))
-        for e in encoders
-        if e.reads_text and e.target_texts is not None and e.blank_text is not None and sizes_of(e.target_images)[t]
-    ]
-    if not both:
-        return np.empty(0), np.empty(0)
-    own, blank = np.mean(both, axis=0).T
-    return own, blank
 
 
 def _row(study: LeaningStudy, view: EncoderView, t: int, component: str, score: DistributionScore) -> Score:

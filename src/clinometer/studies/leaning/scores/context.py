@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from clinometer.errors import InvalidInputError
 from clinometer.studies.leaning.scores.design import Design, Layout
 from clinometer.studies.leaning.scores.relabelling import Pools
 
@@ -28,6 +29,24 @@ class DrawSettings:
         """The same for what images are resampled by."""
         seed = self.seed if self.image_seed is None else self.image_seed
         return replace(self, seed=seed).rng(*names)
+
+
+def checked_settings(n_resamples: int, n_permutations: int, seed: int, confidence: float) -> DrawSettings:
+    """Settings that can be drawn by.
+
+    Raises
+    ------
+    InvalidInputError
+        A count is too small, or the confidence no probability.
+    """
+    for name, number, least in (("n_resamples", n_resamples, 1), ("n_permutations", n_permutations, 0)):
+        if number < least:
+            raise InvalidInputError(f"{name}: expected at least {least}, found {number}")
+    if not 0 < confidence < 1:
+        raise InvalidInputError(f"confidence: expected a number between 0 and 1, found {confidence}")
+    if seed < 0:
+        raise InvalidInputError(f"seed: expected 0 or more, found {seed}")
+    return DrawSettings(n_resamples, n_permutations, seed, confidence)
 
 
 @dataclass(frozen=True)

@@ -149,8 +149,8 @@ class Layout:
         return tuple(g for g, sizes in enumerate(self.prompt_sizes) for _ in sizes)
 
 
-def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design) -> Layout:
-    """Check all embeddings and return the counts they share.
+def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, targets: bool = True) -> Layout:
+    """Check all embeddings and return the counts they share; without ``targets``, no image of one is looked at.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design) -> Layout:
     names = [embeddings.encoder for embeddings in encoders]
     if len(set(names)) < len(names) or "mean" in names:
         raise InvalidInputError(f"encoders: expected different names, none of them 'mean', found {', '.join(names)}")
-    layouts = [_checked_layout(embeddings, design) for embeddings in encoders]
+    layouts = [_checked_layout(embeddings, design, targets) for embeddings in encoders]
     first = next((lay for lay, e in zip(layouts, encoders, strict=True) if e.reads_text), layouts[0])
     for layout, embeddings in zip(layouts, encoders, strict=True):
         words_differ = embeddings.reads_text and layout.word_counts != first.word_counts
@@ -178,7 +178,7 @@ def layout_of(encoders: Sequence[EncoderEmbeddings], design: Design) -> Layout:
     return first
 
 
-def _checked_layout(embeddings: EncoderEmbeddings, design: Design) -> Layout:
+def _checked_layout(embeddings: EncoderEmbeddings, design: Design, targets: bool) -> Layout:
     where = f"encoder {embeddings.encoder}"
     if len(embeddings.target_images) != len(design.targets):
         raise InvalidInputError(
@@ -189,9 +189,8 @@ def _checked_layout(embeddings: EncoderEmbeddings, design: Design) -> Layout:
         missing = [] if given is None else [group for group in design.groups if group not in given]
         if missing:
             raise InvalidInputError(f"{where}, {kind}: nothing for group {', '.join(missing)}")
-    dims = {
-        array.shape[1] for name, array in _named_arrays(embeddings, design) if _check_array(f"{where}, {name}", array)
-    }
+    named = chain(_named_targets(embeddings, design) if targets else (), _named_arrays(embeddings, design))
+    dims = {array.shape[1] for name, array in named if _check_array(f"{where}, {name}", array)}
     if len(dims) > 1:
         raise InvalidInputError(f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}")
     _check_texts(embeddings, design, where)
@@ -205,9 +204,21 @@ def _checked_layout(embeddings: EncoderEmbeddings, design: Design) -> Layout:
     )
 
 
-def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> Iterator[tuple[str, np.ndarray]]:
+def check_target(embeddings: EncoderEmbeddings, design: Design, t: int) -> None:
+    """Check the images of one target, that :func:`layout_of` was not to look at; raises as that does."""
+    where, images = f"encoder {embeddings.encoder}", embeddings.target_images[t]
+    _check_array(f"{where}, target {design.targets[t].name!r}", images)
+    dims = {images.shape[1], *(array.shape[1] for _, array in _named_arrays(embeddings, design) if len(array))}
+    if len(images) and len(dims) > 1:
+        raise InvalidInputError(f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}")
+
+
+def _named_targets(embeddings: EncoderEmbeddings, design: Design) -> Iterator[tuple[str, np.ndarray]]:
     for target, images in zip(design.targets, embeddings.target_images, strict=True):
         yield f"target {target.name!r}", images
+
+
+def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> Iterator[tuple[str, np.ndarray]]:
     if embeddings.target_texts is not None:
         yield "target texts", embeddings.target_texts
     if embeddings.blank_text is not None:

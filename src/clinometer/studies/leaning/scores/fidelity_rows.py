@@ -12,13 +12,13 @@ from scipy.stats import t
 
 from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
-from clinometer.stats.blocks import pieces_of, sizes_of
 from clinometer.stats.proportion import wilson_interval
 from clinometer.stats.rank_sums import rank_sum_p
-from clinometer.stats.scratch import Scratch
 from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
-from clinometer.studies.leaning.scores.pooled import ROWS, by_view, cosines_with, unit_rows
+from clinometer.studies.leaning.scores.gathering import GatheredTargets, TextMatches
+from clinometer.studies.leaning.scores.measuring import Texts, texts_of
+from clinometer.studies.leaning.scores.pooled import by_view
 
 FIDELITY: Final = "fidelity"
 NOT_SHOWN: Final = "not shown"
@@ -44,7 +44,7 @@ class _Match:
     reason: str = ""
 
 
-def fidelity_rows(study: LeaningStudy, encoders: Sequence[EncoderEmbeddings]) -> list[Score]:
+def fidelity_rows(study: LeaningStudy, encoders: Sequence[EncoderEmbeddings], targets: GatheredTargets) -> list[Score]:
     """Of every view and target, how its images rank its own text among the texts of all targets, by cosine.
 
     ``own_prompt_first``: share of images whose own text is the nearest, Wilson interval, null 1/T over T different
@@ -54,9 +54,14 @@ def fidelity_rows(study: LeaningStudy, encoders: Sequence[EncoderEmbeddings]) ->
     q corrects over the targets; where it is above 0.05 the target is flagged ``not shown``. ``blank prompt``: see
     ``miss_rate`` of the other audits.
     """
-    views = by_view(encoders)
-    matches = {id(each): _matches(each) for each in views.values()}  # the average of one encoder is that one
-    return [row for name, each in views.items() for row in _rows(study, name, matches[id(each)])]
+    views = zip(by_view(encoders).items(), (targets.mean, *targets.encoders), strict=True)
+    matches: dict[int, list[_Match]] = {}  # the average of one encoder is that one
+    rows = []
+    for (name, encoder), viewed in views:
+        if id(viewed) not in matches:
+            matches[id(viewed)] = _matches(encoder, viewed.matches, study.layout.target_sizes)
+        rows += _rows(study, name, matches[id(viewed)])
+    return rows
 
 
 def mark_unshown(rows: Sequence[Score], fidelity: Sequence[Score]) -> list[Score]:
@@ -79,43 +84,28 @@ def _rows(study: LeaningStudy, view: str, matches: Sequence[_Match]) -> list[Sco
     return [*first, *(replace(row, flag=flags[row.concept]) for row in others)]
 
 
-def _matches(encoder: EncoderEmbeddings) -> list[_Match]:
-    n = len(encoder.target_images)
-    if encoder.target_texts is None:
-        return [_Match(np.empty(0), 0, nan, "the encoder reads no text")] * n
-    texts, own = np.unique(unit_rows(encoder.target_texts), axis=0, return_inverse=True)
-    if len(texts) < 2:
-        return [_Match(np.empty(0), len(texts), nan, "one text: there is no other to compare with")] * n
-    return list(_ranked(encoder, texts, own.ravel()))
+def _matches(encoder: EncoderEmbeddings, matches: TextMatches | None, sizes: Sequence[int]) -> list[_Match]:
+    texts = texts_of(encoder)
+    if texts is None:
+        return [_Match(np.empty(0), 0, nan, "the encoder reads no text")] * len(sizes)
+    if len(texts.units) < 2 or matches is None:
+        return [_Match(np.empty(0), len(texts.units), nan, "one text: there is no other to compare with")] * len(sizes)
+    return list(_ranked(matches, texts, sizes))
 
 
-def _ranked(encoder: EncoderEmbeddings, texts: np.ndarray, own: np.ndarray) -> Iterator[_Match]:
-    """The match of each target, from one reading of the images: their gains wait in a file, and are read by target."""
-    sizes, scratch, kept = sizes_of(encoder.target_images), Scratch(), []
-    ranks: list[list[np.ndarray]] = [[] for _ in sizes]
-    for k, of_target in enumerate(ranks):
-        for images in pieces_of(encoder.target_images, k, ROWS):
-            found, gains = _read(cosines_with(images, texts), own[k])
-            of_target.append(found)
-            kept.append(scratch.keep(gains[:, own].T))
-    owners = np.repeat(own, sizes)
+def _ranked(matches: TextMatches, texts: Texts, sizes: Sequence[int]) -> Iterator[_Match]:
+    """The match of each target: the gains of all images wait in a file, and are read by text."""
+    owners = np.repeat(texts.own, sizes)
     at_once = max(HELD // max(len(owners), 1), 1)
-    for first in range(0, len(own), at_once):
-        by_target = np.concatenate([gains.read(first, first + at_once) for gains in kept], axis=1)
+    for first in range(0, len(texts.own), at_once):
+        by_target = np.concatenate([gains.read(first, first + at_once) for gains in matches.gains], axis=1)
         for k, gains in enumerate(by_target, start=first):
             yield _Match(
-                np.concatenate(ranks[k]),
-                len(texts) if sizes[k] else 0,
-                _p_value(gains, owners == own[k], k, sizes),
+                matches.ranks[k],
+                len(texts.units) if sizes[k] else 0,
+                _p_value(gains, owners == texts.own[k], k, sizes),
                 "" if sizes[k] else "no image of the target",
             )
-
-
-def _read(cosines: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of each image (n × texts) the rank of a text among all, ties halved, and its cosines less their mean."""
-    mine = cosines[:, [column]]
-    ranks = 1 + (cosines > mine).sum(axis=1) + ((cosines == mine).sum(axis=1) - 1) / 2
-    return ranks, cosines - cosines.mean(axis=1)[:, None]
 
 
 def _p_value(gains: np.ndarray, same: np.ndarray, target: int, sizes: Sequence[int]) -> float:

@@ -1,42 +1,45 @@
-"""Replicates of the targets' mean cosines, one target at a time: of the images no more is held than of one target.
+"""What the images of one target say: all that a study needs of their vectors, measured one target at a time.
 
 An image enters the study as a row of cosines with all attribute images and words, and in every bootstrap replicate as
 a weight: 43 kB an image with 10,000 replicates and 400 attribute items, none of which is needed once its target is
-measured. What stays is each image's mean cosines to the groups, 32 bytes of two, and the tensor of mean cosines. Its
-replicates, 0.7 MB a target, are put away in a scratch file as soon as the target is measured.
+measured. What stays is each image's mean cosines to the groups, 32 bytes of two, its match with the prompts, and the
+target's replicates, 0.3 MB a view. No target needs another one, so targets can be measured by any process, in any
+order: see :mod:`clinometer.studies.leaning.scores.gathering` for what becomes of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from clinometer._cores import available_cores, mapped_by_threads
+from clinometer.stats.association import unit_vectors
 from clinometer.stats.blocks import pieces_of, sizes_of
 from clinometer.stats.products import matmul
-from clinometer.stats.scratch import Kept, Scratch
 from clinometer.studies.leaning.scores.cosines import (
     attribute_vectors,
     cosine,
     group_means,
     sum_by_group,
-    text_cosine,
-    text_word_cosine,
     uniform_weights,
     word_cosine,
 )
-from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
-from clinometer.studies.leaning.scores.estimates import Drawn, Freedoms, TargetReplicates
-from clinometer.studies.leaning.scores.pooled import ROWS, unit_rows
-from clinometer.studies.leaning.scores.relabelling import ItemMeans
+from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, check_target
+from clinometer.studies.leaning.scores.estimates import Freedoms
+from clinometer.studies.leaning.scores.pooled import ROWS, averaged_embeddings, cosines_with, unit_rows
 
 WHOLE = 2**24
 """Weights of a target that are drawn at once, where there are no more: 1,677 images with 10,000 replicates."""
 PART = 2**22
 """Of more, so many at a time: 84 MB while they are drawn."""
+AHEAD = 2**25
+"""Weights that threads draw side by side, if each draws no more than one target's: 400 MB while they are drawn."""
 VARIANCE_DRAWS = 1_000  # a variance from 1,000 replicates is off by 4 %, and enters degrees of freedom only
+
+IMAGED = (0, 2)
+"""The modalities that target images enter: ii and ita."""
 
 
 @dataclass(frozen=True)
@@ -60,200 +63,257 @@ class Draws:
 
 
 @dataclass(frozen=True)
-class MeasuredTargets:
-    """What one encoder, or the average of some, says of all targets.
+class OwnText:
+    """How the images of a target match the texts of all targets.
 
-    ``image_cosines`` : see :class:`clinometer.studies.leaning.scores.views.EncoderView`.
+    Attributes
+    ----------
+    ranks : of each image, the place of its own text among all different ones, by cosine; 1 is the nearest.
+    gains : of each target's text and image (T × n), the cosine less the image's mean over the texts.
     """
 
-    replicates: TargetReplicates
-    image_cosines: tuple[np.ndarray, ...]
-    items: ItemMeans
+    ranks: np.ndarray
+    gains: np.ndarray
 
 
-def measure_targets(
-    encoders: Sequence[EncoderEmbeddings], pooled: Sequence[int], layout: Layout, draws: Draws
-) -> tuple[MeasuredTargets, list[MeasuredTargets]]:
-    """Measure the average of the ``pooled`` encoders, and each encoder."""
-    readers, scratch = [_Reader(each, layout) for each in encoders], Scratch()
-    views = [_View(layout, draws, scratch, reader.text_image, reader.text_word) for reader in readers]
-    mean = views[pooled[0]]
-    if len(pooled) > 1:
-        texts = (np.mean([getattr(readers[i], of) for i in pooled], axis=0) for of in ("text_image", "text_word"))
-        mean = _View(layout, draws, scratch, *texts)
-    for t in range(len(layout.targets)):
-        _measure_target(t, readers, views, mean, pooled)
-        if mean not in views:
-            mean.resample_encoders([views[i] for i in pooled])
-        for view in {id(view): view for view in (mean, *views)}.values():
-            view.put_away()
-    found = [view.finished() for view in views]
-    return (found[pooled[0]] if mean in views else mean.finished()), found
+@dataclass(frozen=True)
+class SeenTarget:
+    """A target as one encoder, or the average of some, sees it; n images, G groups, R replicates.
+
+    Attributes
+    ----------
+    image_cosines : mean cosines of each image to the images and to the words of every group, (n × 2 × G).
+    items : mean cosine of each attribute image, and of each word, to the target's images.
+    point, images, stimulus, held : mean cosines in the modalities that images enter, (2 × G) and (R × 2 × G): the
+        estimate, its replicates over images and over stimuli, and some with the attributes held.
+    own_text : None where the view reads no text, or a single one, and where nobody asks.
+    """
+
+    image_cosines: np.ndarray
+    items: tuple[np.ndarray, np.ndarray]
+    point: np.ndarray
+    images: np.ndarray
+    stimulus: np.ndarray
+    held: np.ndarray
+    own_text: OwnText | None
 
 
-class _Reader:
-    """The cosines of one encoder's images and texts with its attribute images and words."""
+@dataclass(frozen=True)
+class MeasuredTarget:
+    """What was measured of one target.
 
-    def __init__(self, embeddings: EncoderEmbeddings, layout: Layout) -> None:
-        self._images, self._words = attribute_vectors(embeddings, layout)
-        self._n_words, n = sum(layout.word_counts), len(layout.targets)
-        self.embeddings = embeddings
-        texts = None if embeddings.target_texts is None else unit_rows(embeddings.target_texts)
-        self.text_image = text_cosine(texts, self._images, n)
-        self.text_word = text_word_cosine(texts, self._words, n, self._n_words)
+    Attributes
+    ----------
+    views : as each encoder sees it, and then their average where several are averaged.
+    blanks : of each image, the cosine with its target's text and with the blank prompt, averaged over the encoders
+        that have both; empty where none has.
+    """
 
-    def cosines(self, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """With the attribute images and with the words: (n × images), (n × words)."""
-        units = unit_rows(images)
-        return cosine(units, self._images), word_cosine(units, self._words, self._n_words)
+    views: tuple[SeenTarget, ...]
+    blanks: tuple[np.ndarray, np.ndarray]
 
 
-def _measure_target(
-    t: int, readers: Sequence[_Reader], views: Sequence[_View], mean: _View, pooled: Sequence[int]
-) -> None:
-    """Read a target's images, a few at a time; then weigh them, a few replicates at a time."""
-    size = sizes_of(readers[0].embeddings.target_images)[t]
-    every = views if mean in views else [*views, mean]
-    for view in every:
-        view.begin(size)
-    pieces = zip(*(pieces_of(reader.embeddings.target_images, t, ROWS) for reader in readers), strict=True)
-    for first, images in zip(range(0, max(size, 1), ROWS), pieces, strict=True):
-        pairs = [reader.cosines(x) for reader, x in zip(readers, images, strict=True)]
-        for view, pair in zip(views, pairs, strict=True):
-            view.add_images(first, *pair)
-        if mean not in views:
-            mean.add_images(first, *(np.mean([pairs[i][kind] for i in pooled], axis=0) for kind in (0, 1)))
-    for view in every:
-        view.end_images(t)
-    _weigh(t, every)
+def pooled_encoders(encoders: Sequence[EncoderEmbeddings]) -> list[int]:
+    """Positions of the encoders that are averaged: those that read text, so that all components average the same.
+
+    If none does, all.
+    """
+    return [i for i, encoder in enumerate(encoders) if encoder.reads_text] or list(range(len(encoders)))
 
 
-def _weigh(t: int, views: Sequence[_View]) -> None:
-    size, draws = len(views[0].gram), views[0].draws
-    if not size:
-        return
-    total = len(draws.images)
-    rows = total if total * size <= WHOLE else max(PART // size, 1)
-    first = 0
-    for weights in draws.targets(t, rows):
-        for view in views:
-            view.add_replicates(first, weights)
-        first += len(weights)
+@dataclass(frozen=True)
+class Texts:
+    """The different texts of the targets, as unit vectors, and the position of each target's own."""
+
+    units: np.ndarray
+    own: np.ndarray
 
 
-class _View:
-    """The numbers of one view as they come: the estimate, replicates put away, and the numbers of the target in hand.
+def texts_of(encoder: EncoderEmbeddings) -> Texts | None:
+    """The targets' texts, to be told apart; None where there are none."""
+    if encoder.target_texts is None:
+        return None
+    units, own = np.unique(unit_rows(encoder.target_texts), axis=0, return_inverse=True)
+    return Texts(units, own.ravel())
 
-    ``text_image``, ``text_word`` : cosines of the targets' texts, (T × attribute images) and (T × words).
+
+class Measurer:
+    """Measures targets by their number. No two of them share anything but what is read here.
+
+    Parameters
+    ----------
+    encoders : their attribute images and texts, and the images of the targets that are asked for.
+    own_texts : whether images are held against the texts of all targets and the blank prompt.
+    check : the design, where no image of a target has been looked at yet.
     """
 
     def __init__(
-        self, layout: Layout, draws: Draws, scratch: Scratch, text_image: np.ndarray, text_word: np.ndarray
+        self,
+        encoders: Sequence[EncoderEmbeddings],
+        layout: Layout,
+        draws: Draws,
+        *,
+        own_texts: bool = True,
+        check: Design | None = None,
     ) -> None:
-        self.layout, self.draws, self._scratch = layout, draws, scratch
+        self._layout, self._draws, self._own_texts, self._check = layout, draws, own_texts, check
+        self._readers = [_Reader(encoder, layout) for encoder in encoders]
+        self._pooled = pooled_encoders(encoders)
+        self._texts: list[Texts | None] = [None] * (len(encoders) + 1)
+        if own_texts:
+            unseen = [replace(encoder, target_images=()) for encoder in encoders]
+            by_view = [texts_of(view) for view in (*unseen, averaged_embeddings(unseen))]
+            self._texts = [texts if texts is not None and len(texts.units) > 1 else None for texts in by_view]
+
+    def __call__(self, t: int) -> MeasuredTarget:
+        """Read a target's images, a few at a time; then weigh them, a few replicates at a time."""
+        images = [reader.embeddings.target_images for reader in self._readers]
+        if self._check is not None:
+            for reader in self._readers:
+                check_target(reader.embeddings, self._check, t)
+        size = sizes_of(images[0])[t]
+        views = [_View(self._layout, self._draws, size) for _ in range(len(images) + (len(self._pooled) > 1))]
+        blanks = []
+        pieces = zip(*(pieces_of(of_encoder, t, ROWS) for of_encoder in images), strict=True)
+        for first, vectors in zip(range(0, max(size, 1), ROWS), pieces, strict=True):
+            units = [unit_rows(rows) for rows in vectors]
+            self._add_cosines(views, first, units)
+            if self._own_texts:
+                self._add_own_texts(views, t, units)
+                blanks.append(self._blanks(t, units))
+        self._weigh(t, views)
+        own, blank = (
+            (np.concatenate(cosines) for cosines in zip(*blanks, strict=True)) if blanks else (np.empty(0),) * 2
+        )
+        return MeasuredTarget(tuple(view.finished() for view in views), (own, blank))
+
+    def _add_cosines(self, views: Sequence[_View], first: int, units: Sequence[np.ndarray]) -> None:
+        pairs = [reader.cosines(rows) for reader, rows in zip(self._readers, units, strict=True)]
+        for view, pair in zip(views, pairs, strict=False):
+            view.add_images(first, *pair)
+        if len(self._pooled) > 1:
+            views[-1].add_images(first, *(np.mean([pairs[i][kind] for i in self._pooled], axis=0) for kind in (0, 1)))
+
+    def _add_own_texts(self, views: Sequence[_View], t: int, units: Sequence[np.ndarray]) -> None:
+        for view, texts, rows in zip(views, self._texts, units, strict=False):
+            if texts is not None:
+                view.add_own_text(rows @ texts.units.T, texts.own, t)
+        together = self._texts[-1]
+        if len(self._pooled) > 1 and together is not None:
+            side_by_side = np.concatenate([units[i] for i in self._pooled], axis=1)
+            views[-1].add_own_text(cosines_with(side_by_side, together.units), together.own, t)
+
+    def _blanks(self, t: int, units: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        both = []
+        for reader, rows in zip(self._readers, units, strict=True):
+            e = reader.embeddings
+            if e.reads_text and e.target_texts is not None and e.blank_text is not None and len(rows):
+                both.append(rows @ unit_vectors(np.stack([e.target_texts[t], e.blank_text])).T)
+        if not both:
+            return np.empty(0), np.empty(0)
+        own, blank = np.mean(both, axis=0).T
+        return own, blank
+
+    def _weigh(self, t: int, views: Sequence[_View]) -> None:
+        size = len(views[0].gram)
+        if not size:
+            return
+        total = len(self._draws.images)
+        rows = total if total * size <= WHOLE else max(PART // size, 1)
+        first = 0
+        for weights in self._draws.targets(t, rows):
+            for view in views:
+                view.add_replicates(first, weights)
+            first += len(weights)
+
+
+def measured_by_threads(measure: Measurer, layout: Layout, draws: Draws) -> Iterator[tuple[int, MeasuredTarget]]:
+    """Every target with its number, in order, measured by as many threads as there are cores and room for."""
+    of_a_target = min(len(draws.images) * max(layout.target_sizes), WHOLE)
+    targets = range(len(layout.targets))
+    threads = min(available_cores(), len(targets), max(AHEAD // max(of_a_target, 1), 1))
+    yield from zip(targets, mapped_by_threads(measure, targets, threads), strict=True)
+
+
+class _Reader:
+    """The cosines of one encoder's images with its attribute images and words."""
+
+    def __init__(self, embeddings: EncoderEmbeddings, layout: Layout) -> None:
+        self._images, self._words = attribute_vectors(embeddings, layout)
+        self._n_words = sum(layout.word_counts)
+        self.embeddings = embeddings
+
+    def cosines(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """With the attribute images and with the words: (n × images), (n × words)."""
+        return cosine(units, self._images), word_cosine(units, self._words, self._n_words)
+
+
+@dataclass
+class _OwnTexts:
+    ranks: list[np.ndarray] = field(default_factory=list)
+    gains: list[np.ndarray] = field(default_factory=list)
+
+
+class _View:
+    """The numbers of one view of a target of so many images, as they come."""
+
+    def __init__(self, layout: Layout, draws: Draws, size: int) -> None:
+        self._layout, self._draws = layout, draws
         self._uniform = uniform_weights(layout, ())
         self._held_images = self._uniform.images.astype(np.float32)
-        self._replicates, n_groups = len(draws.images), len(layout.groups)
-        self._held_rows = min(VARIANCE_DRAWS, self._replicates)
-        self.point = np.full((len(layout.targets), 4, n_groups), np.nan)
-        self._texts = text_image, text_word
-        self._text_tensors = self._resampled_texts()
-        self._drawn: list[Drawn] = []
-        self._groups: list[np.ndarray] = []
-        self._means: list[tuple[np.ndarray, np.ndarray]] = []
-
-    # --- a target's images -------------------------------------------------------------------------------------
-
-    def begin(self, size: int) -> None:
-        """Make room for a target of so many images, and read what the texts say of it."""
-        columns = sum(self.layout.image_counts), sum(self.layout.word_counts)
+        columns, groups = (sum(layout.image_counts), sum(layout.word_counts)), len(layout.groups)
         self.gram, self._words = (np.empty((size, width), np.float32) for width in columns)
         self._sums = [np.zeros(width) for width in columns]
         self._weighed = [np.zeros((1, width)) for width in columns]
-        self._groups.append(np.empty((size, 2, len(self.layout.groups))))
-        shape, t = (4, len(self.layout.groups)), len(self._drawn)
-        self.images, self.stimulus = (np.full((self._replicates, *shape), np.nan, np.float32) for _ in range(2))
-        self.held = np.full((self._held_rows, *shape), np.nan, np.float32)
-        for tensor, texts in zip((self.images, self.stimulus, self.held), self._text_tensors, strict=True):
-            for m, by_group in texts.items():
-                for g, kept in enumerate(by_group):
-                    if kept is not None:
-                        tensor[:, m, g] = kept.read(t, t + 1)[0]
+        self._groups = np.empty((size, 2, groups))
+        replicates = len(draws.images)
+        held = min(VARIANCE_DRAWS, replicates)
+        self._images, self._stimulus, self._held = (
+            np.full((n, 2, groups), np.nan, np.float32) for n in (replicates, replicates, held)
+        )
+        self._own_texts = _OwnTexts()
 
     def add_images(self, first: int, gram: np.ndarray, words: np.ndarray) -> None:
         """Take the cosines of some of its images, from position ``first`` on."""
         rows = slice(first, first + len(gram))
         self.gram[rows], self._words[rows] = gram, words
-        self._groups[-1][rows, 0] = group_means(gram, self.layout.image_slices)
-        self._groups[-1][rows, 1] = group_means(words, self.layout.word_slices)
+        self._groups[rows, 0] = group_means(gram, self._layout.image_slices)
+        self._groups[rows, 1] = group_means(words, self._layout.word_slices)
         weights = np.full((1, len(gram)), 1 / max(len(self.gram), 1))
         for kind, block in enumerate((gram, words)):
             self._sums[kind] += block.sum(axis=0)
             self._weighed[kind] += matmul(weights, block)
 
-    def end_images(self, t: int) -> None:
-        """Keep what the estimate and the labels need of them."""
-        size = len(self.gram)
-        with np.errstate(invalid="ignore"):
-            self._means.append(tuple(total / size if size else np.full_like(total, np.nan) for total in self._sums))  # type: ignore[arg-type]
-        if size:
-            sum_by_group(self._weighed[0], self._uniform.images, self.layout.image_slices, self.point[None, t, 0])
-            sum_by_group(self._weighed[1], self._uniform.words, self.layout.word_slices, self.point[None, t, 2])
+    def add_own_text(self, cosines: np.ndarray, own: np.ndarray, t: int) -> None:
+        """Take their cosines with the different texts: the rank of target t's, ties halved, and all less their mean."""
+        mine = cosines[:, [own[t]]]
+        ranks = 1 + (cosines > mine).sum(axis=1) + ((cosines == mine).sum(axis=1) - 1) / 2
+        self._own_texts.ranks.append(ranks)
+        self._own_texts.gains.append((cosines - cosines.mean(axis=1)[:, None])[:, own].T)
 
     def add_replicates(self, first: int, weights: np.ndarray) -> None:
-        """Weigh the images of the target in hand in the replicates from ``first`` on."""
-        rows, layout, draws = slice(first, first + len(weights)), self.layout, self.draws
+        """Weigh the images in the replicates from ``first`` on."""
+        rows, layout, draws = slice(first, first + len(weights)), self._layout, self._draws
         by_image, by_word = matmul(weights, self.gram), matmul(weights, self._words)
-        sum_by_group(by_image, draws.images[rows], layout.image_slices, self.images[rows, 0])
-        self.stimulus[rows, 0] = self.images[rows, 0]
-        sum_by_group(by_word, draws.fixed_words, layout.word_slices, self.images[rows, 2])
-        sum_by_group(by_word, draws.words[rows], layout.word_slices, self.stimulus[rows, 2])
-        some = weights[: max(len(self.held) - first, 0)]
+        sum_by_group(by_image, draws.images[rows], layout.image_slices, self._images[rows, 0])
+        self._stimulus[rows, 0] = self._images[rows, 0]
+        sum_by_group(by_word, draws.fixed_words, layout.word_slices, self._images[rows, 1])
+        sum_by_group(by_word, draws.words[rows], layout.word_slices, self._stimulus[rows, 1])
+        some = weights[: max(len(self._held) - first, 0)]
         if len(some):
-            held = self.held[first : first + len(some)]
+            held = self._held[first : first + len(some)]
             sum_by_group(matmul(some, self.gram), self._held_images, layout.image_slices, held[:, 0])
-            sum_by_group(matmul(some, self._words), draws.fixed_words, layout.word_slices, held[:, 2])
+            sum_by_group(matmul(some, self._words), draws.fixed_words, layout.word_slices, held[:, 1])
 
-    def resample_encoders(self, parts: Sequence[_View]) -> None:
-        """Replicates of an average over stimuli: those of its encoders, which are resampled as well."""
-        self.stimulus = np.zeros_like(parts[0].stimulus)
-        for part, weight in zip(parts, self.draws.encoders.T, strict=True):
-            self.stimulus += part.stimulus * weight[:, None, None].astype(self.stimulus.dtype)
-
-    def put_away(self) -> None:
-        """Put the replicates of the target in hand away."""
-        self._drawn.append(Drawn(*map(self._scratch.keep, (self.images, self.stimulus, self.held))))
-
-    # --- texts -------------------------------------------------------------------------------------------------
-
-    def _resampled_texts(self) -> list[dict[int, list[Kept | None]]]:
-        """What the texts say of every target, (T × replicates) a group, by modality: in images, stimulus and held."""
-        draws, layout = self.draws, self.layout
-        images = partial(_by_group, self._texts[0], layout.image_slices)
-        words = partial(_by_group, self._texts[1], layout.word_slices)
-        for m, found in ((1, images(self._uniform.images)), (3, words(self._uniform.words))):
-            for g, column in enumerate(found):
-                if column is not None:
-                    self.point[:, m, g] = column[:, 0]
-
-        def kept(found: Iterator[np.ndarray | None]) -> list[Kept | None]:
-            return [None if each is None else self._scratch.keep(each) for each in found]
-
-        itp, tt = kept(images(draws.images)), kept(words(draws.fixed_words))
-        return [{1: itp, 3: tt}, {1: itp, 3: kept(words(draws.words))}, {1: kept(images(self._held_images)), 3: tt}]
-
-    def finished(self) -> MeasuredTargets:
+    def finished(self) -> SeenTarget:
         """What was measured."""
-        images, words = (np.stack([means[kind] for means in self._means]) for kind in (0, 1))
-        return MeasuredTargets(
-            TargetReplicates(self.point, self._drawn, self.draws.freedoms),
-            tuple(self._groups),
-            ItemMeans(np.stack([images, self._texts[0]]), np.stack([words, self._texts[1]])),
-        )
-
-
-def _by_group(texts: np.ndarray, slices: Sequence[slice], weights: np.ndarray) -> Iterator[np.ndarray | None]:
-    """Mean cosines of the texts to each group under R rows of weights, (T × R); None of a group without items."""
-    for columns in slices:
-        filled = columns.stop > columns.start
-        yield matmul(weights[:, columns], texts[:, columns].T.astype(weights.dtype)).T if filled else None
+        size, texts = len(self.gram), self._own_texts
+        point = np.full((2, len(self._layout.groups)), np.nan)
+        if size:
+            sum_by_group(self._weighed[0], self._uniform.images, self._layout.image_slices, point[None, 0])
+            sum_by_group(self._weighed[1], self._uniform.words, self._layout.word_slices, point[None, 1])
+        images, words = (total / size if size else np.full_like(total, np.nan) for total in self._sums)
+        own_text = OwnText(np.concatenate(texts.ranks), np.hstack(texts.gains)) if texts.ranks else None
+        return SeenTarget(
+            self._groups, (images, words), point, self._images, self._stimulus, self._held, own_text
+        )  # fmt: skip

@@ -21,7 +21,8 @@ from clinometer.studies.leaning.scores.cosines import (
 )
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
 from clinometer.studies.leaning.scores.estimates import Freedoms, Replicates, TargetReplicates
-from clinometer.studies.leaning.scores.measuring import Draws, MeasuredTargets, measure_targets
+from clinometer.studies.leaning.scores.gathering import GatheredTargets, ViewedTargets, gather
+from clinometer.studies.leaning.scores.measuring import Draws, Measurer, measured_by_threads, pooled_encoders
 from clinometer.studies.leaning.scores.relabelling import ItemMeans, label_tests
 
 
@@ -59,23 +60,36 @@ def views_of(
     The average is over the encoders that read text, so that all four components average the same encoders; if
     none does, over all.
     """
-    pooled = [i for i, e in enumerate(encoders) if e.reads_text] or list(range(len(encoders)))
-    draws = _draw_weights(study, n_encoders=len(pooled))
-    mean, targets = measure_targets(encoders, pooled, study.layout, draws)
+    draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
+    measure = Measurer(encoders, study.layout, draws, own_texts=False)
+    targets = gather(encoders, study.layout, draws, measured_by_threads(measure, study.layout, draws))
+    return views_of_gathered(encoders, study, draws, targets, labels=labels)
+
+
+def views_of_gathered(
+    encoders: Sequence[EncoderEmbeddings],
+    study: LeaningStudy,
+    draws: Draws,
+    targets: GatheredTargets,
+    *,
+    labels: bool = True,
+) -> tuple[EncoderView, ...]:
+    """The same of targets that are measured already, by these draws."""
+    pooled = pooled_encoders(encoders)
     groups: list[_Measured] | None = None
     mean_groups = None
     if study.design.third is not None:
         own = [group_cosines(e, study.layout) for e in encoders]
         groups = [_measure(cosines, study.layout, draws) for cosines in own]
         mean_groups = _average([groups[i] for i in pooled], study.layout, draws)
-    averaged = [targets[i] for i in pooled]
-    views = [_view("mean", any(e.reads_text for e in encoders), mean, mean_groups, averaged, study, labels)]
-    for i, e in enumerate(encoders):
+    averaged = [targets.encoders[i] for i in pooled]
+    views = [_view("mean", any(e.reads_text for e in encoders), targets.mean, mean_groups, averaged, study, labels)]
+    for i, (e, own_targets) in enumerate(zip(encoders, targets.encoders, strict=True)):
         if len(encoders) == 1:
             views.append(replace(views[0], encoder=e.encoder))
         else:
             places = groups[i] if groups else None
-            views.append(_view(e.encoder, e.reads_text, targets[i], places, [targets[i]], study, labels))
+            views.append(_view(e.encoder, e.reads_text, own_targets, places, [own_targets], study, labels))
     return tuple(views)
 
 
@@ -87,7 +101,8 @@ class _Measured:
     replicates: Replicates
 
 
-def _draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
+def draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
+    """The bootstrap weights of a study, over so many encoders that are averaged; those of targets when asked for."""
     layout, n = study.layout, study.settings.n_resamples
     rng, image_rng = study.settings.rng, study.settings.image_rng
     images = [
@@ -163,9 +178,9 @@ def _replicates(cosines: Cosines, layout: Layout, draws: Draws, stimulus: np.nda
 def _view(
     name: str,
     reads_text: bool,
-    targets: MeasuredTargets,
+    targets: ViewedTargets,
     groups: _Measured | None,
-    averaged: Sequence[MeasuredTargets],
+    averaged: Sequence[ViewedTargets],
     study: LeaningStudy,
     labels: bool,
 ) -> EncoderView:

@@ -1,0 +1,110 @@
+"""A leaning run as the metrics see it: the design of its suite, and what each encoder saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from clinometer.runs.embedded import require_finished
+from clinometer.runs.store import Run
+from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
+from clinometer.studies.leaning.fit import unfit
+from clinometer.studies.leaning.stacks import TargetVectors, image_parts, read_group_images, read_images
+from clinometer.suites import Group, LeaningSuite
+from clinometer.suites.leaning import BLANK_PROMPT
+
+
+def study_design(suite: LeaningSuite) -> Design:
+    """The suite as the metrics see it: names and matches, no prompts' texts."""
+    return Design(
+        targets=tuple(
+            TargetDesign(name=target.name, category=category, stereotype=target.stereotype)
+            for category, target in suite.categorised_targets()
+        ),
+        groups=tuple(suite.groups),
+        **_compared(suite),
+        prompts={name: tuple(p.prompt for p in group.prompts) for name, group in suite.groups.items()},
+        pairs={name: tuple(p.pair for p in group.prompts) for name, group in suite.groups.items()},
+        margin=suite.margin,
+    )
+
+
+def _compared(suite: LeaningSuite) -> dict[str, Any]:
+    """The pair of groups and the third, or the axes and the cells."""
+    if suite.axes is None:
+        return {"a": suite.compared.a, "b": suite.compared.b, "third": suite.compared.third}
+    axes = {name: tuple(axis.levels) for name, axis in suite.axes.items()}
+    cells = {name: tuple((group.cell or {})[axis] for axis in axes) for name, group in suite.groups.items()}
+    return {"axes": axes, "cells": cells}
+
+
+def encoder_embeddings(
+    run: Run, suite: LeaningSuite, encoder: str, keep: Collection[int] | None = None
+) -> EncoderEmbeddings:
+    """One encoder's vectors as the metrics see them; with ``keep``, those of images with these seeds alone."""
+    require_finished(run, encoder)
+    targets, groups = read_images(run, suite, encoder, keep)
+    names = [target.name for target in suite.targets]
+    return _embeddings(run, suite, encoder, groups, targets.width, lambda width: targets.blocks(names, width))
+
+
+def lazy_embeddings(
+    run: Run, suite: LeaningSuite, encoders: Sequence[str], sizes: Sequence[int]
+) -> list[EncoderEmbeddings]:
+    """The same of some encoders; of the targets, each with so many images, vectors are read when they are asked for."""
+    parts = image_parts(run, suite)
+
+    def embeddings(encoder: str) -> EncoderEmbeddings:
+        def targets(width: int) -> Sequence[np.ndarray]:
+            return TargetVectors(run, encoder, parts, sizes, width).blocks
+
+        return _embeddings(run, suite, encoder, read_group_images(run, encoder, parts), 0, targets)
+
+    return [embeddings(encoder) for encoder in encoders]
+
+
+def _embeddings(
+    run: Run,
+    suite: LeaningSuite,
+    encoder: str,
+    groups: Mapping[tuple[str, str], Sequence[np.ndarray]],
+    width: int,
+    targets: Callable[[int], Sequence[np.ndarray]],
+) -> EncoderEmbeddings:
+    """``width`` : of the targets' vectors, 0 where none is read yet; ``targets`` : makes them, of the width of all."""
+    texts = run.texts(encoder)
+    width = width or len(next(chain(chain.from_iterable(groups.values()), texts.values()), np.zeros(1)))
+    return EncoderEmbeddings(
+        encoder=encoder,
+        target_images=targets(width),
+        target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]) if texts else None,
+        group_images={
+            name: tuple(_stacked(groups.get((name, p.prompt), ()), width) for p in group.prompts)
+            for name, group in suite.groups.items()
+        },
+        group_words=_by_group(suite, texts, lambda group: group.words),
+        group_texts=_by_group(suite, texts, lambda group: [p.prompt for p in group.prompts]),
+        blank_text=_unless_zero(texts.get(BLANK_PROMPT)),
+        unfit=unfit(run.encoder_cards[encoder], run.model_card, suite) if encoder in run.encoder_cards else {},
+    )
+
+
+def _stacked(vectors: Sequence[np.ndarray], width: int) -> np.ndarray:
+    return np.stack(vectors) if len(vectors) else np.zeros((0, width), np.float32)
+
+
+def _unless_zero(vector: np.ndarray | None) -> np.ndarray | None:
+    """A blank prompt's vector, unless the encoder makes nothing of it: no cosine takes a zero vector."""
+    return vector if vector is not None and vector.any() else None
+
+
+def _by_group(
+    suite: LeaningSuite, texts: Mapping[str, np.ndarray], chosen: Callable[[Group], Sequence[str]]
+) -> dict[str, np.ndarray] | None:
+    """The vectors of a few texts of each group; None from an encoder that reads none."""
+    if not texts:
+        return None
+    return {name: np.stack([texts[text] for text in chosen(group)]) for name, group in suite.groups.items()}

@@ -1,0 +1,175 @@
+"""Scores are measured by workers, target by target: the same bits, whoever measures and whoever dies."""
+
+import os
+import shutil
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clinometer as cm
+from clinometer.errors import EngineError
+from clinometer.pipeline.engines import Death, Done, opening
+from clinometer.pipeline.parallel import EnginePool
+from clinometer.pipeline.score import score
+from clinometer.runs import NoProgress
+from clinometer.studies.common import suite_of
+from clinometer.studies.leaning.embeddings import encoder_embeddings, lazy_embeddings
+from clinometer.studies.leaning.shared import Measuring
+from clinometer.studies.leaning.stacks import target_sizes
+from clinometer.suites import LeaningSuite
+from tests.docs.pages import ROOT
+from tests.pipeline.engine_toys import audit, tables
+from tests.toys import Eye, Notes
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
+RUNS = ROOT / "tests/fixtures/runs"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return audit(tmp_path_factory.mktemp("finished") / "run", encoder=[Eye(), Eye("other eye")])
+
+
+@pytest.fixture
+def unscored(finished, tmp_path):
+    """The same run, everything drawn and embedded, and no scores."""
+    place = tmp_path / "run"
+    shutil.copytree(finished.url, place)
+    for name in ("scores.parquet", "scores.csv", "curves.parquet"):
+        (place / name).unlink()
+    return cm.open_run(place)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Work that tells which process did it; a process dies of a unit while there are fewer deaths than asked for."""
+
+    work: Any
+    place: Path
+    unit: tuple[int, ...] = ()
+    times: int = 0
+
+    def open(self):
+        make = self.work.open()
+
+        def watched(unit):
+            if unit == self.unit and len(list(self.place.iterdir())) < self.times:
+                (self.place / str(os.getpid())).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return os.getpid(), make(unit)
+
+        return watched
+
+
+class WatchedEngine:
+    """An engine whose workers are watched while they measure."""
+
+    def __init__(self, engine, place, **deadly):
+        self.engine, self.workers, self.place, self.deadly = engine, engine.workers, place, deadly
+        self.measured: dict[tuple[int, ...], int] = {}
+
+    def map(self, work, units):
+        assert isinstance(work, Measuring)
+        self.place.mkdir()
+        for event in self.engine.map(Watched(work, self.place, **self.deadly), units):
+            if isinstance(event, Done):
+                self.measured[event.unit], result = event.result
+                yield Done(event.unit, result)
+            else:
+                yield event
+
+    def close(self):
+        self.engine.close()
+
+
+@pytest.fixture
+def workers(kept_workers):
+    """Two processes."""
+    return opening.LocalEngine(2)
+
+
+def test_targets_are_measured_in_workers_and_one_that_is_killed_is_replaced(unscored, finished, workers, tmp_path):
+    engine, notes = WatchedEngine(workers, tmp_path / "deaths", unit=(2,), times=1), Notes()
+    cm.score_run(unscored.url, engine=engine, progress=notes)
+    assert tables(cm.open_run(unscored.url)) == tables(finished)
+    assert sorted(target for unit in engine.measured for target in unit) == [0, 1, 2, 3]
+    assert os.getpid() not in engine.measured.values()
+    (died,) = [message for message in notes.messages if "died" in message]
+    assert died.startswith("a worker died over target 'concept 0.60' (")
+
+
+class InTurn:
+    """An engine of this process alone, that pretends to have so many workers and makes units from the last on."""
+
+    def __init__(self, workers):
+        self.workers, self.units = workers, []
+
+    def map(self, work, units):
+        make = work.open()
+        self.units += units
+        yield from (Done(unit, make(unit)) for unit in reversed(units))
+
+    def close(self):
+        """Nothing is open."""
+
+
+class Fatal(InTurn):
+    """Every worker dies of the third target."""
+
+    def map(self, work, units):
+        yield from super().map(work, [unit for unit in units if unit != (2,)])
+        yield from (Death((2,), "killed", times) for times in (1, 2, 3))
+
+
+def test_a_target_that_kills_three_workers_is_named_and_the_run_can_still_be_scored(unscored, finished):
+    with pytest.raises(EngineError, match=r"3 workers died over each of target 'concept 0\.60'; .*others are finished"):
+        cm.score_run(unscored.url, engine=Fatal(2))
+    assert not (Path(unscored.url) / "scores.parquet").exists()
+    cm.score_run(unscored.url)
+    assert tables(cm.open_run(unscored.url)) == tables(finished)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_an_earlier_run_is_measured_to_the_same_bits_by_any_number_of_workers(tmp_path, workers):
+    written = set()
+    engine = InTurn(workers)
+    for own, pool in enumerate((EnginePool(engine, NoProgress()), None)):
+        place = tmp_path / str(own)
+        shutil.copytree(RUNS / "leaning", place)
+        run = cm.open_run(place)
+        (place / "scores.parquet").unlink()
+        score(run, NoProgress(), pool=pool)
+        written.add(run.directory.read_bytes("scores.parquet") + run.directory.read_bytes("curves.parquet"))
+    assert len(written) == 1
+    assert len(engine.units) >= min(workers, len(run.suite.targets))
+
+
+@pytest.mark.parametrize("study", ["association", "classification"])
+def test_studies_that_do_not_share_are_scored_by_the_command(tmp_path, study):
+    shutil.copytree(RUNS / study, tmp_path / "run")
+    (tmp_path / "run/scores.parquet").unlink()
+    engine = InTurn(2)
+    found = score(cm.open_run(tmp_path / "run"), NoProgress(), pool=EnginePool(engine, NoProgress()))
+    assert len(found)
+    assert engine.units == []
+
+
+def test_vectors_of_targets_are_the_same_in_whatever_order_they_are_read(finished):
+    """Parts of eight images hold targets of six, so a part that is read for one target serves two."""
+    run, suite = cm.open_run(finished.url), suite_of(finished, LeaningSuite)
+    whole, sizes = encoder_embeddings(run, suite, "eye"), target_sizes(run, suite)
+    assert sizes == whole.target_images.sizes == (6,) * 4
+    (lazy,) = lazy_embeddings(run, suite, ["eye"], sizes)
+    for target in (3, 1, 0, 2):
+        np.testing.assert_array_equal(lazy.target_images[target], whole.target_images[target])
+        for rows in (1, 4, 6):
+            pieces = list(lazy.target_images.pieces(target, rows))
+            np.testing.assert_array_equal(np.concatenate(pieces), whole.target_images[target])
+    for group, prompts in whole.group_images.items():
+        for images, others in zip(prompts, lazy.group_images[group], strict=True):
+            np.testing.assert_array_equal(images, others)
