@@ -121,6 +121,17 @@ def test_rows_are_filtered_and_saved(open_page):
     assert all("farmer" in line for line in lines[1:])
 
 
+def test_rows_far_below_are_laid_out_when_they_come_near(open_page):
+    """Thousands of rows take most of a large page's time: nobody waits for them who does not go there."""
+    page = open_page()
+    shown = "row => row.checkVisibility({contentVisibilityAuto: true})"
+    row = page.locator("#scores tbody tr").first
+    assert not row.evaluate(shown)
+    page.locator("#table-heading").scroll_into_view_if_needed()
+    page.locator("#scores").scroll_into_view_if_needed()
+    page.wait_for_function(f"({shown})(document.querySelector('#scores tbody tr'))")
+
+
 def test_the_gallery_opens_by_keyboard_and_shows_its_pictures(open_page):
     page = open_page()
     first = page.locator("details.concept").first
