@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,9 @@ from scipy.special import ndtri, stdtrit
 from scipy.stats import norm
 
 from clinometer.stats.arguments import require_confidence, require_count
+
+_COUNTS: Final = 2**18
+"""Numbers that are drawn at once, 2 MB."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +62,18 @@ def rao_wu_chunks(sizes: Sequence[int], n_resamples: int, rng: np.random.Generat
             if size == 1:
                 weights[:, columns] = np.nan
             elif size > 1:
-                counts = child.multinomial(size - 1, np.full(size, 1 / size), size=len(weights))
-                weights[:, columns] = counts * (size / (total * (size - 1)))
+                for rows in _row_slices(len(weights), size):
+                    counts = child.multinomial(size - 1, np.full(size, 1 / size), size=rows.stop - rows.start)
+                    weights[rows, columns] = counts * (size / (total * (size - 1)))
             start += size
         yield weights
+
+
+def _row_slices(rows: int, size: int) -> Iterator[slice]:
+    """Rows of so many counts, some at a time: counts take twice what weights do, and each row is drawn by itself."""
+    at_once = max(_COUNTS // size, 1)
+    for first in range(0, rows, at_once):
+        yield slice(first, min(first + at_once, rows))
 
 
 def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: ArrayLike = inf) -> Interval:
