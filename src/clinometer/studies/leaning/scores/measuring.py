@@ -35,7 +35,7 @@ WHOLE = 2**24
 PART = 2**22
 """Of more, so many at a time: 84 MB while they are drawn."""
 AHEAD = 2**25
-"""Weights that threads draw side by side, if each draws no more than one target's: 400 MB while they are drawn."""
+"""Weights that threads draw side by side, if each draws no more than one target's: 134 MB."""
 VARIANCE_DRAWS = 1_000  # a variance from 1,000 replicates is off by 4 %, and enters degrees of freedom only
 
 IMAGED = (0, 2)
