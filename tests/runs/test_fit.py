@@ -12,7 +12,7 @@ import clinometer as cm
 from clinometer.errors import RunNotFoundError
 from clinometer.metrics.verdict import Verdict
 from clinometer.models import reference
-from clinometer.studies.leaning.fit import knows_images, misfits, unfit, unknown_words
+from clinometer.studies.fit import knows_images, misfits, unfit, unknown_words
 from clinometer.suites import load_suite, suite_names
 from tests.toys import Eye, Notes, Painter, toy_suite
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder
+from clinometer.models.files.listing import image_files
 from clinometer.models.weights import user_path
 from clinometer.pipeline.association_tests import AssociationSettings, association_tests
 from clinometer.pipeline.audits import plain_seed
@@ -16,7 +17,7 @@ from clinometer.pipeline.loaded_models import Models
 from clinometer.pipeline.planning import Plan, plan_audit
 from clinometer.runs import NoProgress, Progress
 from clinometer.stats.racing import Elimination
-from clinometer.studies.classification.files import classify_files, image_files
+from clinometer.studies.classification.files import classify_files
 from clinometer.studies.classification.scoring import denoiser_of
 from clinometer.suites import Suite, load_suite
 

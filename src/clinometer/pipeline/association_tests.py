@@ -22,13 +22,13 @@ from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.metrics.records import storable
 from clinometer.metrics.weat import Spread, Weat, stimulus_weat
 from clinometer.models.abilities import LooksUpTexts, ReadsTexts, SeesImages, offers
+from clinometer.models.files.listing import image_files
 from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Encoder
 from clinometer.runs.failures import named
 from clinometer.runs.vectors import PROBED, require_same, shaped_vectors
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.splits import Alternative
-from clinometer.studies.classification.files import image_files
 from clinometer.suites import Suite, WeatSuite, load_suite, suite_names
 from clinometer.suites.weat import Stimuli
 

@@ -35,7 +35,7 @@ from clinometer.runs.plan import Sample, build_plan
 from clinometer.runs.protocol import portrait_departures, suite_under
 from clinometer.runs.record import card_record
 from clinometer.studies import study_of
-from clinometer.studies.leaning.fit import misfits
+from clinometer.studies.fit import misfits
 from clinometer.suites import PromptSpec, Suite, load_suite
 
 

@@ -23,13 +23,10 @@ from clinometer.runs.record import new_record, question_of
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run, create_run
 from clinometer.studies import study_of
-from clinometer.studies.study import Pool
+from clinometer.studies.study import Pool, Stage
 from clinometer.suites import Suite
 
 SMALLEST_PART = 8
-
-Stage = Callable[[Run, Generator, Progress], None]
-"""What a study does beside drawing."""
 
 
 class Executor(Protocol):

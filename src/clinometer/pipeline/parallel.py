@@ -13,7 +13,7 @@ from clinometer.errors import ModelError
 from clinometer.models.abilities import EmbedsInPassing, offers
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.engines import Engine, Unit
-from clinometer.pipeline.execution import Serial, Stage
+from clinometer.pipeline.execution import Serial
 from clinometer.pipeline.finished_units import finished
 from clinometer.pipeline.recipes import Recipe
 from clinometer.pipeline.stage_work import StageFunction, StageWork, WorkOutcome, threads_of_a_worker
@@ -21,14 +21,10 @@ from clinometer.runs.budget import price_of
 from clinometer.runs.drawing import generate, tell_conversions
 from clinometer.runs.encoding import encode, forgotten, require_drawn
 from clinometer.runs.failures import Failures
-from clinometer.runs.places import classifications_name
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.studies.classification.scoring import classify
-from clinometer.studies.editing.scoring import edit
-from clinometer.studies.leaning.prior import draw_prior_embeddings
-from clinometer.studies.study import Pool, Work
+from clinometer.studies.study import PartStage, Pool, Stage, Work
 
 TEXTS: Final[Unit] = ()
 """The unit of no part: the texts, which an encoder embeds before any image."""
@@ -62,16 +58,14 @@ class Parallel:
 
     def stage(self, stage: Stage, run: Run, generator: Generator, progress: Progress) -> None:
         """See :class:`clinometer.pipeline.execution.Executor`. A stage without parts is this process's own."""
-        if stage is edit:
-            parts = {part: samples for part, samples in run.parts.items() if samples[0].source}
-            self._draw(edit, run, generator, parts, progress, "editing")
-        elif stage is classify:
-            missing = [part for part in run.parts if not run.directory.exists(classifications_name(part))]
-            self._add(classify, run, generator, missing, progress, "classifying")
-        elif stage is draw_prior_embeddings:
-            self._draw_prior_embeddings(run, generator, progress)
-        else:
+        if not isinstance(stage, PartStage) or self.generator is None:
             Serial().stage(stage, run, generator, progress)
+        elif stage.missing is None:
+            parts = {part: samples for part, samples in run.parts.items() if samples[0].source}
+            self._draw(stage.make, run, generator, parts, progress, stage.title)
+        elif (missing := stage.missing(run, generator)) is not None:
+            work = replace(self._work(stage.make, run, self.generator, generator), batch_size=generator.batch_size)
+            self._make(run, work, [(part,) for part in missing], progress, stage.title)
 
     def encode(self, run: Run, encoder: Encoder, progress: Progress) -> None:
         """See :class:`clinometer.pipeline.execution.Executor`."""
@@ -141,31 +135,6 @@ class Parallel:
         samples = [run.sample(result.id) for result in outcome.results]
         for _ in failures.watch(samples, outcome.results):
             pass
-
-    def _draw_prior_embeddings(self, run: Run, generator: Generator, progress: Progress) -> None:
-        from clinometer.models.diffusers.prior import prior_of
-
-        prior = prior_of(generator)
-        if prior is not None:
-            run.add_own_encoder(prior.card)
-            missing = [part for part in run.parts if not run.has_embeddings(prior.card.name, part)]
-            self._add(draw_prior_embeddings, run, generator, missing, progress, "the prior's embeddings")
-
-    def _add(
-        self,
-        stage: StageFunction,
-        run: Run,
-        generator: Generator,
-        missing: Sequence[int],
-        progress: Progress,
-        title: str,
-    ) -> None:
-        """Add what a stage makes of parts that are drawn."""
-        if self.generator is None:
-            stage(run, generator, progress)
-            return
-        work = replace(self._work(stage, run, self.generator, generator), batch_size=generator.batch_size)
-        self._make(run, work, [(part,) for part in missing], progress, title)
 
     @staticmethod
     def _work(stage: StageFunction, run: Run, recipe: Recipe, model: Any) -> StageWork:

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.metrics.stopping import StoppingRule
 from clinometer.models.protocols import Generator
 from clinometer.runs.plan import build_plan
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
 from clinometer.studies import study_named, study_names, study_of
-from clinometer.studies.leaning import StoppingRule
 from clinometer.suites import PromptSpec, Suite
 
 FIRST_ROUND = 10

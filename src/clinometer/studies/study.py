@@ -54,6 +54,32 @@ def compares_none(suite: Suite) -> tuple[ComparedGroups, ...]:
     return (ComparedGroups(),)
 
 
+Stage = Callable[[Run, Generator, Progress], None]
+"""What happens between drawing and embedding: does what is missing, and leaves the rest alone."""
+
+
+@dataclass(frozen=True)
+class PartStage:
+    """A stage that makes part after part, so that an engine's workers may share it. Calling it makes all parts here.
+
+    Attributes
+    ----------
+    make : makes what is missing of a run's parts; a function of a module, as workers import it by its name.
+    title : what a user is told it does.
+    missing : (run, generator) → the parts that lack what it adds, asked once before any is made; None where it has
+        nothing to add for this generator. Left out of a stage that draws samples from others, such as edits: its parts
+        are those whose samples have a source.
+    """
+
+    make: Stage
+    title: str
+    missing: Callable[[Run, Generator], Collection[int] | None] | None = None
+
+    def __call__(self, run: Run, generator: Generator, progress: Progress) -> None:
+        """Make all parts, one after the other."""
+        self.make(run, generator, progress)
+
+
 Compare = Callable[[tuple[Run, Run], Sequence[str], Collection[int] | None, int], list[Score]]
 
 
@@ -92,8 +118,8 @@ class Study:
         resamples) → differences, second minus first.
     page : suite → how its runs are shown.
     comparison : suite → how its runs are shown beside each other.
-    stages : what happens between drawing and embedding, in order: (run, generator, progress). Each does what is
-        missing and leaves the rest alone.
+    stages : what happens between drawing and embedding, in order. One that is a :class:`PartStage` is shared out among
+        workers.
     encoders_needed : whether scoring needs an encoder's embeddings.
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     extend_plan : (suite, samples of its questions, part size) → the whole plan, where more samples follow from those.
@@ -115,7 +141,7 @@ class Study:
     page: Callable[[Suite], Page]
     comparison: Callable[[Suite], RunsCompared]
     score_by: Callable[[Run, int, Pool], Scored] | None = None
-    stages: tuple[Callable[[Run, Generator, Progress], None], ...] = ()
+    stages: tuple[Stage, ...] = ()
     encoders_needed: bool = True
     texts_needed: bool = False
     extend_plan: Callable[[Suite, Sequence[Sample], int], list[Sample]] | None = None

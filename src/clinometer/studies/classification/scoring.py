@@ -72,6 +72,11 @@ def require_denoiser(generator: Generator, suite: Suite) -> None:
     denoiser_of(generator)
 
 
+def unclassified_parts(run: Run, generator: Generator) -> list[int]:
+    """The parts whose portraits were not measured yet."""
+    return [part for part in run.parts if not run.directory.exists(classifications_name(part))]
+
+
 def classify(run: Run, generator: Generator, progress: Progress) -> None:
     """Measure the errors of the parts that are missing.
 
@@ -80,8 +85,7 @@ def classify(run: Run, generator: Generator, progress: Progress) -> None:
     from clinometer.models.diffusers.classifier import DiffusionClassifier
 
     suite = suite_of(run, ClassificationSuite)
-    parts = run.parts
-    missing = [part for part in parts if not run.directory.exists(classifications_name(part))]
+    parts, missing = run.parts, unclassified_parts(run, generator)
     evaluations = len(suite.classes) * suite.noise_samples[-1]
     done = len(run.plan) - sum(len(parts[part]) for part in missing)
     progress.start("classifying", len(run.plan) * evaluations, done * evaluations)

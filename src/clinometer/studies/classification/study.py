@@ -12,10 +12,11 @@ from clinometer.studies.classification.scoring import (
     compare_classification,
     require_denoiser,
     score_classification,
+    unclassified_parts,
 )
 from clinometer.studies.classification.side_by_side import side_by_side
 from clinometer.studies.classification.view import DENOISER, ClassificationView, contrast_in_words
-from clinometer.studies.study import Study
+from clinometer.studies.study import PartStage, Study
 from clinometer.suites import ClassificationSuite, Suite
 
 
@@ -57,7 +58,7 @@ CLASSIFICATION: Final = Study(
     compare=compare_classification,
     page=lambda suite: PAGE,
     comparison=lambda suite: COMPARED,
-    stages=(classify,),
+    stages=(PartStage(classify, "classifying", unclassified_parts),),
     encoders_needed=False,
     check=require_denoiser,
 )

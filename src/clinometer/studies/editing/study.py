@@ -12,7 +12,7 @@ from clinometer.studies.editing.page import EDITING as PAGE
 from clinometer.studies.editing.scoring import compare_editing, edit, plan_edits, require_editor, score_editing
 from clinometer.studies.editing.side_by_side import side_by_side
 from clinometer.studies.editing.view import PIXELS, EditingView
-from clinometer.studies.study import ComparedGroups, Study
+from clinometer.studies.study import ComparedGroups, PartStage, Study
 from clinometer.suites import EditingSuite, Suite
 
 TO_DECIDE: Final = "portraits, of all groups"
@@ -89,7 +89,7 @@ EDITING: Final = Study(
     compare=compare_editing,
     page=lambda suite: PAGE,
     comparison=lambda suite: COMPARED,
-    stages=(edit,),
+    stages=(PartStage(edit, "editing"),),
     texts_needed=True,
     extend_plan=plan_edits,
     check=require_editor,

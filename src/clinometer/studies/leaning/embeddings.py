@@ -10,8 +10,8 @@ import numpy as np
 
 from clinometer.runs.embedded import require_finished
 from clinometer.runs.store import Run
+from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
-from clinometer.studies.leaning.fit import unfit
 from clinometer.studies.leaning.stacks import TargetVectors, image_parts, read_group_images, read_images
 from clinometer.suites import Group, LeaningSuite
 from clinometer.suites.leaning import BLANK_PROMPT

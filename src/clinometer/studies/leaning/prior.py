@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from clinometer.models.abilities import DrawsInTwoStages, offers
@@ -15,23 +17,37 @@ from clinometer.studies.leaning.stacks import stacked_images
 from clinometer.suites import LeaningSuite
 
 
+if TYPE_CHECKING:
+    from clinometer.models.diffusers.prior import DiffusersPrior
+
+
+def parts_without_prior(run: Run, generator: Generator) -> list[int] | None:
+    """The parts that lack what the model's prior makes of their prompts; None where it has no prior."""
+    prior = _prior_of(generator)
+    if prior is None:
+        return None
+    run.add_own_encoder(prior.card)
+    return [part for part in run.parts if not run.has_embeddings(prior.card.name, part)]
+
+
+def _prior_of(generator: Generator) -> DiffusersPrior | None:
+    if not offers(generator, DrawsInTwoStages):
+        return None
+    from clinometer.models.diffusers.prior import prior_of  # and with it diffusers, which takes seconds
+
+    return prior_of(generator)
+
+
 def draw_prior_embeddings(run: Run, generator: Generator, progress: Progress) -> None:
     """Draw the missing parts of what the model's prior makes of the plan's prompts; nothing where it has no prior.
 
     A sample's embedding takes the noise of the sample's image, so it is the one that the image was drawn from. It is
     there for an image that was refused, too: nothing was decoded yet. Batches never cross a part.
     """
-    if not offers(generator, DrawsInTwoStages):
+    prior, missing = _prior_of(generator), parts_without_prior(run, generator)
+    if prior is None or missing is None:
         return
-    from clinometer.models.diffusers.prior import prior_of  # and with it diffusers, which takes seconds
-
-    prior = prior_of(generator)
-    if prior is None:
-        return
-    name = prior.card.name
-    run.add_own_encoder(prior.card)
-    parts = run.parts
-    missing = [part for part in parts if not run.has_embeddings(name, part)]
+    name, parts = prior.card.name, run.parts
     progress.start("the prior's embeddings", len(run.plan), len(run.plan) - sum(len(parts[part]) for part in missing))
     reasons: list[str | None] = []
     for part in missing:
