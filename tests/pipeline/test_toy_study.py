@@ -1,5 +1,6 @@
 """A study that another package brings, in one folder and by one registration, is a study like any other."""
 
+import os
 import sys
 
 import pytest
@@ -9,6 +10,7 @@ from clinometer.models.protocols import Card
 from clinometer.report.from_run import report_input
 from clinometer.studies import study_names
 from clinometer.suites import load_suite
+from tests.toy_study.study import part_name
 from tests.toys import Painter
 
 pytestmark = pytest.mark.pages
@@ -66,3 +68,15 @@ def test_it_is_planned_drawn_scored_compared_and_reported(suite, tmp_path):
     page = (tmp_path / "compared/comparison.html").read_text()
     assert "brightness of lamp minus brightness of painter" in page.lower()
     assert "Side by side" in page
+
+
+@pytest.mark.usefixtures("kept_workers")
+def test_workers_share_its_stage(suite, tmp_path):
+    here, shared = (cm.audit(Painter(), suite, tmp_path / str(n), workers=n) for n in (None, 2))
+    assert shared.scores.equals(here.scores)
+    processes = {
+        process
+        for part in shared.parts
+        for process in shared.directory.read_table(part_name(part)).column("process").to_pylist()
+    }
+    assert os.getpid() not in processes

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from clinometer.metrics.records import Score
+from clinometer.models.protocols import Generator
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page, Section, Summary
@@ -17,23 +20,46 @@ from clinometer.report.sections.masthead import facts
 from clinometer.report.sections.table import table
 from clinometer.report.verdict_words import counted, verdict_words
 from clinometer.report.view import View
-from clinometer.runs import Run
+from clinometer.runs import Progress, Run
+from clinometer.runs.plan import Sample
 from clinometer.studies.common import scores_table
-from clinometer.studies.study import Scored, Study
+from clinometer.studies.study import PartStage, Scored, Study
 from clinometer.suites import Suite
 from tests.toy_study.compare import brightness_differences
 from tests.toy_study.scores import METRIC, brightness_rows
 from tests.toy_study.suite import BrightnessSuite
 
 
+def part_name(part: int) -> str:
+    return f"brightness/part-{part:05}.parquet"
+
+
+def unmeasured_parts(run: Run, generator: Generator) -> list[int]:
+    return [part for part in run.parts if not run.directory.exists(part_name(part))]
+
+
+def measure(run: Run, generator: Generator, progress: Progress) -> None:
+    for part in unmeasured_parts(run, generator):
+        samples = [sample for sample in run.parts[part] if dict(run.images({sample.id}))[sample.id] is not None]
+        values = [brightness(run, sample) for sample in samples]
+        process = [os.getpid()] * len(samples)
+        table = pa.table({"id": [sample.id for sample in samples], "brightness": values, "process": process})
+        run.ledger.write_table(part_name(part), table)
+
+
+def brightness(run: Run, sample: Sample) -> float:
+    return float(np.asarray(run.decoded(sample.id, dict(run.images({sample.id}))[sample.id])).mean() / 255)
+
+
 def brightness_of(run: Run, keep: Collection[int] | None = None) -> dict[str, np.ndarray]:
-    held: dict[str, list[float]] = {}
-    contents = dict(run.images({sample.id for sample in run.plan}))
-    for sample in run.plan:
-        if contents[sample.id] is not None and (keep is None or sample.seed in keep):
-            pixels = np.asarray(run.decoded(sample.id, contents[sample.id]))
-            held.setdefault(sample.concept, []).append(float(pixels.mean() / 255))
-    return {concept: np.array(values) for concept, values in held.items()}
+    values: dict[str, list[float]] = {}
+    for part, samples in run.parts.items():
+        table = run.directory.read_table(part_name(part)).to_pydict()
+        by_id = dict(zip(table["id"], table["brightness"], strict=True))
+        for sample in samples:
+            if sample.id in by_id and (keep is None or sample.seed in keep):
+                values.setdefault(sample.concept, []).append(by_id[sample.id])
+    return {concept: np.array(numbers) for concept, numbers in values.items()}
 
 
 def score(run: Run, resamples: int) -> Scored:
@@ -96,5 +122,6 @@ BRIGHTNESS = Study(
         side_by_side,
         averaged=False,
     ),
+    stages=(PartStage(measure, "measuring brightness", unmeasured_parts),),
     encoders_needed=False,
 )

@@ -16,7 +16,6 @@ from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.studies.leaning.stacks import stacked_images
 from clinometer.suites import LeaningSuite
 
-
 if TYPE_CHECKING:
     from clinometer.models.diffusers.prior import DiffusersPrior
 
