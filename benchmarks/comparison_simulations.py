@@ -170,10 +170,13 @@ def overall(n: int, share: float, concepts: int, images: int, way: str) -> list[
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     sizes = ((28, 8), (28, 20), (8, 8), (8, 100))
+    usual = {"share": 0.5, "concepts": 28, "images": 20}
     return [
-        *((equal_runs, 100 if way == "independent" else 50,
-           {"population": 0, "share": share, "concepts": concepts, "images": images, "way": way})
-          for share in (0.5, 0.85) for way in WAYS for concepts, images in sizes),
-        *((unequal_runs, 50, {"population": 0, "shares": (0.5, 0.75), "images": 20, "way": way}) for way in WAYS),
-        *((overall, 40, {"share": 0.5, "concepts": 28, "images": 20, "way": way}) for way in WAYS),
+        *((equal_runs, 400, {"population": 0, "share": share, "concepts": concepts, "images": images, "way": way})
+          for share in (0.5, 0.85) for way in WAYS for concepts, images in sizes if usual != {
+              "share": share, "concepts": concepts, "images": images}),
+        *((equal_runs, 2000 if way == "independent" else 400, {"population": population, **usual, "way": way})
+          for population in range(len(POPULATIONS)) for way in WAYS),
+        *((unequal_runs, 300, {"population": 0, "shares": (0.5, 0.75), "images": 20, "way": way}) for way in WAYS),
+        *((overall, 200, {**usual, "way": way}) for way in WAYS),
     ]  # fmt: skip
