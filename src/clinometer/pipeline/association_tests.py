@@ -223,7 +223,7 @@ def _folder(folder: Path, encoder: Encoder) -> _Set:
         missing += [path.name for path, image in decoded if image is None]
         readable = [image for _, image in decoded if image is not None]
         if readable:
-            with named("encoder", name, kept=""):
+            with named("encoder", name, note=""):
                 found = encoder.encode_images(readable)
             vectors = shaped_vectors(found, name, [path.name for path, image in decoded if image is not None], width)
             width = vectors.shape[1]
@@ -244,7 +244,7 @@ def _vectors(asked: Sequence[_Asked], pictures: Mapping[str, _Set], encoder: Enc
     if texts and not offers(encoder, ReadsTexts):
         raise ModelError(f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another")
     name = encoder.card.name
-    with named("encoder", name, kept=""):
+    with named("encoder", name, note=""):
         missing = set(encoder.missing(texts)) if offers(encoder, LooksUpTexts) else set()
         known = [text for text in texts if text not in missing]
         if not known:

@@ -292,7 +292,7 @@ def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: 
         return
     begun = generator.batch_size
     known = _recorded(Directory(out))
-    with named("generator", generator.card.name, kept=""):
+    with named("generator", generator.card.name, note=""):
         longest = max((question.prompt for question in suite.prompt_specs()), key=len, default="")
         generator.fit_batch_size(longest, known=known)
     if known is None and generator.batch_size != begun:

@@ -50,8 +50,8 @@ class AskedRun:
     @cached_property
     def suite(self) -> Suite:
         """The suite that was asked, with what was changed since for the scores."""
-        asked = suite_from_mapping(self.record["suite"], source=self.directory.path("run.json"))
-        return with_changes(asked, self.record.get("suite_options") or [])
+        suite = suite_from_mapping(self.record["suite"], source=self.directory.path("run.json"))
+        return with_changes(suite, self.record.get("suite_options") or [])
 
     @property
     def model_card(self) -> dict[str, Any]:
@@ -122,17 +122,17 @@ class AskedRun:
     def _update_record(self, **changes: Any) -> None:
         self.ledger.update(lambda record: changes)
 
-    def change_suite(self, given: Sequence[str]) -> None:
+    def change_suite(self, options: Sequence[str]) -> None:
         """Have the suite's settings that scoring alone reads be others from now on, and note what they were.
 
-        ``given`` as a user types it, ``margin=0.2``.
+        ``options`` as a user types them, ``margin=0.2``.
 
         Raises
         ------
         SuiteError
             The suite's study has no such setting, or does not take the value; or the images hang on it.
         """
-        changed = changes_of(self.suite, given, until=self.record.get("until") is not None)
+        changed = changes_of(self.suite, options, until=self.record.get("until") is not None)
         if changed:
             self._update_record(suite_options=[*(self.record.get("suite_options") or []), *changed])
             self.__dict__.pop("suite", None)
@@ -144,13 +144,13 @@ class AskedRun:
     def require_same_question(self, record: Mapping[str, Any]) -> None:
         """Refuse, by name, to go on with a run that was asked something else."""
         ours, theirs = question_of(self.record), question_of(record)
-        for field, found in ours.items():
-            if found != theirs[field]:
+        for field, words in ours.items():
+            if words != theirs[field]:
                 detail = ""
                 if field == "model":
                     detail = f" ({difference_between(self.model_card, record['model'])})"
                 raise RunMismatchError(
-                    f"{self.url}: run.json is of a run of {field} {found}, not of {field} {theirs[field]}{detail}; "
+                    f"{self.url}: run.json is of a run of {field} {words}, not of {field} {theirs[field]}{detail}; "
                     "give another --out, or delete that directory"
                 )
 
@@ -165,18 +165,18 @@ class AskedRun:
         first = self.plan[: len(plan)]
         if first.asks_the_same(Plan.of(plan)):
             return
-        for held, asked in zip_longest(first, plan):
-            if held and asked and replace(held, part=asked.part) == asked:
+        for ours, theirs in zip_longest(first, plan):
+            if ours and theirs and replace(ours, part=theirs.part) == theirs:
                 continue
-            if not (asked or held).file:
+            if not (theirs or ours).file:
                 raise RunCorruptError(
                     f"{self.directory.path('plan.parquet')}: not the plan of what run.json asks. {PLAN_LOST}"
                 )
-            said = "in another order"
-            if held and asked and held.file == asked.file:
-                one, other = asdict(held), asdict(asked)
+            detail = "in another order"
+            if ours and theirs and ours.file == theirs.file:
+                one, other = asdict(ours), asdict(theirs)
                 field = next(name for name in one if name != "part" and one[name] != other[name])
-                said = f"{asked.file} with the {field} {one[field] or '(none)'!r}, not {other[field] or '(none)'!r}"
+                detail = f"{theirs.file} with the {field} {one[field] or '(none)'!r}, not {other[field] or '(none)'!r}"
             raise RunMismatchError(
-                f"{self.url}: holds a run of another manifest ({said}); give another --out, or delete that directory"
+                f"{self.url}: holds a run of another manifest ({detail}); give another --out, or delete that directory"
             )

@@ -73,12 +73,12 @@ def _folders_in(directory: Directory) -> list[Directory]:
 
 def stamp_of(directory: Directory) -> str:
     """A text that changes when a run's record does, or when parts are added to it."""
-    said = []
+    stamps = []
     for name in (RECORD, "samples", "report.html"):
         with suppress(OSError):
             info = directory.fs.info(directory.path(name))
-            said.append("/".join(str(info[key]) for key in _STAMPS if key in info))
-    return " ".join(said)
+            stamps.append("/".join(str(info[key]) for key in _STAMPS if key in info))
+    return " ".join(stamps)
 
 
 def planned_count(run: Run) -> int:
@@ -94,8 +94,8 @@ def planned_count(run: Run) -> int:
         with run.directory.fs.open(name, "rb") as file:
             return int(pq.ParquetFile(file, pre_buffer=False).metadata.num_rows)
     except Exception as error:  # damaged bytes lead Arrow to errors of many kinds
-        said = " ".join(str(error).split())[:200]
-        raise RunCorruptError(f"{name}: cannot be read ({said}). {PLAN_LOST}") from error
+        message = " ".join(str(error).split())[:200]
+        raise RunCorruptError(f"{name}: cannot be read ({message}). {PLAN_LOST}") from error
 
 
 def stored_in(run: Run, part: int) -> dict[str, Stored]:
@@ -108,7 +108,7 @@ def stored_in(run: Run, part: int) -> dict[str, Stored]:
     """
     table = run.ledger.read_table(samples_name(part), ["id", "sha256"])
     rows = zip(table["id"].to_pylist(), table["sha256"].to_pylist(), strict=True)
-    return {identifier: Stored(identifier, part, row, kept or "") for row, (identifier, kept) in enumerate(rows)}
+    return {identifier: Stored(identifier, part, row, digest or "") for row, (identifier, digest) in enumerate(rows)}
 
 
 def read_through(run: Run, part: int, rows: Collection[int]) -> Iterator[tuple[int, bytes | None]]:
@@ -119,12 +119,12 @@ def read_through(run: Run, part: int, rows: Collection[int]) -> Iterator[tuple[i
     RunCorruptError
         One is not what was written, or the part cannot be read.
     """
-    name, wanted, start = run.directory.path(samples_name(part)), set(rows), 0
+    name, row_numbers, start = run.directory.path(samples_name(part)), set(rows), 0
     try:
         with run.directory.fs.open(name, "rb") as file:
             opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
             for batch in opened.iter_batches(_ROWS, columns=_IMAGE, use_threads=False):
-                for order in sorted(wanted & set(range(start, start + batch.num_rows))):
+                for order in sorted(row_numbers & set(range(start, start + batch.num_rows))):
                     yield order, _checked(batch.slice(order - start, 1).to_pylist()[0], name)
                 start += batch.num_rows
     except RunCorruptError:
@@ -135,8 +135,8 @@ def read_through(run: Run, part: int, rows: Collection[int]) -> Iterator[tuple[i
 
 def _unreadable(name: str, error: Exception) -> RunCorruptError:
     """Damaged bytes lead Arrow to errors of many kinds."""
-    said = " ".join(str(error).split())[:200] or type(error).__name__
-    return RunCorruptError(f"{name}: cannot be read ({said}). {REDO}")
+    message = " ".join(str(error).split())[:200] or type(error).__name__
+    return RunCorruptError(f"{name}: cannot be read ({message}). {REDO}")
 
 
 def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, bytes | None]]:
@@ -155,7 +155,7 @@ def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, 
             first, rows = _rows_around(pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER), row)
     except Exception as error:
         raise _unreadable(name, error) from error
-    return {first + order: (each["id"], _checked(each, name)) for order, each in enumerate(rows)}
+    return {first + order: (image["id"], _checked(image, name)) for order, image in enumerate(rows)}
 
 
 def _checked(row: dict[str, Any], name: str) -> bytes | None:
@@ -172,10 +172,10 @@ def _rows_around(file: pq.ParquetFile, row: int) -> tuple[int, list[dict[str, An
     """The few rows that are read together with one, and the number of the first."""
     start = 0
     for group in range(file.num_row_groups):
-        held = file.metadata.row_group(group).num_rows
-        if row < start + held:
+        n_rows = file.metadata.row_group(group).num_rows
+        if row < start + n_rows:
             break
-        start += held
+        start += n_rows
     for batch in file.iter_batches(_ROWS, row_groups=[group], columns=_IMAGE, use_threads=False):
         if row < start + batch.num_rows:
             return start, batch.to_pylist()

@@ -40,9 +40,9 @@ def require_budget(run: Run, generator: Generator, budget: float | None, *, furt
     total = cost(images, price)
     if total == 0 or (budget is not None and total <= budget):
         return
-    found = "no budget" if budget is None else f"a budget of {budget:g}"
+    budget_in_words = "no budget" if budget is None else f"a budget of {budget:g}"
     raise ModelError(
-        f"{generator.card.name}: {images} images at {price:g} each cost {total:.2f}, found {found}; "
+        f"{generator.card.name}: {images} images at {price:g} each cost {total:.2f}, found {budget_in_words}; "
         f"give --budget {total:.2f} or more, or fewer images by --images and another --out"
     )
 

@@ -14,8 +14,8 @@ _AT_ONCE: Final = 256
 
 def gathered(tables: Iterable[pa.Table], schema: pa.Schema, shared: Collection[str] = ()) -> pa.Table:
     """Tables one after the other, with the columns of a schema; of ``shared`` ones each text is held once."""
-    left, pieces = iter(tables), [_encoded(schema.empty_table(), shared)]
-    while some := list(islice(left, _AT_ONCE)):
+    stream, pieces = iter(tables), [_encoded(schema.empty_table(), shared)]
+    while some := list(islice(stream, _AT_ONCE)):
         pieces.append(_encoded(pa.concat_tables(some).select(schema.names).combine_chunks(), shared))
     return pa.concat_tables(pieces).unify_dictionaries()
 

@@ -34,9 +34,9 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
     remind(generator, run, edits=False)
 
     def draw(samples: Sequence[Sample]) -> Iterator[GenerationResult]:
-        held = generator.batch_size
+        batch_size = generator.batch_size
         yield from failures.watch(samples, generator.generate(requests_of(samples)))
-        if generator.batch_size < held:
+        if generator.batch_size < batch_size:
             run.record_batch_size(generator.batch_size)
             progress.note(f"memory ran out: batches of {generator.batch_size} from here on; nothing is lost")
 
@@ -51,8 +51,8 @@ def generate(run: Run, generator: Generator, progress: Progress) -> None:
 def tell_conversions(converted: Mapping[str, int], progress: Progress) -> None:
     """Say what was done to images that were read from files, and to how many."""
     if converted:
-        told = "; ".join(f"{what} ({images})" for what, images in sorted(converted.items()))
-        progress.note(f"converted as they were read, and how many images: {told}")
+        summary = "; ".join(f"{what} ({images})" for what, images in sorted(converted.items()))
+        progress.note(f"converted as they were read, and how many images: {summary}")
 
 
 def remind(model: Any, run: Run, *, edits: bool) -> None:
@@ -97,8 +97,8 @@ def draw_parts(
     progress.start(title, total, total - sum(map(len, undrawn.values())))
     with ThreadPoolExecutor(threads) as pool, one_behind() as write:
         passing = InPassing(run, generator, pool, room, threads, write)
-        for part, left in undrawn.items():
-            samples = list(left)
+        for part, rest in undrawn.items():
+            samples = list(rest)
             if not samples:
                 continue
             results: list[Future[_Stored]] = []
@@ -110,7 +110,7 @@ def draw_parts(
                     del result  # its image
                 if alone:
                     _write_part(run, part, samples, results, paid)
-                    size = sum(len(each.result().content or b"") for each in results)
+                    size = sum(len(future.result().content or b"") for future in results)
                     results.clear()
                     passing.embed(part, samples)
                     give_back(size)
@@ -147,9 +147,9 @@ def _require_result(result: Any, name: str) -> None:
         raise ModelError(f"generator {name}: found {type(result).__name__}, expected a GenerationResult")
     has_image = isinstance(result.image, Image)
     if result.status not in get_args(Status) or (result.status == "ok" and not has_image):
-        shown = "with an image" if has_image else "without an image"
+        detail = "with an image" if has_image else "without an image"
         raise ModelError(
-            f"generator {name}, {quoted(result.id)}: found status {quoted(result.status)} {shown}, expected 'ok' with "
+            f"generator {name}, {quoted(result.id)}: found status {quoted(result.status)} {detail}, expected 'ok' with "
             "one, or 'refused', 'failed' or 'blank'"
         )
     if not (result.reason is None or isinstance(result.reason, str)) or not isinstance(result.seconds, int | float):
@@ -194,7 +194,7 @@ def _compressed(result: GenerationResult) -> _Stored:
 
 def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]], paid: bool) -> None:
     with named("generator", run.model_card["name"]):
-        by_id = {stored.result.id: stored for stored in (each.result() for each in results)}
+        by_id = {stored.result.id: stored for stored in (future.result() for future in results)}
     lost = [sample.id for sample in samples if sample.id not in by_id]
     if lost:
         if paid:
@@ -205,7 +205,7 @@ def _write_part(run: Run, part: int, samples: Sequence[Sample], results: Sequenc
 
 def _keep_drawn(run: Run, part: int, samples: Sequence[Sample], results: Sequence[Future[_Stored]]) -> None:
     """Keep the images of a part that stops halfway; those that failed are drawn with the rest when it is resumed."""
-    drawn = (each.result() for each in results if each.exception() is None)
+    drawn = (future.result() for future in results if future.exception() is None)
     by_id = {stored.result.id: stored for stored in drawn if stored.result.status != "failed"}
     run.keep_samples(part, [_row(sample, by_id[sample.id]) for sample in samples if sample.id in by_id])
 

@@ -49,20 +49,20 @@ class DrawnRun(AskedRun):
             return []
         if part in self._to_redraw:
             return [sample for sample in self.parts[part] if sample.id in self._to_redraw[part]]
-        kept = {row["id"] for row in self._partial_rows(part, ["id"])}
-        return [sample for sample in self.parts[part] if sample.id not in kept] if kept else self.parts[part]
+        ids = {row["id"] for row in self._partial_rows(part, ["id"])}
+        return [sample for sample in self.parts[part] if sample.id not in ids] if ids else self.parts[part]
 
     def write_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of a part's undrawn samples, in plan order, beside those that it keeps."""
         if part in self._to_redraw:
-            kept = self._with_images(samples_name(part), self._part(part, list(SAMPLE_FIELDS)))
+            earlier_rows = self._with_images(samples_name(part), self._part(part, list(SAMPLE_FIELDS)))
         else:
-            kept = self._partial_rows(part, list(SAMPLE_FIELDS))
-        by_id = {row["id"]: row for row in (*kept, *rows)}
+            earlier_rows = self._partial_rows(part, list(SAMPLE_FIELDS))
+        by_id = {row["id"]: row for row in (*earlier_rows, *rows)}
         self.forget_made_of(part)
         self._write_rows(samples_name(part), [by_id[sample.id] for sample in self.parts[part]])
         self._to_redraw.pop(part, None)
-        if kept:
+        if earlier_rows:
             self.ledger.remove(unfinished_name(part))
 
     def keep_samples(self, part: int, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -86,11 +86,11 @@ class DrawnRun(AskedRun):
 
     def _partial_rows(self, part: int, columns: list[str]) -> list[dict[str, Any]]:
         """The rows of a part that was stopped halfway."""
-        kept: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         if self.directory.exists(unfinished_name(part)):
             table = self.ledger.read_table(unfinished_name(part), columns, like=SAMPLE_SHAPE, added=ADDED)
-            kept = self._with_images(unfinished_name(part), table) if "image" in columns else table.to_pylist()
-        return kept
+            rows = self._with_images(unfinished_name(part), table) if "image" in columns else table.to_pylist()
+        return rows
 
     def _with_images(self, name: str, table: pa.Table) -> list[dict[str, Any]]:
         """Rows whose images are those that were written, by their hashes.
@@ -117,10 +117,10 @@ class DrawnRun(AskedRun):
 
     def forget_made_of(self, part: int) -> None:
         """Remove what was made of a part's images, before it is written: an embedding must not outlive its image."""
-        made = [vectors_name(encoder, part) for encoder in self._all_encoder_cards()]
-        made.append(classifications_name(part))
-        self.ledger.unlist(made)  # once, as each time writes run.json
-        for name in made:
+        files = [vectors_name(encoder, part) for encoder in self._all_encoder_cards()]
+        files.append(classifications_name(part))
+        self.ledger.unlist(files)  # once, as each time writes run.json
+        for name in files:
             self.ledger.remove(name)
 
     def has_image(self, *, edited: bool) -> bool:
@@ -138,9 +138,9 @@ class DrawnRun(AskedRun):
         """The samples that are to be drawn anew, by part."""
         return {part: set(ids) for part, ids in self._to_redraw.items()}
 
-    def redraw(self, wanted: Mapping[int, Collection[str]]) -> None:
+    def redraw(self, ids_by_part: Mapping[int, Collection[str]]) -> None:
         """Have samples drawn anew, beside the others of their part."""
-        for part, ids in wanted.items():
+        for part, ids in ids_by_part.items():
             self._to_redraw.setdefault(part, set()).update(ids)
 
     def note_redrawn(self, parts: Iterable[int]) -> None:
@@ -211,10 +211,10 @@ class DrawnRun(AskedRun):
 
     def images(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
         """The image files of samples, part by part; None where there is no image."""
-        asked, wanted = list(ids), dict[int, set[str]]()
-        for identifier, part in zip(asked, self.plan.parts_of(asked), strict=True):
-            wanted.setdefault(part, set()).add(identifier)
-        for part, chosen in sorted(wanted.items()):
+        all_ids, ids_by_part = list(ids), dict[int, set[str]]()
+        for identifier, part in zip(all_ids, self.plan.parts_of(all_ids), strict=True):
+            ids_by_part.setdefault(part, set()).add(identifier)
+        for part, chosen in sorted(ids_by_part.items()):
             for row in self.read_images(part):
                 if row["id"] in chosen:
                     yield row["id"], (row["image"] or {}).get("bytes")

@@ -26,18 +26,18 @@ class EncodedRun(DrawnRun):
         """
         self.require_encoder(card)
         if self.encoder_cards.get(card.name, {}).get("fingerprint") != card.fingerprint:
-            finished = {name: held for name, held in self.encoder_cards.items() if name != card.name}
+            finished = {name: record for name, record in self.encoder_cards.items() if name != card.name}
             begun = self.begun_encoder_cards | {card.name: card_record(card)}
-            dropped = {name: held for name, held in self.dropped_encoder_cards.items() if name != card.name}
+            dropped = {name: record for name, record in self.dropped_encoder_cards.items() if name != card.name}
             self._update_record(encoders=finished, begun_encoders=begun, dropped_encoders=dropped)
 
     def finish_encoder(self, card: Card) -> None:
         """Record that an encoder has embedded the whole run, and list what it wrote."""
         begun = self.begun_encoder_cards
-        held = begun.pop(card.name, None)
+        record = begun.pop(card.name, None)
         with self.ledger.together():
-            if held is not None:
-                self._update_record(encoders=self.encoder_cards | {card.name: held}, begun_encoders=begun)
+            if record is not None:
+                self._update_record(encoders=self.encoder_cards | {card.name: record}, begun_encoders=begun)
             self.end_stage()
 
     def drop_encoders(self, names: Sequence[str]) -> None:
@@ -48,22 +48,22 @@ class EncodedRun(DrawnRun):
         RunNotFoundError
             The run holds no finished encoder of that name, or no other than those that go.
         """
-        held = self.encoder_cards
+        cards = self.encoder_cards
         for name in names:
-            if name not in held:
+            if name not in cards:
                 raise RunNotFoundError(
-                    f"drop_encoder: {self.url} has no scores of {name!r}; it has those of {', '.join(held) or 'none'}"
+                    f"drop_encoder: {self.url} has no scores of {name!r}; it has those of {', '.join(cards) or 'none'}"
                 )
         if not names:
             return
-        kept = {name: card for name, card in held.items() if name not in names}
-        if not kept:
+        rest = {name: card for name, card in cards.items() if name not in names}
+        if not rest:
             raise RunNotFoundError(
-                f"drop_encoder: {', '.join(held)} is all that {self.url} is scored with; add another first: clinometer "
-                f"score {self.url} --encoder NAME"
+                f"drop_encoder: {', '.join(cards)} is all that {self.url} is scored with; add another first: "
+                f"clinometer score {self.url} --encoder NAME"
             )
-        dropped = self.dropped_encoder_cards | {name: held[name] for name in names}
-        self._update_record(encoders=kept, dropped_encoders=dropped)
+        dropped = self.dropped_encoder_cards | {name: cards[name] for name in names}
+        self._update_record(encoders=rest, dropped_encoders=dropped)
 
     def forget_encoder(self, name: str) -> None:
         """Remove an encoder and what it embedded."""
@@ -85,16 +85,16 @@ class EncodedRun(DrawnRun):
         RunMismatchError
             The message says what differs.
         """
-        known = (self.encoder_cards | self.begun_encoder_cards | self.dropped_encoder_cards).get(card.name)
+        record = (self.encoder_cards | self.begun_encoder_cards | self.dropped_encoder_cards).get(card.name)
         is_used = bool(self.directory.names(embeddings_name(card.name), ".parquet"))
-        if known is not None and known["fingerprint"] != card.fingerprint and is_used:
+        if record is not None and record["fingerprint"] != card.fingerprint and is_used:
             raise RunMismatchError(
                 f"{self.url}: holds embeddings of another encoder named {card.name!r} "
-                f"({difference_between(known, card_record(card))}); give another --out, or delete "
+                f"({difference_between(record, card_record(card))}); give another --out, or delete "
                 f"{embeddings_name(card.name)}"
             )
-        held = self._all_encoder_cards()
-        for name in held if card.name not in held else ():
+        cards = self._all_encoder_cards()
+        for name in cards if card.name not in cards else ():
             if same_place(name, card.name):
                 raise RunMismatchError(
                     f"{self.url}: encoder {card.name!r} would share {embeddings_name(name)} with encoder {name!r}; "
@@ -125,15 +125,17 @@ class EncodedRun(DrawnRun):
 
         ``parts`` : those that are looked at, all by default; ``width`` : of vectors that were read before, if any.
         """
-        wanted = self.parts if parts is None else parts
-        self.ledger.require_there(vectors_name(encoder, part) for part in wanted)
-        for part in self.embedded_parts(encoder, wanted):
+        part_numbers = self.parts if parts is None else parts
+        self.ledger.require_there(vectors_name(encoder, part) for part in part_numbers)
+        for part in self.embedded_parts(encoder, part_numbers):
             vectors = self.part_vectors(encoder, part)
-            found = next(map(len, vectors.values()), width)
-            width = width or found
-            if found != width:
+            part_width = next(map(len, vectors.values()), width)
+            width = width or part_width
+            if part_width != width:
                 name = self.directory.path(vectors_name(encoder, part))
-                raise RunCorruptError(f"{name}: its vectors have {found} numbers, those of other parts {width}. {REDO}")
+                raise RunCorruptError(
+                    f"{name}: its vectors have {part_width} numbers, those of other parts {width}. {REDO}"
+                )
             yield part, vectors
 
     def embedded_parts(self, encoder: str, parts: Collection[int] | None = None) -> list[int]:
@@ -181,13 +183,13 @@ class EncodedRun(DrawnRun):
     def _vectors(self, name: str, key: str) -> dict[str, np.ndarray]:
         table = self.ledger.read_table(name, [key, "vector"])
         column = table["vector"].combine_chunks()
-        found = "no lists of one length"
+        fault = "no lists of one length"
         if pa.types.is_fixed_size_list(column.type) and pa.types.is_floating(column.type.value_type):
             vectors = np.asarray(column.flatten(), dtype=np.float32).reshape(-1, column.type.list_size)
             if len(vectors) == len(table) and np.isfinite(vectors).all():
                 return dict(zip(table[key].to_pylist(), vectors, strict=True))
-            found = "NaN or infinity"
-        raise RunCorruptError(f"{self.directory.path(name)}: its vectors hold {found}, expected finite numbers. {REDO}")
+            fault = "NaN or infinity"
+        raise RunCorruptError(f"{self.directory.path(name)}: its vectors hold {fault}, expected finite numbers. {REDO}")
 
 
 def _vector_table(key: str, keys: Sequence[str], vectors: np.ndarray) -> pa.Table:

@@ -99,8 +99,8 @@ def _read_images(
 ) -> tuple[list[str], list[Any]]:
     """The images of a part that are there: ids and what an encoder's model takes of each."""
     rows = [row for row in run.read_images(part) if row["status"] == "ok"]
-    ids, taken = [row["id"] for row in rows], sum(len(row["image"]["bytes"]) for row in rows)
-    give_back(taken)  # what it took to read them
+    ids, n_bytes = [row["id"] for row in rows], sum(len(row["image"]["bytes"]) for row in rows)
+    give_back(n_bytes)  # what it took to read them
 
     def prepared(chunk: list[dict[str, Any]]) -> list[Any]:
         return prepare([run.decoded(row["id"], row["image"].pop("bytes")) for row in chunk])
@@ -109,5 +109,5 @@ def _read_images(
     size = min(AT_ONCE, max(1, len(rows) // (2 * WORKERS)))
     chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
     items = list(chain.from_iterable(decoders.map(prepared, chunks)))
-    give_back(taken)
+    give_back(n_bytes)
     return ids, items

@@ -20,14 +20,14 @@ LONGEST_REASON: Final = 4000
 
 
 @contextmanager
-def named(kind: str, name: str, kept: str = "; what is finished is kept") -> Iterator[None]:
+def named(kind: str, name: str, note: str = "; what is finished is kept") -> Iterator[None]:
     """Whatever a model's own code raises, in one line with its name; what is finished is on disk, but for tests."""
     try:
         yield
     except ClinometerError:
         raise
     except (Exception, SystemExit) as error:  # whose status would else be the program's own
-        raise ModelError(f"{kind} {in_one_line(name, 200)}: it stopped with {describe(error)}{kept}") from error
+        raise ModelError(f"{kind} {in_one_line(name, 200)}: it stopped with {describe(error)}{note}") from error
 
 
 class Failures:
@@ -63,11 +63,11 @@ class Failures:
                 self._first_reason = in_one_line(result.reason or "it gave no reason", LONGEST_REASON)
             if result.id in by_id and not by_id[result.id].file:
                 self._in_a_row.append(by_id[result.id])
-                asked = {sample.prompt for sample in self._in_a_row}
-                if len(self._in_a_row) >= images and len(asked) >= prompts:
+                failed_prompts = {sample.prompt for sample in self._in_a_row}
+                if len(self._in_a_row) >= images and len(failed_prompts) >= prompts:
                     raise ModelError(
                         f"{self._run.model_card['name']}: {len(self._in_a_row)} images in a row failed, of "
-                        f"{len(asked)} prompts: {result.reason}; mend it and give the same command again"
+                        f"{len(failed_prompts)} prompts: {result.reason}; mend it and give the same command again"
                     )
             yield result
 
@@ -82,8 +82,8 @@ class Failures:
         if self._first_reason is None or self._any_lived or not self._run.is_whole:
             return
         stage = {sample.id: sample.part for sample in samples}
-        held = self._run.each_sample(["id", "status"])
-        if any(status != "failed" for identifier, status in held if identifier in stage):
+        rows = self._run.each_sample(["id", "status"])
+        if any(status != "failed" for identifier, status in rows if identifier in stage):
             return
         self._run.forget_failed_parts(set(stage.values()))
         raise ModelError(

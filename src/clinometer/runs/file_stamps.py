@@ -33,20 +33,20 @@ def stamps_of(run: Run, *, beside: tuple[str, ...] = ()) -> str | None:
     stamps = run.directory.stamps(names)
     if stamps is None:
         return None
-    seen = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name, stamp in zip(names, stamps, strict=True):
-        seen.update(f"{name}\0{stamp}\n".encode())
-    return seen.hexdigest()
+        hasher.update(f"{name}\0{stamp}\n".encode())
+    return hasher.hexdigest()
 
 
-def remember(run: Run, **said: Any) -> None:
+def remember(run: Run, **facts: Any) -> None:
     """Add facts to the hidden file; a place that cannot be written, or has no stamps, is left as it is."""
     if not has_stamps(run.directory):
         return
-    known = recalled(run)
+    memory = recalled(run)
     try:
-        if known != {**known, **said}:
-            run.directory.write_bytes(NAME, json.dumps({**known, **said}).encode())
+        if memory != {**memory, **facts}:
+            run.directory.write_bytes(NAME, json.dumps({**memory, **facts}).encode())
     except RunError:
         return
 
@@ -56,7 +56,7 @@ def recalled(run: Run) -> Mapping[str, Any]:
     if not has_stamps(run.directory):
         return {}
     try:
-        found = json.loads(run.directory.read_bytes(NAME, MOST_JSON))
+        content = json.loads(run.directory.read_bytes(NAME, MOST_JSON))
     except (RunError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -26,7 +26,7 @@ REPORT: Final = "report.html"
 SCORED: Final = (SCORES, "curves.parquet", "scores.csv")
 DERIVED: Final = (*SCORED, REPORT)
 
-_ASKED: Final = ("origin", "seed", "until", "suite_fingerprint", "suite_options")
+_QUESTION: Final = ("origin", "seed", "until", "suite_fingerprint", "suite_options")
 _CARDS: Final = ("encoders", "own_encoders")
 _CODE: Final = (".py", ".html", ".css", ".js", ".yaml")
 _PACKAGES: Final = ("numpy", "scipy", "pandas")
@@ -45,7 +45,7 @@ def fingerprint_of_scores(run: Run, resamples: int) -> str | None:
         return None
     record = run.record
     return _hash(
-        asked={name: record.get(name) for name in _ASKED},
+        asked={name: record.get(name) for name in _QUESTION},
         model=record["model"]["fingerprint"],
         encoders={name: [(key, card["fingerprint"]) for key, card in record.get(name, {}).items()] for name in _CARDS},
         files=files,
@@ -62,15 +62,15 @@ def fingerprint_of_report(run: Run) -> str | None:
     files = {name: checksum for name, checksum in run.ledger.files.items() if name != REPORT}
     if not files:
         return None
-    said = {name: held for name, held in run.record.items() if name not in _BESIDE}
-    return _hash(record=said, files=files, versions=versions())
+    record = {name: content for name, content in run.record.items() if name not in _BESIDE}
+    return _hash(record=record, files=files, versions=versions())
 
 
 def is_current(run: Run, name: str, fingerprint: str | None) -> bool:
     """Whether a file is the one that was made of what has this fingerprint."""
-    made: Mapping[str, Any] = (run.record.get("made_of") or {}).get(name) or {}
+    note: Mapping[str, Any] = (run.record.get("made_of") or {}).get(name) or {}
     listed = run.ledger.files.get(name)
-    return fingerprint is not None and listed is not None and made == {"of": fingerprint, "file": listed}
+    return fingerprint is not None and listed is not None and note == {"of": fingerprint, "file": listed}
 
 
 def are_whole(run: Run, names: tuple[str, ...]) -> bool:
@@ -97,9 +97,9 @@ def _checked_files(run: Run) -> dict[str, str] | None:
     stamps = stamps_of(run, beside=DERIVED)
     if stamps is not None and recalled(run).get("checked") == [stamps, _hash(files=listed)]:
         return listed
-    found = {name: _seal(run, name) for name in run.ledger.present() if name not in DERIVED}
-    as_listed = listed and all(found.get(name) == checksum for name, checksum in listed.items())
-    checked = {name: seal for name, seal in found.items() if seal} if as_listed and all(found.values()) else None
+    seals = {name: _seal(run, name) for name in run.ledger.present() if name not in DERIVED}
+    as_listed = listed and all(seals.get(name) == checksum for name, checksum in listed.items())
+    checked = {name: seal for name, seal in seals.items() if seal} if as_listed and all(seals.values()) else None
     if checked == listed and stamps is not None:
         remember(run, checked=[stamps, _hash(files=listed)])
     return checked
@@ -130,11 +130,11 @@ def versions() -> dict[str, str]:
 
 def _code() -> str:
     root = Path(__file__).parents[1]
-    made = hashlib.sha256()
-    for path in sorted(each for each in root.rglob("*") if each.suffix in _CODE):
-        made.update(f"{path.relative_to(root).as_posix()}\0".encode())
-        made.update(hashlib.sha256(path.read_bytes()).digest())
-    return made.hexdigest()
+    hasher = hashlib.sha256()
+    for path in sorted(file for file in root.rglob("*") if file.suffix in _CODE):
+        hasher.update(f"{path.relative_to(root).as_posix()}\0".encode())
+        hasher.update(hashlib.sha256(path.read_bytes()).digest())
+    return hasher.hexdigest()
 
 
 def _hash(**content: Any) -> str:

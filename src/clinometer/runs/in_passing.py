@@ -96,9 +96,9 @@ class InPassing:
                 with named("encoder", hands.name):
                     items = chain.from_iterable(task.result() for task in prepared.pop(hands.name, ()))
                     by_id = dict(zip(ids, items, strict=True))
-                wanted = [sample.id for sample in samples if sample.id in by_id]
-                probe = bool(wanted) and hands.name not in self._proven
-                hands.embed(part, wanted, [by_id.pop(each) for each in wanted], probe=probe)
+                sample_ids = [sample.id for sample in samples if sample.id in by_id]
+                probe = bool(sample_ids) and hands.name not in self._proven
+                hands.embed(part, sample_ids, [by_id.pop(identifier) for identifier in sample_ids], probe=probe)
                 if probe:
                     self._proven.add(hands.name)
 

@@ -55,7 +55,7 @@ class Inventory:
         self._fs, self._root = fs, root
         self._folders: dict[str, dict[str, Entry]] = {}
         self._doubted: set[str] = set()
-        self._kept: dict[str, _Piece] = {}
+        self._pieces: dict[str, _Piece] = {}
         self._scratch = Scratch()
         self._lock = RLock()
 
@@ -91,10 +91,10 @@ class Inventory:
     def doubt(self, name: str) -> bool:
         """Ask the store itself about a file from now on. Whether anything was known that may have been wrong."""
         with self._lock:
-            known = self.knows(name)
+            is_known = self.knows(name)
             self._doubted.add(name)
-            self._kept.pop(name, None)
-            return known
+            self._pieces.pop(name, None)
+            return is_known
 
     def note_written(self, name: str, size: int) -> None:
         """Take note of a file that this process wrote."""
@@ -106,7 +106,7 @@ class Inventory:
 
     def _note(self, name: str, entry: Entry | None) -> None:
         with self._lock:
-            self._kept.pop(name, None)
+            self._pieces.pop(name, None)
             self._doubted.discard(name)
             folder, _, base = name.rpartition("/")
             if entry is None:
@@ -128,13 +128,13 @@ class Inventory:
             entry = self.entry(name) if self.knows(name) else None
             if entry is None or not entry.stamp or entry.size != content.size:
                 return
-            held, (low, high) = np.frombuffer(content, np.uint8), pixels
-            self._kept[name] = _Piece(entry, self._scratch.keep(held[:low]), self._scratch.keep(held[high:]))
+            view, (low, high) = np.frombuffer(content, np.uint8), pixels
+            self._pieces[name] = _Piece(entry, self._scratch.keep(view[:low]), self._scratch.keep(view[high:]))
 
     def kept(self, name: str) -> pa.NativeFile | None:
         """A file that was kept, with zeros in the place of its pixels; None where it was not, or is another by now."""
         with self._lock:
-            piece = self._kept.get(name)
+            piece = self._pieces.get(name)
             if piece is None or not self.knows(name) or self.entry(name) != piece.entry:
                 return None
             content = bytearray(piece.entry.size)  # zeros take no memory until they are written over
@@ -148,16 +148,16 @@ def listing(fs: Any, path: str) -> dict[str, Entry]:
     """What a folder of a store holds, by name; nothing where it is missing."""
     try:
         with answering(path):
-            found = fs.ls(path, detail=True)
+            infos = fs.ls(path, detail=True)
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    return dict(_entry(each) for each in found if each["name"].rstrip("/") != path)
+    return dict(_entry(info) for info in infos if info["name"].rstrip("/") != path)
 
 
-def _entry(said: Mapping[str, Any]) -> tuple[str, Entry]:
-    stamp = " ".join(str(said[key]) for key in _STAMPS if said.get(key))
-    name = said["name"].rstrip("/").rsplit("/", 1)[-1]
-    return name, Entry(int(said.get("size") or 0), stamp, is_folder=said.get("type") == "directory")
+def _entry(info: Mapping[str, Any]) -> tuple[str, Entry]:
+    stamp = " ".join(str(info[key]) for key in _STAMPS if info.get(key))
+    name = info["name"].rstrip("/").rsplit("/", 1)[-1]
+    return name, Entry(int(info.get("size") or 0), stamp, is_folder=info.get("type") == "directory")
 
 
 HELD: Final[dict[str, Inventory]] = {}

@@ -69,7 +69,7 @@ class Holder:
         """Whether it can be one: what was read back may be anything."""
         texts = (self.host, self.machine, self.token)
         is_process = type(self.pid) is int and 0 < self.pid < 2**31
-        return is_process and all(isinstance(each, str) for each in texts) and bool(_TOKEN.fullmatch(self.token))
+        return is_process and all(isinstance(text, str) for text in texts) and bool(_TOKEN.fullmatch(self.token))
 
 
 def is_of_this_machine(holder: Holder) -> bool:
@@ -142,16 +142,16 @@ class Lease:
         if claimed and not self._is_over(claimed[-1]):
             return False
         generation = (claimed or [0])[-1] + 1
-        said = asdict(self._holder) | {"time": time.time()}
-        if not self._place.create_bytes(self._claim(generation), json.dumps(said).encode()):
+        claim = asdict(self._holder) | {"time": time.time()}
+        if not self._place.create_bytes(self._claim(generation), json.dumps(claim).encode()):
             return False
         self._generation, self._over = generation, claimed
         return True
 
     def _generations(self) -> list[int]:
         claims = re.compile(rf"{re.escape(FOLDER)}/{re.escape(self._name)}-(\d{{6,18}})\.json")
-        found = map(claims.fullmatch, self._place.names(FOLDER, ".json"))
-        return [int(name[1]) for name in found if name is not None]
+        matches = map(claims.fullmatch, self._place.names(FOLDER, ".json"))
+        return [int(match[1]) for match in matches if match is not None]
 
     def _is_over(self, generation: int) -> bool:
         """Whether a claim's holder is gone: known to be, or silent while it was watched.
@@ -170,9 +170,9 @@ class Lease:
     def _read_holder(self, generation: int) -> Holder | None:
         """Who made a claim; None where it is gone or cannot be read."""
         with suppress(RunNotFoundError, RunCorruptError, TypeError):
-            said = self._place.read_json(self._claim(generation))
-            said.pop("time", None)
-            holder = Holder(**said)
+            claim = self._place.read_json(self._claim(generation))
+            claim.pop("time", None)
+            holder = Holder(**claim)
             return holder if holder.is_one else None
         return None
 
@@ -187,8 +187,8 @@ class Lease:
 
     def _time(self, name: str) -> float:
         with suppress(RunCorruptError, KeyError, TypeError, ValueError, OverflowError):
-            said = float(self._place.read_json(name)["time"])
-            return said if isfinite(said) else 0.0
+            seconds = float(self._place.read_json(name)["time"])
+            return seconds if isfinite(seconds) else 0.0
         return 0.0
 
     def _last_holder(self) -> str:

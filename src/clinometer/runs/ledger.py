@@ -157,7 +157,7 @@ class Ledger:
                 name,
                 columns,
                 way_out=way_out,
-                check=lambda found: self._require(name, found, way_out),
+                check=lambda checksum: self._require(name, checksum, way_out),
                 shape=shape,
                 added=added,
             )
@@ -168,21 +168,21 @@ class Ledger:
                 f"{self.directory.path(name)}: it was written and is missing. {way_out.replace(REDO, REDO_MISSING)}"
             ) from error
 
-    def _require(self, name: str, found: str | None, way_out: str) -> None:
+    def _require(self, name: str, checksum: str | None, way_out: str) -> None:
         if not is_checked(self.record):
             return
-        if found is None:
+        if checksum is None:
             raise RunCorruptError(
                 f"{self.directory.path(name)}: it carries no checksum, so it is not what was written. {way_out}"
             )
-        if self._listed.get(name, found) == found:
+        if self._listed.get(name, checksum) == checksum:
             return
         self._record = None  # another process may have written both since
-        listed = self._listed.get(name, found)
-        if listed != found:
+        listed = self._listed.get(name, checksum)
+        if listed != checksum:
             raise RunCorruptError(
                 f"{self.directory.path(name)}: it is another file than run.json lists (checksum {listed[:8]}…, found "
-                f"{found[:8]}…). {way_out}"
+                f"{checksum[:8]}…). {way_out}"
             )
 
     def require_there(self, names: Iterable[str]) -> None:
@@ -194,9 +194,11 @@ class Ledger:
             The message names the first that is missing.
         """
         listed = self._listed
-        gone = self._missing([name for name in names if name in listed])
-        if gone:
-            raise RunCorruptError(f"{self.directory.path(gone[0])}: it was written and is missing. {REDO_MISSING}")
+        missing_names = self._missing([name for name in names if name in listed])
+        if missing_names:
+            raise RunCorruptError(
+                f"{self.directory.path(missing_names[0])}: it was written and is missing. {REDO_MISSING}"
+            )
 
     def _missing(self, names: Sequence[str]) -> list[str]:
         there = set(self.directory.those_there(names))
@@ -240,7 +242,9 @@ class Ledger:
     def unlist(self, names: Collection[str]) -> None:
         """Take files off the list, before they are written anew or removed."""
         if not self._listed.keys().isdisjoint(names):
-            self.update(lambda record: {"files": {name: held for name, held in _files(record) if name not in names}})
+            self.update(
+                lambda record: {"files": {name: checksum for name, checksum in _files(record) if name not in names}}
+            )
 
     def list_files(self, names: Collection[str] | None = None) -> None:
         """List every file that is there, at the end of a stage; or some that this process wrote."""
@@ -257,8 +261,8 @@ class Ledger:
     def note_made_of(self, name: str, fingerprint: str | None) -> None:
         """Note what a file that was just written and listed is made of, where that can be said."""
         if fingerprint is not None:
-            made = {"of": fingerprint, "file": self._listed[name]}
-            self.update(lambda record: {"made_of": dict(record.get("made_of") or {}) | {name: made}})
+            note = {"of": fingerprint, "file": self._listed[name]}
+            self.update(lambda record: {"made_of": dict(record.get("made_of") or {}) | {name: note}})
 
     def _checksums(self, listed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Files and their checksums: those written here are known, others are listed or carry theirs.
@@ -267,9 +271,9 @@ class Ledger:
         """
         yield from ((name, checksum) for name, checksum in listed.items() if name.startswith(f"{RATINGS}/"))
         for name in self.present():
-            known = self._written.get(name) or listed.get(name) or self.directory.seal(name)
-            if known:
-                yield name, known
+            checksum = self._written.get(name) or listed.get(name) or self.directory.seal(name)
+            if checksum:
+                yield name, checksum
 
     def present(self) -> Iterator[str]:
         """Names of the files that can be listed, in order."""

@@ -23,9 +23,9 @@ def manifest_prompt_specs(rows: Sequence[ManifestRow], suite: Suite, source: str
     ImportManifestError
         A row names a concept, group or prompt that the suite does not have.
     """
-    asked: dict[tuple[str, str], list[PromptSpec]] = {}
+    by_owner: dict[tuple[str, str], list[PromptSpec]] = {}
     for question in suite.prompt_specs():
-        asked.setdefault((question.concept, question.group), []).append(question)
+        by_owner.setdefault((question.concept, question.group), []).append(question)
     by_prompt = _by_prompt(suite) if any(_has_prompt_alone(row) for row in rows) else {}
     for row in rows:
         if _has_prompt_alone(row):
@@ -33,9 +33,9 @@ def manifest_prompt_specs(rows: Sequence[ManifestRow], suite: Suite, source: str
             yield replace(question, images=1, file=row.file)
             continue
         concept, group = row.concept or "", row.group or ""
-        if (concept, group) not in asked:
-            raise _unknown_owner(source, row, list(asked), suite)
-        yield replace(_question(row, asked[concept, group], suite, source), images=1, file=row.file)
+        if (concept, group) not in by_owner:
+            raise _unknown_owner(source, row, list(by_owner), suite)
+        yield replace(_question(row, by_owner[concept, group], suite, source), images=1, file=row.file)
 
 
 def groups_by_prompt(suite: Suite) -> dict[str, str]:
@@ -49,20 +49,20 @@ def _has_prompt_alone(row: ManifestRow) -> bool:
 
 def _by_prompt(suite: Suite) -> dict[str, list[PromptSpec]]:
     """Every question that a prompt may be meant for; as a rule one."""
-    found: dict[str, list[PromptSpec]] = {}
+    by_prompt: dict[str, list[PromptSpec]] = {}
     for question in suite.every_prompt_spec():
-        found.setdefault(question.prompt, []).append(question)
-    return found
+        by_prompt.setdefault(question.prompt, []).append(question)
+    return by_prompt
 
 
 def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[PromptSpec]], suite: Suite, source: str) -> PromptSpec:
     """The one question whose prompt a row has."""
     where = f"{source}, line {row.line}, prompt: {row.prompt!r}"
-    found = by_prompt.get(str(row.prompt), [])
-    if len(found) == 1:
-        return found[0]
-    if found:
-        owners = " and ".join(" with ".join(filter(None, (q.concept, q.group))) for q in found)
+    questions = by_prompt.get(str(row.prompt), [])
+    if len(questions) == 1:
+        return questions[0]
+    if questions:
+        owners = " and ".join(" with ".join(filter(None, (q.concept, q.group))) for q in questions)
         raise ImportManifestError(
             f"{where} is asked in suite {suite.name} for {owners}; add the column concept or group, which says which"
         )
@@ -73,37 +73,37 @@ def _asked_by_prompt(row: ManifestRow, by_prompt: dict[str, list[PromptSpec]], s
     )
 
 
-def _question(row: ManifestRow, asked: Sequence[PromptSpec], suite: Suite, source: str) -> PromptSpec:
-    prompts = [question.prompt for question in asked]
+def _question(row: ManifestRow, questions: Sequence[PromptSpec], suite: Suite, source: str) -> PromptSpec:
+    prompts = [question.prompt for question in questions]
     if row.prompt in prompts:
-        return asked[prompts.index(str(row.prompt))]
-    if asked[0].concept:  # the images of a concept are one pool, whatever the words
-        return replace(asked[0], prompt=row.prompt or asked[0].prompt)
-    if len(asked) == 1 and not row.prompt:
-        return asked[0]
+        return questions[prompts.index(str(row.prompt))]
+    if questions[0].concept:  # the images of a concept are one pool, whatever the words
+        return replace(questions[0], prompt=row.prompt or questions[0].prompt)
+    if len(questions) == 1 and not row.prompt:
+        return questions[0]
     raise _unknown(source, row, "prompt", row.prompt or "(empty)", prompts, suite)
 
 
 def _unknown_owner(
-    source: str, row: ManifestRow, asked: Sequence[tuple[str, str]], suite: Suite
+    source: str, row: ManifestRow, owners: Sequence[tuple[str, str]], suite: Suite
 ) -> ImportManifestError:
     """Name the field that the suite does not have: the concept, the group, or the two together."""
-    concepts = list(dict.fromkeys(concept for concept, _ in asked if concept))
-    groups = list(dict.fromkeys(group for _, group in asked if group))
+    concepts = list(dict.fromkeys(concept for concept, _ in owners if concept))
+    groups = list(dict.fromkeys(group for _, group in owners if group))
     if row.concept and row.concept not in concepts:
         return _unknown(source, row, "concept", row.concept, concepts, suite)
     if row.group and row.group not in groups:
         return _unknown(source, row, "group", row.group, groups, suite)
-    found = " with ".join(part for part in (row.concept, row.group) if part)
-    known = [" with ".join(part for part in pair if part) for pair in asked if not row.concept or row.concept in pair]
-    return _unknown(source, row, "concept and group", found, known, suite)
+    owner = " with ".join(part for part in (row.concept, row.group) if part)
+    terms = [" with ".join(part for part in pair if part) for pair in owners if not row.concept or row.concept in pair]
+    return _unknown(source, row, "concept and group", owner, terms, suite)
 
 
 def _unknown(
-    source: str, row: ManifestRow, field: str, found: str | None, known: Sequence[str], suite: Suite
+    source: str, row: ManifestRow, field: str, term: str | None, terms: Sequence[str], suite: Suite
 ) -> ImportManifestError:
-    hint = did_you_mean(str(found), known) or f"expected {first_and_more(known, 10)}."
+    hint = did_you_mean(str(term), terms) or f"expected {first_and_more(terms, 10)}."
     return ImportManifestError(
-        f"{source}, line {row.line}, {field}: {quoted(found)} is not in suite {suite.name}; {hint} "
+        f"{source}, line {row.line}, {field}: {quoted(term)} is not in suite {suite.name}; {hint} "
         "Mend the manifest, or give the --suite it was made for"
     )

@@ -51,9 +51,9 @@ def read_verdict(sentence: str) -> Read:
     if not sentence:
         return Read("")
     for pattern, verdict in _SENTENCES:
-        found = pattern.fullmatch(sentence)
-        if found:
-            named = found.groupdict()
+        match = pattern.fullmatch(sentence)
+        if match:
+            named = match.groupdict()
             return Read(verdict.value, named.get("side") or "", named.get("run") or "")
     return Read(Verdict.NOT_MEASURED.value)
 
@@ -62,9 +62,16 @@ def with_verdicts_as_data(scores: pd.DataFrame) -> pd.DataFrame:
     """A table of scores in today's columns: an old one gets those it lacks, its verdicts read; a new one stays."""
     if "side" in scores or "verdict" not in scores:
         return scores
-    read = [read_verdict("" if pd.isna(said) else str(said)) for said in scores["verdict"]]
+    readings = [read_verdict("" if pd.isna(sentence) else str(sentence)) for sentence in scores["verdict"]]
     lacking = {field.name: field.default for field in fields(Score) if field.name not in scores}
-    tilts = [f"{each.run} run" if each.run else own for each, own in zip(read, scores["setting"], strict=True)]
+    tilts = [
+        f"{reading.run} run" if reading.run else own for reading, own in zip(readings, scores["setting"], strict=True)
+    ]
     return scores.assign(
-        **lacking | {"verdict": [each.verdict for each in read], "side": [each.side for each in read], "setting": tilts}
+        **lacking
+        | {
+            "verdict": [reading.verdict for reading in readings],
+            "side": [reading.side for reading in readings],
+            "setting": tilts,
+        }
     )

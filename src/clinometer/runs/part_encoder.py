@@ -71,14 +71,14 @@ class PartEncoder:
     def _hand_on(self) -> None:
         part, ids, vectors = self._begun.popleft()
         with named("encoder", self.name):
-            found = require_vectors(vectors(), self.name, ids, self._width) if ids else NO_VECTORS
-        self._width = found.shape[1] if ids else self._width
-        self._write(self._run.write_embeddings, self.name, part, ids, found)
+            embeddings = require_vectors(vectors(), self.name, ids, self._width) if ids else NO_VECTORS
+        self._width = embeddings.shape[1] if ids else self._width
+        self._write(self._run.write_embeddings, self.name, part, ids, embeddings)
         self._done(part)
 
-    def _require_steady(self, ids: Sequence[str], prepared: list[Any], found: Any) -> None:
+    def _require_steady(self, ids: Sequence[str], prepared: list[Any], output: Any) -> None:
         """Refuse an encoder that gives the first images other vectors when it is asked again."""
-        first = require_vectors(found, self.name, ids, self._width)
+        first = require_vectors(output, self.name, ids, self._width)
         again = require_vectors(self._embed(prepared[:PROBED])(), self.name, ids[:PROBED], first.shape[1])
         require_same(first[:PROBED], again, self._encoder.card, "image")
 

@@ -53,7 +53,7 @@ def build_plan(
     samples of a run are the same image.
     """
     before = Plan.of(after)
-    asked: Counter[str] = Counter(file or prompt for file, prompt in before.rows("file", "prompt"))
+    counts: Counter[str] = Counter(file or prompt for file, prompt in before.rows("file", "prompt"))
     parts = _Parts(max((part for (part,) in before.rows("part")), default=-1) + 1, part_size)
 
     def samples() -> Iterator[Sample]:
@@ -61,8 +61,8 @@ def build_plan(
             size = 0 if bytes_of is None else bytes_of(question)
             for _ in range(question.images):
                 source = question.file or question.prompt
-                key = (source, asked[source], seed)
-                asked[source] += 1
+                key = (source, counts[source], seed)
+                counts[source] += 1
                 yield Sample(
                     id=sample_id("sample", *key, model_fingerprint),
                     part=parts.next(size),

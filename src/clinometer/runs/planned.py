@@ -80,8 +80,8 @@ class Plan(Sequence[Sample]):
         """The plan of some samples; a plan is its own."""
         if isinstance(samples, Plan):
             return samples
-        left = iter(samples)
-        return cls._held(_compact(map(_table, iter(lambda: list(islice(left, 16 * _ROWS)), []))))
+        stream = iter(samples)
+        return cls._held(_compact(map(_table, iter(lambda: list(islice(stream, 16 * _ROWS)), []))))
 
     @classmethod
     def joined(cls, plans: Iterable[Plan]) -> Plan:
@@ -117,7 +117,7 @@ class Plan(Sequence[Sample]):
         if isinstance(other, Plan):
             return self._equals(other, PLAN_SCHEMA.names)
         if isinstance(other, Sequence):
-            return len(self) == len(other) and all(one == each for one, each in zip(self, other, strict=True))
+            return len(self) == len(other) and all(one == another for one, another in zip(self, other, strict=True))
         return NotImplemented
 
     def asks_the_same(self, other: Plan) -> bool:
@@ -186,11 +186,11 @@ class Plan(Sequence[Sample]):
         KeyError
             An id is not planned.
         """
-        wanted = pa.array(list(ids), pa.string())
-        found = pc.index_in(wanted, self._table["id"])
-        if found.null_count:
-            raise KeyError(wanted.filter(found.is_null())[0].as_py())
-        numbers: list[int] = self._table["part"].take(found).to_pylist()
+        identifiers = pa.array(list(ids), pa.string())
+        positions = pc.index_in(identifiers, self._table["id"])
+        if positions.null_count:
+            raise KeyError(identifiers.filter(positions.is_null())[0].as_py())
+        numbers: list[int] = self._table["part"].take(positions).to_pylist()
         return numbers
 
 

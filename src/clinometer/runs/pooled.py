@@ -40,15 +40,15 @@ class _PooledDirectory(Directory):
 
     def renumbered(self, name: str, order: int) -> str:
         """What a file of a run is called here; other files than parts keep their names."""
-        found = _PART.fullmatch(name)
-        return name if found is None else f"{found[1] or ''}part-{int(found[2]) + self.starts[order]:05d}.parquet"
+        match = _PART.fullmatch(name)
+        return name if match is None else f"{match[1] or ''}part-{int(match[2]) + self.starts[order]:05d}.parquet"
 
     def _at(self, name: str) -> tuple[Directory, str]:
-        found = _PART.fullmatch(name)
-        if found is None:
+        match = _PART.fullmatch(name)
+        if match is None:
             return self._directories[0], name
-        order = bisect_right(self.starts, int(found[2])) - 1
-        return self._directories[order], f"{found[1] or ''}part-{int(found[2]) - self.starts[order]:05d}.parquet"
+        order = bisect_right(self.starts, int(match[2])) - 1
+        return self._directories[order], f"{match[1] or ''}part-{int(match[2]) - self.starts[order]:05d}.parquet"
 
     def path(self, name: str) -> str:
         directory, own = self._at(name)
@@ -66,13 +66,13 @@ class _PooledDirectory(Directory):
             yield
 
     def names(self, folder: str, suffix: str) -> list[str]:
-        found = [
+        names = [
             self.renumbered(name, order)
             for order, directory in enumerate(self._directories)
             for name in directory.names(folder, suffix)
             if order == 0 or _PART.fullmatch(name)
         ]
-        return sorted(found, key=lambda name: (len(name), name))
+        return sorted(names, key=lambda name: (len(name), name))
 
     def read_table(
         self,
@@ -141,8 +141,8 @@ def pooled(runs: Sequence[Run]) -> Run:
 def _require_alike(runs: Sequence[Run]) -> None:
     first = runs[0]
     for order, run in enumerate(runs[1:], 1):
-        for what, asked in _identity(run).items():
-            if asked != _identity(first)[what]:
+        for what, trait in _identity(run).items():
+            if trait != _identity(first)[what]:
                 raise RunMismatchError(f"{run.url}: its {what} is not that of {first.url}; only seeds may differ")
         if run.record["seed"] in [other.record["seed"] for other in runs[:order]]:
             raise RunMismatchError(f"{run.url}: seed {run.record['seed']} is given twice; its images would count twice")

@@ -57,8 +57,8 @@ def suite_under(protocol: str | None, suite: Suite) -> Suite:
     if protocol != PAPER:
         raise InvalidInputError(f"protocol: found {protocol!r}, expected {PAPER!r} or none")
     if suite.protocol is None:
-        known = ", ".join(name for name in suite_names() if load_suite(name).protocol is not None)
-        raise SuiteError(f"protocol: suite {suite.name} has none; those that have one: {known}")
+        names = ", ".join(name for name in suite_names() if load_suite(name).protocol is not None)
+        raise SuiteError(f"protocol: suite {suite.name} has none; those that have one: {names}")
     return suite.as_in_the_paper()
 
 
@@ -71,36 +71,36 @@ def protocol_record(record: Mapping[str, Any], encoders: Sequence[str], typed: S
     encoders : names of the run's encoders.
     typed : departures that only the caller knows of; they are kept when the others are found anew.
     """
-    found = [*typed, *departures(record, encoders)]
+    all_departures = [*typed, *departures(record, encoders)]
     return {
         "name": PAPER,
-        "departures": [asdict(each) for each in found],
-        "typed": [asdict(each) for each in typed],
+        "departures": [asdict(departure) for departure in all_departures],
+        "typed": [asdict(departure) for departure in typed],
     }
 
 
 def refresh_protocol(run: Run) -> None:
     """Find the departures anew, for a run that may have gained encoders."""
-    held = run.record.get("protocol")
-    if held is not None:
-        typed = [Departure(**each) for each in held["typed"]]
+    protocol = run.record.get("protocol")
+    if protocol is not None:
+        typed = [Departure(**fields) for fields in protocol["typed"]]
         run.record_protocol(protocol_record(run.record, list(run.encoder_cards), typed))
 
 
 def portrait_departures(protocol: Protocol | None, images: int | None, expression: str) -> list[Departure]:
     """Where given portraits are not what the protocol takes: fewer of a group, or another expression."""
-    found = []
+    differences = []
     if protocol is not None and protocol.portraits == "all" and images is not None:
-        found.append(Departure("images (group)", "all portraits", f"at most {images}"))
+        differences.append(Departure("images (group)", "all portraits", f"at most {images}"))
     if protocol is not None and expression.upper() != "N":
-        found.append(Departure("expression", "N (neutral)", expression.upper()))
-    return found
+        differences.append(Departure("expression", "N (neutral)", expression.upper()))
+    return differences
 
 
 def recorded_departures(record: Mapping[str, Any]) -> list[Departure] | None:
     """The departures that a record names; None of a run without a protocol."""
-    held = record.get("protocol")
-    return None if held is None else [Departure(**each) for each in held["departures"]]
+    protocol = record.get("protocol")
+    return None if protocol is None else [Departure(**fields) for fields in protocol["departures"]]
 
 
 def is_papers_model(protocol: Protocol, card: Mapping[str, Any]) -> bool:
@@ -131,14 +131,16 @@ def _of_model(protocol: Protocol, card: Mapping[str, Any]) -> Iterator[Departure
 
 
 def _of_sampling(protocol: Protocol, settings: Mapping[str, Any]) -> Iterator[Departure]:
-    held = _with_sides(settings)
-    for key, wanted in protocol.sampling.items():
-        if "portraits" in held and key in OF_PORTRAITS:
+    run_settings = _with_sides(settings)
+    for key, paper_setting in protocol.sampling.items():
+        if "portraits" in run_settings and key in OF_PORTRAITS:
             continue
-        if held.get(key) is None:
-            yield Departure(key, f"{wanted:g}", "not set", "the model has no such setting, or its card names none")
-        elif held[key] != wanted:
-            yield Departure(key, f"{wanted:g}", f"{held[key]:g}")
+        if run_settings.get(key) is None:
+            yield Departure(
+                key, f"{paper_setting:g}", "not set", "the model has no such setting, or its card names none"
+            )
+        elif run_settings[key] != paper_setting:
+            yield Departure(key, f"{paper_setting:g}", f"{run_settings[key]:g}")
 
 
 def _with_sides(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,8 +162,8 @@ def _of_questions(suite: Suite, protocol: Protocol, record: Mapping[str, Any]) -
         yield Departure("text_targets", str(protocol.text_targets), str(text_targets))
     if "portraits" not in record["model"]["settings"]:  # of given ones there are as many as there are
         images = record["suite"]["images"]
-        for name, wanted in protocol.images.items():
-            if images[name] != wanted:
-                yield Departure(f"images ({name})", str(wanted), str(images[name]))
+        for name, paper_count in protocol.images.items():
+            if images[name] != paper_count:
+                yield Departure(f"images ({name})", str(paper_count), str(images[name]))
     if record.get("until") is not None:
         yield Departure("until", "images fixed beforehand", "images drawn in rounds")

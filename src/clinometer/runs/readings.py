@@ -67,8 +67,8 @@ class Piece:
 
 def part_numbers(run: Run) -> list[int]:
     """Numbers of the parts whose images are there."""
-    found = map(_PART.fullmatch, run.directory.names("samples", ".parquet"))
-    return [int(name[1]) for name in found if name is not None]
+    matches = map(_PART.fullmatch, run.directory.names("samples", ".parquet"))
+    return [int(match[1]) for match in matches if match is not None]
 
 
 def piece_of(run: Run, part: int) -> Piece:
@@ -105,8 +105,8 @@ class Reader:
         typicality = np.full(len(rows), nan)
         for owner, own in _by_owner(piece, rows):
             typicality[own] = _cosines(units[own], self._sums[owner])
-        for row, *seen in zip(rows.tolist(), groups, margins.tolist(), typicality.tolist(), strict=True):
-            yield row, Reading(*seen)
+        for row, *cells in zip(rows.tolist(), groups, margins.tolist(), typicality.tolist(), strict=True):
+            yield row, Reading(*cells)
 
     def _sides(self, units: np.ndarray) -> tuple[list[str], np.ndarray]:
         """As which group each reads, and by how much."""
@@ -121,10 +121,10 @@ class Reader:
         name = vectors_name(self.encoder, piece.part)
         if not self._run.directory.exists(name):
             return np.zeros(0, int), np.zeros((0, 1))
-        held = self._run.part_vectors(self.encoder, piece.part)
-        vectors = np.stack([*held.values()]) if held else np.zeros((0, 1), np.float32)
+        by_id = self._run.part_vectors(self.encoder, piece.part)
+        vectors = np.stack([*by_id.values()]) if by_id else np.zeros((0, 1), np.float32)
         row_of = {identifier: row for row, identifier in enumerate(piece.columns["id"])}
-        rows = np.array([row_of.get(identifier, -1) for identifier in held], int)
+        rows = np.array([row_of.get(identifier, -1) for identifier in by_id], int)
         whole = (rows >= 0) & np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)  # others have no direction
         units = unit_vectors(vectors[whole], name="vector") if whole.any() else np.zeros((0, vectors.shape[1]))
         return rows[whole], units
@@ -134,9 +134,9 @@ def _by_owner(piece: Piece, rows: np.ndarray) -> Iterator[tuple[Owner, np.ndarra
     """Each owner among some rows of a part, and which of the rows are its own."""
     owners = piece.owners
     codes = {owner: code for code, owner in enumerate(dict.fromkeys(owners))}
-    held = np.array([codes[owner] for owner in owners], int)[rows]
+    row_codes = np.array([codes[owner] for owner in owners], int)[rows]
     for owner, code in codes.items():
-        own = np.flatnonzero(held == code)
+        own = np.flatnonzero(row_codes == code)
         if len(own):
             yield owner, own
 

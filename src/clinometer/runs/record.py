@@ -92,8 +92,8 @@ def with_checksum(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def checksum_of(record: Mapping[str, Any]) -> str:
     """SHA-256 of what a record says but for its checksum, however it is laid out: JSON with sorted keys, no spaces."""
-    said = {key: value for key, value in record.items() if key != "checksum"}
-    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    rest = {key: value for key, value in record.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def is_checked(record: Mapping[str, Any]) -> bool:
@@ -191,23 +191,23 @@ def require_whole(record: Mapping[str, Any], source: str) -> None:
 
 def _require_checksum(record: Mapping[str, Any], source: str) -> None:
     """Refuse a record that does not say what it said when it was written."""
-    said, found = str(record.get("checksum", "none")), checksum_of(record)
-    if said == found and is_checked(record):
+    recorded_checksum, checksum = str(record.get("checksum", "none")), checksum_of(record)
+    if recorded_checksum == checksum and is_checked(record):
         return
     where = "" if _suite_fingerprint(record) == record["suite_fingerprint"] else ", its suite among others"
     raise RunCorruptError(
-        f"{source}: it was changed since it was written{where} (checksum {said[:8]}, found {found[:8]}). "
-        f"{CHANGED_ON_PURPOSE}"
+        f"{source}: it was changed since it was written{where} (checksum {recorded_checksum[:8]}, found "
+        f"{checksum[:8]}). {CHANGED_ON_PURPOSE}"
     )
 
 
 def require_suite_as_asked(record: Mapping[str, Any], source: str) -> None:
     """Refuse a suite that does not have the fingerprint that was recorded beside it; a run of any format has one."""
-    found = _suite_fingerprint(record)
-    if found != record["suite_fingerprint"]:
+    fingerprint = _suite_fingerprint(record)
+    if fingerprint != record["suite_fingerprint"]:
         raise RunCorruptError(
             f"{source}: its suite was changed since it was written (fingerprint {record['suite_fingerprint']}, found "
-            f"{found}). {CHANGED_ON_PURPOSE}"
+            f"{fingerprint}). {CHANGED_ON_PURPOSE}"
         )
 
 
@@ -231,8 +231,8 @@ def _stopping(until: Mapping[str, Any] | None) -> str:
     """The rule by which a run was drawn, in words."""
     if until is None:
         return "'images fixed beforehand'"
-    said = "decided" if until["precision"] is None else f"precise to {until['precision']:g}"
-    return f"'until differences from a baseline are {said}'" if until.get("of") else f"'until {said}'"
+    rule = "decided" if until["precision"] is None else f"precise to {until['precision']:g}"
+    return f"'until differences from a baseline are {rule}'" if until.get("of") else f"'until {rule}'"
 
 
 def difference_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -248,13 +248,13 @@ def difference_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 def _flat(card: Mapping[str, Any]) -> dict[str, Any]:
     """A card's fields, and its settings one by one, to the last."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, value in card.items():
         if isinstance(value, Mapping) and key != "notes":
-            found |= {name if key == "settings" else f"{key}.{name}": each for name, each in _flat(value).items()}
+            fields |= {name if key == "settings" else f"{key}.{name}": field for name, field in _flat(value).items()}
         elif key not in ("notes", "fingerprint"):
-            found[key] = value
-    return found
+            fields[key] = value
+    return fields
 
 
 def _short(value: Any) -> str:
@@ -264,10 +264,10 @@ def _short(value: Any) -> str:
 
 
 def _package_versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in _RECORDED_PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            versions[package] = "not installed"
+    return versions

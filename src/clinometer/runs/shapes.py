@@ -24,7 +24,7 @@ _NUMBERS: Final = frozenset(field.name for field in fields(Score) if isinstance(
 
 def always(schema: pa.Schema, empty: Collection[str] = ()) -> pa.Schema:
     """A schema whose columns have a cell in every row, but for some."""
-    return pa.schema([pa.field(each.name, each.type, nullable=each.name in empty) for each in schema])
+    return pa.schema([pa.field(field.name, field.type, nullable=field.name in empty) for field in schema])
 
 
 def require_shape(table: pa.Table, like: pa.Schema) -> None:
@@ -35,13 +35,13 @@ def require_shape(table: pa.Table, like: pa.Schema) -> None:
     ArrowInvalid
         The message names the column.
     """
-    for found in table.schema:
-        wanted = like.field(found.name)
-        if found.type != wanted.type:
-            raise pa.ArrowInvalid(f"its column {found.name!r} holds {found.type}, expected {wanted.type}")
-        lacking = 0 if wanted.nullable else table[found.name].null_count
+    for field in table.schema:
+        prototype = like.field(field.name)
+        if field.type != prototype.type:
+            raise pa.ArrowInvalid(f"its column {field.name!r} holds {field.type}, expected {prototype.type}")
+        lacking = 0 if prototype.nullable else table[field.name].null_count
         if lacking:
-            raise pa.ArrowInvalid(f"its column {found.name!r} is empty in {lacking} of {len(table)} rows")
+            raise pa.ArrowInvalid(f"its column {field.name!r} is empty in {lacking} of {len(table)} rows")
 
 
 def require_numbers(table: pa.Table) -> None:
@@ -52,11 +52,11 @@ def require_numbers(table: pa.Table) -> None:
     ArrowInvalid
         The message names the column.
     """
-    for found in table.schema:
-        if found.name in _TEXTS and not _is_text(table[found.name]):
-            raise pa.ArrowInvalid(f"its column {found.name!r} holds {found.type}, expected texts")
-        if found.name in _NUMBERS and not _is_number(found.type):
-            raise pa.ArrowInvalid(f"its column {found.name!r} holds {found.type}, expected numbers")
+    for field in table.schema:
+        if field.name in _TEXTS and not _is_text(table[field.name]):
+            raise pa.ArrowInvalid(f"its column {field.name!r} holds {field.type}, expected texts")
+        if field.name in _NUMBERS and not _is_number(field.type):
+            raise pa.ArrowInvalid(f"its column {field.name!r} holds {field.type}, expected numbers")
 
 
 def _is_text(column: pa.ChunkedArray) -> bool:

@@ -39,13 +39,13 @@ class StoreFile:
         if stop is not None and stop <= self._at:
             return b""
         if self._content is not None:
-            found = self._content[self._at : stop]
+            chunk = self._content[self._at : stop]
         else:
-            found = self._fetched(self._at, stop)
-            if self._size is None and (stop is None or len(found) < stop - self._at):
-                self._size = self._at + len(found)  # it ended there
-        self._at += len(found)
-        return found
+            chunk = self._fetched(self._at, stop)
+            if self._size is None and (stop is None or len(chunk) < stop - self._at):
+                self._size = self._at + len(chunk)  # it ended there
+        self._at += len(chunk)
+        return chunk
 
     def _fetched(self, start: int, stop: int | None) -> bytes:
         try:

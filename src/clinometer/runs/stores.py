@@ -55,10 +55,10 @@ def is_of_client(error: BaseException) -> bool:
 
 def no_answer(path: str, error: BaseException) -> RunStorageError:
     """The error about a store that gives no answer, or one without meaning."""
-    said = " ".join(str(error).split())[:300] or "no reason given"
+    message = " ".join(str(error).split())[:300] or "no reason given"
     return RunStorageError(
-        f"{path}: the store does not answer as it should ({type(error).__name__}: {said}); see the credentials in the "
-        "environment and the connection, and give the same command again"
+        f"{path}: the store does not answer as it should ({type(error).__name__}: {message}); see the credentials in "
+        "the environment and the connection, and give the same command again"
     )
 
 

@@ -26,7 +26,7 @@ def with_changes(suite: Suite, changes: Iterable[Mapping[str, Any]]) -> Suite:
     return suite_from_mapping(suite.model_dump() | new, source=f"{OPTION} {', '.join(new)}")
 
 
-def changes_of(suite: Suite, given: Sequence[str], *, until: bool) -> list[dict[str, Any]]:
+def changes_of(suite: Suite, options: Sequence[str], *, until: bool) -> list[dict[str, Any]]:
     """What ``margin=0.2`` and its like change in a suite, as run.json records it; nothing where that is so already.
 
     Parameters
@@ -38,12 +38,12 @@ def changes_of(suite: Suite, given: Sequence[str], *, until: bool) -> list[dict[
     SuiteError
         The message names the setting, and those there are.
     """
-    if given and until:
+    if options and until:
         raise SuiteError(
-            f"{OPTION} {given[0]}: the run's images were drawn until decided by the suite as it was; start a new run "
+            f"{OPTION} {options[0]}: the run's images were drawn until decided by the suite as it was; start a new run "
             "with another suite"
         )
-    changed = with_changes(suite, [_read(each, suite) for each in given])
+    changed = with_changes(suite, [_read(option, suite) for option in options])
     since = datetime.now(UTC).isoformat("T", "seconds")
     return [
         {"option": name, "old": getattr(suite, name), "new": getattr(changed, name), "since": since}
@@ -52,17 +52,17 @@ def changes_of(suite: Suite, given: Sequence[str], *, until: bool) -> list[dict[
     ]
 
 
-def _read(given: str, suite: Suite) -> dict[str, Any]:
+def _read(option: str, suite: Suite) -> dict[str, Any]:
     """A change as it is typed: a name and a value in YAML."""
-    name, separator, value = given.partition("=")
+    name, separator, value = option.partition("=")
     name = name.strip()
     if not separator or name not in suite.scoring_options:
-        known = ", ".join(f"{each}=…" for each in sorted(suite.scoring_options)) or "none"
+        settings = ", ".join(f"{setting}=…" for setting in sorted(suite.scoring_options)) or "none"
         raise SuiteError(
-            f"{OPTION} {given}: not a setting that can change after drawing; of suite {suite.name}, study "
-            f"{suite.study!r}, these are: {known}"
+            f"{OPTION} {option}: not a setting that can change after drawing; of suite {suite.name}, study "
+            f"{suite.study!r}, these are: {settings}"
         )
     try:
         return {"option": name, "new": yaml.safe_load(value)}
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SuiteError(f"{OPTION} {given}: its value is not YAML, expected such as {name}=0.2") from error
+        raise SuiteError(f"{OPTION} {option}: its value is not YAML, expected such as {name}=0.2") from error

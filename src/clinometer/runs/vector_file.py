@@ -48,7 +48,7 @@ class VectorFile:
     def blocks(self, keys: Iterable[Hashable], width: int) -> Blocks:
         """The rows of each key, (n × width), read when they are asked for; n may be 0."""
         spans = [self._spans.get(key, []) for key in keys]
-        sizes = [sum(stop - start for start, stop in each) for each in spans]
+        sizes = [sum(stop - start for start, stop in key_spans) for key_spans in spans]
         return Blocks(
             sizes,
             lambda position: self._read(spans[position], width),
@@ -63,7 +63,7 @@ class VectorFile:
     def _read(self, spans: Sequence[tuple[int, int]], width: int) -> np.ndarray:
         if not spans:
             return np.zeros((0, width), _NUMBER)
-        return np.concatenate([self._span(*each) for each in spans]) if len(spans) > 1 else self._span(*spans[0])
+        return np.concatenate([self._span(*span) for span in spans]) if len(spans) > 1 else self._span(*spans[0])
 
     def _span(self, start: int, stop: int) -> np.ndarray:
         row = self.width * _NUMBER.itemsize
@@ -72,10 +72,10 @@ class VectorFile:
 
 def _within(spans: Sequence[tuple[int, int]], first: int, stop: int) -> list[tuple[int, int]]:
     """Of rows in spans, those from position ``first`` to ``stop``."""
-    found, before = [], 0
+    selection, before = [], 0
     for start, end in spans:
-        left, right = max(first - before, 0) + start, min(stop - before + start, end)
-        if left < right:
-            found.append((left, right))
+        low, high = max(first - before, 0) + start, min(stop - before + start, end)
+        if low < high:
+            selection.append((low, high))
         before += end - start
-    return found
+    return selection

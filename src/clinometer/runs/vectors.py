@@ -25,13 +25,13 @@ class NoVectorsError(ModelError):
     """What an encoder gave is not what it was asked for."""
 
 
-def require_vectors(found: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
+def require_vectors(output: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
     """What an encoder gave, as (n, d) float32: a vector for each name, of one width with those before.
 
     A vector with NaN or infinity, or of zeros, would poison every score it enters, and is refused where it arises,
     before it is stored. A text without a word may have no direction: scores leave the blank prompt out then.
     """
-    vectors = shaped_vectors(found, encoder, names, width)
+    vectors = shaped_vectors(output, encoder, names, width)
     not_finite = ~np.isfinite(vectors).all(axis=1)
     zero = ~vectors.any(axis=1) & np.array([bool(name.strip()) for name in names], bool)
     for bad, what in ((not_finite, "not finite"), (zero, "zero, and have no direction")):
@@ -61,18 +61,18 @@ def require_same(first: np.ndarray, again: np.ndarray, card: Card, what: str) ->
         )
 
 
-def shaped_vectors(found: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
+def shaped_vectors(output: Any, encoder: str, names: Sequence[str], width: int | None = None) -> np.ndarray:
     """What an encoder gave, as (n, d) float32, whatever its numbers: one too few would give each its neighbour's."""
     try:
-        vectors = np.asarray(found)
+        vectors = np.asarray(output)
         with np.errstate(over="ignore"):  # named below
             vectors = vectors.astype(np.float32) if vectors.dtype.kind in "fiu" else np.zeros(())
     except (TypeError, ValueError, RuntimeError):  # a ragged list, a tensor with its gradient or on a device
         vectors = np.zeros(())
     if vectors.ndim != 2 or len(vectors) != len(names) or vectors.shape[1] != (width or vectors.shape[1] or -1):
-        shape = f" of {found.dtype}, {tuple(found.shape)}" if hasattr(found, "shape") else ""
+        shape = f" of {output.dtype}, {tuple(output.shape)}" if hasattr(output, "shape") else ""
         raise NoVectorsError(
-            f"encoder {encoder}: found {type(found).__name__}{shape}, expected an array of numbers, "
+            f"encoder {encoder}: found {type(output).__name__}{shape}, expected an array of numbers, "
             f"({len(names)}, {width or 'dimension'}): a vector for each image or text, all of one length"
         )
     return vectors

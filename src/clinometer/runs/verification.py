@@ -48,11 +48,11 @@ def missing_files(run: Run, besides: Collection[str] = ()) -> list[str]:
     """
     there = {*run.ledger.present(), *besides}
     listed = [*run.ledger.files, *(() if run.ledger.files else map(samples_name, run.parts))]
-    gone: dict[str, list[str]] = {}
+    names_by_way_out: dict[str, list[str]] = {}
     for name in listed:
         if name not in there:
-            gone.setdefault(_way_out(name).replace(REDO, REDO_MISSING), []).append(name)
-    return [f"missing: {first_and_more(names, 3)}. {way_out}" for way_out, names in gone.items()]
+            names_by_way_out.setdefault(_way_out(name).replace(REDO, REDO_MISSING), []).append(name)
+    return [f"missing: {first_and_more(names, 3)}. {way_out}" for way_out, names in names_by_way_out.items()]
 
 
 def _checks(run: Run) -> Iterator[Callable[[], object]]:
@@ -72,10 +72,10 @@ def _checks(run: Run) -> Iterator[Callable[[], object]]:
 def _require_bytes(run: Run, name: str) -> None:
     """Refuse a file without a seal that is not the one that run.json lists."""
     listed = run.ledger.files.get(name)
-    found = run.directory.sha256(name)
-    if listed is not None and found != listed:
+    checksum = run.directory.sha256(name)
+    if listed is not None and checksum != listed:
         raise RunCorruptError(
-            f"{run.directory.path(name)}: it is not what was written (checksum {listed[:8]}…, found {found[:8]}…). "
+            f"{run.directory.path(name)}: it is not what was written (checksum {listed[:8]}…, found {checksum[:8]}…). "
             f"{_way_out(name)}"
         )
 

@@ -40,21 +40,21 @@ class WeightGate:
     """Lets tasks in by their weight: together they weigh at most so much, or there is one alone."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._held = most, 0
+        self._most, self._weight = most, 0
         self._changed = Condition()
 
     def submit(self, pool: Executor, weight: int, task: Callable[..., T], *arguments: Any) -> Future[T]:
         """Hand a task to a pool, once there is room for its weight."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._held or self._held + weight <= self._most)
-            self._held += weight
+            self._changed.wait_for(lambda: not self._weight or self._weight + weight <= self._most)
+            self._weight += weight
         future = pool.submit(task, *arguments)
         future.add_done_callback(lambda _: self._leave(weight))
         return future
 
     def _leave(self, weight: int) -> None:
         with self._changed:
-            self._held -= weight
+            self._weight -= weight
             self._changed.notify_all()
 
 
