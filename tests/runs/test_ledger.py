@@ -99,13 +99,13 @@ def test_a_seal_is_of_every_byte_and_of_the_pixels_where_they_are_read(tmp_path)
         for whole in (False, True):
             with path.open("rb") as file:
                 found = read_sealed(file, "part", pixels=whole)
-            assert (found is None or found.said != found.found) == (whole or place not in pixels), place
+            assert (found is None or found.seal != found.checksum) == (whole or place not in pixels), place
 
 
 def test_a_seal_is_of_the_name_too():
     content, checksum = sealed(a_part(), "embeddings/one/part-00000.parquet")
     found = read_sealed(pa.PythonFile(pa.BufferReader(content)), "embeddings/two/part-00000.parquet", pixels=True)
-    assert (found.said, found.found != checksum) == (checksum, True)
+    assert (found.seal, found.checksum != checksum) == (checksum, True)
 
 
 def test_a_table_without_pixels_is_the_same_table(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import clinometer as cm
 from clinometer.errors import RunCorruptError
 from clinometer.runs.holding import hold
-from clinometer.runs.inventory import HELD
+from clinometer.runs.inventory import INVENTORIES
 from clinometer.runs.storage import Directory
 from clinometer.runs.store import Run
 from tests.runs.s3_server import bucket
@@ -145,13 +145,13 @@ def test_a_file_that_is_gone_since_the_listing_is_missed(run):
 def test_what_others_may_write_at_any_time_is_asked_each_time(store):
     directory, other = Directory("s3://bucket/shared-by-two"), Directory("s3://bucket/shared-by-two")
     with directory.locked():
-        held = HELD.pop(directory.place)  # the other one as another process, which holds nothing
+        held = INVENTORIES.pop(directory.place)  # the other one as another process, which holds nothing
         for name in ("ratings/part-00000.parquet", ".leases/record-000001.json"):
-            HELD[directory.place] = held
+            INVENTORIES[directory.place] = held
             assert not directory.exists(name)
-            del HELD[directory.place]
+            del INVENTORIES[directory.place]
             other.write_bytes(name, b"x")
-            HELD[directory.place] = held
+            INVENTORIES[directory.place] = held
             assert directory.exists(name)
             assert name in directory.names(name.split("/")[0], "")
             directory.remove(name)

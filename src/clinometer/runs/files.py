@@ -17,7 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
 from clinometer.runs.disk import create_file, settle, write_file
 from clinometer.runs.holding import require_held
-from clinometer.runs.inventory import HELD, Entry, Inventory, listing
+from clinometer.runs.inventory import INVENTORIES, Entry, Inventory, listing
 from clinometer.runs.store_file import StoreFile, is_there
 from clinometer.runs.stores import READ_ONLY, STORES, answering, be_patient, is_of_client, no_answer, options_for
 
@@ -50,8 +50,8 @@ class Files:
                 f"{self.url}: this kind of filesystem is not available ({error}); install its package, or give a path"
             ) from error
         except Exception as error:  # each kind of filesystem has its own: no such archive, server, credentials
-            said = f"{type(error).__name__}: {error}"
-            raise RunStorageError(f"{self.url}: cannot be opened ({said}); mend the URL, or give a path") from error
+            message = f"{type(error).__name__}: {error}"
+            raise RunStorageError(f"{self.url}: cannot be opened ({message}); mend the URL, or give a path") from error
         self.root = root.rstrip("/")
         kinds = self.fs.protocol
         self._kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
@@ -65,7 +65,7 @@ class Files:
     @property
     def inventory(self) -> Inventory | None:
         """What listings told of an object store, where that still holds; None where the store itself is to be asked."""
-        return (HELD.get(self.place) or self._snapshot) if self.is_store else None
+        return (INVENTORIES.get(self.place) or self._snapshot) if self.is_store else None
 
     @contextmanager
     def listed_once(self) -> Iterator[None]:
@@ -165,10 +165,10 @@ class Files:
         """A text for each file that is another one once the file was written; None where that cannot be told."""
         if self.is_local:
             try:
-                found = [os.stat(self.path(name)) for name in names]
+                infos = [os.stat(self.path(name)) for name in names]
             except OSError:
                 return None
-            return [f"{each.st_size} {each.st_mtime_ns} {each.st_ctime_ns} {each.st_ino}" for each in found]
+            return [f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns} {info.st_ino}" for info in infos]
         with self.listed_once():
             if self.inventory is not None and not all(self._stamps(names)):  # it was written since
                 self.inventory.look_again()
@@ -177,7 +177,7 @@ class Files:
 
     def _stamps(self, names: Sequence[str]) -> list[str]:
         entries = [self._entry(name) for name in names]
-        return [f"{each.size} {each.stamp}" if each is not None and each.stamp else "" for each in entries]
+        return [f"{entry.size} {entry.stamp}" if entry is not None and entry.stamp else "" for entry in entries]
 
     def _entry(self, name: str) -> Entry | None:
         """What a listing says of a file of a store, where one is at hand."""
@@ -325,11 +325,11 @@ class Files:
     def sha256(self, name: str) -> str:
         """The checksum of a file, however large it is; errors as of :meth:`read_bytes`."""
         try:
-            made = hashlib.sha256()
+            hasher = hashlib.sha256()
             with self._opened(name) as file:
                 while block := file.read(_BLOCK):
-                    made.update(block)
-            return made.hexdigest()
+                    hasher.update(block)
+            return hasher.hexdigest()
         except OSError as error:
             raise _unreadable(self.path(name), error) from error
 
@@ -386,5 +386,5 @@ class Files:
 
 def _unreadable(path: str, error: OSError | ValueError) -> RunCorruptError:
     """The system's answer, which says nothing against what the file holds: it must not be deleted for that."""
-    said = getattr(error, "strerror", None) or error
-    return RunCorruptError(f"{path}: cannot be read: {said}; mend that and give the same command again")
+    message = getattr(error, "strerror", None) or error
+    return RunCorruptError(f"{path}: cannot be read: {message}; mend that and give the same command again")

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from clinometer._in_hand import PLACE, in_hand
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
-from clinometer.runs.inventory import HELD, Inventory
+from clinometer.runs.inventory import INVENTORIES, Inventory
 from clinometer.runs.leases import LIFETIME, Lease, is_gone, is_of_this_machine
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ def hold(directory: Directory) -> Iterator[None]:
         lease = Lease(directory, "driver", lifetime=LIFETIME, is_dead=is_dead)
         lease.acquire()
         _LEASES[directory.place] = lease
-        HELD[directory.place] = Inventory(directory.fs, directory.root)
+        INVENTORIES[directory.place] = Inventory(directory.fs, directory.root)
         try:
             yield
         finally:
-            del _LEASES[directory.place], HELD[directory.place]
+            del _LEASES[directory.place], INVENTORIES[directory.place]
             lease.release()
 
 

@@ -160,5 +160,5 @@ def _entry(info: Mapping[str, Any]) -> tuple[str, Entry]:
     return name, Entry(int(info.get("size") or 0), stamp, is_folder=info.get("type") == "directory")
 
 
-HELD: Final[dict[str, Inventory]] = {}
+INVENTORIES: Final[dict[str, Inventory]] = {}
 """Of the directories that this process holds, by place."""

@@ -63,14 +63,14 @@ class Contents:
     Attributes
     ----------
     buffer : its bytes; zeros in place of the pixels where those were not asked for.
-    said : the checksum that it carries; of its pixels, where they alone are others.
-    found : the checksum that it has, likewise.
+    seal : the checksum that it carries; of its pixels, where they alone are others.
+    checksum : that it has, likewise.
     pixels : where they lie, first byte and the byte after the last; nowhere in a file without pixels.
     """
 
     buffer: pa.Buffer
-    said: str
-    found: str
+    seal: str
+    checksum: str
     pixels: tuple[int, int]
 
 
@@ -106,12 +106,12 @@ def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
     low, high = min(int(at[2]), size), min(int(at[3]), size)
     for start, stop in [(0, tail_at)] if pixels else [(0, min(low, tail_at)), (high, tail_at)]:
         _fill(content[start:stop], file, start)
-    said, found = at[1].decode(), _checksum(name, content, low, max(low, high), tail_at + at.start(1))
-    if pixels and said == found:
-        pixels_found = hashlib.sha256(content[low:high]).hexdigest()
-        if pixels_found != at[4].decode():
-            said, found = at[4].decode(), pixels_found
-    return Contents(pa.py_buffer(content), said, found, (low, max(low, high)))
+    seal, checksum = at[1].decode(), _checksum(name, content, low, max(low, high), tail_at + at.start(1))
+    if pixels and seal == checksum:
+        pixels_checksum = hashlib.sha256(content[low:high]).hexdigest()
+        if pixels_checksum != at[4].decode():
+            seal, checksum = at[4].decode(), pixels_checksum
+    return Contents(pa.py_buffer(content), seal, checksum, (low, max(low, high)))
 
 
 def seal_of(file: _File) -> str | None:
@@ -125,8 +125,8 @@ def seal_of(file: _File) -> str | None:
 
 def unsealed(table: pa.Table) -> pa.Table:
     """A table without the seal among its metadata: what is made of it is another."""
-    kept = {key: value for key, value in (table.schema.metadata or {}).items() if key != KEY.encode()}
-    return table.replace_schema_metadata(kept or None)
+    metadata = {key: value for key, value in (table.schema.metadata or {}).items() if key != KEY.encode()}
+    return table.replace_schema_metadata(metadata or None)
 
 
 def _seal_in(tail: memoryview) -> re.Match[bytes] | None:
@@ -135,10 +135,10 @@ def _seal_in(tail: memoryview) -> re.Match[bytes] | None:
 
 
 def _checksum(name: str, content: memoryview, low: int, high: int, digits: int) -> str:
-    made = hashlib.sha256(name.encode() + b"\0")
+    hasher = hashlib.sha256(name.encode() + b"\0")
     for piece in (content[:low], content[high:digits], _BLANK, content[digits + len(_BLANK) :]):
-        made.update(piece)
-    return made.hexdigest()
+        hasher.update(piece)
+    return hasher.hexdigest()
 
 
 def _apart(content: memoryview) -> tuple[int, int]:

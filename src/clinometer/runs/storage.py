@@ -59,12 +59,12 @@ class Directory(Files):
             content = json.loads(self.read_bytes(name, MOST_JSON))
             if isinstance(content, dict):
                 return content
-            found = f"found {type(content).__name__}, expected a mapping"
+            fault = f"found {type(content).__name__}, expected a mapping"
         except RecursionError:
-            found = "not JSON that clinometer wrote (nested too deeply)"
+            fault = "not JSON that clinometer wrote (nested too deeply)"
         except ValueError as error:  # a number of thousands of digits is one, too
-            found = f"not JSON ({error})"
-        raise RunCorruptError(f"{self.path(name)}: {found}; restore it or start a new run")
+            fault = f"not JSON ({error})"
+        raise RunCorruptError(f"{self.path(name)}: {fault}; restore it or start a new run")
 
     def write_table(self, name: str, table: pa.Table) -> str:
         """Write a table as Parquet, sealed. Returns its checksum."""
@@ -120,13 +120,13 @@ class Directory(Files):
         try:
             with self._kept_or_opened(name, pixels=pixels) as file:
                 contents = read_sealed(file, name, pixels=pixels)
-                if contents is not None and contents.said != contents.found:
+                if contents is not None and contents.seal != contents.checksum:
                     raise RunCorruptError(
-                        f"{self.path(name)}: it is not what was written (checksum {contents.said[:8]}…, found "
-                        f"{contents.found[:8]}…). {way_out}"
+                        f"{self.path(name)}: it is not what was written (checksum {contents.seal[:8]}…, found "
+                        f"{contents.checksum[:8]}…). {way_out}"
                     )
                 if check is not None:
-                    check(None if contents is None else contents.found)
+                    check(None if contents is None else contents.checksum)
                 table = _table(file if contents is None else pa.BufferReader(contents.buffer), columns, added)
             if contents is not None and contents.pixels[1] and self.inventory is not None:
                 self.inventory.keep(name, contents.buffer, contents.pixels)
@@ -136,14 +136,14 @@ class Directory(Files):
         except (RunCorruptError, RunNotFoundError, RunStorageError):
             raise
         except Exception as error:  # bytes that were damaged lead Arrow anywhere: to texts and numbers that are none
-            said = " ".join(str(error).split()) or type(error).__name__
-            raise RunCorruptError(f"{self.path(name)}: cannot be read ({said[:300]}). {way_out}") from error
+            message = " ".join(str(error).split()) or type(error).__name__
+            raise RunCorruptError(f"{self.path(name)}: cannot be read ({message[:300]}). {way_out}") from error
 
     @contextmanager
     def _kept_or_opened(self, name: str, *, pixels: bool) -> Iterator[Any]:
-        kept = self.inventory.kept(name) if self.inventory is not None and not pixels else None
-        if kept is not None:
-            yield kept
+        copy = self.inventory.kept(name) if self.inventory is not None and not pixels else None
+        if copy is not None:
+            yield copy
             return
         with self._opened(name, whole=pixels or not HOLDS_PIXELS.match(name)) as file:
             yield file
@@ -181,8 +181,8 @@ def _table(source: Any, columns: list[str] | None, added: pa.Schema | None) -> p
     lost = [name for name in columns or () if name not in opened.schema_arrow.names]
     new = [field for field in added or () if field.name in lost]
     if len(lost) > len(new):  # which read() would pass over
-        known = {field.name for field in new}
-        raise pa.ArrowInvalid(f"it has no column {next(name for name in lost if name not in known)!r}")
+        new_names = {field.name for field in new}
+        raise pa.ArrowInvalid(f"it has no column {next(name for name in lost if name not in new_names)!r}")
     table = unsealed(opened.read(columns, use_threads=False))
     for field in new:
         table = table.append_column(field, pa.nulls(len(table), field.type))

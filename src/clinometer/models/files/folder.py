@@ -37,7 +37,7 @@ LONGEST = 4_000
 """Characters of a value."""
 
 COLUMNS = ("file", "concept", "group", "role", "prompt", "flagged")
-_SAID: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
+_FLAGS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 NAMES = ("manifest.csv", "manifest.jsonl", "metadata.csv", "metadata.jsonl")
 Role = Literal["target", "attribute"]
 T = TypeVar("T")
@@ -225,8 +225,8 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
             "picture, group for a group's, both for a concept's picture with an attribute, or the suite's prompt"
         )
     role: Role = "target" if values["group"] is None else "attribute"
-    known = values["concept"] is not None or values["group"] is not None
-    if values["role"] not in ((None, role) if known else (None, "target", "attribute")):
+    has_owner = values["concept"] is not None or values["group"] is not None
+    if values["role"] not in ((None, role) if has_owner else (None, "target", "attribute")):
         raise ImportManifestError(
             f"{name}, line {line}, role: found {quoted(values['role'])}, expected {role!r} or nothing: "
             "a concept alone is a target, a group makes it an attribute"
@@ -247,17 +247,17 @@ def _is_whole(text: str) -> bool:
 
 def _flagged(where: str, value: Any) -> bool:
     """What a row says of its picture's flag: a truth value, or a word for one."""
-    said = _SAID.get("" if value is None else str(value).strip().lower())
-    if said is None:
+    flag = _FLAGS.get("" if value is None else str(value).strip().lower())
+    if flag is None:
         raise ImportManifestError(f"{where}, flagged: found {quoted(value)}, expected true or false, or nothing")
-    return said
+    return flag
 
 
 def _check_files(name: str, folder: Path, rows: Iterable[ManifestRow]) -> None:
     """Refuse files listed twice, outside the folder, or not there."""
     root = str(folder.resolve())
     inside = root.rstrip(os.sep) + os.sep
-    seen: dict[str, int] = {}
+    line_of: dict[str, int] = {}
     missing: list[ManifestRow] = []
     for row in rows:
         path = _resolve(root, row.file)
@@ -266,11 +266,11 @@ def _check_files(name: str, folder: Path, rows: Iterable[ManifestRow]) -> None:
                 f"{name}, line {row.line}, file: {quoted(row.file)} lies outside the folder; copy the image into it"
             )
         key = os.path.normcase(path)
-        if key in seen:
+        if key in line_of:
             raise ImportManifestError(
-                f"{name}, line {row.line}, file: {quoted(row.file)} is in line {seen[key]} already; remove one"
+                f"{name}, line {row.line}, file: {quoted(row.file)} is in line {line_of[key]} already; remove one"
             )
-        seen[key] = row.line
+        line_of[key] = row.line
         if not os.path.isfile(path):
             missing.append(row)
     if missing:

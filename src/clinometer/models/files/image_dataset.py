@@ -42,9 +42,9 @@ def dataset_files(place: Path) -> list[Path]:
     """
     if place.is_file():
         return [place] if place.suffix in SUFFIXES else []
-    found = [path for suffix in SUFFIXES for path in sorted(place.rglob(f"*{suffix}"))]
-    hidden = {path for path in found if any(part.startswith(".") for part in path.relative_to(place).parts)}
-    return [path for path in found if path not in hidden and not path.name.startswith("cache-")]
+    paths = [path for suffix in SUFFIXES for path in sorted(place.rglob(f"*{suffix}"))]
+    hidden = {path for path in paths if any(part.startswith(".") for part in path.relative_to(place).parts)}
+    return [path for path in paths if path not in hidden and not path.name.startswith("cache-")]
 
 
 class ImageDataset:
@@ -103,11 +103,13 @@ class ImageDataset:
                 reason = "the row holds no bytes; embed the images when you save the table"
                 yield GenerationResult(request.id, "failed", None, reason)
                 continue
-            found, kept = decode_file(content, max_pixels=self._max_pixels)
-            self.conversions.update(found.conversions)
+            decoding, original = decode_file(content, max_pixels=self._max_pixels)
+            self.conversions.update(decoding.conversions)
             seconds = perf_counter() - started
             flagged = row in self._flagged
-            yield GenerationResult(request.id, found.status, found.image, found.reason, seconds, kept, flagged)
+            yield GenerationResult(
+                request.id, decoding.status, decoding.image, decoding.reason, seconds, original, flagged
+            )
 
     def decoded_bytes(self, row: str) -> int:
         """What an image takes in memory once it is decoded."""
@@ -126,10 +128,10 @@ class ImageDataset:
         if self._last[:2] != (file, int(number)):
             if self._open[0] != file or self._last[1] > int(number):
                 self._open = (file, enumerate(_images(self._root / file)))
-            held = next(held for position, held in self._open[1] if position == int(number))
-            self._last = (file, int(number), held)
-        held = self._last[2].as_py()
-        content: bytes | None = held.get("bytes") if isinstance(held, dict) else held
+            cell = next(cell for position, cell in self._open[1] if position == int(number))
+            self._last = (file, int(number), cell)
+        cell = self._last[2].as_py()
+        content: bytes | None = cell.get("bytes") if isinstance(cell, dict) else cell
         return content
 
 
@@ -143,7 +145,7 @@ def _class_labels(schema: pa.Schema) -> dict[str, list[str]]:
     """The names of class labels by column: ``datasets`` stores numbers, and their names in the table's schema."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        return {key: each["names"] for key, each in features.items() if each.get("_type") == "ClassLabel"}
+        return {key: feature["names"] for key, feature in features.items() if feature.get("_type") == "ClassLabel"}
     except (KeyError, TypeError, ValueError, AttributeError):  # not from datasets, or of another form than known
         return {}
 
@@ -170,12 +172,12 @@ def _unreadable(file: str, error: Exception) -> ImportManifestError:
 def _require_no_bomb(opened: pq.ParquetFile, file: str) -> None:
     least, times = MOST_UNFOLDED
     for group in range(opened.metadata.num_row_groups):
-        held = opened.metadata.row_group(group)
-        for each in map(held.column, range(held.num_columns)):
-            unfolded, packed = each.total_uncompressed_size, each.total_compressed_size
+        row_group = opened.metadata.row_group(group)
+        for column in map(row_group.column, range(row_group.num_columns)):
+            unfolded, packed = column.total_uncompressed_size, column.total_compressed_size
             if unfolded > max(least, times * packed):
                 raise ImportManifestError(
-                    f"{file}, {each.path_in_schema}: {packed:,} bytes that unfold to {unfolded:,}; images hardly "
+                    f"{file}, {column.path_in_schema}: {packed:,} bytes that unfold to {unfolded:,}; images hardly "
                     "shrink, so save the table anew without what it repeats"
                 )
 
@@ -187,17 +189,17 @@ def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
             with pq.ParquetFile(path) as opened:
                 _require_no_bomb(opened, file)
                 schema = opened.schema_arrow
-                known = schema.names
-                table = opened.read([name for name in columns if name in known])
+                names = schema.names
+                table = opened.read([name for name in columns if name in names])
         else:
             with pa.memory_map(str(path)) as source:
                 whole = pa.ipc.open_stream(source).read_all()
-            schema, known = whole.schema, whole.column_names
-            table = whole.select([name for name in columns if name in known])
+            schema, names = whole.schema, whole.column_names
+            table = whole.select([name for name in columns if name in names])
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(file, error) from error
-    if IMAGE not in known or not {"concept", "group"} & set(known):
-        raise ImportManifestError(f"{file}: found the columns {', '.join(known)}; expected image, and concept or group")
+    if IMAGE not in names or not {"concept", "group"} & set(names):
+        raise ImportManifestError(f"{file}: found the columns {', '.join(names)}; expected image, and concept or group")
     kind = schema.field(IMAGE).type
     if not (pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         raise ImportManifestError(

@@ -76,8 +76,8 @@ def _with_group(row: ManifestRow, prompts: Mapping[str, str]) -> ManifestRow:
 
 
 def _named_portraits(folder: Path, codes: Mapping[str, Sequence[str]], expression: str) -> Iterator[ManifestRow]:
-    group_of = {code.upper(): group for group, held in codes.items() for code in held}
-    found = 0
+    group_of = {code.upper(): group for group, group_codes in codes.items() for code in group_codes}
+    count = 0
     for number, path in enumerate(sorted(path for path in folder.rglob("CFD-*") if path.is_file()), start=1):
         match = FACE_NAME.fullmatch(path.name)
         if match is None:
@@ -85,22 +85,22 @@ def _named_portraits(folder: Path, codes: Mapping[str, Sequence[str]], expressio
                 f"{path.relative_to(folder)}: its name is not of the form CFD-WF-001-003-N.jpg (race and gender, "
                 "person, picture, expression); rename or remove it"
             )
-        found += 1
+        count += 1
         group = group_of.get(match["code"].upper())
         if group is not None and match["expression"].upper() == expression.upper():
             file = path.relative_to(folder).as_posix()
             yield ManifestRow(file, None, group, "attribute", None, number)
-    if not found:
+    if not count:
         raise ImportManifestError(
             f"{folder}: neither a manifest ({', '.join(NAMES)}) nor files named like CFD-WF-001-003-N.jpg"
         )
 
 
 def _require_groups(directory: str | Path, rows: Sequence[ManifestRow], codes: Mapping[str, Sequence[str]]) -> None:
-    known = {row.group for row in rows}
-    for group, held in codes.items():
-        if group not in known:
-            means = f", codes {', '.join(held)}" if held else ""
+    groups = {row.group for row in rows}
+    for group, group_codes in codes.items():
+        if group not in groups:
+            means = f", codes {', '.join(group_codes)}" if group_codes else ""
             raise ImportManifestError(f"{directory}: no portrait of group {group!r}{means}; the suite asks for some")
 
 
@@ -115,8 +115,8 @@ def choose_portraits(rows: Sequence[ManifestRow], n: int | None, seed: int) -> l
     for row in sorted(rows, key=lambda row: hashlib.sha256(f"{seed}:{row.file}".encode()).digest()):
         if len(chosen.setdefault(row.group, [])) < n:
             chosen[row.group].append(row)
-    kept = {row.file for held in chosen.values() for row in held}
-    return [row for row in rows if row.file in kept]
+    files = {row.file for portraits in chosen.values() for row in portraits}
+    return [row for row in rows if row.file in files]
 
 
 class PortraitSource:

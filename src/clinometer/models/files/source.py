@@ -93,10 +93,10 @@ class FolderSource:
 
     def decoded_bytes(self, file: str) -> int:
         """What an image takes in memory once it is decoded: by its head, which is read once."""
-        known = self._decoded.get(file)
-        if known is None:
-            known = self._decoded[file] = decoded_bytes(self._directory / file, max_pixels=self._max_pixels)
-        return known
+        size = self._decoded.get(file)
+        if size is None:
+            size = self._decoded[file] = decoded_bytes(self._directory / file, max_pixels=self._max_pixels)
+        return size
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Yield each request's image: "failed" where it cannot be read, "blank" where it has one colour."""
@@ -134,15 +134,15 @@ class FolderSource:
         file = self._files.get(request.id)
         if file is None:
             return GenerationResult(request.id, "failed", None, "the manifest lists no image for it")
-        found, content = decode_file(self._directory / file, max_pixels=self._max_pixels)
+        decoding, content = decode_file(self._directory / file, max_pixels=self._max_pixels)
         with _COUNTING:
-            self.conversions.update(found.conversions)
+            self.conversions.update(decoding.conversions)
         seconds, flagged = perf_counter() - started, file in self._flagged
-        return GenerationResult(request.id, found.status, found.image, found.reason, seconds, content, flagged)
+        return GenerationResult(request.id, decoding.status, decoding.image, decoding.reason, seconds, content, flagged)
 
 
 def flags_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
     """What a card's settings say of flagged pictures: a hash of which they are; nothing where none is."""
     flagged = sorted(row.file for row in rows if row.flagged)
-    said = json.dumps(flagged).encode("utf-8", "surrogatepass")
-    return {"flagged": hashlib.sha256(said).hexdigest()[:16]} if flagged else {}
+    content = json.dumps(flagged).encode("utf-8", "surrogatepass")
+    return {"flagged": hashlib.sha256(content).hexdigest()[:16]} if flagged else {}
