@@ -27,6 +27,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from math import inf
 from pathlib import Path
@@ -119,7 +120,7 @@ class Specimen:
     def _resume(self, name: str = "painter") -> pd.DataFrame:
         from clinometer.pipeline import execution
 
-        kept, execution.score = execution.score, lambda run, progress: score(run, progress, resamples=RESAMPLES)
+        kept, execution.score = execution.score, partial(score, resamples=RESAMPLES)
         try:
             return self._audit(name).scores
         finally:
