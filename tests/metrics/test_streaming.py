@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clinometer.errors import RunStorageError
 from clinometer.runs.vector_file import VectorFile
 from clinometer.stats import scratch
 from clinometer.stats.blocks import Blocks, mapped, sizes_of
@@ -73,7 +74,7 @@ def test_parts_hold_every_position_once_and_none_is_alone(total, at_once):
     assert all(2 <= len(part) <= at_once + 1 for part in parts) or total == 1
 
 
-@pytest.mark.parametrize("in_memory", [0, 2**20])
+@pytest.mark.parametrize("in_memory", [1, 2**20])
 def test_a_scratch_file_gives_back_what_was_kept(in_memory):
     rng, file = np.random.default_rng(0), Scratch(in_memory)
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in ((3, 4), (0, 5), (7,), (2, 3, 4))]
@@ -81,6 +82,18 @@ def test_a_scratch_file_gives_back_what_was_kept(in_memory):
     for array, found in zip((*arrays, arrays[0].T), kept, strict=True):
         np.testing.assert_array_equal(found.read(), array)
     np.testing.assert_array_equal(kept[0].read(1, 3), arrays[0][1:3])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_folder_for_temporary_files_is_told_with_the_way_out(monkeypatch):
+    def full_file(**options):
+        return open("/dev/full", "r+b", buffering=0)
+
+    monkeypatch.setattr("clinometer.stats.scratch.SpooledTemporaryFile", full_file)
+    with pytest.raises(
+        RunStorageError, match=r"no scratch file of 1 MiB .*No space left.*name another folder in TMPDIR"
+    ):
+        Scratch().keep(np.zeros(2**17))
 
 
 def test_rows_and_replicates_at_a_time_change_no_more_than_rounding(monkeypatch):

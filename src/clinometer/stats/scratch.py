@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from tempfile import SpooledTemporaryFile
+from tempfile import SpooledTemporaryFile, gettempdir
 from threading import Lock
 from typing import Final
 
 import numpy as np
+
+from clinometer.errors import RunStorageError
 
 IN_MEMORY: Final = 2**26
 """Bytes that are held in memory; more go into the system's folder for temporary files (``TMPDIR``)."""
@@ -44,11 +46,23 @@ class Scratch:
         self._end, self._in_use = 0, Lock()
 
     def keep(self, array: np.ndarray) -> Kept:
-        """Put an array away."""
+        """Put an array away.
+
+        Raises
+        ------
+        RunStorageError
+            The folder for temporary files is full.
+        """
         array = np.ascontiguousarray(array)
         with self._in_use:
-            self._file.seek(self._end)
-            self._file.write(array.data)
+            try:
+                self._file.seek(self._end)
+                self._file.write(array.data)
+            except OSError as error:
+                raise RunStorageError(
+                    f"{gettempdir()}: no scratch file of {(self._end + array.nbytes) / 2**20:,.0f} MiB can be written "
+                    f"there ({error.strerror}); free some space, or name another folder in TMPDIR"
+                ) from error
             handle = Kept(self, self._end, array.dtype, array.shape)
             self._end += array.nbytes
         return handle
