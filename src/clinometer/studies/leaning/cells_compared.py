@@ -24,27 +24,27 @@ def crossed_models(views: Mapping[str, CellsView]) -> dict[str, Any]:
 
 def _table(views: Mapping[str, CellsView], first: CellsView, axis: str) -> dict[str, Any]:
     levels = list(first.axes[axis].levels)
-    shown = levels[:1] if len(levels) == 2 else levels
+    row_levels = levels[:1] if len(levels) == 2 else levels
     return {
         "label": wording.capitalised(first.suite.axis_label(axis)),
         "positive": f"positive to {first.label(levels[0])}" if len(levels) == 2 else "against the mean of all levels",
         "rows": [
             {
-                "name": name if len(shown) == 1 else f"{name}: {first.label(level)}",
+                "name": name if len(row_levels) == 1 else f"{name}: {first.label(level)}",
                 "cells": [_cells(view, axis, level, name) for view in views.values()],
             }
             for name in first.concepts
-            for level in shown
+            for level in row_levels
         ],
     }
 
 
 def _cells(view: CellsView, axis: str, level: str, concept: str) -> list[str]:
-    row = next((each for each in view.rows(f"axis:{axis}", concept) if each.group == level), None)
+    row = next((row for row in view.rows(f"axis:{axis}", concept) if row.group == level), None)
     if row is None or not row.defined:
         return [wording.MISSING, wording.MISSING]
-    shown = wording.with_interval(row.value, row.low, row.high, view.digits)
-    return [shown, wording.bare_probability(row.q)]
+    text = wording.with_interval(row.value, row.low, row.high, view.digits)
+    return [text, wording.bare_probability(row.q)]
 
 
 TO_DECIDE: Final = "images, of the concept, with as many more of the groups"
@@ -95,17 +95,17 @@ def _of_cell(suite: LeaningSuite, name: str) -> Quantity:
     )
 
 
-def verdict_by_axis(comparison: Comparison, called: tuple[str, str]) -> str:
+def verdict_by_axis(comparison: Comparison, labels: tuple[str, str]) -> str:
     """Verdicts on the concepts along each axis, counted: magnitudes of several axes do not add up to one number."""
     suite, scores = comparison.first.suite, Scores.from_frame(comparison.scores)
     assert isinstance(suite, LeaningSuite)
     parts = []
     for axis in suite.axes or {}:
         rows = scores.select("comparison", f"axis:{axis}")
-        counts = Counter(difference_words(row, called, suite.label_of) for row in rows)
-        told = ", ".join(f"{said}: {n}" for said, n in counts.most_common())
-        parts.append(f"by {suite.axis_label(axis)}, {told}")
-    return f"{called[1]} beside {called[0]}, concepts counted {'; '.join(parts)}."
+        counts = Counter(difference_words(row, labels, suite.label_of) for row in rows)
+        tally = ", ".join(f"{verdict}: {n}" for verdict, n in counts.most_common())
+        parts.append(f"by {suite.axis_label(axis)}, {tally}")
+    return f"{labels[1]} beside {labels[0]}, concepts counted {'; '.join(parts)}."
 
 
 CROSSED: Final = RunsCompared(

@@ -35,9 +35,14 @@ def cells_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     assert isinstance(suite, LeaningSuite)
     view = CellsView(_bare_input(suite, scores), Scores.from_frame(scores))
     counted = [f"{suite.axis_label(axis)}: {axis_counts(view, axis)}" for axis in view.axes]
-    counted += [f"{interaction_name(view, each)}: {interaction_counts(view, each)}" for each in view.interactions]
+    counted += [
+        f"{interaction_name(view, component)}: {interaction_counts(view, component)}" for component in view.interactions
+    ]
     rows = [row for axis in view.axes for name in view.concepts for row in view.rows(f"axis:{axis}", name)]
-    ends = [f"{suite.axis_label(axis)} + {next(iter(held.levels.values()))}" for axis, held in view.axes.items()]
+    ends = [
+        f"{suite.axis_label(axis)} + {next(iter(crossed_axis.levels.values()))}"
+        for axis, crossed_axis in view.axes.items()
+    ]
     return Summary(
         verdicts="; ".join(counted),
         title=f"MCAS along each axis: {', '.join(ends)}",
@@ -67,8 +72,8 @@ def _cells(view: CellsView, concept: str) -> tuple[str, ...]:
 def _value_text(view: CellsView, row: Row | None) -> str:
     if row is None:
         return wording.MISSING
-    shown = wording.with_interval(row.value, row.low, row.high, view.digits)
-    return f"{view.label(row.group)} {shown}" if len(view.rows(row.component, row.concept)) > 1 else shown
+    text = wording.with_interval(row.value, row.low, row.high, view.digits)
+    return f"{view.label(row.group)} {text}" if len(view.rows(row.component, row.concept)) > 1 else text
 
 
 CELLS: Final = Page(

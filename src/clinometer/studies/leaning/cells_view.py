@@ -33,10 +33,10 @@ class CellsView(LeaningView):
     @cached_property
     def _mean_rows(self) -> dict[tuple[str, str], list[Row]]:
         """Rows of the average over encoders, by component and concept; parts of an axis are left out."""
-        held: dict[tuple[str, str], list[Row]] = {}
+        rows: dict[tuple[str, str], list[Row]] = {}
         for row in self.scores.select(METRIC, setting=""):
-            held.setdefault((row.component, row.concept), []).append(row)
-        return held
+            rows.setdefault((row.component, row.concept), []).append(row)
+        return rows
 
     def rows(self, component: str, concept: str) -> list[Row]:
         """The rows of single levels or cells: of an axis of two levels or an interaction of two pairs, one."""
@@ -88,11 +88,11 @@ class CellsView(LeaningView):
 
     def counts(self, axis: str) -> Counter[str]:
         """Concepts by what they lean to along an axis, and by the other verdicts."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for name in self.concepts:
             towards = self.leaned_to(axis, name)
-            found.update([f"to {label}" for label in towards] or [self.axis_lean(axis, name)])
-        return found
+            counts.update([f"to {label}" for label in towards] or [self.axis_lean(axis, name)])
+        return counts
 
     @property
     def matrix_columns(self) -> list[str]:
@@ -108,8 +108,8 @@ class CellsView(LeaningView):
         table = []
         for levels in product(*(axis.levels for axis in others)):
             names = [cell_of[(*levels, level)] for level in last.levels]
-            found = [next(iter(self.rows(f"cell:{name}", concept)), Row(group=name)) for name in names]
-            table.append((", ".join(self.label(level) for level in levels), found))
+            cells = [next(iter(self.rows(f"cell:{name}", concept)), Row(group=name)) for name in names]
+            table.append((", ".join(self.label(level) for level in levels), cells))
         return table
 
     def said_of(self, concept: Concept) -> tuple[VerdictGroup, str, str]:

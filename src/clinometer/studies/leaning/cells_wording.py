@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def verdict_words(view: CellsView, concept: str) -> str:
     """``leans to women and to light skin; interaction undecided``, to stand after the concept."""
-    leans = [f"to {wording.listed(found)}" for axis in view.axes if (found := view.leaned_to(axis, concept))]
+    leans = [f"to {wording.listed(levels)}" for axis in view.axes if (levels := view.leaned_to(axis, concept))]
     parts = [f"leans {wording.listed(leans)}"] if leans else []
     parts += [
         f"by {view.suite.axis_label(axis)} {_VERDICT_WORDS[lean]}"
@@ -43,17 +43,17 @@ def interaction_words(view: CellsView, component: str, concept: str) -> str:
     """What goes together more or less often than its levels alone give, or that it is undecided."""
     name = interaction_name(view, component)
     rows = view.rows(component, concept)
-    found = [(row, verdict_group_of(row)) for row in rows]
-    said = [
+    leanings = [(row, verdict_group_of(row)) for row in rows]
+    phrases = [
         f"{view.label(row.group)} {'more' if lean == 'a' else 'less'} often than {_alone(view, row.group)} alone give"
-        for row, lean in found
+        for row, lean in leanings
         if lean in ("a", "b")
     ]
-    if said:
-        return wording.listed(said)
-    leans = {lean for _, lean in found}
-    told = next((lean for lean in ("undecided", "few") if lean in leans), "unmeasured")
-    return f"{name} {_VERDICT_WORDS[told]}"
+    if phrases:
+        return wording.listed(phrases)
+    leans = {lean for _, lean in leanings}
+    verdict = next((lean for lean in ("undecided", "few") if lean in leans), "unmeasured")
+    return f"{name} {_VERDICT_WORDS[verdict]}"
 
 
 def interaction_name(view: CellsView, component: str) -> str:
@@ -119,7 +119,7 @@ def excess(row: Row | None) -> str:
     """A share of images with its sign and interval: ``+5.2 % [−1.0 %, +11.4 %]``."""
     if row is None or not row.defined:
         return wording.MISSING
-    shown = wording.signed_percent(row.value)
+    text = wording.signed_percent(row.value)
     if row.has_interval:
-        shown += f" [{wording.signed_percent(row.low)}, {wording.signed_percent(row.high)}]"
-    return shown
+        text += f" [{wording.signed_percent(row.low)}, {wording.signed_percent(row.high)}]"
+    return text

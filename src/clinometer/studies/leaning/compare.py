@@ -101,7 +101,7 @@ def compare_leanings(
         raise InvalidInputError("until_decided: images drawn until decided are compared in pairs only")
     require_comparable(first, second, [image_counts(layout) for layout in layouts], paired=paired)
     lost = lost_prompts(layouts)
-    first, second = ([without_prompts(each, lost) for each in run] for run in (first, second))
+    first, second = ([without_prompts(encoder, lost) for encoder in run] for run in (first, second))
     checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
     settings = DrawSettings(n_resamples, 1, seed, confidence)
@@ -141,20 +141,20 @@ def lost_prompts(layouts: Sequence[Layout]) -> dict[str, list[int]]:
 def without_prompts(run: EncoderEmbeddings, lost: Mapping[str, Sequence[int]]) -> EncoderEmbeddings:
     """A run without the images of these attribute prompts: the mean of a group is one of the same prompts in both."""
     images = {
-        group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(held))
-        for group, held in run.group_images.items()
+        group: tuple(x[:0] if i in lost.get(group, ()) else x for i, x in enumerate(by_prompt))
+        for group, by_prompt in run.group_images.items()
     }
     return replace(run, group_images=images)
 
 
 def _noted(row: Score, lost: Mapping[str, Sequence[int]], design: Design, paired: bool) -> Score:
     """Say in a row that rests on attribute images which of their prompts were left out."""
-    shown = {group: lost[group] for group in (design.a, design.b) if group in lost}
-    if not shown or row.component == "ita":
+    positions = {group: lost[group] for group in (design.a, design.b) if group in lost}
+    if not positions or row.component == "ita":
         return row
-    said = " and ".join(f"{_prompts_in_words(group, at, design)} of {group}" for group, at in shown.items())
-    wanted = "images that both runs drew" if paired else "images in one of the runs"
-    return with_reasons(row, f"left out of both for want of {wanted}: {said}")
+    words = " and ".join(f"{_prompts_in_words(group, at, design)} of {group}" for group, at in positions.items())
+    images = "images that both runs drew" if paired else "images in one of the runs"
+    return with_reasons(row, f"left out of both for want of {images}: {words}")
 
 
 def _prompts_in_words(group: str, positions: Sequence[int], design: Design) -> str:
@@ -281,21 +281,25 @@ def _magnitude(
 ) -> Score:
     """Which run leans more, over all targets that both measure."""
     points = [_scores(design, run.point, "mcas") for run in both]
-    known = np.isfinite(points[0]) & np.isfinite(points[1])
-    if not known.any():
+    is_measured = np.isfinite(points[0]) & np.isfinite(points[1])
+    if not is_measured.any():
         reason = "no target is measured in both runs"
         return not_measured(Score(metric=METRIC, component="magnitude", category="all", reason=reason))
-    known, left_out = _with_interval(design, both, known)
+    is_measured, left_out = _with_interval(design, both, is_measured)
 
     def difference(kind: Literal["images", "stimulus"]) -> np.ndarray:
-        held = [_mcas_replicates(design, run, kind) * np.sign(own) for run, own in zip(both, points, strict=True)]
-        return np.asarray((held[1] - held[0])[..., known].mean(axis=-1))
+        replicates = [_mcas_replicates(design, run, kind) * np.sign(own) for run, own in zip(both, points, strict=True)]
+        return np.asarray((replicates[1] - replicates[0])[..., is_measured].mean(axis=-1))
 
     def excess(kind: Literal["images", "stimulus"]) -> list[float]:
-        errors = [np.sqrt(variance(_mcas_replicates(design, run, kind)))[known] for run in both]
-        return [float(magnitude_excess(own[known], each).mean()) for own, each in zip(points, errors, strict=True)]
+        errors = [np.sqrt(variance(_mcas_replicates(design, run, kind)))[is_measured] for run in both]
+        return [
+            float(magnitude_excess(own[is_measured], error).mean()) for own, error in zip(points, errors, strict=True)
+        ]
 
-    value = np.asarray((points[1] * np.sign(points[1]) - points[0] * np.sign(points[0]))[..., known].mean(axis=-1))
+    value = np.asarray(
+        (points[1] * np.sign(points[1]) - points[0] * np.sign(points[0]))[..., is_measured].mean(axis=-1)
+    )
     images, stimulus = difference("images"), difference("stimulus")
     inner, outer = percentile_interval(images, confidence), percentile_interval(stimulus, confidence)
     of_images = excess("images")
@@ -305,23 +309,23 @@ def _magnitude(
         metric=METRIC, component="magnitude", category="all", value=float(value), low=float(inner.low),
         high=float(inner.high), stimulus_low=float(outer.low), stimulus_high=float(outer.high), p=p,
         test=_test(paired, MAGNITUDE_TEST) if isfinite(p) else "",
-        n_target=int(known.sum()), reason=left_out if isfinite(p) else NO_INTERVAL,
+        n_target=int(is_measured.sum()), reason=left_out if isfinite(p) else NO_INTERVAL,
     )  # fmt: skip
     return magnitude_row(row, of_images, excess("stimulus"))
 
 
 def _with_interval(
-    design: Design, both: tuple[TargetReplicates, TargetReplicates], known: np.ndarray
+    design: Design, both: tuple[TargetReplicates, TargetReplicates], is_measured: np.ndarray
 ) -> tuple[np.ndarray, str]:
     """The targets whose images have a spread in both runs, and why others are left out; all, where none has one.
 
     A single target of one image would take the interval from the mean over all.
     """
     spread = [np.isfinite(variance(_mcas_replicates(design, run, "images"))) for run in both]
-    sure = known & spread[0] & spread[1]
-    if not sure.any() or sure.sum() == known.sum():
-        return known, ""
-    names = [target.name for target, out in zip(design.targets, known & ~sure, strict=True) if out]
+    sure = is_measured & spread[0] & spread[1]
+    if not sure.any() or sure.sum() == is_measured.sum():
+        return is_measured, ""
+    names = [target.name for target, out in zip(design.targets, is_measured & ~sure, strict=True) if out]
     return sure, f"left out, with one image in one of the runs: {named_or_counted(names, 'targets')}"
 
 

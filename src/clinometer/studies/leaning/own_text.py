@@ -64,6 +64,8 @@ def _embeddings(run: Run, suite: LeaningSuite, name: str) -> EncoderEmbeddings:
         encoder=name,
         target_images=(nothing,) * len(suite.targets),
         target_texts=np.stack([texts[suite.text_of(target)] for target in suite.targets]),
-        group_images={group: (nothing,) * len(asked.prompts) for group, asked in suite.groups.items()},
-        group_words={group: np.stack([texts[w] for w in asked.words]) for group, asked in suite.groups.items()},
+        group_images={group_name: (nothing,) * len(group.prompts) for group_name, group in suite.groups.items()},
+        group_words={
+            group_name: np.stack([texts[w] for w in group.words]) for group_name, group in suite.groups.items()
+        },
     )

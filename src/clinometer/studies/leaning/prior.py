@@ -52,10 +52,10 @@ def draw_prior_embeddings(run: Run, generator: Generator, progress: Progress) ->
     for part in missing:
         with named("prior", name):
             drawn = list(prior.embed(requests_of(parts[part])))
-        made = {each.id: each.vector for each in drawn if each.vector is not None}
-        vectors = np.stack(list(made.values())) if made else np.zeros((0, 1), np.float32)
-        run.write_embeddings(name, part, list(made), vectors)
-        reasons += [each.reason for each in drawn if each.vector is None]
+        by_id = {embedding.id: embedding.vector for embedding in drawn if embedding.vector is not None}
+        vectors = np.stack(list(by_id.values())) if by_id else np.zeros((0, 1), np.float32)
+        run.write_embeddings(name, part, list(by_id), vectors)
+        reasons += [embedding.reason for embedding in drawn if embedding.vector is None]
         progress.advance(len(parts[part]))
     progress.finish()
     if reasons:

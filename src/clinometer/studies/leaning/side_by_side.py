@@ -57,7 +57,7 @@ def _strongest(view: LeaningView, category: str) -> str:
     concepts = view.ranked(None if category == "all" else category)
     if not concepts:
         return ""
-    name = max((concept.name for concept in concepts), key=lambda each: abs(view.mcas[each].value))
+    name = max((concept.name for concept in concepts), key=lambda name: abs(view.mcas[name].value))
     return f"{name} {wording.signed(view.mcas[name].value, view.digits)}"
 
 
@@ -70,10 +70,10 @@ _SHOWN = (
 
 def _concepts(views: Mapping[str, LeaningView]) -> list[dict[str, Any]]:
     """MCAS, δ and α of every concept and model: table 3 of the internal-bias paper."""
-    held = {model: [view.scores.by_concept(*which[:2]) for which in _SHOWN] for model, view in views.items()}
+    by_model = {model: [view.scores.by_concept(*which[:2]) for which in _SHOWN] for model, view in views.items()}
     first = next(iter(views.values()))
     return [
-        {"name": name, "cells": [_concept_cells([rows.get(name) for rows in of]) for of in held.values()]}
+        {"name": name, "cells": [_concept_cells([rows.get(name) for rows in of]) for of in by_model.values()]}
         for name in first.concepts
     ]
 
@@ -85,8 +85,8 @@ def _concept_cells(rows: Sequence[Row | None]) -> list[str]:
 def _number(row: Row | None, component: str, digits: int) -> str:
     if row is None:
         return wording.MISSING
-    shown = (wording.signed if component == "mcas" else wording.number)(row.value, digits)
-    return wording.flagged(shown, unstable=row.unstable)
+    text = (wording.signed if component == "mcas" else wording.number)(row.value, digits)
+    return wording.flagged(text, unstable=row.unstable)
 
 
 def _planes(views: Mapping[str, LeaningView]) -> list[dict[str, Any]]:
@@ -94,12 +94,12 @@ def _planes(views: Mapping[str, LeaningView]) -> list[dict[str, Any]]:
     first = next(iter(views.values()))
     if first.third is None:
         return []
-    held = {
+    by_model = {
         model: (view.mcas, *(view.scores.by_concept("xmcas", name) for name in ("angle", "distance")))
         for model, view in views.items()
     }
     return [
-        {"name": name, "cells": [_plane_cells(*(rows.get(name) for rows in of)) for of in held.values()]}
+        {"name": name, "cells": [_plane_cells(*(rows.get(name) for rows in of)) for of in by_model.values()]}
         for name in first.concepts
     ]
 

@@ -66,10 +66,10 @@ class LeaningView(PairView):
 
     def category_label(self, category: str) -> str:
         """Look up a category's label for people."""
-        known = self.suite.categories.get(category)
-        if known is None:
+        entry = self.suite.categories.get(category)
+        if entry is None:
             return "All concepts" if category == "all" else wording.capitalised(category)
-        return known.label or wording.capitalised(category)
+        return entry.label or wording.capitalised(category)
 
     @cached_property
     def concepts(self) -> dict[str, Concept]:
@@ -96,12 +96,12 @@ class LeaningView(PairView):
 
     def ranked(self, category: str | None = None) -> list[Concept]:
         """Concepts that have an MCAS, from leaning to A down to leaning to B."""
-        held = [
+        concepts = [
             concept
             for name, concept in self.concepts.items()
             if (category is None or concept.category == category) and name in self.mcas and self.mcas[name].defined
         ]
-        return sorted(held, key=lambda concept: -self.mcas[concept.name].value)
+        return sorted(concepts, key=lambda concept: -self.mcas[concept.name].value)
 
     def said_of(self, concept: Concept) -> tuple[verdict_words.VerdictGroup, str, str]:
         """The list, the verdict and the number of a concept, for its pictures."""

@@ -138,8 +138,8 @@ def _dial_words(view: LeaningView, ranked: Sequence[Concept]) -> str:
 def tip(view: LeaningView, concept: Concept) -> str:
     """One line about a concept, shown on hovering over its mark."""
     row = view.mcas[concept.name]
-    shown = f"{concept.name}: MCAS {wording.signed(row.value, view.digits)}"
-    return drawable(f"{shown} {wording.interval(row.low, row.high, view.digits)}".strip(), 120)
+    text = f"{concept.name}: MCAS {wording.signed(row.value, view.digits)}"
+    return drawable(f"{text} {wording.interval(row.low, row.high, view.digits)}".strip(), 120)
 
 
 def category_figure(view: LeaningView, category: str, limits: tuple[float, float]) -> Figure | None:
@@ -234,11 +234,11 @@ def _component_words(panels: Iterable[str]) -> str:
 def _draw_component(axes: Any, rows: Sequence[Row | None]) -> None:
     for y, row in enumerate(rows):
         if row is not None and row.defined:
-            shown = _widest(row)
+            widest = _widest(row)
             mark = MARKS["a"] if row.value > 0 else MARKS["b"]
-            if shown.has_interval and shown.low <= 0 <= shown.high:
+            if widest.has_interval and widest.low <= 0 <= widest.high:
                 mark = MARKS["undecided"]
-            draw_intervals(axes, shown, y, mark.colour)
+            draw_intervals(axes, widest, y, mark.colour)
             draw_mark(axes, row.value, y, mark, size=6)
 
 
@@ -254,7 +254,7 @@ def encoder_figure(view: LeaningView) -> Figure | None:
     if len(view.encoders) < 2 or not concepts:
         return None
     by_encoder = {name: view.scores.by_concept("mcas", "mcas", encoder=name) for name in view.encoders}
-    rows = [row for held in by_encoder.values() for row in held.values()]
+    rows = [row for by_concept in by_encoder.values() for row in by_concept.values()]
     with canvas(440, 60 + (ROW_HEIGHT - 2) * len(concepts)) as figure:
         axes = place(figure, 156, 48, 14, 12)
         for y, concept in enumerate(concepts):

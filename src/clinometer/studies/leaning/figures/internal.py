@@ -95,17 +95,17 @@ def _draw_curve(axes: Any, curve: Curve, logarithmic: bool) -> None:
         return
     floor = axes.get_ylim()[0] if logarithmic else float("-inf")
     x, y, *ends = zip(*steps, strict=True)
-    low, high = ([max(v, floor) for v in each] for each in ends)
+    low, high = ([max(v, floor) for v in bound] for bound in ends)
     axes.fill_between(x, low, high, color=Ink.SHADE, linewidth=0, zorder=0)  # below the line at α = 1
-    shown = [(a, b) for a, b in zip(x, y, strict=True) if b > floor]
-    if shown:
-        axes.plot(*zip(*shown, strict=True), color=Ink.ACCENT, linewidth=2.2)
+    points = [(a, b) for a, b in zip(x, y, strict=True) if b > floor]
+    if points:
+        axes.plot(*zip(*points, strict=True), color=Ink.ACCENT, linewidth=2.2)
 
 
 def stereotype_mark(view: LeaningView, stereotype: str, *, filled: bool = True) -> Mark:
     """Shape and colour of a stereotype group."""
-    known = {view.group_a: (">", Ink.A), view.group_b: ("<", Ink.B), view.third: ("D", Ink.THIRD)}
-    shape, colour = known.get(stereotype, ("s", Ink.BALANCED))
+    marks = {view.group_a: (">", Ink.A), view.group_b: ("<", Ink.B), view.third: ("D", Ink.THIRD)}
+    shape, colour = marks.get(stereotype, ("s", Ink.BALANCED))
     return Mark(shape, colour, filled)
 
 

@@ -69,18 +69,18 @@ def internal_models_figure(views: LeaningViews) -> Figure | None:
     with canvas(460, 390) as figure:
         axes = place(figure, 66, 52, 14, 14)
         tidy(axes, grid="both")
-        logarithmic = scale_alpha(axes, [point.alpha.value for held in points.values() for point in held])
+        logarithmic = scale_alpha(axes, [point.alpha.value for of_model in points.values() for point in of_model])
         axes.axhline(1, color=Ink.MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         tips = {}
-        for order, (model, held) in enumerate(points.items()):
+        for order, (model, of_model) in enumerate(points.items()):
             _draw_relation(axes, views[model], model_mark(order))
-            for number, point in enumerate(held):
+            for number, point in enumerate(of_model):
                 gid = f"i{order}x{number}"
                 mark = model_mark(order)._replace(filled=not point.alpha.unstable)
                 draw_mark(axes, point.delta.value, point.alpha.value, mark, size=6.5, gid=gid)
-                shown = f"δ {wording.number(point.delta.value, 3)}, α {wording.number(point.alpha.value)}"
+                numbers = f"δ {wording.number(point.delta.value, 3)}, α {wording.number(point.alpha.value)}"
                 unstable = ", unstable" if point.alpha.unstable else ""
-                tips[gid] = drawable(f"{point.concept}, {model}: {shown}{unstable}", 140)
+                tips[gid] = drawable(f"{point.concept}, {model}: {numbers}{unstable}", 140)
         finish_internal_axes(axes, logarithmic)
         return finish(
             figure,
@@ -94,16 +94,16 @@ def internal_models_figure(views: LeaningViews) -> Figure | None:
 def _draw_relation(axes: Any, view: LeaningView, mark: Mark) -> None:
     curve = view.report.curve
     floor = axes.get_ylim()[0]
-    shown = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if isfinite(x) and isfinite(y) and y > floor]
-    if shown:
-        axes.plot(*zip(*shown, strict=True), color=mark.colour, linewidth=1.8, zorder=2)
+    points = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if isfinite(x) and isfinite(y) and y > floor]
+    if points:
+        axes.plot(*zip(*points, strict=True), color=mark.colour, linewidth=1.8, zorder=2)
 
 
 def plane_models_figure(views: LeaningViews) -> Figure | None:
     """Draw the groups' own places on the xMCAS plane, model by model: the xMCAS paper's figure 3."""
     places = {model: group_places(view) for model, view in views.items()}
     first = next(iter(views.values()))
-    groups = [group for group in first.suite.groups if any(group in held for held in places.values())]
+    groups = [group for group in first.suite.groups if any(group in by_group for by_group in places.values())]
     if first.third is None or not groups:
         return None
     with canvas(460, 420) as figure:
@@ -111,17 +111,19 @@ def plane_models_figure(views: LeaningViews) -> Figure | None:
         tidy(axes, grid="both")
         axes.axhline(0, color=Ink.MUTED, linewidth=1.1, zorder=1)
         tips = {}
-        for order, (model, held) in enumerate(places.items()):
+        for order, (model, by_group) in enumerate(places.items()):
             mark = model_mark(order)
-            for group, (x, y) in held.items():
+            for group, (x, y) in by_group.items():
                 gid = f"g{order}x{groups.index(group)}"
                 draw_mark(axes, x, y, mark, size=8 + 4 * (len(places) - 1 - order), gid=gid)  # none hides another
-                shown = f"similarity {wording.number(x, 3)}, MCAS {wording.signed(y, 3)}"
-                tips[gid] = drawable(f"{first.label(group)}, {model}: {shown}", 140)
-        points = [point for held in places.values() for point in held.values()]
+                numbers = f"similarity {wording.number(x, 3)}, MCAS {wording.signed(y, 3)}"
+                tips[gid] = drawable(f"{first.label(group)}, {model}: {numbers}", 140)
+        points = [point for by_group in places.values() for point in by_group.values()]
         _frame_plane(axes, first, points)
         for group in groups:
-            _name_group(axes, first.label(group), [held[group] for held in places.values() if group in held])
+            _name_group(
+                axes, first.label(group), [by_group[group] for by_group in places.values() if group in by_group]
+            )
         return finish(
             figure,
             name="models-plane",

@@ -47,11 +47,11 @@ def plane_figure(view: LeaningView, *, close: bool) -> Figure | None:
         tips = {}
         for order, concept in enumerate(concepts):
             row, mcas = similarity[concept.name], view.mcas[concept.name].value
-            shown = f"similarity {wording.number(row.value, 3)}, MCAS {wording.signed(mcas, view.digits)}"
+            numbers = f"similarity {wording.number(row.value, 3)}, MCAS {wording.signed(mcas, view.digits)}"
             draw_mark(
                 axes, row.value, mcas, MARKS[view.verdict_group(concept.name)], size=7 if close else 5, gid=f"p{order}"
             )
-            tips[f"p{order}"] = drawable(f"{concept.name}: {shown}", 120)
+            tips[f"p{order}"] = drawable(f"{concept.name}: {numbers}", 120)
         if close:
             _draw_prompts(axes, view)
         _draw_groups(axes, view, places, named=close)
@@ -92,9 +92,9 @@ def prompt_places(view: LeaningView) -> list[tuple[str, str, float, float]]:
 def group_mark(view: LeaningView, group: str) -> Mark:
     """Shape and colour of a group: A, B and the third have their own, the others share one colour."""
     names = list(view.suite.groups)
-    known = dict(zip((view.group_a, view.group_b, view.third), _GROUP_COLOURS, strict=True))
+    colours = dict(zip((view.group_a, view.group_b, view.third), _GROUP_COLOURS, strict=True))
     order = names.index(group) if group in names else 0
-    return Mark(GROUP_SHAPES[order % len(GROUP_SHAPES)], known.get(group, Ink.BALANCED))
+    return Mark(GROUP_SHAPES[order % len(GROUP_SHAPES)], colours.get(group, Ink.BALANCED))
 
 
 def _draw_corners(axes: Any, view: LeaningView) -> None:
@@ -181,14 +181,14 @@ def _frame(axes: Any, view: LeaningView, close: bool, xs: Sequence[float], ys: S
 
 
 def _words(view: LeaningView, places: dict[str, tuple[float, float]], concepts: int) -> str:
-    held = [
+    phrases = [
         f"{view.label(group)} at similarity {wording.number(x)}, MCAS {wording.signed(y)}"
         for group, (x, y) in places.items()
     ]
     return (
         f"Similarity to {view.label_third} across, MCAS up. {wording.count(concepts, 'concept')}; "
         "the point of no leaning is at similarity 0.33, MCAS 0. "
-        + ("The groups' own places: " + "; ".join(held) + "." if held else "")
+        + ("The groups' own places: " + "; ".join(phrases) + "." if phrases else "")
     )
 
 
@@ -196,8 +196,8 @@ def profile_figure(view: LeaningView) -> Figure | None:
     """Draw, one row a concept, how much nearer than average it is to each group."""
     groups = list(view.suite.groups)
     profiles = {group: profile_of(view, group) for group in groups}
-    rows = [row for held in profiles.values() for row in held.values() if row.defined]
-    concepts = [c for c in view.ranked() if any(c.name in held for held in profiles.values())]
+    rows = [row for by_concept in profiles.values() for row in by_concept.values() if row.defined]
+    concepts = [c for c in view.ranked() if any(c.name in by_concept for by_concept in profiles.values())]
     if not rows or not concepts:
         return None
     with canvas(440, 60 + ROW_HEIGHT * len(concepts)) as figure:

@@ -18,9 +18,9 @@ def planted_figure(view: LeaningView, *, score: str) -> Figure | None:
     ----------
     score : ``"share"``, the share of images nearer to group A (with the line of equality), or ``"mcas"``.
     """
-    held = view.shares if score == "share" else view.mcas
+    by_concept = view.shares if score == "share" else view.mcas
     planted = planted_probabilities(view)
-    rows = {name: held[name] for name in planted if name in held and held[name].defined}
+    rows = {name: by_concept[name] for name in planted if name in by_concept and by_concept[name].defined}
     if not rows:
         return None
     with canvas(440, 400) as figure:

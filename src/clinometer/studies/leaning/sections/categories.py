@@ -22,14 +22,14 @@ def categories(view: LeaningView) -> dict[str, Any]:
         {"heading": view.category_label(name), "figure": category_figure(view, name, limits)}
         for name in view.suite.categories
     ]
-    held = list(view.mcas.values())
+    rows = list(view.mcas.values())
     return {
         "figures": [entry for entry in figures if entry["figure"] is not None],
         "statistics": category_statistics(view),
         "label_a": view.label_a,
         "label_b": view.label_b,
         "margin": view.suite.margin,
-        "stimulus": any(row.has_stimulus_interval for row in held),
+        "stimulus": any(row.has_stimulus_interval for row in rows),
         "few": view.holds_few,
     }
 
@@ -39,12 +39,12 @@ def category_statistics(view: LeaningView) -> list[dict[str, Any]]:
     names = [*view.suite.categories, "all"]
     table = []
     for category in names:
-        held = [
+        by_group = [
             [_statistic(view, category, group, component) for component in ("mean", "std")]
             for group in (view.group_a, view.group_b, "all")
         ]
-        if any(row.defined for rows in held for row in rows):
-            cells = [cell for rows in held for cell in _statistic_cells(view, rows)]
+        if any(row.defined for rows in by_group for row in rows):
+            cells = [cell for rows in by_group for cell in _statistic_cells(view, rows)]
             table.append({"label": view.category_label(category), "cells": cells})
     return table
 
@@ -52,8 +52,8 @@ def category_statistics(view: LeaningView) -> list[dict[str, Any]]:
 def _statistic(view: LeaningView, category: str, group: str, component: str) -> Row:
     metric = "category" if group == "all" else "category_by_sign"
     rows = view.scores.select(metric, component, category=category)
-    wanted = ("", "all") if group == "all" else (group,)
-    return next((row for row in rows if row.group in wanted), Row())
+    groups = ("", "all") if group == "all" else (group,)
+    return next((row for row in rows if row.group in groups), Row())
 
 
 def _statistic_cells(view: LeaningView, rows: Sequence[Row]) -> list[dict[str, str]]:
@@ -93,9 +93,9 @@ def encoder_agreement(view: LeaningView) -> str:
     """For how many concepts all encoders see the same direction."""
     if len(view.encoders) < 2:
         return ""
-    held = [view.scores.by_concept("mcas", "mcas", encoder=name) for name in view.encoders]
-    shared = [name for name in view.concepts if all(name in rows and rows[name].defined for rows in held)]
-    same = sum(len({rows[name].value > 0 for rows in held}) == 1 for name in shared)
+    by_encoder = [view.scores.by_concept("mcas", "mcas", encoder=name) for name in view.encoders]
+    shared = [name for name in view.concepts if all(name in rows and rows[name].defined for rows in by_encoder)]
+    same = sum(len({rows[name].value > 0 for rows in by_encoder}) == 1 for name in shared)
     if not shared:
         return ""
     everyone = "Both" if len(view.encoders) == 2 else f"All {len(view.encoders)}"

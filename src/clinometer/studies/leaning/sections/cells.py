@@ -44,9 +44,9 @@ def finding(view: CellsView, model: str) -> str:
     if not measured:
         return f"Nothing could be measured: no concept of the suite has a score for {model}."
     parts = [axis_finding(view, axis) for axis in view.axes]
-    parts += [interaction_finding(view, each) for each in view.interactions]
-    asked = f"Asked for {wording.count(len(view.concepts), 'concept')} without naming a group, {model} leans"
-    return f"{asked} {'; '.join(parts)}."
+    parts += [interaction_finding(view, component) for component in view.interactions]
+    opening = f"Asked for {wording.count(len(view.concepts), 'concept')} without naming a group, {model} leans"
+    return f"{opening} {'; '.join(parts)}."
 
 
 def strongest(view: CellsView) -> str:
@@ -64,8 +64,8 @@ def strongest(view: CellsView) -> str:
 def _numbers(view: CellsView, row: Row | None) -> str:
     if row is None or not row.defined:
         return wording.MISSING
-    shown = f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}"
-    return shown.strip()
+    text = f"{wording.signed(row.value, view.digits)} {wording.interval(row.low, row.high, view.digits)}"
+    return text.strip()
 
 
 def _verdict_groups(view: CellsView, axis: str) -> list[dict[str, Any]]:
@@ -81,8 +81,8 @@ def _verdict_groups(view: CellsView, axis: str) -> list[dict[str, Any]]:
         "unmeasured": f"{label}: not measured",
     }
     return [
-        {"lean": leans.get(name, name), "count": counts[name], "words": said}
-        for name, said in words.items()
+        {"lean": leans.get(name, name), "count": counts[name], "words": phrase}
+        for name, phrase in words.items()
         if counts[name]
     ]
 
@@ -94,10 +94,10 @@ def cells_verdicts(view: CellsView) -> dict[str, Any]:
         "axes": [
             {
                 "label": wording.capitalised(view.suite.axis_label(axis)),
-                "levels": list(held.levels.values()),
-                "two": len(held.levels) == 2,
+                "levels": list(crossed_axis.levels.values()),
+                "two": len(crossed_axis.levels) == 2,
             }
-            for axis, held in view.axes.items()
+            for axis, crossed_axis in view.axes.items()
         ],
         "concepts": [_item(view, concept) for concept in view.ordered],
         "margin": wording.number(view.suite.margin) if view.suite.margin else "",
@@ -143,7 +143,7 @@ def _interaction_item(view: CellsView, component: str, name: str) -> dict[str, s
         "value": excess(row),
         "q": wording.probability(row.q, "q") if row else "",
         "said": interaction_words(view, component, name),
-        "reason": "" if row else next((each.reason for each in rows if each.reason), ""),
+        "reason": "" if row else next((row.reason for row in rows if row.reason), ""),
     }
 
 
@@ -158,7 +158,11 @@ def _cell(view: CellsView, row: Row) -> dict[str, str]:
 def cells_planted(view: CellsView) -> dict[str, Any] | None:
     """What was planted on each axis of two levels, beside what was measured; left out where nothing was."""
     planted = view.report.planted or {}
-    axes = [axis for axis, held in view.axes.items() if len(held.levels) == 2 and _is_planted(planted, held.levels)]
+    axes = [
+        axis
+        for axis, crossed_axis in view.axes.items()
+        if len(crossed_axis.levels) == 2 and _is_planted(planted, crossed_axis.levels)
+    ]
     if not axes:
         return None
     return {
@@ -174,7 +178,7 @@ def cells_planted(view: CellsView) -> dict[str, Any] | None:
 
 
 def _is_planted(planted: Any, levels: Any) -> bool:
-    return any(set(levels) <= set(held) for held in planted.values())
+    return any(set(levels) <= set(groups) for groups in planted.values())
 
 
 def _planted_cell(view: CellsView, axis: str, name: str, planted: Any) -> dict[str, str]:
@@ -200,19 +204,21 @@ def cells_reader(view: CellsView) -> dict[str, Any] | None:
     if not judged:
         return None
     names = list(dict.fromkeys(row.encoder for row in judged))
-    shown = names[1:] if len(names) == 2 else names  # with one encoder the average is that encoder
+    encoders = names[1:] if len(names) == 2 else names  # with one encoder the average is that encoder
     return {
-        "checks": [_check(view, row) for row in judged if row.encoder in shown],
+        "checks": [_check(view, row) for row in judged if row.encoder in encoders],
         "confusion": confusion(view),
         "groups": [view.label(name) for name in view.suite.groups],
     }
 
 
 def _check(view: CellsView, judged: Row) -> dict[str, Any]:
-    axis = next(name for name, held in view.axes.items() if judged.group in held.levels)
+    axis = next(name for name, crossed_axis in view.axes.items() if judged.group in crossed_axis.levels)
     levels = view.axes[axis].levels
     others = [label for name, label in levels.items() if name != judged.group]
-    rates = [view.scores.first("reader", each, encoder=judged.encoder, setting=judged.setting) for each in RATES]
+    rates = [
+        view.scores.first("reader", component, encoder=judged.encoder, setting=judged.setting) for component in RATES
+    ]
     return {
         "encoder": "average over encoders" if judged.encoder == "mean" else judged.encoder,
         "axis": view.suite.axis_label(axis),

@@ -58,29 +58,29 @@ def _tiles(view: LeaningView, prompt: str, samples: Samples, limit: int) -> list
 
 
 def _categories(view: LeaningView, prompts: Prompts, limit: int) -> list[dict[str, Any]]:
-    held: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_category: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for concept in view.concepts.values():
-        own = [(key[2], found) for key, found in prompts.items() if key[:2] == ("target", concept.name)]
+        own = [(key[2], samples) for key, samples in prompts.items() if key[:2] == ("target", concept.name)]
         if not own:
             continue
         lean, words, value = view.said_of(concept)
-        held[concept.category].append(
+        by_category[concept.category].append(
             {
                 "name": concept.name,
                 "prompt": concept.prompt,
                 "lean": lean,
                 "verdict": words,
                 "value": value,
-                "tiles": [tile for prompt, found in own for tile in _tiles(view, prompt, found, limit)],
-                "left_out": sum(max(0, len(found) - limit) for _, found in own),
-                "counts": counts_in_words(*(found for _, found in own)),
+                "tiles": [tile for prompt, samples in own for tile in _tiles(view, prompt, samples, limit)],
+                "left_out": sum(max(0, len(samples) - limit) for _, samples in own),
+                "counts": counts_in_words(*(samples for _, samples in own)),
             }
         )
-    return [{"label": view.category_label(name), "concepts": concepts} for name, concepts in held.items()]
+    return [{"label": view.category_label(name), "concepts": concepts} for name, concepts in by_category.items()]
 
 
 def _groups(view: LeaningView, prompts: Prompts, limit: int) -> dict[str, list[Strip]]:
-    held: dict[str, list[Strip]] = {name: [] for name in view.suite.groups}
+    by_group: dict[str, list[Strip]] = {name: [] for name in view.suite.groups}
     serial = 0
     for (role, group, prompt), samples in prompts.items():
         if role == "target":
@@ -89,12 +89,12 @@ def _groups(view: LeaningView, prompts: Prompts, limit: int) -> dict[str, list[S
         for tile in strip.tiles:
             if tile.picture:
                 tile.symbol, serial = f"image{serial}", serial + 1
-        held.setdefault(group, []).append(strip)
-    return {group: strips for group, strips in held.items() if strips}
+        by_group.setdefault(group, []).append(strip)
+    return {group: strips for group, strips in by_group.items() if strips}
 
 
 def _counts_of_group(prompts: Prompts, group: str) -> str:
-    own = [found for (role, owner, _), found in prompts.items() if role != "target" and owner == group]
+    own = [samples for (role, owner, _), samples in prompts.items() if role != "target" and owner == group]
     return counts_in_words(*own)
 
 

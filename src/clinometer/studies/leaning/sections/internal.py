@@ -47,21 +47,21 @@ def _stereotypes(view: LeaningView) -> list[tuple[str, str, str]]:
 def summary(view: LeaningView) -> list[dict[str, Any]]:
     """Least, greatest, mean and standard error of δ and α by stereotype group: the paper's table 4."""
     rows = view.scores.select("internal_bias_summary")
-    held = {(row.group, row.component): row for row in rows}
+    by_component = {(row.group, row.component): row for row in rows}
     groups = list(dict.fromkeys(row.group for row in rows))
     return [
         {
             "label": "All concepts" if group in ("", "all") else f"Tied to {view.label(group)}",
-            "delta": _in_words(held, group, "diffusion_bias", 3),
-            "alpha": _in_words(held, group, "bias_amplification", 2),
+            "delta": _in_words(by_component, group, "diffusion_bias", 3),
+            "alpha": _in_words(by_component, group, "bias_amplification", 2),
         }
         for group in groups
     ]
 
 
-def _in_words(held: dict[tuple[str, str], Row], group: str, score: str, digits: int) -> dict[str, str]:
+def _in_words(by_component: dict[tuple[str, str], Row], group: str, score: str, digits: int) -> dict[str, str]:
     """Least and greatest, and the mean with its standard error; a target whose TT may be 0 makes all of them so."""
-    rows = {statistic: held.get((group, f"{score}_{statistic}"), Row()) for statistic in _STATISTICS}
+    rows = {statistic: by_component.get((group, f"{score}_{statistic}"), Row()) for statistic in _STATISTICS}
     least, greatest, mean, error = (wording.number(rows[statistic].value, digits) for statistic in _STATISTICS)
     return {
         "ends": wording.flagged(

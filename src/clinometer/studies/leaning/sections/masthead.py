@@ -59,7 +59,7 @@ def finding(view: LeaningView) -> str:
     model = str(view.report.model_card.get("name", "the model"))
     if not measured:
         return nothing_judged("concept", model, view.mcas.values())
-    asked = f"Asked for {wording.count(measured, 'concept')} without naming a group, {model}"
+    opening = f"Asked for {wording.count(measured, 'concept')} without naming a group, {model}"
     leans = [
         f"to {label} for {wording.count(counts[verdict_group], 'of them', 'of them', words=True)}"
         for verdict_group, label in (("a", view.label_a), ("b", view.label_b))
@@ -67,11 +67,11 @@ def finding(view: LeaningView) -> str:
     ]
     rest = rest_in_words(counts)
     if leans:
-        return f"{asked} leans {wording.listed(leans)}{f'; {rest}' if rest else ''}."
+        return f"{opening} leans {wording.listed(leans)}{f'; {rest}' if rest else ''}."
     untold = nothing_told(counts)
     if untold:
         return f"{untold} whether {model} leans, asked for {wording.count(measured, 'concept')} without naming a group."
-    return f"{asked} is shown to lean for none of them: {rest}."
+    return f"{opening} is shown to lean for none of them: {rest}."
 
 
 def strongest(view: LeaningView) -> str:
@@ -82,7 +82,7 @@ def strongest(view: LeaningView) -> str:
     concept = max(leaning, key=lambda c: abs(view.mcas[c.name].value))
     row = view.mcas[concept.name]
     label = view.label_a if row.value > 0 else view.label_b
-    shown = wording.with_interval(row.value, row.low, row.high, view.digits)
+    estimate = wording.with_interval(row.value, row.low, row.high, view.digits)
     images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
-    told = f"The strongest: {concept.prompt} leans to {label}, MCAS {shown} ({wording.MCAS_SCALE})"
-    return f"{told}{f'; {images}' if images else ''}."
+    sentence = f"The strongest: {concept.prompt} leans to {label}, MCAS {estimate} ({wording.MCAS_SCALE})"
+    return f"{sentence}{f'; {images}' if images else ''}."

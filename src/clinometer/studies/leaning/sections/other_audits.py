@@ -19,20 +19,22 @@ SCORES: Final = (
 
 def other_audits(view: LeaningView) -> dict[str, Any] | None:
     """Gather a row a concept, with a cell a score; None where the run holds none of them."""
-    held = {name: view.scores.by_concept("other_audits", name) for name, *_ in SCORES}
-    concepts = [name for name in view.concepts if any(name in rows for rows in held.values())]
+    by_score = {name: view.scores.by_concept("other_audits", name) for name, *_ in SCORES}
+    concepts = [name for name in view.concepts if any(name in rows for rows in by_score.values())]
     if not concepts:
         return None
     empty = [
-        (f"{tool}, {symbol}, of {name}", held[score][name].reason)
+        (f"{tool}, {symbol}, of {name}", by_score[score][name].reason)
         for score, tool, symbol, _ in SCORES
         for name in concepts
-        if name in held[score] and not held[score][name].defined
+        if name in by_score[score] and not by_score[score][name].defined
     ]
     return {
-        "missing": wording.reasons(each for each in empty if each[1]),
+        "missing": wording.reasons(entry for entry in empty if entry[1]),
         "scores": [{"tool": tool, "symbol": symbol, "meaning": meaning} for _, tool, symbol, meaning in SCORES],
-        "rows": [{"name": name, "cells": [_cell(held[score].get(name)) for score, *_ in SCORES]} for name in concepts],
+        "rows": [
+            {"name": name, "cells": [_cell(by_score[score].get(name)) for score, *_ in SCORES]} for name in concepts
+        ],
         "label_a": view.label_a,
         "label_b": view.label_b,
     }

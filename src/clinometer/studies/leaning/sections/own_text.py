@@ -35,8 +35,8 @@ def own_text(view: LeaningView) -> dict[str, Any] | None:
 
 def _digits(rows: dict[str, Row]) -> int:
     """No more than the intervals deserve."""
-    shown = ((row.value, row.stimulus_low, row.stimulus_high) for row in rows.values())
-    return wording.digits_for([number for numbers in shown for number in numbers])
+    estimates = ((row.value, row.stimulus_low, row.stimulus_high) for row in rows.values())
+    return wording.digits_for([number for numbers in estimates for number in numbers])
 
 
 def _cell(row: Row | None, digits: int) -> dict[str, str]:

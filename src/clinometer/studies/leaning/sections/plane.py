@@ -73,18 +73,18 @@ def _places(view: LeaningView) -> list[dict[str, str]]:
 def _profiles(view: LeaningView) -> list[dict[str, Any]]:
     """List the profile of every concept, its length beside what would be expected if nothing leaned."""
     groups = list(view.suite.groups)
-    held = {group: profile_of(view, group) for group in groups}
+    profiles = {group: profile_of(view, group) for group in groups}
     norm = view.scores.by_concept("profile", "norm")
     return [
         {
             "name": concept.name,
-            "values": [_signed(held[group].get(concept.name)) for group in groups],
+            "values": [_signed(profiles[group].get(concept.name)) for group in groups],
             "norm": _with_interval(norm.get(concept.name), 3),
             "null": wording.number(norm[concept.name].null, 3) if concept.name in norm else wording.MISSING,
             "q": wording.probability(norm[concept.name].q, "q") if concept.name in norm else "",
         }
         for concept in view.ranked()
-        if any(concept.name in rows for rows in held.values())
+        if any(concept.name in rows for rows in profiles.values())
     ]
 
 

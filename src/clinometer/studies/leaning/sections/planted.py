@@ -39,13 +39,13 @@ def counted_of(view: LeaningView) -> dict[str, Mapping[str, float]]:
 
 def readers(view: LeaningView) -> dict[str, Any] | None:
     """Concepts of which encoder and independent judge count other shares in the same images; None if unmeasured."""
-    held = counted_of(view)
-    if not held:
+    counts = counted_of(view)
+    if not counts:
         return None
-    apart = {name: row for name, row in held.items() if _distance(row) >= APART}
+    apart = {name: row for name, row in counts.items() if _distance(row) >= APART}
     return {
-        "n": max(int(row["n"]) for row in held.values()),
-        "of": len(held),
+        "n": max(int(row["n"]) for row in counts.values()),
+        "of": len(counts),
         "apart": wording.percent(APART),
         "rows": [
             {
@@ -104,21 +104,21 @@ def verdicts_held_against(view: LeaningView, probabilities: dict[str, float]) ->
         else:
             sides["found" if lean == expected else "wrong" if expected else "false"].append(name)
     leaning, level = len(sides["found"] + sides["missed"] + sides["wrong"]), len(sides["false"] + sides["calm"])
-    said = []
+    sentences = []
     if leaning:
-        held = f"{len(sides['found'])} of {wording.count(leaning, 'leaning')} found on the right side"
-        said.append(f"{held}, {len(sides['wrong'])} on the wrong one{_named(sides['wrong'])}.")
+        hits = f"{len(sides['found'])} of {wording.count(leaning, 'leaning')} found on the right side"
+        sentences.append(f"{hits}, {len(sides['wrong'])} on the wrong one{_named(sides['wrong'])}.")
         if sides["missed"]:
-            said.append(f"Not found in so few images: {wording.listed(sides['missed'])}.")
+            sentences.append(f"Not found in so few images: {wording.listed(sides['missed'])}.")
     if level:
-        called = f"{len(sides['false'])} of {wording.count(level, 'concept')} at parity called leaning"
-        said.append(f"{called}{_named(sides['false'])}.")
+        false_alarms = f"{len(sides['false'])} of {wording.count(level, 'concept')} at parity called leaning"
+        sentences.append(f"{false_alarms}{_named(sides['false'])}.")
     misread = [
         name for name in sides["wrong"] + sides["false"] if name in counted and _distance(counted[name]) >= APART
     ]
     if misread:
-        said.append(f"The encoder misreads {wording.listed(misread)}: see below.")
-    return said
+        sentences.append(f"The encoder misreads {wording.listed(misread)}: see below.")
+    return sentences
 
 
 def _side(view: LeaningView, row: Mapping[str, float]) -> str:
@@ -134,9 +134,9 @@ def _named(names: list[str]) -> str:
 def _within(view: LeaningView, probabilities: dict[str, float]) -> str:
     """For how many concepts the interval holds what was planted."""
     rows = {name: view.shares[name] for name in probabilities if name in view.shares}
-    held = {name: row for name, row in rows.items() if row.has_interval}
-    if not held:
+    estimates = {name: row for name, row in rows.items() if row.has_interval}
+    if not estimates:
         return ""
-    inside = sum(row.low <= probabilities[name] <= row.high for name, row in held.items())
-    concepts = wording.count(len(held), "concept")
+    inside = sum(row.low <= probabilities[name] <= row.high for name, row in estimates.items())
+    concepts = wording.count(len(estimates), "concept")
     return f"For {inside} of {concepts} the 95 % interval holds the planted probability."

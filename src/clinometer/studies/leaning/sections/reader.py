@@ -22,9 +22,9 @@ def reader(view: LeaningView) -> dict[str, Any] | None:
     names = list(dict.fromkeys(row.encoder for row in view.scores.select("reader", "informedness", encoder="*")))
     if not names:
         return None
-    shown = names[1:] if len(names) == 2 else names  # with one encoder the average is that encoder
+    encoders = names[1:] if len(names) == 2 else names  # with one encoder the average is that encoder
     return {
-        "encoders": [_encoder(view, name) for name in shown],
+        "encoders": [_encoder(view, name) for name in encoders],
         "confusion": confusion(view),
         "groups": [view.label(name) for name in view.suite.groups],
         "concepts": [_concept(view, name) for name in view.concepts],
@@ -61,15 +61,15 @@ def rate(row: Row | None) -> dict[str, str]:
 
 def confusion(view: LeaningView) -> list[dict[str, Any]]:
     """As what the images of each group are read, averaged over encoders; empty with two groups."""
-    held = {(row.group, row.setting): row for row in view.scores.select("reader", "confusion")}
-    if not held:
+    by_reading = {(row.group, row.setting): row for row in view.scores.select("reader", "confusion")}
+    if not by_reading:
         return []
     groups = list(view.suite.groups)
     return [
         {
             "label": view.label(drawn),
-            "cells": [_percent(held.get((drawn, f"read as {read}"))) for read in groups],
-            "n": next((row.n_target for (group, _), row in held.items() if group == drawn), 0),
+            "cells": [_percent(by_reading.get((drawn, f"read as {read}"))) for read in groups],
+            "n": next((row.n_target for (group, _), row in by_reading.items() if group == drawn), 0),
         }
         for drawn in groups
     ]

@@ -24,7 +24,7 @@ def verdicts(view: LeaningView) -> dict[str, Any]:
     """Concepts by their verdicts, the strongest first."""
     headings = {"a": f"Leans to {view.label_a}", "b": f"Leans to {view.label_b}", **HEADINGS}
     notes = {"balanced": _margin_words(view), **NOTES}
-    held = [
+    verdict_groups = [
         {
             "id": verdict_group,
             "lean": verdict_group,
@@ -35,7 +35,7 @@ def verdicts(view: LeaningView) -> dict[str, Any]:
         for verdict_group in VERDICT_GROUPS
     ]
     return {
-        "verdict_groups": [verdict_group for verdict_group in held if verdict_group["items"]],
+        "verdict_groups": [verdict_group for verdict_group in verdict_groups if verdict_group["items"]],
         "label_a": view.label_a,
         "label_b": view.label_b,
         "stopped_early": view.report.stopped_early,
