@@ -142,10 +142,10 @@ def _with_readers(
 ) -> list[Score]:
     """The rows with how well the encoders read, and without what one that cannot read would have said."""
     checks = reader_checks(encoders, study.design, confidence=study.settings.confidence)
-    shown = fidelity_rows(study, encoders, targets)
+    fidelity = fidelity_rows(study, encoders, targets)
     shares = [row for row in rows if row.metric == "share"]
-    rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], shown)
-    return [*withheld(rows, checks), *reader_rows(study, encoders, checks), *shown]
+    rows = mark_unshown([*rows, *corrected_rows(study, shares, checks)], fidelity)
+    return [*withheld(rows, checks), *reader_rows(study, encoders, checks), *fidelity]
 
 
 def _with_axis_readers(

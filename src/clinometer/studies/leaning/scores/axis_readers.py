@@ -51,24 +51,26 @@ class LevelCheck:
 
 
 def axis_checks(
-    encoders: Sequence[EncoderEmbeddings], design: Design, *, confidence: float = 0.95, told: str = ""
+    encoders: Sequence[EncoderEmbeddings], design: Design, *, confidence: float = 0.95, opening: str = ""
 ) -> list[LevelCheck]:
-    """Check every axis: one entry for two levels, one a level for more. ``told`` leads every reason."""
-    found = []
+    """Check every axis: one entry for two levels, one a level for more. ``opening`` leads every reason."""
+    level_checks = []
     for axis, levels in design.axes.items():
         for level in levels[: 1 if len(levels) == 2 else None]:
             pair = pair_of_levels(design, axis, level)
-            pooled = tuple(_pooled(each, design, axis, pair) for each in encoders)
+            pooled = tuple(_pooled(encoder, design, axis, pair) for encoder in encoders)
             checks = reader_checks(pooled, pair, confidence=confidence)
-            led = {name: replace(each, reason=each.reason and told + each.reason) for name, each in checks.items()}
-            found.append(LevelCheck(axis, level, pair, pooled, led))
-    return found
+            by_view = {
+                name: replace(check, reason=check.reason and opening + check.reason) for name, check in checks.items()
+            }
+            level_checks.append(LevelCheck(axis, level, pair, pooled, by_view))
+    return level_checks
 
 
 def pair_of_levels(design: Design, axis: str, level: str) -> Design:
     """The design with two groups: the cells at this level of the axis, and all others."""
     levels = design.axes[axis]
-    other = next(each for each in levels if each != level) if len(levels) == 2 else OTHERS
+    other = next(name for name in levels if name != level) if len(levels) == 2 else OTHERS
     pairs = {name: _matches(design, cells) for name, cells in _cells_of(design, axis, level, other).items()}
     matched = len(levels) == 2 and None not in pairs[level] and set(pairs[level]) == set(pairs[other])
     return Design(
@@ -83,7 +85,7 @@ def _cells_of(design: Design, axis: str, level: str, other: str) -> dict[str, li
     sides: dict[str, list[tuple[str, str]]] = {level: [], other: []}
     for group in design.groups:
         cell = design.cells[group]
-        rest = " ".join(each for i, each in enumerate(cell) if i != at)
+        rest = " ".join(name for i, name in enumerate(cell) if i != at)
         sides[level if cell[at] == level else other].append((group, rest))
     return sides
 
@@ -133,8 +135,8 @@ def axis_reader_rows(
     rows = []
     for check in checks:
         study = _study(check.embeddings, check.design, confidence)
-        found = reader_rows(study, check.embeddings, check.by_view)
-        rows += [replace(row, group=row.group or check.level, setting=check.setting) for row in found]
+        check_rows = reader_rows(study, check.embeddings, check.by_view)
+        rows += [replace(row, group=row.group or check.level, setting=check.setting) for row in check_rows]
     return rows + confusion_rows(design, encoders, confidence)
 
 

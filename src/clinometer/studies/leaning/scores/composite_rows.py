@@ -42,9 +42,9 @@ def mcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     rows = []
     for component in (*MODALITIES, "mcas"):
         modalities = MODALITIES if component == "mcas" else (component,)
-        found = contrast_tests(study, view, pair_weights(study, modalities, *study.pair))
-        fields = {} if component == "tt" else tested_fields(found, study.design.margin)
-        numbers = over_words_alone(found.estimate) if component == "tt" else found.estimate
+        tests = contrast_tests(study, view, pair_weights(study, modalities, *study.pair))
+        fields = {} if component == "tt" else tested_fields(tests, study.design.margin)
+        numbers = over_words_alone(tests.estimate) if component == "tt" else tests.estimate
         labels = view.tests.get(component)
         family = [
             target_row(
@@ -103,13 +103,13 @@ def diffusion_bias_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
     """Signed δ with its intervals, and the null expectation of δ."""
 
     def of(part: Replicates) -> Estimate:
-        found = estimate(
+        numbers = estimate(
             part,
             lambda c: signed_delta(study, c),
             study.settings.confidence,
             centred=lambda c: aligned_delta(study, part.point, c),
         )
-        return found.with_null(null_of_delta(study, part))
+        return numbers.with_null(null_of_delta(study, part))
 
     return each_target(view.targets, of)
 

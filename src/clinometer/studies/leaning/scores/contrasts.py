@@ -167,13 +167,17 @@ def joint_inference(
             statistic[t] = theta @ inverse @ theta
             nu[t] = _freedom_of_sum([(own[t] @ inverse, freedom[t]), (more[t] @ inverse, freedom_more)], rank)
             largest[t], null[t] = np.linalg.eigvalsh(total)[-1], np.sqrt(np.trace(total))
-    left = np.where(np.isinf(nu), 1e9, nu) - rank + 1
-    left = np.where(left > 0, left, np.nan)
-    per_f = (left + rank - 1) * rank / left
+    denominator_freedom = np.where(np.isinf(nu), 1e9, nu) - rank + 1
+    denominator_freedom = np.where(denominator_freedom > 0, denominator_freedom, np.nan)
+    per_f = (denominator_freedom + rank - 1) * rank / denominator_freedom
     size = np.linalg.norm(values, axis=1)
-    reach = np.sqrt(fisher.ppf(confidence, rank, left) * per_f * largest)
+    reach = np.sqrt(fisher.ppf(confidence, rank, denominator_freedom) * per_f * largest)
     return JointInference(
-        size, np.maximum(size - reach, 0.0) + 0 * reach, size + reach, fisher.sf(statistic / per_f, rank, left), null
+        size,
+        np.maximum(size - reach, 0.0) + 0 * reach,
+        size + reach,
+        fisher.sf(statistic / per_f, rank, denominator_freedom),
+        null,
     )
 
 
@@ -203,19 +207,24 @@ def _own_covariance(scores: Sequence[np.ndarray], lost: int) -> Part:
     rank, ddof = scores[0].shape[1], 1 + lost
     nothing = np.full((rank, rank), np.nan)
     raw = np.stack([np.atleast_2d(np.cov(y, rowvar=False, ddof=ddof)) if len(y) > ddof else nothing for y in scores])
-    known, freedom = np.isfinite(raw).all(axis=(1, 2)), sizes - ddof
-    if not known.any():
+    is_finite, freedom = np.isfinite(raw).all(axis=(1, 2)), sizes - ddof
+    if not is_finite.any():
         return raw, np.zeros(len(sizes))
     priors = [prior_of(raw[:, k, k], freedom) for k in range(rank)]
-    prior, total = float(np.median([each.freedom for each in priors])), freedom[known].sum()
-    pooled = np.average(raw[known], axis=0, weights=freedom[known])
+    prior, total = float(np.median([column_prior.freedom for column_prior in priors])), freedom[is_finite].sum()
+    pooled = np.average(raw[is_finite], axis=0, weights=freedom[is_finite])
     scale = np.sqrt(
-        np.divide([each.variance for each in priors], np.diag(pooled), out=np.ones(rank), where=np.diag(pooled) > 0)
+        np.divide(
+            [column_prior.variance for column_prior in priors],
+            np.diag(pooled),
+            out=np.ones(rank),
+            where=np.diag(pooled) > 0,
+        )
     )
     common = pooled * np.outer(scale, scale)
     share = np.ones(len(sizes)) if np.isinf(prior) else prior / (prior + np.maximum(freedom, 1))
     both = share[:, None, None] * common + (1 - share[:, None, None]) * raw
-    return both / np.maximum(sizes, 1)[:, None, None], np.where(known, np.minimum(prior + freedom, total), 0.0)
+    return both / np.maximum(sizes, 1)[:, None, None], np.where(is_finite, np.minimum(prior + freedom, total), 0.0)
 
 
 def _freedom_of_sum(shares: Sequence[tuple[np.ndarray, float]], rank: int) -> float:

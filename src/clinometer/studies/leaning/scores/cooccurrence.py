@@ -39,13 +39,13 @@ class Readings:
 
         Their mean is an unbiased estimate of the covariance, or of the third central moment.
         """
-        found = []
+        products = []
         for first, *others in zip(*(self.centred[axis] for axis in axes), strict=True):
             product = first * _unbiased(len(first), len(axes))
             for part in others:
                 product = (product[:, :, None] * part[:, None, :]).reshape(len(part), product.shape[1] * part.shape[1])
-            found.append(product)
-        return found
+            products.append(product)
+        return products
 
 
 def readings_of(
@@ -53,32 +53,32 @@ def readings_of(
 ) -> tuple[Readings, Readings]:
     """Read the images of the targets, and those of the attribute prompts, whose levels are known."""
     weights = np.concatenate([level_weights(design, axis) for axis in design.axes])
-    own, known = ([x @ weights.T for x in image_scores(means, words=reads_text)] for means in (targets, prompts))
-    means = _level_means(design, layout, known)
+    own, calibration = ([x @ weights.T for x in image_scores(means, words=reads_text)] for means in (targets, prompts))
+    means = _level_means(design, layout, calibration)
     decode = np.linalg.pinv(means) if np.isfinite(means).all() else np.full_like(means, np.nan)
-    of_targets, of_prompts = ([_centred(x @ decode) for x in scores] for scores in (own, known))
+    of_targets, of_prompts = ([_centred(x @ decode) for x in scores] for scores in (own, calibration))
     return Readings(_split(design, of_targets)), Readings(_split(design, of_prompts))
 
 
 def _split(design: Design, estimates: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
     """The columns of each axis' levels."""
-    found, start = {}, 0
+    by_axis, start = {}, 0
     for axis, levels in design.axes.items():
         columns = slice(start, start + len(levels))
-        found[axis] = tuple(x[:, columns] for x in estimates)
+        by_axis[axis] = tuple(x[:, columns] for x in estimates)
         start += len(levels)
-    return found
+    return by_axis
 
 
 def excess_inference(
-    effect: Effect, design: Design, layout: Layout, own: Readings, known: Readings, confidence: float
+    effect: Effect, design: Design, layout: Layout, own: Readings, calibration: Readings, confidence: float
 ) -> tuple[list[Inference], JointInference]:
     """The excess of each of the effect's cells, and all of them against none; variances moderated over the targets."""
-    products = [x - _within_prompts(known, effect.axes) for x in own.products(effect.axes)]
+    products = [x - _within_prompts(calibration, effect.axes) for x in own.products(effect.axes)]
     # a covariance has n − 2 degrees of freedom, as a slope: both means were taken out of the products
-    more = _calibration_variance(effect, design, layout, own, known)
-    freedom = float(sum(max(len(x) - 1, 0) for x in known.centred[effect.axes[0]]))
-    each = [
+    more = _calibration_variance(effect, design, layout, own, calibration)
+    freedom = float(sum(max(len(x) - 1, 0) for x in calibration.centred[effect.axes[0]]))
+    cells = [
         mean_inference([x[:, k] for x in products], confidence, lost=1, more=(more[:, k], np.full(len(more), freedom)))
         for k in range(len(effect.names))
     ]
@@ -86,10 +86,12 @@ def excess_inference(
     scores = [x @ basis.T for x in products]
     values = np.stack([x.mean(axis=0) if len(x) else np.full(effect.rank, np.nan) for x in scores])
     spread = np.einsum("rk,tk,sk->trs", basis, more, basis)
-    return each, joint_inference(scores, values, spread, freedom, confidence, lost=1)
+    return cells, joint_inference(scores, values, spread, freedom, confidence, lost=1)
 
 
-def _calibration_variance(effect: Effect, design: Design, layout: Layout, own: Readings, known: Readings) -> np.ndarray:
+def _calibration_variance(
+    effect: Effect, design: Design, layout: Layout, own: Readings, calibration: Readings
+) -> np.ndarray:
     """Variance of an excess because few attribute images tell how far an axis reads on another: (T × combinations).
 
     Where estimates of one axis take up ε of a level of the other, the covariance takes up ε var(π) of that level; ε is
@@ -103,27 +105,33 @@ def _calibration_variance(effect: Effect, design: Design, layout: Layout, own: R
         axis: np.stack([x.var(axis=0) if len(x) else np.full(x.shape[1], np.nan) for x in own.centred[axis]])
         for axis in effect.axes
     }
-    of_first = 2 * _mean_variance(design, layout, known, first, second)[None, :, None] * variances[second][:, None] ** 2
-    of_second = 2 * _mean_variance(design, layout, known, second, first)[None, None] * variances[first][..., None] ** 2
+    of_first = (
+        2 * _mean_variance(design, layout, calibration, first, second)[None, :, None] * variances[second][:, None] ** 2
+    )
+    of_second = (
+        2 * _mean_variance(design, layout, calibration, second, first)[None, None] * variances[first][..., None] ** 2
+    )
     return np.asarray((of_first + of_second).reshape(len(of_first), -1))
 
 
-def _mean_variance(design: Design, layout: Layout, known: Readings, axis: str, other: str) -> np.ndarray:
+def _mean_variance(design: Design, layout: Layout, calibration: Readings, axis: str, other: str) -> np.ndarray:
     """Variance of the mean estimate of an axis' levels over the attribute images of one level of another: (K,)."""
     cells = len(design.groups) // len(design.axes[other])  # at one level of the other
     total = np.zeros(len(design.axes[axis]))
     for g, size in enumerate(layout.image_counts):
-        prompts = [x for x, at in zip(known.centred[axis], layout.prompt_groups, strict=True) if at == g and len(x) > 1]
+        prompts = [
+            x for x, at in zip(calibration.centred[axis], layout.prompt_groups, strict=True) if at == g and len(x) > 1
+        ]
         total += sum((x.var(axis=0, ddof=1) * len(x) / size**2 for x in prompts), np.zeros_like(total))
     return np.asarray(total / cells**2 / len(design.axes[other]))
 
 
-def _within_prompts(known: Readings, axes: Sequence[str]) -> np.ndarray:
+def _within_prompts(calibration: Readings, axes: Sequence[str]) -> np.ndarray:
     """Mean products among the images of one attribute prompt, whose levels are all the same: (ΠK,)."""
-    held = [x for x in known.products(axes) if len(x) > len(axes)]
-    if not held:
+    products = [x for x in calibration.products(axes) if len(x) > len(axes)]
+    if not products:
         return np.array(np.nan)
-    return np.asarray(np.average([x.mean(axis=0) for x in held], axis=0, weights=[len(x) - 1 for x in held]))
+    return np.asarray(np.average([x.mean(axis=0) for x in products], axis=0, weights=[len(x) - 1 for x in products]))
 
 
 def _level_means(design: Design, layout: Layout, scores: Sequence[np.ndarray]) -> np.ndarray:
@@ -132,7 +140,7 @@ def _level_means(design: Design, layout: Layout, scores: Sequence[np.ndarray]) -
     for g, own in zip(layout.prompt_groups, scores, strict=True):
         by_cell[design.groups[g]].append(own[np.isfinite(own).all(axis=1)])
     nothing = np.full(sum(map(len, design.axes.values())), np.nan)
-    cells = {group: np.concatenate(held) for group, held in by_cell.items()}
+    cells = {group: np.concatenate(parts) for group, parts in by_cell.items()}
     means = np.stack([cells[g].mean(axis=0) if len(cells[g]) else nothing for g in design.groups])
     return np.asarray(np.concatenate([level_weights(design, axis) for axis in design.axes]) @ means)
 

@@ -56,8 +56,8 @@ class _Pair:
 
     def tests(self, weights: np.ndarray) -> MeanTests | DifferenceTests:
         """The difference of a contrast of every target."""
-        found = [image_tests(view, weights, two_kinds=False, moderated=not self.paired) for view in self.views]
-        return found[0] if self.paired else difference_tests(found[0], found[1])
+        tests = [image_tests(view, weights, two_kinds=False, moderated=not self.paired) for view in self.views]
+        return tests[0] if self.paired else difference_tests(tests[0], tests[1])
 
 
 def compare_intersections(
@@ -83,7 +83,7 @@ def compare_intersections(
     layouts = [layout_of(run, design) for run in (first, second)]
     require_comparable(first, second, [image_counts(layout) for layout in layouts], paired=paired)
     lost = lost_prompts(layouts)
-    first, second = ([without_prompts(each, lost) for each in run] for run in (first, second))
+    first, second = ([without_prompts(encoder, lost) for encoder in run] for run in (first, second))
     families = [
         _family(design, effect, pair, confidence)
         for pair in _pairs(first, second, design, paired)
@@ -92,7 +92,9 @@ def compare_intersections(
     ]
     rows = [_noted(row, lost) for row in judged_families(families)]
     for which, run in (("first", first), ("second", second)):
-        rows = withheld_from_axes(rows, axis_checks(run, design, confidence=confidence, told=f"in the {which} run, "))
+        rows = withheld_from_axes(
+            rows, axis_checks(run, design, confidence=confidence, opening=f"in the {which} run, ")
+        )
     return rows
 
 
@@ -105,14 +107,14 @@ def _pairs(
     views = [_views(first, layouts[0]), _views(second, layouts[1])]
     if paired:
         views = [[_difference(one, other) for one, other in zip(*views, strict=True)]]
-    reads = [i for i, each in enumerate(second) if each.reads_text] or list(range(len(second)))
-    yield _Pair(MEAN, sizes, tuple(_mean([held[i] for i in reads]) for held in views))
-    for i, each in enumerate(second):
-        yield _Pair(each.encoder, sizes, tuple(held[i] for held in views))
+    reads = [i for i, encoder in enumerate(second) if encoder.reads_text] or list(range(len(second)))
+    yield _Pair(MEAN, sizes, tuple(_mean([of_run[i] for i in reads]) for of_run in views))
+    for i, encoder in enumerate(second):
+        yield _Pair(encoder.encoder, sizes, tuple(of_run[i] for of_run in views))
 
 
 def _views(run: Sequence[EncoderEmbeddings], layout: Layout) -> list[CellView]:
-    return [CellView(each.encoder, each.reads_text, target_cosines(each, layout), layout) for each in run]
+    return [CellView(encoder.encoder, encoder.reads_text, target_cosines(encoder, layout), layout) for encoder in run]
 
 
 def _difference(first: CellView, second: CellView) -> CellView:
@@ -132,7 +134,7 @@ def _less(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _mean(views: Sequence[CellView]) -> CellView:
-    cosines = average_cosines([each.cosines for each in views])
+    cosines = average_cosines([view.cosines for view in views])
     return CellView(MEAN, views[0].reads_text, cosines, views[0].layout)
 
 
@@ -167,5 +169,5 @@ def _noted(row: Score, lost: Mapping[str, Sequence[int]]) -> Score:
     """Say which cells' prompts were left out of both runs."""
     if not lost:
         return row
-    said = ", ".join(f"{len(prompts)} of {group}" for group, prompts in lost.items())
-    return with_reasons(row, f"prompts left out of both for want of images in one of the runs: {said}")
+    words = ", ".join(f"{len(prompts)} of {group}" for group, prompts in lost.items())
+    return with_reasons(row, f"prompts left out of both for want of images in one of the runs: {words}")

@@ -185,8 +185,8 @@ def _checked_layout(embeddings: EncoderEmbeddings, design: Design, targets: bool
             f"{where}: images of {len(embeddings.target_images)} targets, expected {len(design.targets)}"
         )
     for kind in ("group_images", "group_words", "group_texts"):
-        given = getattr(embeddings, kind)
-        missing = [] if given is None else [group for group in design.groups if group not in given]
+        by_group = getattr(embeddings, kind)
+        missing = [] if by_group is None else [group for group in design.groups if group not in by_group]
         if missing:
             raise InvalidInputError(f"{where}, {kind}: nothing for group {', '.join(missing)}")
     named = chain(_named_targets(embeddings, design) if targets else (), _named_arrays(embeddings, design))
@@ -250,10 +250,10 @@ def _check_texts(embeddings: EncoderEmbeddings, design: Design, where: str) -> N
         raise InvalidInputError(f"{where}: {len(embeddings.target_texts)} target texts, expected {len(design.targets)}")
     for group in design.groups:
         n_prompts = len(embeddings.group_images[group])
-        for kind, given in (("pairs", design.pairs.get(group)), ("prompts", design.prompts.get(group))):
-            if given is not None and len(given) != n_prompts:
+        for kind, entries in (("pairs", design.pairs.get(group)), ("prompts", design.prompts.get(group))):
+            if entries is not None and len(entries) != n_prompts:
                 raise InvalidInputError(
-                    f"design, {kind} of group {group!r}: {len(given)}, but it has {n_prompts} prompts"
+                    f"design, {kind} of group {group!r}: {len(entries)}, but it has {n_prompts} prompts"
                 )
         if embeddings.group_texts is not None and len(embeddings.group_texts[group]) != n_prompts:
             raise InvalidInputError(f"{where}: prompts of group {group!r}: expected {n_prompts} texts")

@@ -93,14 +93,14 @@ def _effect(design: Design, chosen: tuple[str, ...]) -> Effect:
     places = _combinations(design, chosen)
     if len(chosen) == 1:
         return _axis(design, chosen[0], projection[list(places.values())], rank)
-    shown = dict(list(places.items())[: None if rank > 1 else 1])
+    row_places = dict(list(places.items())[: None if rank > 1 else 1])
     return Effect(
         kind="interaction",
         component=f"interaction:{CROSS.join(chosen)}",
         axes=chosen,
-        names=tuple(shown),
-        others=("",) * len(shown),
-        weights=projection[list(shown.values())],
+        names=tuple(row_places),
+        others=("",) * len(row_places),
+        weights=projection[list(row_places.values())],
         rank=rank,
     )
 
@@ -143,9 +143,9 @@ def _combinations(design: Design, chosen: Sequence[str]) -> dict[str, int]:
     A combination of all axes is a cell, and has the group's name.
     """
     at = [list(design.axes).index(axis) for axis in chosen]
-    found: dict[str, int] = {}
-    for group in sorted(design.groups, key=lambda each: _place(design, each)):
+    places: dict[str, int] = {}
+    for group in sorted(design.groups, key=lambda group: _place(design, group)):
         levels = [design.cells[group][i] for i in at]
         name = group if len(chosen) == len(design.axes) else CROSS.join(levels)
-        found.setdefault(name, design.index(group))
-    return found
+        places.setdefault(name, design.index(group))
+    return places

@@ -88,7 +88,7 @@ class TargetReplicates:
 
     def _read(self, part: slice) -> Replicates:
         def stacked(name: str) -> np.ndarray:
-            return np.stack([getattr(each, name).read() for each in self.drawn[part]], axis=1)
+            return np.stack([getattr(target, name).read() for target in self.drawn[part]], axis=1)
 
         freedoms = replace(self.freedoms, targets=self.freedoms.targets[part])
         return Replicates(self.point[part], stacked("images"), stacked("stimulus"), stacked("target_images"), freedoms)
@@ -105,8 +105,8 @@ def parts_of(total: int, at_once: int) -> Iterator[slice]:
 
 def each_target(replicates: TargetReplicates, make: Callable[[Replicates], Estimate]) -> Estimate:
     """An estimate of every target, made of some targets at a time."""
-    found = [make(part) for part in replicates.parts()]
-    return Estimate(*(np.concatenate([getattr(each, f.name) for each in found]) for f in fields(Estimate)))
+    estimates = [make(part) for part in replicates.parts()]
+    return Estimate(*(np.concatenate([getattr(numbers, f.name) for numbers in estimates]) for f in fields(Estimate)))
 
 
 def all_targets(replicates: TargetReplicates, formula: Callable[[Replicates], np.ndarray]) -> np.ndarray:
@@ -173,22 +173,22 @@ def _degrees_of_freedom(
     replicates: of the target images alone, what the attribute images add to that, what the stimuli add to both.
     Infinite where the number is not one of each target.
     """
-    known = replicates.freedoms
-    if known is None or replicates.target_images is None or images.shape[1:] != known.targets.shape:
+    freedoms = replicates.freedoms
+    if freedoms is None or replicates.target_images is None or images.shape[1:] != freedoms.targets.shape:
         return np.array(np.inf), np.array(np.inf)
     with np.errstate(invalid="ignore"):  # a ratio may have an infinite replicate
         of_images = image_parts(replicates, formula)
-        of_words = (added_variance(stimulus, images), np.array(known.words))
+        of_words = (added_variance(stimulus, images), np.array(freedoms.words))
     return welch_satterthwaite(of_images), welch_satterthwaite([*of_images, of_words])
 
 
 def image_parts(replicates: Replicates, formula: Formula) -> list[tuple[np.ndarray, np.ndarray]]:
     """Variance and degrees of freedom of each target's number: from its own images, and from the attribute images."""
-    known = replicates.freedoms
-    assert known is not None
+    freedoms = replicates.freedoms
+    assert freedoms is not None
     assert replicates.target_images is not None
     own, both = formula(replicates.target_images), formula(replicates.images)
-    return [(variance(own), known.targets), (added_variance(both, own), np.array(known.attributes))]
+    return [(variance(own), freedoms.targets), (added_variance(both, own), np.array(freedoms.attributes))]
 
 
 def added_variance(more: np.ndarray, fewer: np.ndarray) -> np.ndarray:

@@ -129,9 +129,9 @@ def _share(
     study: LeaningStudy, view: str, target: int, match: _Match, component: str, at_most: float, of: int
 ) -> Score:
     near = int((match.ranks <= at_most).sum())
-    found = wilson_interval(near, len(match.ranks), study.settings.confidence)
+    share = wilson_interval(near, len(match.ranks), study.settings.confidence)
     null = of / match.n_prompts if match.n_prompts else nan
-    return _row(study, view, target, match, component, found.value, found.low, found.high, null)
+    return _row(study, view, target, match, component, share.value, share.low, share.high, null)
 
 
 def _rank(study: LeaningStudy, view: str, target: int, match: _Match) -> Score:
@@ -156,9 +156,9 @@ def _row(
     high: float,
     null: float,
 ) -> Score:
-    asked = study.design.targets[target]
+    concept = study.design.targets[target]
     return Score(
-        metric=FIDELITY, component=component, concept=asked.name, category=asked.category, encoder=view, value=value,
-        low=low, high=high, null=null if isfinite(value) else nan, n_target=len(match.ranks),
+        metric=FIDELITY, component=component, concept=concept.name, category=concept.category, encoder=view,
+        value=value, low=low, high=high, null=null if isfinite(value) else nan, n_target=len(match.ranks),
         reason=match.reason or _NO_STIMULUS,
     )  # fmt: skip

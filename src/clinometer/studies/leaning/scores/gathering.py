@@ -86,8 +86,8 @@ def gather(
     for t, target in measured:
         _require_size(target, t, layout)
         blanks[t] = target.blanks
-        for view, seen in zip(views, target.views, strict=True):
-            view.take(t, seen)
+        for view, measurement in zip(views, target.views, strict=True):
+            view.take(t, measurement)
         if len(pooled) > 1:
             views[-1].resample_encoders([views[i] for i in pooled])
         for view in views:
@@ -128,19 +128,21 @@ class _View:
         self._point = np.full((len(layout.targets), 4, len(layout.groups)), np.nan)
         self._texts = text_image, text_word
         self._text_tensors = self._resampled_texts()
-        self._seen: dict[int, tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]] = {}
+        self._cosines: dict[int, tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]] = {}
         self._drawn: dict[int, Drawn] = {}
         self._matches: dict[int, tuple[np.ndarray, Kept]] = {}
 
-    def take(self, t: int, seen: SeenTarget) -> None:
+    def take(self, t: int, measurement: SeenTarget) -> None:
         """Take a target in hand: what was measured of its images, with what its text says."""
-        self._seen[t] = seen.image_cosines, seen.items
-        if seen.own_text is not None:
-            self._matches[t] = seen.own_text.ranks, self._scratch.keep(seen.own_text.gains)
-        self._point[t, IMAGED] = seen.point
+        self._cosines[t] = measurement.image_cosines, measurement.items
+        if measurement.own_text is not None:
+            self._matches[t] = measurement.own_text.ranks, self._scratch.keep(measurement.own_text.gains)
+        self._point[t, IMAGED] = measurement.point
         self._tensors = [
             self._with_texts(t, drawn, texts)
-            for drawn, texts in zip((seen.images, seen.stimulus, seen.held), self._text_tensors, strict=True)
+            for drawn, texts in zip(
+                (measurement.images, measurement.stimulus, measurement.target_images), self._text_tensors, strict=True
+            )
         ]
 
     @staticmethod
@@ -148,9 +150,9 @@ class _View:
         tensor = np.full((len(drawn), 4, drawn.shape[2]), np.nan, np.float32)
         tensor[:, IMAGED] = drawn
         for m, by_group in texts.items():
-            for g, kept in enumerate(by_group):
-                if kept is not None:
-                    tensor[:, m, g] = kept.read(t, t + 1)[0]
+            for g, column in enumerate(by_group):
+                if column is not None:
+                    tensor[:, m, g] = column.read(t, t + 1)[0]
         return tensor
 
     def resample_encoders(self, parts: Sequence[_View]) -> None:
@@ -165,7 +167,7 @@ class _View:
         self._drawn[t] = Drawn(*map(self._scratch.keep, self._tensors))
 
     def _resampled_texts(self) -> list[dict[int, list[Kept | None]]]:
-        """What the texts say of every target, (T × replicates) a group, by modality: in images, stimulus and held."""
+        """What the texts say of every target, (T × replicates) a group, by modality; of each kind of replicates."""
         draws, layout, uniform = self._draws, self._layout, uniform_weights(self._layout, ())
         held_images = uniform.images.astype(np.float32)
         images = partial(_by_group, self._texts[0], layout.image_slices)
@@ -175,22 +177,22 @@ class _View:
                 if column is not None:
                     self._point[:, m, g] = column[:, 0]
 
-        def kept(columns: Iterator[np.ndarray | None]) -> list[Kept | None]:
+        def keep(columns: Iterator[np.ndarray | None]) -> list[Kept | None]:
             return [None if column is None else self._scratch.keep(column) for column in columns]
 
-        itp, tt = kept(images(draws.images)), kept(words(draws.fixed_words))
-        return [{1: itp, 3: tt}, {1: itp, 3: kept(words(draws.words))}, {1: kept(images(held_images)), 3: tt}]
+        itp, tt = keep(images(draws.images)), keep(words(draws.fixed_words))
+        return [{1: itp, 3: tt}, {1: itp, 3: keep(words(draws.words))}, {1: keep(images(held_images)), 3: tt}]
 
     def finished(self) -> ViewedTargets:
         """What was put together."""
         order = sorted(self._drawn)
-        images, words = (np.stack([self._seen[t][1][kind] for t in order]) for kind in (0, 1))
+        images, words = (np.stack([self._cosines[t][1][kind] for t in order]) for kind in (0, 1))
         matches = None
         if self._matches:
             matches = TextMatches(*(tuple(self._matches[t][kind] for t in order) for kind in (0, 1)))  # type: ignore[arg-type]
         return ViewedTargets(
             TargetReplicates(self._point, [self._drawn[t] for t in order], self._draws.freedoms),
-            tuple(self._seen[t][0] for t in order),
+            tuple(self._cosines[t][0] for t in order),
             ItemMeans(np.stack([images, self._texts[0]]), np.stack([words, self._texts[1]])),
             matches,
         )

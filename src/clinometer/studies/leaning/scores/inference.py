@@ -154,13 +154,13 @@ def item_variance(
 
         v = Σ_strata share² s² / n         s² of the items' contributions within a stratum: a prompt, or all words
     """
-    held = items.images if modalities == (II, ITP) else items.words
-    variance, freedom = np.zeros(held.shape[1]), 0
+    means = items.images if modalities == (II, ITP) else items.words
+    variance, freedom = np.zeros(means.shape[1]), 0
     for g in range(len(layout.groups)):
         own = weights[list(modalities), g]
         if not own.any():
             continue
-        values = np.tensordot(own[own != 0], held[own != 0], axes=1)
+        values = np.tensordot(own[own != 0], means[own != 0], axes=1)
         for columns, share in _strata(layout, g, images=modalities == (II, ITP)):
             n = columns.stop - columns.start
             spread = np.var(values[:, columns], axis=1, ddof=1) if n > 1 else np.full(len(variance), np.nan)

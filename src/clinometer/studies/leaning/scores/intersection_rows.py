@@ -73,19 +73,19 @@ def _views(
     """The average over the encoders that read text (over all, if none does) first, then each."""
     pooled = [e.encoder for e in encoders if e.reads_text] or [e.encoder for e in encoders]
     cosines = {e.encoder: (target_cosines(e, layout), group_cosines(e, layout)) for e in encoders}
-    found = {}
+    by_encoder = {}
     for e in encoders:
         own = CellView(e.encoder, e.reads_text, cosines[e.encoder][0], layout)
         prompts = means_of(cosines[e.encoder][1], layout)
-        found[e.encoder] = own, readings_of(design, layout, own.means, prompts, reads_text=e.reads_text)
-    view, readings = found[pooled[0]]
+        by_encoder[e.encoder] = own, readings_of(design, layout, own.means, prompts, reads_text=e.reads_text)
+    view, readings = by_encoder[pooled[0]]
     if len(pooled) > 1:
         of_targets, of_prompts = (average_cosines([cosines[name][i] for name in pooled]) for i in (0, 1))
-        members = tuple(found[name][0] for name in pooled)
+        members = tuple(by_encoder[name][0] for name in pooled)
         view = CellView("mean", view.reads_text, of_targets, layout, members)
         prompts = means_of(of_prompts, layout)
         readings = readings_of(design, layout, view.means, prompts, reads_text=view.reads_text)
-    return [(replace(view, encoder="mean"), readings), *found.values()]
+    return [(replace(view, encoder="mean"), readings), *by_encoder.values()]
 
 
 class _Maker:
@@ -109,8 +109,8 @@ class _Maker:
         if effect.rank > 1:
             joint = joint_contrast_inference(self.view, effect.basis, confidence=self.confidence)
             yield self._joint(effect, joint, MODALITIES)
-        found = [contrast_inference(self.view, w, confidence=self.confidence) for w in effect.weights]
-        yield self._judged(effect, self._rows(effect, found, MODALITIES), self.design.margin)
+        inferences = [contrast_inference(self.view, w, confidence=self.confidence) for w in effect.weights]
+        yield self._judged(effect, self._rows(effect, inferences, MODALITIES), self.design.margin)
         if effect.kind == "axis" and effect.rank == 1:
             for part in MODALITIES:
                 parts = contrast_inference(self.view, effect.weights[0], confidence=self.confidence, modalities=(part,))
@@ -120,26 +120,26 @@ class _Maker:
                 )
 
     def _interaction(self, effect: Effect) -> Iterator[list[Score]]:
-        each, joint = excess_inference(effect, self.design, self.layout, *self.readings, self.confidence)
+        cells, joint = excess_inference(effect, self.design, self.layout, *self.readings, self.confidence)
         parts = ("ii", "ita") if self.view.reads_text else ("ii",)
         if effect.rank > 1:
             yield self._joint(effect, joint, parts)
-        rows = [replace(row, stimulus_low=nan, stimulus_high=nan) for row in self._rows(effect, each, parts)]
+        rows = [replace(row, stimulus_low=nan, stimulus_high=nan) for row in self._rows(effect, cells, parts)]
         rows = [replace(row, reason=row.reason if not isfinite(row.low) else FIXED) for row in rows]
         yield self._judged(effect, rows, None)
-        left = contrast_inference(self.view, effect.residual, confidence=self.confidence)
+        inference = contrast_inference(self.view, effect.residual, confidence=self.confidence)
         name = effect.component.replace("interaction", "residual")
-        residuals = [replace(row, component=name) for row in self._rows(effect, [left], MODALITIES)]
+        residuals = [replace(row, component=name) for row in self._rows(effect, [inference], MODALITIES)]
         yield corrected(residuals, self._family(name))
 
-    def _joint(self, effect: Effect, found: JointInference, modalities: Collection[str]) -> list[Score]:
+    def _joint(self, effect: Effect, joint: JointInference, modalities: Collection[str]) -> list[Score]:
         rows = [
             self._explained(
                 t, modalities,
                 Score(
                     metric=METRIC, component=effect.component, **self._target(t, np.ones(len(self.design.groups))),
-                    value=float(found.size[t]), low=float(found.low[t]), high=float(found.high[t]),
-                    null=float(found.null[t]), p=float(found.p[t]), test=F_TEST if isfinite(found.p[t]) else "",
+                    value=float(joint.size[t]), low=float(joint.low[t]), high=float(joint.high[t]),
+                    null=float(joint.null[t]), p=float(joint.p[t]), test=F_TEST if isfinite(joint.p[t]) else "",
                 ),
             )
             for t in range(len(self.design.targets))
@@ -147,7 +147,7 @@ class _Maker:
         rows = [row if row.reason else replace(row, reason=FIXED) for row in rows]
         return corrected(rows, self._family(effect.component))
 
-    def _rows(self, effect: Effect, found: Sequence[Inference], modalities: Collection[str]) -> list[Score]:
+    def _rows(self, effect: Effect, inferences: Sequence[Inference], modalities: Collection[str]) -> list[Score]:
         """A row a target and contrast."""
         return [
             self._explained(
@@ -162,7 +162,7 @@ class _Maker:
                     test=T_TEST if isfinite(one.p[t]) else "",
                 ),
             )
-            for one, name, weights in zip(found, effect.names, effect.weights, strict=False)
+            for one, name, weights in zip(inferences, effect.names, effect.weights, strict=False)
             for t in range(len(self.design.targets))
         ]  # fmt: skip
 

@@ -84,8 +84,8 @@ class SeenTarget:
     ----------
     image_cosines : mean cosines of each image to the images and to the words of every group, (n × 2 × G).
     items : mean cosine of each attribute image, and of each word, to the target's images.
-    point, images, stimulus, held : mean cosines in the modalities that images enter, (2 × G) and (R × 2 × G): the
-        estimate, its replicates over images and over stimuli, and some with the attributes held.
+    point, images, stimulus, target_images : mean cosines in the modalities that images enter, (2 × G) and
+        (R × 2 × G): the estimate, its replicates over images and over stimuli, and some with the attributes held.
     own_text : None where the view reads no text, or a single one, and where nobody asks.
     """
 
@@ -94,7 +94,7 @@ class SeenTarget:
     point: np.ndarray
     images: np.ndarray
     stimulus: np.ndarray
-    held: np.ndarray
+    target_images: np.ndarray
     own_text: OwnText | None
 
 
@@ -267,9 +267,9 @@ class _View:
         self._weighed = [np.zeros((1, width)) for width in columns]
         self._groups = np.empty((size, 2, groups))
         replicates = len(draws.images)
-        held = min(VARIANCE_DRAWS, replicates)
-        self._images, self._stimulus, self._held = (
-            np.full((n, 2, groups), np.nan, np.float32) for n in (replicates, replicates, held)
+        variance_draws = min(VARIANCE_DRAWS, replicates)
+        self._images, self._stimulus, self._target_images = (
+            np.full((n, 2, groups), np.nan, np.float32) for n in (replicates, replicates, variance_draws)
         )
         self._own_texts = _OwnTexts()
 
@@ -299,11 +299,11 @@ class _View:
         self._stimulus[rows, 0] = self._images[rows, 0]
         sum_by_group(by_word, draws.fixed_words, layout.word_slices, self._images[rows, 1])
         sum_by_group(by_word, draws.words[rows], layout.word_slices, self._stimulus[rows, 1])
-        some = weights[: max(len(self._held) - first, 0)]
+        some = weights[: max(len(self._target_images) - first, 0)]
         if len(some):
-            held = self._held[first : first + len(some)]
-            sum_by_group(matmul(some, self.gram), self._held_images, layout.image_slices, held[:, 0])
-            sum_by_group(matmul(some, self._words), draws.fixed_words, layout.word_slices, held[:, 1])
+            target_images = self._target_images[first : first + len(some)]
+            sum_by_group(matmul(some, self.gram), self._held_images, layout.image_slices, target_images[:, 0])
+            sum_by_group(matmul(some, self._words), draws.fixed_words, layout.word_slices, target_images[:, 1])
 
     def finished(self) -> SeenTarget:
         """What was measured."""
@@ -315,5 +315,5 @@ class _View:
         images, words = (total / size if size else np.full_like(total, np.nan) for total in self._sums)
         own_text = OwnText(np.concatenate(texts.ranks), np.hstack(texts.gains)) if texts.ranks else None
         return SeenTarget(
-            self._groups, (images, words), point, self._images, self._stimulus, self._held, own_text
+            self._groups, (images, words), point, self._images, self._stimulus, self._target_images, own_text
         )  # fmt: skip

@@ -67,7 +67,7 @@ class CellView:
     cosines: Cosines
     layout: Layout
     members: tuple[CellView, ...] = ()
-    _held: dict[tuple[str, ...], Moments] = field(default_factory=dict, compare=False, repr=False)
+    _by_modalities: dict[tuple[str, ...], Moments] = field(default_factory=dict, compare=False, repr=False)
     _means: list[CellMeans] = field(default_factory=list, compare=False, repr=False)
 
     @property
@@ -80,9 +80,9 @@ class CellView:
     def moments(self, modalities: Collection[str] = MODALITIES) -> Moments:
         """The moments of these modalities, computed once."""
         key = tuple(name for name in MODALITIES if name in modalities)
-        if key not in self._held:
-            self._held[key] = _moments(self.means, self.cosines, self.layout, key)
-        return self._held[key]
+        if key not in self._by_modalities:
+            self._by_modalities[key] = _moments(self.means, self.cosines, self.layout, key)
+        return self._by_modalities[key]
 
 
 def means_of(cosines: Cosines, layout: Layout) -> CellMeans:
@@ -148,7 +148,7 @@ def _variances(items: np.ndarray, strata: Sequence[Sequence[int]]) -> np.ndarray
 
     NaN where a stratum has one item; strata without items are none.
     """
-    found = np.zeros((len(items), len(strata)))
+    variances = np.zeros((len(items), len(strata)))
     bounds = np.cumsum([0, *(size for sizes in strata for size in sizes)])
     blocks = iter(pairwise(bounds.tolist()))
     for g, sizes in enumerate(strata):
@@ -156,5 +156,5 @@ def _variances(items: np.ndarray, strata: Sequence[Sequence[int]]) -> np.ndarray
             if size:
                 own = items[:, start:stop]
                 spread = own.var(axis=1, ddof=1) if size > 1 else np.full(len(items), np.nan)
-                found[:, g] += (size / sum(sizes)) ** 2 * spread / size
-    return found
+                variances[:, g] += (size / sum(sizes)) ** 2 * spread / size
+    return variances

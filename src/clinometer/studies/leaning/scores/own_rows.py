@@ -38,7 +38,7 @@ def own_text_rows(
         Embeddings that no cosine can take, or counts that do not match the design.
     """
     settings = DrawSettings(n_resamples, n_permutations, seed, confidence)
-    return [row for each in encoders for row in _rows(each, design, settings, OWN_TEXT, "tt")]
+    return [row for encoder in encoders for row in _rows(encoder, design, settings, OWN_TEXT, "tt")]
 
 
 def prior_rows(
@@ -72,7 +72,7 @@ def prior_rows(
         Embeddings that no cosine can take, or counts that do not match the design.
     """
     settings = DrawSettings(n_resamples, n_permutations, seed, confidence)
-    rows = [row for each in priors for row in _rows(each, design, settings, PRIOR, "ii")]
+    rows = [row for prior in priors for row in _rows(prior, design, settings, PRIOR, "ii")]
     return [replace(row, reason=_of_embeddings(row.reason), test=_of_embeddings(row.test)) for row in rows]
 
 
@@ -88,5 +88,5 @@ def _rows(
     return [replace(row, metric=metric, family=row.family.replace("mcas", metric, 1)) for row in rows]
 
 
-def _of_embeddings(said: str) -> str:
-    return said.replace(" image", " prior embedding", 1)
+def _of_embeddings(words: str) -> str:
+    return words.replace(" image", " prior embedding", 1)

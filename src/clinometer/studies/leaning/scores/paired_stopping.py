@@ -53,7 +53,7 @@ def paired_evidence(
         As ``evidence_of``; or the runs have other numbers of images.
     """
     both = image_leanings(first, design), image_leanings(second, design)
-    if len({tuple(map(len, each.targets)) for each in both}) > 1:
+    if len({tuple(map(len, run.targets)) for run in both}) > 1:
         raise InvalidInputError("paired: the runs have different numbers of images; pair them")
     leanings, span = _differences(*both)
     reaches = reaches_of(_items_apart(*both), both[1].layout, both[1].pair)
@@ -97,19 +97,19 @@ def differences_when_stopped(rows: Sequence[Score], stands: Sequence[Evidence], 
     rests on target images holds for a fixed number of them only and keeps its estimate alone.
     """
     by_target = {target.name: stand for target, stand in zip(design.targets, stands, strict=True)}
-    held, decided = [], []
+    rest, decided = [], []
     for row in rows:
         stand = by_target.get(row.concept)
         if (row.component, row.encoder) == ("mcas", "mean") and stand is not None and isfinite(row.value) and stand.n:
-            decided.append(_told(row, stand))
+            decided.append(_anytime_row(row, stand))
         else:
-            held.append(row if row.component == "itp" else without_inference(row))
+            rest.append(row if row.component == "itp" else without_inference(row))
     family = f"{METRIC}: mcas over {len(stands)} targets"
     sides = [(design.a, design.b)] * len(decided)
-    return [*held, *judged_when_stopped(decided, family, sides)]
+    return [*rest, *judged_when_stopped(decided, family, sides)]
 
 
-def _told(row: Score, stand: Evidence) -> Score:
+def _anytime_row(row: Score, stand: Evidence) -> Score:
     clipped = f"; {stand.clipped} of {stand.n} pairs beyond the groups' own span" if stand.clipped else ""
     return replace(
         without_inference(row),

@@ -18,7 +18,7 @@ _NUMBERS = 2**20
 
 def by_view(encoders: Sequence[EncoderEmbeddings]) -> dict[str, EncoderEmbeddings]:
     """Embeddings by the name of the view: ``"mean"`` first, then each encoder's own."""
-    return {MEAN: averaged_embeddings(encoders)} | {each.encoder: each for each in encoders}
+    return {MEAN: averaged_embeddings(encoders)} | {encoder.encoder: encoder for encoder in encoders}
 
 
 def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddings:
@@ -34,14 +34,14 @@ def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddi
     encoder, by its own name. ``unfit`` holds what does not
     fit any of them.
     """
-    pooled = [each for each in encoders if each.reads_text] or list(encoders)
+    pooled = [encoder for encoder in encoders if encoder.reads_text] or list(encoders)
     if len(pooled) == 1:
         return pooled[0]
     first = pooled[0]
 
     def texts(of: Callable[[EncoderEmbeddings], np.ndarray | None]) -> np.ndarray | None:
-        given = [of(each) for each in pooled]
-        return None if any(x is None for x in given) else _side_by_side([x for x in given if x is not None])
+        arrays = [of(encoder) for encoder in pooled]
+        return None if any(x is None for x in arrays) else _side_by_side([x for x in arrays if x is not None])
 
     def blank(encoder: EncoderEmbeddings) -> np.ndarray | None:
         return None if encoder.blank_text is None else encoder.blank_text[None]
@@ -49,23 +49,23 @@ def averaged_embeddings(encoders: Sequence[EncoderEmbeddings]) -> EncoderEmbeddi
     blanks = texts(blank)
     return EncoderEmbeddings(
         encoder=MEAN,
-        target_images=mapped(lambda *parts: _side_by_side(parts), *(each.target_images for each in pooled)),
-        target_texts=texts(lambda each: each.target_texts),
+        target_images=mapped(lambda *parts: _side_by_side(parts), *(encoder.target_images for encoder in pooled)),
+        target_texts=texts(lambda encoder: encoder.target_texts),
         group_images={
-            group: tuple(map(_joined, zip(*(each.group_images[group] for each in pooled), strict=True)))
+            group: tuple(map(_joined, zip(*(encoder.group_images[group] for encoder in pooled), strict=True)))
             for group in first.group_images
         },
-        group_words=_groupwise([each.group_words for each in pooled]),
+        group_words=_groupwise([encoder.group_words for encoder in pooled]),
         blank_text=None if blanks is None else blanks[0],
-        unfit={concept: reason for each in pooled for concept, reason in each.unfit.items()},
+        unfit={concept: reason for encoder in pooled for concept, reason in encoder.unfit.items()},
     )
 
 
-def _groupwise(given: Sequence[Mapping[str, np.ndarray] | None]) -> dict[str, np.ndarray] | None:
-    known = [each for each in given if each is not None]
-    if len(known) < len(given):
+def _groupwise(encoder_words: Sequence[Mapping[str, np.ndarray] | None]) -> dict[str, np.ndarray] | None:
+    group_words = [by_group for by_group in encoder_words if by_group is not None]
+    if len(group_words) < len(encoder_words):
         return None
-    return {group: _side_by_side([each[group] for each in known]) for group in known[0]}
+    return {group: _side_by_side([by_group[group] for by_group in group_words]) for group in group_words[0]}
 
 
 def _joined(parts: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -82,10 +82,10 @@ def unit_rows(x: np.ndarray) -> np.ndarray:
     at_once = max(_NUMBERS // max(x.shape[1], 1), 1)
     if len(x) <= at_once:
         return unit_vectors(x) if len(x) else np.asarray(x, np.float64)
-    found = np.empty(x.shape)
+    units = np.empty(x.shape)
     for first in range(0, len(x), at_once):
-        found[first : first + at_once] = unit_vectors(x[first : first + at_once])
-    return found
+        units[first : first + at_once] = unit_vectors(x[first : first + at_once])
+    return units
 
 
 def cosines_with(images: np.ndarray, units: np.ndarray) -> np.ndarray:

@@ -70,8 +70,8 @@ def _family(
     group: str,
     margin: float | None = None,
 ) -> list[Score]:
-    found = contrast_tests(study, view, weights)
-    numbers, fields, basis = found.estimate, tested_fields(found, margin), Basis(MODALITIES, groups)
+    tests = contrast_tests(study, view, weights)
+    numbers, fields, basis = tests.estimate, tested_fields(tests, margin), Basis(MODALITIES, groups)
     return [
         target_row(
             study, view, t, basis, numbers, metric="profile", component=component, group=group, **at_target(fields, t)
@@ -92,8 +92,8 @@ def _norm_rows(study: LeaningStudy, view: EncoderView, pairs: Sequence[Sequence[
         return np.asarray(np.linalg.norm(x, axis=-1))
 
     def of(part: Replicates) -> Estimate:
-        found = estimate_norm(part, profile, norm, study.settings.confidence)
-        return found.with_null(norm(profile(part.null)))
+        numbers = estimate_norm(part, profile, norm, study.settings.confidence)
+        return numbers.with_null(norm(profile(part.null)))
 
     numbers = each_target(view.targets, of)
     least = np.min([[row.p for row in family] for family in pairs], axis=0)

@@ -82,7 +82,9 @@ def reader_checks(
     but its own rows. One that does not fit (``EncoderEmbeddings.unfit``) withholds the average too: what it adds is
     arbitrary. Embeddings are taken as checked (``layout_of``).
     """
-    return {name: replace(_check(each, design, confidence), encoder=name) for name, each in by_view(encoders).items()}
+    return {
+        name: replace(_check(encoder, design, confidence), encoder=name) for name, encoder in by_view(encoders).items()
+    }
 
 
 def withheld(rows: Sequence[Score], checks: Mapping[str, ReaderCheck]) -> list[Score]:
@@ -117,10 +119,10 @@ def _in_run(check: ReaderCheck | None, which: str) -> ReaderCheck | None:
 
 
 def _check(encoder: EncoderEmbeddings, design: Design, confidence: float) -> ReaderCheck:
-    found = (_by_words if encoder.reads_text else _by_images)(encoder, design, confidence)
+    check = (_by_words if encoder.reads_text else _by_images)(encoder, design, confidence)
     concepts = {target: reason for target, reason in encoder.unfit.items() if target}
-    code, reason = _judged(found, encoder, design, confidence)
-    return replace(found, reads=not code, code=code, reason=reason, unfit=concepts)
+    code, reason = _judged(check, encoder, design, confidence)
+    return replace(check, reads=not code, code=code, reason=reason, unfit=concepts)
 
 
 def _by_words(encoder: EncoderEmbeddings, design: Design, confidence: float) -> ReaderCheck:
@@ -135,16 +137,16 @@ def _by_words(encoder: EncoderEmbeddings, design: Design, confidence: float) -> 
     reading = reading_of(of_a, of_b)
     if not (reading.n_a and reading.n_b):
         return _unread(encoder, "words")
-    found = replace(
+    check = replace(
         _unread(encoder, "words"),
         reading=reading,
         informedness=informedness(reading, confidence),
         p_images=prompt_p_value(of_a, of_b, design.pairs.get(design.a, ()), design.pairs.get(design.b, ())),
     )
-    if _doubt(found):
-        return found
+    if _doubt(check):
+        return check
     means = [np.concatenate([x for x in prompts if len(x)]).mean(axis=0) for prompts in images]
-    return replace(found, p_words=word_p_value(means[0] - means[1], *words, level=LEVEL))
+    return replace(check, p_words=word_p_value(means[0] - means[1], *words, level=LEVEL))
 
 
 def _by_images(encoder: EncoderEmbeddings, design: Design, confidence: float) -> ReaderCheck:

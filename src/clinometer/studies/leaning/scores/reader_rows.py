@@ -56,19 +56,19 @@ def corrected_rows(study: LeaningStudy, shares: Sequence[Score], checks: Mapping
 
 def _corrected(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score:
     reading = check.reading
-    kept = replace(
+    blank = replace(
         row, component="corrected_share", value=float("nan"), low=float("nan"), high=float("nan"), flag="",
         n_a=reading.n_a, n_b=reading.n_b,
     )  # fmt: skip
     if not isfinite(row.value) or check.basis != "words":
-        return kept if not isfinite(row.value) else replace(kept, reason="the encoder reads no text")
+        return blank if not isfinite(row.value) else replace(blank, reason="the encoder reads no text")
     count = round(row.value * row.n_target)
-    found = corrected_share(count, row.n_target, reading, study.settings.confidence)
-    if found.reason:
-        return replace(kept, reason=f"attribute images: {found.reason}")
-    clipped = found.estimate != found.value
-    said = f"the estimate, {found.estimate:.2f}, is clipped to {found.value:.0f}; " if clipped else ""
-    return replace(kept, value=found.value, low=found.low, high=found.high, reason=said + NO_STIMULUS)
+    share = corrected_share(count, row.n_target, reading, study.settings.confidence)
+    if share.reason:
+        return replace(blank, reason=f"attribute images: {share.reason}")
+    clipped = share.estimate != share.value
+    clipping = f"the estimate, {share.estimate:.2f}, is clipped to {share.value:.0f}; " if clipped else ""
+    return replace(blank, value=share.value, low=share.low, high=share.high, reason=clipping + NO_STIMULUS)
 
 
 def _rates(study: LeaningStudy, check: ReaderCheck) -> list[Score]:
@@ -79,24 +79,24 @@ def _rates(study: LeaningStudy, check: ReaderCheck) -> list[Score]:
     )
     rows = []
     for component, group, right, n in counted:
-        found = wilson_interval(right, n, confidence)
+        rate = wilson_interval(right, n, confidence)
         rows.append(
             Score(
-                metric=READER, component=component, group=group, encoder=check.encoder, value=found.value,
-                low=found.low, high=found.high, null=0.5, n_target=n, reason=found.reason or _basis(check),
+                metric=READER, component=component, group=group, encoder=check.encoder, value=rate.value,
+                low=rate.low, high=rate.high, null=0.5, n_target=n, reason=rate.reason or _basis(check),
             )
         )  # fmt: skip
     return rows
 
 
 def _informedness(study: LeaningStudy, check: ReaderCheck) -> Score:
-    found = check.informedness
+    informedness = check.informedness
     return Score(
-        metric=READER, component="informedness", encoder=check.encoder, value=found.value, low=found.low,
-        high=found.high, p=check.p_images, test=_test(check), family=_family(check), q=check.p_images,
+        metric=READER, component="informedness", encoder=check.encoder, value=informedness.value, low=informedness.low,
+        high=informedness.high, p=check.p_images, test=_test(check), family=_family(check), q=check.p_images,
         p_holm=check.p_images, null=0.0, n_target=check.reading.n_a + check.reading.n_b, n_a=check.reading.n_a,
         n_b=check.reading.n_b, flag="" if check.reads else UNREAD,
-        reason=check.reason or found.reason or _basis(check),
+        reason=check.reason or informedness.reason or _basis(check),
     )  # fmt: skip
 
 
@@ -127,10 +127,10 @@ def confusion_rows(design: Design, encoders: Sequence[EncoderEmbeddings], confid
 
 def _confused(design: Design, view: str, drawn: str, read: str, counts: np.ndarray, confidence: float) -> Score:
     n = int(counts.sum())
-    found = wilson_interval(int(counts[design.index(read)]), n, confidence)
+    share = wilson_interval(int(counts[design.index(read)]), n, confidence)
     return Score(
-        metric=READER, component="confusion", group=drawn, setting=f"read as {read}", encoder=view, value=found.value,
-        low=found.low, high=found.high, null=1 / len(design.groups), n_target=n,
+        metric=READER, component="confusion", group=drawn, setting=f"read as {read}", encoder=view, value=share.value,
+        low=share.low, high=share.high, null=1 / len(design.groups), n_target=n,
         reason=NO_STIMULUS if n else "no image of the group, or a group without words to read by",
     )  # fmt: skip
 

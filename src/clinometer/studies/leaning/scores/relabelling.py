@@ -180,7 +180,7 @@ def _halves(test: PermutationTest) -> tuple[PermutationTest, PermutationTest]:
 def _pair_of_prompts(design: Design, layout: Layout, groups: Sequence[int]) -> dict[int, int] | None:
     """Number the pair of each prompt that has images, by its first column; None unless each group is there in each."""
     names: dict[int, str | None] = {}
-    seen: dict[str | None, set[int]] = {}
+    by_pair: dict[str | None, set[int]] = {}
     for g in groups:
         sizes = layout.prompt_sizes[g]
         pairs = design.pairs.get(layout.groups[g], (None,) * len(sizes))
@@ -188,8 +188,8 @@ def _pair_of_prompts(design: Design, layout: Layout, groups: Sequence[int]) -> d
         for start, size, pair in zip(starts, sizes, pairs, strict=False):
             if size:
                 names[int(start)] = pair
-                seen.setdefault(pair, set()).add(g)
-    if None in seen:
+                by_pair.setdefault(pair, set()).add(g)
+    if None in by_pair:
         return None
-    order = list(seen)
+    order = list(by_pair)
     return {start: order.index(pair) for start, pair in names.items()}

@@ -56,11 +56,11 @@ def target_row(
     return explained(study, view, t, basis, replace(row, **fields))
 
 
-def tested_fields(found: ContrastTests, margin: float | None) -> dict[str, np.ndarray | str]:
+def tested_fields(tests: ContrastTests, margin: float | None) -> dict[str, np.ndarray | str]:
     """What rows of a family say of their test over images; arrays have one entry a target."""
-    fields: dict[str, np.ndarray | str] = {"p": found.images.p_value, "test": found.test}
+    fields: dict[str, np.ndarray | str] = {"p": tests.images.p_value, "test": tests.test}
     if margin is not None:
-        fields["p_equivalence"] = found.images.p_outside(margin)
+        fields["p_equivalence"] = tests.images.p_outside(margin)
     return fields
 
 
@@ -69,7 +69,7 @@ def at_target(fields: Mapping[str, np.ndarray | str], t: int) -> dict[str, Any]:
     p = fields.get("p")
     if p is None or not isfinite(p[t]):  # type: ignore[arg-type]
         return {}
-    own = {name: held if isinstance(held, str) else float(held[t]) for name, held in fields.items()}  # type: ignore[index]
+    own = {name: column if isinstance(column, str) else float(column[t]) for name, column in fields.items()}  # type: ignore[index]
     return own | {"p_error": 0.0}
 
 
@@ -111,15 +111,15 @@ def with_q_values(rows: list[Score], family: str) -> list[Score]:
     return corrected(rows, family)
 
 
-def bare(value: np.ndarray, *given: np.ndarray) -> Estimate:
+def bare(value: np.ndarray, *parts: np.ndarray) -> Estimate:
     """Make an estimate with no interval and no null but those given: low, high, null."""
     nothing = np.full(np.shape(value), np.nan)
-    low, high, null = [*given, nothing, nothing, nothing][:3]
+    low, high, null = [*parts, nothing, nothing, nothing][:3]
     return Estimate(np.asarray(value), low, high, nothing, nothing, null)
 
 
 def _at(numbers: Estimate, index: int | tuple[()]) -> dict[str, Any]:
     names = ("value", "low", "high", "stimulus_low", "stimulus_high", "null")
-    found = {name: float(getattr(numbers, name)[index]) for name in names}
-    found = {name: number if isfinite(number) else nan for name, number in found.items()}
-    return found if isfinite(found["value"]) else dict.fromkeys(names, nan)
+    fields = {name: float(getattr(numbers, name)[index]) for name in names}
+    fields = {name: number if isfinite(number) else nan for name, number in fields.items()}
+    return fields if isfinite(fields["value"]) else dict.fromkeys(names, nan)

@@ -27,14 +27,14 @@ def sensitivity_rows(rows: Sequence[Score], encoders: Sequence[str]) -> list[Sco
     """
     if len(encoders) < 2:
         return []
-    found = []
+    summaries = []
     for component in (*MODALITIES, "mcas"):
         scores = np.array([_scores(rows, component, encoder) for encoder in encoders])
         for e, encoder in enumerate(encoders):
             others = _means(np.delete(scores, e, axis=0))
-            found += [_size(component, encoder, scores[e]), _agreement(component, encoder, scores[e], others)]
-        found.append(_spread(component, scores))
-    return found
+            summaries += [_size(component, encoder, scores[e]), _agreement(component, encoder, scores[e], others)]
+        summaries.append(_spread(component, scores))
+    return summaries
 
 
 def _scores(rows: Sequence[Score], component: str, encoder: str) -> list[float]:
@@ -43,17 +43,17 @@ def _scores(rows: Sequence[Score], component: str, encoder: str) -> list[float]:
 
 def _means(scores: np.ndarray) -> np.ndarray:
     """Mean of the encoders that have a number, target by target; NaN where none has."""
-    known = np.isfinite(scores)
-    total, count = np.where(known, scores, 0.0).sum(axis=0), known.sum(axis=0)
+    is_finite = np.isfinite(scores)
+    total, count = np.where(is_finite, scores, 0.0).sum(axis=0), is_finite.sum(axis=0)
     return np.asarray(np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0))
 
 
 def _size(component: str, encoder: str, scores: np.ndarray) -> Score:
-    known = np.abs(scores[np.isfinite(scores)])
-    value = float(known.mean()) if len(known) else float("nan")
-    reason = "no interval: a summary of the targets at hand" if len(known) else "the encoder does not give it"
+    magnitudes = np.abs(scores[np.isfinite(scores)])
+    value = float(magnitudes.mean()) if len(magnitudes) else float("nan")
+    reason = "no interval: a summary of the targets at hand" if len(magnitudes) else "the encoder does not give it"
     return Score(
-        metric=SENSITIVITY, component=component, setting="size", encoder=encoder, value=value, n_target=len(known),
+        metric=SENSITIVITY, component=component, setting="size", encoder=encoder, value=value, n_target=len(magnitudes),
         reason=reason,
     )  # fmt: skip
 

@@ -50,17 +50,17 @@ def _paired(
     if not pairs_a or None in pairs_a or set(pairs_a) != set(pairs_b):
         return nan
     order = [list(pairs_b).index(pair) for pair in pairs_a]
-    held = [(x.mean(), of_b[k].mean()) for x, k in zip(of_a, order, strict=True) if len(x) and len(of_b[k])]
-    differences = np.array([x - y for x, y in held])
+    means = [(x.mean(), of_b[k].mean()) for x, k in zip(of_a, order, strict=True) if len(x) and len(of_b[k])]
+    differences = np.array([x - y for x, y in means])
     if len(differences) < FEWEST_PAIRS or np.ptp(differences) == 0:
         return nan
     return float(ttest_1samp(differences, 0.0, alternative="greater").pvalue)
 
 
 def _unpaired(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> float:
-    held = [[x for x in prompts if len(x)] for prompts in (of_a, of_b)]
-    by_prompt = min(map(len, held)) >= 2 and sum(map(len, held)) >= FEWEST_PROMPTS
-    a, b = (np.array([x.mean() for x in prompts]) if by_prompt else np.concatenate(prompts) for prompts in held)
+    groups = [[x for x in prompts if len(x)] for prompts in (of_a, of_b)]
+    by_prompt = min(map(len, groups)) >= 2 and sum(map(len, groups)) >= FEWEST_PROMPTS
+    a, b = (np.array([x.mean() for x in prompts]) if by_prompt else np.concatenate(prompts) for prompts in groups)
     if len(a) + len(b) < 3:
         return nan
     if np.ptp(a) == 0 and np.ptp(b) == 0:  # no spread to divide by: only what the scores say

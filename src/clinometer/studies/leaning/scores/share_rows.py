@@ -41,8 +41,8 @@ def _with_reason(row: Score) -> Score:
     return row if row.reason else replace(row, reason="no stimulus interval: words and encoder are fixed")
 
 
-def _columns(found: Sequence[object], *names: str) -> Estimate:
-    return bare(*(np.array([getattr(each, name) for each in found]) for name in names))
+def _columns(estimates: Sequence[object], *names: str) -> Estimate:
+    return bare(*(np.array([getattr(estimate, name) for estimate in estimates]) for name in names))
 
 
 def _count(study: LeaningStudy, view: EncoderView, t: int) -> tuple[int, int]:

@@ -65,16 +65,16 @@ def evidence_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead:
     InvalidInputError
         As ``mcas_study``; or no encoder reads text, or a group has no image: MCAS is then not defined.
     """
-    found = image_leanings(encoders, design)
-    leanings = list(zip(found.targets, found.constants.tolist(), strict=True))
+    readings = image_leanings(encoders, design)
+    leanings = list(zip(readings.targets, readings.constants.tolist(), strict=True))
     stands = [
-        mean_evidence(values, constant, *found.span, design.margin, float(reach))
-        for (values, constant), reach in zip(leanings, found.reaches, strict=True)
+        mean_evidence(values, constant, *readings.span, design.margin, float(reach))
+        for (values, constant), reach in zip(leanings, readings.reaches, strict=True)
     ]
     stands = in_family(stands)
     if not ahead:
         return stands
-    factors = factors_ahead(stands, leanings, found.span, design.margin)
+    factors = factors_ahead(stands, leanings, readings.span, design.margin)
     return [
         replace(stand, factor=float(of_leaning), factor_balance=float(of_balance))
         for stand, of_leaning, of_balance in zip(stands, *factors, strict=True)
@@ -91,16 +91,16 @@ def rows_when_stopped(rows: Sequence[Score], stands: Sequence[Evidence], design:
     by_target = {target.name: stand for target, stand in zip(design.targets, stands, strict=True)}
     p_values = np.array([stand.p for stand in stands])
     p_holm = dict(zip(by_target, holm(p_values), strict=True))
-    held = []
+    stopped_rows = []
     for row in rows:
         decides = (row.metric, row.component, row.encoder) == ("mcas", "mcas", "mean")
         if decides and row.concept in by_target:
-            held.append(_decided(row, by_target[row.concept], float(p_holm[row.concept]), design))
+            stopped_rows.append(_decided(row, by_target[row.concept], float(p_holm[row.concept]), design))
         elif row.metric == READER or (row.metric == "mcas" and row.component in ("itp", "tt")):
-            held.append(row)  # no target image enters
+            stopped_rows.append(row)  # no target image enters
         else:
-            held.append(without_inference(row))
-    return held
+            stopped_rows.append(without_inference(row))
+    return stopped_rows
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,11 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design) -> Ima
         No encoder reads text, or a group has no image, or its images do not differ.
     """
     layout = layout_of(encoders, design)
-    readers = [each for each in encoders if each.reads_text]
+    readers = [encoder for encoder in encoders if encoder.reads_text]
     if not readers:
         raise InvalidInputError("encoders: none reads text, so MCAS cannot be decided; name a dual encoder")
-    targets = average_cosines([target_cosines(each, layout) for each in readers])
-    groups = average_cosines([group_cosines(each, layout) for each in readers])
+    targets = average_cosines([target_cosines(encoder, layout) for encoder in readers])
+    groups = average_cosines([group_cosines(encoder, layout) for encoder in readers])
     pair = design.index(design.a), design.index(design.b)
     if any(layout.image_counts[g] == 0 for g in pair):
         raise InvalidInputError("group_images: a group of the pair has no image, so MCAS cannot be decided")
@@ -209,12 +209,12 @@ def mean_evidence(
     """
     if not len(values):  # no evidence, and yet one of the family from the start: nothing decided is undone later
         return Evidence(0, nan, nan, nan, 1.0, e_balance=nan if margin is None else 1.0)
-    held = np.clip(values, low, high)
-    bounds = confidence_sequence(held, low=low, high=high, confidence=CONFIDENCE + ATTRIBUTE_LEVEL)
+    observations = np.clip(values, low, high)
+    bounds = confidence_sequence(observations, low=low, high=high, confidence=CONFIDENCE + ATTRIBUTE_LEVEL)
     value = float(values.mean())
 
     def evidence(mean: float, alternative: Literal["greater", "less"]) -> float:
-        return e_value(held, mean - constant, low=low, high=high, alternative=alternative)
+        return e_value(observations, mean - constant, low=low, high=high, alternative=alternative)
 
     balance = nan
     if margin is not None:
@@ -227,7 +227,7 @@ def mean_evidence(
         high=max(float(bounds.high[-1]), value) + constant + reach,
         e=(evidence(reach, "greater") + evidence(-reach, "less")) / 2,
         e_balance=balance,
-        clipped=int((held != values).sum()),
+        clipped=int((observations != values).sum()),
         reach=reach,
     )
 
@@ -253,7 +253,7 @@ def factors_ahead(
 
 
 def _chances(
-    held: np.ndarray,
+    observations: np.ndarray,
     constant: float,
     span: tuple[float, float],
     margin: float | None,
@@ -264,7 +264,7 @@ def _chances(
 
     def of(mean: float, alternative: Literal["greater", "less"], needed: np.ndarray) -> np.ndarray:
         return chance_to_reach(
-            held, mean - constant, needed, AHEAD, low=span[0], high=span[1], alternative=alternative
+            observations, mean - constant, needed, AHEAD, low=span[0], high=span[1], alternative=alternative
         )  # fmt: skip
 
     leaning = of(reach, "greater", 2 * evidence) + of(-reach, "less", 2 * evidence)

@@ -192,7 +192,7 @@ def _view(
         items=targets.items,
         targets=targets.replicates,
         groups=None if groups is None else groups.replicates,
-        encoder_points=np.stack([each.replicates.point for each in averaged]),
+        encoder_points=np.stack([view.replicates.point for view in averaged]),
         tests=label_tests(targets.items, study.pools, settings.n_permutations, settings.rng("labels"))
         if labels
         else {},

@@ -178,7 +178,7 @@ def cells_planted(view: CellsView) -> dict[str, Any] | None:
 
 
 def _is_planted(planted: Any, levels: Any) -> bool:
-    return any(set(levels) <= set(groups) for groups in planted.values())
+    return any(set(levels) <= set(probabilities) for probabilities in planted.values())
 
 
 def _planted_cell(view: CellsView, axis: str, name: str, planted: Any) -> dict[str, str]:
