@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from clinometer.pipeline.audits import Asked, Workers
+from clinometer.pipeline.audits import AuditRequest, Workers
 from clinometer.pipeline.audits import audit as run_audit
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.loaded_models import Models
@@ -91,7 +91,7 @@ def audit(
     SuiteError, ModelError, RunError, EngineError, InvalidInputError
         Each says what was found, what was expected, and the way out. What was finished stays in ``out``.
     """
-    request = Asked(
+    request = AuditRequest(
         model=model,
         suite=suite,
         out=out,

@@ -111,7 +111,7 @@ class AssociationSettings:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _DesignedTest:
     """A test as it was asked for: its words alone, or each in sentences."""
 
     suite: WeatSuite
@@ -155,10 +155,10 @@ def association_tests(
     _validate(settings)
     if images is not None and not images.is_dir():
         raise ModelError(f"{images}: no such folder; give the one that holds a folder of pictures for each set")
-    asked = [each for test in tests for each in _designed_tests(test, sentences)]
-    pictures = {} if images is None else _pictures(images, asked, encoder)
-    vectors = _vectors(asked, pictures, encoder)
-    rows = [_row(each, pictures, vectors, encoder.card.name, settings) for each in asked]
+    designed_tests = [designed_test for test in tests for designed_test in _designed_tests(test, sentences)]
+    pictures = {} if images is None else _pictures(images, designed_tests, encoder)
+    vectors = _vectors(designed_tests, pictures, encoder)
+    rows = [_row(test, pictures, vectors, encoder.card.name, settings) for test in designed_tests]
     family = f"{len(rows)} {'test' if len(rows) == 1 else 'tests'} on {encoder.card.name}"
     p_values = np.array([row.p for row in rows])
     adjusted = zip(rows, benjamini_hochberg(p_values), holm(p_values), strict=True)
@@ -177,35 +177,35 @@ def _validate(settings: AssociationSettings) -> None:
         if number < least:
             raise InvalidInputError(f"{name}: expected {least} or more, found {number}")
     choices = (("unit", settings.unit, Unit), ("spread", settings.spread, Spread))
-    for name, found, kind in (*choices, ("alternative", settings.alternative or "greater", Alternative)):
-        if found not in get_args(kind):
-            raise InvalidInputError(f"{name}: expected one of {', '.join(get_args(kind))}, found {found!r}")
+    for name, choice, kind in (*choices, ("alternative", settings.alternative or "greater", Alternative)):
+        if choice not in get_args(kind):
+            raise InvalidInputError(f"{name}: expected one of {', '.join(get_args(kind))}, found {choice!r}")
 
 
-def _designed_tests(test: str | Path | Suite, sentences: bool) -> Iterator[_Asked]:
+def _designed_tests(test: str | Path | Suite, sentences: bool) -> Iterator[_DesignedTest]:
     """One test, or all of a folder of them; ``seat/6`` is ``weat/6`` in sentences."""
     name = "" if isinstance(test, Suite) else os.fspath(test)
     if name == "seat" or name.startswith("seat/"):
         yield from _designed_tests(f"weat{name.removeprefix('seat')}", True)
         return
-    of_folder = [each for each in suite_names() if name and each.startswith(f"{name}/")]
-    of_folder.sort(key=lambda each: (name == "weat" and len(each), each))  # weat/10 after weat/9
+    of_folder = [suite_name for suite_name in suite_names() if name and suite_name.startswith(f"{name}/")]
+    of_folder.sort(key=lambda suite_name: (name == "weat" and len(suite_name), suite_name))  # weat/10 after weat/9
     chosen: list[str | Path | Suite] = [*of_folder] or [test]
-    for each in chosen:
-        suite = load_suite(each)
+    for choice in chosen:
+        suite = load_suite(choice)
         if not isinstance(suite, WeatSuite):
             raise SuiteError(
                 f"suite {suite.name}: its study is {suite.study!r}, which asks a model for images; "
-                f"give: clinometer audit --suite {suite.name if isinstance(each, Suite) else each}"
+                f"give: clinometer audit --suite {suite.name if isinstance(choice, Suite) else choice}"
             )
-        yield _Asked(suite, sentences)
+        yield _DesignedTest(suite, sentences)
 
 
-def _pictures(images: Path, asked: Sequence[_Asked], encoder: Encoder) -> dict[str, _Set]:
+def _pictures(images: Path, tests: Sequence[_DesignedTest], encoder: Encoder) -> dict[str, _Set]:
     """The embedded pictures of every folder that a set names and that is there."""
     if not offers(encoder, SeesImages):
         raise ModelError(f"encoder {encoder.card.name}: it embeds texts only; name one of images, such as RN50/openai")
-    folders = {stimuli.folder for each in asked for stimuli in each.suite.sets.values() if stimuli.folder}
+    folders = {stimuli.folder for test in tests for stimuli in test.suite.sets.values() if stimuli.folder}
     there = sorted(folder for folder in folders if (images / folder).is_dir())
     if not there:
         expected = ", ".join(sorted(folders)) or "none: these tests are of words only"
@@ -219,56 +219,61 @@ def _folder(folder: Path, encoder: Encoder) -> _Set:
     missing: list[str] = []
     files = image_files([folder])
     for batch in decode_in_batches(files, IMAGE_BATCH):
-        decoded = [(path, held.image) for path, held in batch]
+        decoded = [(path, decoded_image.image) for path, decoded_image in batch]
         missing += [path.name for path, image in decoded if image is None]
         readable = [image for _, image in decoded if image is not None]
         if readable:
             with named("encoder", name, note=""):
-                found = encoder.encode_images(readable)
-            vectors = shaped_vectors(found, name, [path.name for path, image in decoded if image is not None], width)
+                raw_vectors = encoder.encode_images(readable)
+            vectors = shaped_vectors(
+                raw_vectors, name, [path.name for path, image in decoded if image is not None], width
+            )
             width = vectors.shape[1]
             embedded += list(vectors[:, None])
     return _Set(embedded, missing, is_images=True)
 
 
-def _vectors(asked: Sequence[_Asked], pictures: Mapping[str, _Set], encoder: Encoder) -> dict[str, np.ndarray]:
+def _vectors(tests: Sequence[_DesignedTest], pictures: Mapping[str, _Set], encoder: Encoder) -> dict[str, np.ndarray]:
     """The vector of every text that any test needs and the encoder knows, each embedded once."""
     texts = dict.fromkeys(
         text
-        for each in asked
-        for stimuli in each.suite.sets.values()
+        for test in tests
+        for stimuli in test.suite.sets.values()
         if stimuli.folder not in pictures
         for word in stimuli.words
-        for text in each.texts_of(stimuli, word)
+        for text in test.texts_of(stimuli, word)
     )
     if texts and not offers(encoder, ReadsTexts):
         raise ModelError(f"encoder {encoder.card.name}: it embeds images only, and a test asks for words; name another")
     name = encoder.card.name
     with named("encoder", name, note=""):
         missing = set(encoder.missing(texts)) if offers(encoder, LooksUpTexts) else set()
-        known = [text for text in texts if text not in missing]
-        if not known:
+        known_texts = [text for text in texts if text not in missing]
+        if not known_texts:
             return {}
-        vectors = shaped_vectors(encoder.encode_texts(known), name, known)
-        again = shaped_vectors(encoder.encode_texts(known[:PROBED]), name, known[:PROBED], vectors.shape[1])
+        vectors = shaped_vectors(encoder.encode_texts(known_texts), name, known_texts)
+        again = shaped_vectors(encoder.encode_texts(known_texts[:PROBED]), name, known_texts[:PROBED], vectors.shape[1])
     require_same(vectors[:PROBED], again, encoder.card, "text")
-    return dict(zip(known, vectors, strict=True))
+    return dict(zip(known_texts, vectors, strict=True))
 
 
 def _row(
-    asked: _Asked,
+    test: _DesignedTest,
     pictures: Mapping[str, _Set],
     vectors: Mapping[str, np.ndarray],
     encoder: str,
     settings: AssociationSettings,
 ) -> AssociationTest:
-    suite = asked.suite
-    sets = {role: _set(asked, stimuli, pictures, vectors, settings.unit) for role, stimuli in suite.sets.items()}
-    kinds = {"image" if each.is_images else settings.unit if asked.in_sentences else "word" for each in sets.values()}
+    suite = test.suite
+    sets = {role: _set(test, stimuli, pictures, vectors, settings.unit) for role, stimuli in suite.sets.items()}
+    kinds = {
+        "image" if stimulus_set.is_images else settings.unit if test.in_sentences else "word"
+        for stimulus_set in sets.values()
+    }
     labels: dict[str, Any] = {role: stimuli.label for role, stimuli in suite.sets.items()}
-    counted: dict[str, Any] = {f"n_{role}": len(each.stimuli) for role, each in sets.items()}
+    counted: dict[str, Any] = {f"n_{role}": len(stimulus_set.stimuli) for role, stimulus_set in sets.items()}
     row = AssociationTest(
-        test=asked.name,
+        test=test.name,
         title=suite.title,
         encoder=encoder,
         **labels,
@@ -277,19 +282,19 @@ def _row(
         ddof=settings.ddof,
         alternative=settings.alternative or suite.alternative,
         unit=" and ".join(sorted(kinds)),
-        missing=", ".join(dict.fromkeys(name for each in sets.values() for name in each.missing)),
+        missing=", ".join(dict.fromkeys(name for stimulus_set in sets.values() for name in stimulus_set.missing)),
     )
-    reasons = [_lack(suite.sets[role], each, settings.max_missing) for role, each in sets.items()]
+    reasons = [_lack(suite.sets[role], stimulus_set, settings.max_missing) for role, stimulus_set in sets.items()]
     reason = next(filter(None, reasons), "")
     if reason:
         return replace(row, reason=reason)
     try:
         result = stimulus_weat(
-            *(each.stimuli for each in sets.values()),
+            *(stimulus_set.stimuli for stimulus_set in sets.values()),
             alternative=settings.alternative or suite.alternative,
             permutations=settings.permutations,
             resamples=settings.resamples,
-            rng=np.random.default_rng([settings.seed, *asked.name.encode()]),
+            rng=np.random.default_rng([settings.seed, *test.name.encode()]),
             ddof=settings.ddof,
             spread=settings.spread,
         )
@@ -299,31 +304,31 @@ def _row(
 
 
 def _set(
-    asked: _Asked, stimuli: Stimuli, pictures: Mapping[str, _Set], vectors: Mapping[str, np.ndarray], unit: Unit
+    test: _DesignedTest, stimuli: Stimuli, pictures: Mapping[str, _Set], vectors: Mapping[str, np.ndarray], unit: Unit
 ) -> _Set:
     if stimuli.folder in pictures:
         return pictures[str(stimuli.folder)]
     items, missing = [], []
     for word in stimuli.words:
-        found = [vectors[text] for text in asked.texts_of(stimuli, word) if text in vectors]
-        if not found:
+        word_vectors = [vectors[text] for text in test.texts_of(stimuli, word) if text in vectors]
+        if not word_vectors:
             missing.append(word)
         elif unit == "word":
-            items.append(np.stack(found))
+            items.append(np.stack(word_vectors))
         else:
-            items += [vector[None] for vector in found]
+            items += [vector[None] for vector in word_vectors]
     return _Set(items, missing)
 
 
-def _lack(stimuli: Stimuli, found: _Set, max_missing: float) -> str:
+def _lack(stimuli: Stimuli, stimulus_set: _Set, max_missing: float) -> str:
     """Why a set cannot take part; empty if it can."""
-    if not found.stimuli and not found.missing:
+    if not stimulus_set.stimuli and not stimulus_set.missing:
         return f"{stimuli.label}: no words and no pictures; give pictures with --images, in a folder {stimuli.folder}"
-    total = len(stimuli.words) if not found.is_images else len(found.stimuli) + len(found.missing)
-    if not found.stimuli or len(found.missing) > max_missing * total:
+    total = len(stimuli.words) if not stimulus_set.is_images else len(stimulus_set.stimuli) + len(stimulus_set.missing)
+    if not stimulus_set.stimuli or len(stimulus_set.missing) > max_missing * total:
         return (
-            f"{stimuli.label}: {len(found.missing)} of {total} are missing ({first_and_more(found.missing, 3)}); "
-            f"at most {max_missing:.0%} may be"
+            f"{stimuli.label}: {len(stimulus_set.missing)} of {total} are missing "
+            f"({first_and_more(stimulus_set.missing, 3)}); at most {max_missing:.0%} may be"
         )
     return ""
 

@@ -40,7 +40,7 @@ from clinometer.suites import PromptSpec, Suite, load_suite
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AuditRequest:
     """What an audit is asked; the fields are the parameters of :func:`clinometer.audit`."""
 
     model: str | Generator = "reference"
@@ -120,8 +120,8 @@ class Workers:
     @contextmanager
     def opened(self, device: str, weights: int = 0) -> Iterator[Engine | None]:
         """Open the engine, and close it again unless it was given open; None where this process alone does the work."""
-        asked = self.engine
-        engine = open_engine(asked, self.workers, device, weights) if isinstance(asked, str) else asked
+        spec = self.engine
+        engine = open_engine(spec, self.workers, device, weights) if isinstance(spec, str) else spec
         try:
             yield engine
         finally:
@@ -135,7 +135,7 @@ def executor_of(engine: Engine | None, generator: Recipe | None, encoders: Mappi
 
 
 def audit(
-    asked: Asked, models: Models, workers: OpensEngine, progress: Progress, steering: Steering | None = None
+    request: AuditRequest, models: Models, workers: OpensEngine, progress: Progress, steering: Steering | None = None
 ) -> str:
     """Draw, embed, score and report; what is finished already is kept. Returns the run's place.
 
@@ -146,26 +146,26 @@ def audit(
     SuiteError, ModelError, RunError, EngineError, InvalidInputError
         As :func:`clinometer.audit`.
     """
-    seed = plain_seed(asked.seed)
-    suite, rounds = asked.suite_and_rounds()
+    seed = plain_seed(request.seed)
+    suite, rounds = request.suite_and_rounds()
     if steering is not None and rounds is not None:
         rounds = SteeredRounds(rounds.rule, rounds.suite, steering.targets)
-    prescribed = None if asked.protocol is None else suite.protocol
+    prescribed = None if request.protocol is None else suite.protocol
     prefer = {} if prescribed is None else prescribed.sampling
-    generator, recipe = models.generator(asked.model, asked.options, asked.device, prefer=prefer)
-    out = asked.out or default_out(generator, suite)
+    generator, recipe = models.generator(request.model, request.options, request.device, prefer=prefer)
+    out = request.out or default_out(generator, suite)
     settle_batch_size(out, generator, suite, progress)
     part_size = part_size_of(generator)
     questions, source = (suite if rounds is None else rounds).prompt_specs(), None
-    if asked.portraits is None and asked.expression != "N":
+    if request.portraits is None and request.expression != "N":
         raise InvalidInputError(
-            f"expression: found {asked.expression!r}, and no portraits to take it of; give --portraits"
+            f"expression: found {request.expression!r}, and no portraits to take it of; give --portraits"
         )
     typed = []
-    if asked.portraits is not None:
-        typed = portrait_departures(prescribed, asked.images, asked.expression)
-        whole = prescribed is not None and prescribed.portraits == "all" and asked.images is None
-        suite, questions, source = _portraits(suite, asked.portraits, asked.expression, seed, whole=whole)
+    if request.portraits is not None:
+        typed = portrait_departures(prescribed, request.images, request.expression)
+        whole = prescribed is not None and prescribed.portraits == "all" and request.images is None
+        suite, questions, source = _portraits(suite, request.portraits, request.expression, seed, whole=whole)
         generator, recipe = PortraitSource(source, generator), WithPortraits(source, recipe)
     study, card = study_of(suite), generator.card
     if study.check is not None:
@@ -180,19 +180,19 @@ def audit(
     plan = planned() if source is not None else None  # portraits: their source is to know them before workers do
     job = Job(
         suite, generator, planned if plan is None else lambda: plan, seed,
-        rounds=rounds, budget=asked.budget, retry_failed=asked.retry_failed,
+        rounds=rounds, budget=request.budget, retry_failed=request.retry_failed,
         protocol=None if prescribed is None else typed, unscored=steering is not None and steering.unscored,
     )  # fmt: skip
-    encoder = asked.encoder
+    encoder = request.encoder
     if encoder is None:
         encoder = (prescribed.encoders if prescribed is not None else ()) or "reference"
-    return finish(job, out, encoder, asked.device, models, workers, recipe, progress)
+    return finish(job, out, encoder, request.device, models, workers, recipe, progress)
 
 
 def finish(
     job: Job,
     out: str | os.PathLike[str],
-    encoder: Encoders,
+    encoder_specs: Encoders,
     device: str,
     models: Models,
     workers: OpensEngine,
@@ -200,12 +200,12 @@ def finish(
     progress: Progress,
 ) -> str:
     """Do all that is missing of a job in its run directory. Returns the run's place."""
-    encoders, recipes = _encoders_of(job.suite, encoder, device, models, until=job.rounds is not None)
-    for each in encoders:
-        if said := misfits(card_record(each.card), card_record(job.generator.card), job.suite):
-            progress.note(said)
+    encoders, recipes = _encoders_of(job.suite, encoder_specs, device, models, until=job.rounds is not None)
+    for encoder in encoders:
+        if warning := misfits(card_record(encoder.card), card_record(job.generator.card), job.suite):
+            progress.note(warning)
     if job.origin == "imported" and isinstance(generator, Given) and offers(job.generator, Converts):
-        generator = WithEncoders(generator, tuple((recipes[each.card.name], each.card) for each in encoders))
+        generator = WithEncoders(generator, tuple((recipes[encoder.card.name], encoder.card) for encoder in encoders))
         job = replace(job, generator=EmbeddedSource(job.generator, encoders))
     directory = Directory(out)
     store.require_run_or_nothing(directory)
@@ -224,11 +224,11 @@ def finish(
 
 def audited(suite: str | Path | Suite) -> Suite:
     """A suite that asks for images."""
-    asked = load_suite(suite)
-    if not asked.draws:
-        given = asked.name if isinstance(suite, Suite) else suite
-        raise SuiteError(f"suite {asked.name}: it asks for no images; give: clinometer test {given}")
-    return asked
+    loaded_suite = load_suite(suite)
+    if not loaded_suite.draws:
+        name = loaded_suite.name if isinstance(suite, Suite) else suite
+        raise SuiteError(f"suite {loaded_suite.name}: it asks for no images; give: clinometer test {name}")
+    return loaded_suite
 
 
 def plain_seed(seed: int) -> int:
@@ -275,8 +275,8 @@ def _portraits(
         )
     folder = reference.portraits_path() if str(portraits) == "reference" else Path(portraits)
     codes, most = needed
-    found = read_portraits(folder, codes, expression=expression, prompts=groups_by_prompt(suite))
-    rows = choose_portraits(found, None if whole else most, seed)
+    all_rows = read_portraits(folder, codes, expression=expression, prompts=groups_by_prompt(suite))
+    rows = choose_portraits(all_rows, None if whole else most, seed)
     if whole:
         suite = suite.with_options(images=max(Counter(row.group for row in rows).values()))
     name = "reference portraits" if str(portraits) == "reference" else folder.resolve().name
@@ -291,11 +291,11 @@ def settle_batch_size(out: str | os.PathLike[str], generator: Generator, suite: 
     if not offers(generator, DrawsAtOnce):
         return
     begun = generator.batch_size
-    known = _recorded(Directory(out))
+    recorded_size = _recorded(Directory(out))
     with named("generator", generator.card.name, note=""):
         longest = max((question.prompt for question in suite.prompt_specs()), key=len, default="")
-        generator.fit_batch_size(longest, known=known)
-    if known is None and generator.batch_size != begun:
+        generator.fit_batch_size(longest, known=recorded_size)
+    if recorded_size is None and generator.batch_size != begun:
         progress.note(f"{generator.batch_size} images a batch: as many as memory holds")
 
 

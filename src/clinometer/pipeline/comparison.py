@@ -64,10 +64,10 @@ def evidence_between(first: Run, second: Run) -> dict[str, Evidence]:
     drawn = _drawn_of_both(first, second)
     paired_evidence_of = study_of(first.suite).paired_evidence_of
     assert paired_evidence_of is not None  # checked where rounds are asked for
-    found = paired_evidence_of(
+    evidence = paired_evidence_of(
         (first, second), encoders, frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys())
     )
-    return dict(found)
+    return dict(evidence)
 
 
 def _is_until_decided(*runs: Run) -> bool:
@@ -95,22 +95,24 @@ def _unpaired(first: Run, second: Run) -> str:
     portraits = [_portraits(run) for run in runs]
     if portraits[0] != portraits[1]:
         return "the runs were given other portraits" if all(portraits) else "only one of the runs was given portraits"
-    asked = [Counter(map(_start, run.plan)) for run in runs]
+    starts = [Counter(map(_start, run.plan)) for run in runs]
     if _is_until_decided(*runs):
-        return "" if _begin_alike(*asked) else _other_plans(first, second)
-    if asked[0] == asked[1] and asked[0].total() == len(asked[0]):
+        return "" if _begin_alike(*starts) else _other_plans(first, second)
+    if starts[0] == starts[1] and starts[0].total() == len(starts[0]):
         return ""
     return _other_plans(first, second)
 
 
 def _begin_alike(first: Counter[Start], second: Counter[Start]) -> bool:
     """Whether of each prompt the run with fewer images has none that the other lacks."""
-    held = [defaultdict[tuple[str, float], set[int]](set) for _ in range(2)]
-    for prompts, starts in zip(held, (first, second), strict=True):
+    seeds = [defaultdict[tuple[str, float], set[int]](set) for _ in range(2)]
+    for prompts, starts in zip(seeds, (first, second), strict=True):
         for seed, prompt, strength in starts:
             prompts[prompt, strength].add(seed)
-    shared = held[0].keys() & held[1].keys()
-    return all(held[0][each] <= held[1][each] or held[1][each] <= held[0][each] for each in shared)
+    shared = seeds[0].keys() & seeds[1].keys()
+    return all(
+        seeds[0][question] <= seeds[1][question] or seeds[1][question] <= seeds[0][question] for question in shared
+    )
 
 
 def _other_plans(first: Run, second: Run) -> str:
@@ -145,7 +147,7 @@ def _drawn_of_both(first: Run, second: Run) -> list[dict[Start, str]]:
     if not _is_until_decided(first, second):
         return drawn
     planned = set(map(_start, first.plan)) & set(map(_start, second.plan))
-    return [{start: image for start, image in each.items() if start in planned} for each in drawn]
+    return [{start: image for start, image in images.items() if start in planned} for images in drawn]
 
 
 def _comparable(first: Run, second: Run) -> list[str]:
@@ -158,8 +160,8 @@ def _comparable(first: Run, second: Run) -> list[str]:
             f"{first.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
             "beforehand; compare runs without --until"
         )
-    asked = [run.suite.content for run in (first, second)]
-    if asked[0] != asked[1]:
+    contents = [run.suite.content for run in (first, second)]
+    if contents[0] != contents[1]:
         raise RunMismatchError(
             f"{second.url}: suite {second.suite.name!r} asks other things than suite {first.suite.name!r} of "
             f"{first.url}; only runs of one suite can be compared"

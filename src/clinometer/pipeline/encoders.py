@@ -27,29 +27,29 @@ def require_images(encoder: Encoder) -> None:
 def require_texts(encoders: Sequence[Encoder], suite: Suite, *, until: bool) -> None:
     """Refuse an encoder that reads none, where scores need it or where they decide how many images there are."""
     needed = until or study_of(suite).texts_needed
-    for each in encoders:
-        if needed and not offers(each, ReadsTexts):
+    for encoder in encoders:
+        if needed and not offers(encoder, ReadsTexts):
             raise ModelError(
-                f"encoder {each.card.name}: it embeds images only, and a suite of study {suite.study} asks by words "
+                f"encoder {encoder.card.name}: it embeds images only, and a suite of study {suite.study} asks by words "
                 "what they show; name a dual encoder, such as ViT-B-32/openai"
             )
 
 
 def require_names(encoders: Sequence[Encoder]) -> None:
     """Refuse the name that scores reserve, and two encoders whose embeddings would share a folder."""
-    held: dict[str, Encoder] = {}
-    for each in encoders:
-        if each.card.name == "mean":
+    by_place: dict[str, Encoder] = {}
+    for encoder in encoders:
+        if encoder.card.name == "mean":
             raise ModelError("encoder 'mean': in the scores that name is the mean over encoders; rename its directory")
-        if not each.card.name.strip("./\\ ") or len(each.card.name) > LONGEST_NAME:
+        if not encoder.card.name.strip("./\\ ") or len(encoder.card.name) > LONGEST_NAME:
             raise ModelError(
-                f"encoder {quoted(each.card.name)}: its embeddings are kept in a folder of that name, and none can be "
-                f"called so; give it a name of letters and digits, of at most {LONGEST_NAME} characters"
+                f"encoder {quoted(encoder.card.name)}: its embeddings are kept in a folder of that name, and none can "
+                f"be called so; give it a name of letters and digits, of at most {LONGEST_NAME} characters"
             )
-        place = embeddings_name(each.card.name)
-        other = held.setdefault(place.lower(), each)  # one place on systems that know no case
-        if other.card.fingerprint != each.card.fingerprint:
+        place = embeddings_name(encoder.card.name)
+        other = by_place.setdefault(place.lower(), encoder)  # one place on systems that know no case
+        if other.card.fingerprint != encoder.card.fingerprint:
             raise ModelError(
-                f"encoders {other.card.name!r} ({other.card.family}) and {each.card.name!r} ({each.card.family}): the "
-                f"embeddings of both would lie in {place}; rename the directory of one, or give one only"
+                f"encoders {other.card.name!r} ({other.card.family}) and {encoder.card.name!r} ({encoder.card.family})"
+                f": the embeddings of both would lie in {place}; rename the directory of one, or give one only"
             )

@@ -160,7 +160,7 @@ def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encode
         and recalled(run).get("finished") == made_of
         and question_of(run.record) == question_of(_record(job))
         and run.record["origin"] == job.origin
-        and all(cards.get(each.card.name, {}).get("fingerprint") == each.card.fingerprint for each in encoders)
+        and all(cards.get(encoder.card.name, {}).get("fingerprint") == encoder.card.fingerprint for encoder in encoders)
     )
 
 
@@ -183,9 +183,9 @@ def _put_under_protocol(run: Run, typed: Sequence[Departure], encoders: Sequence
     """Record the protocol and say, before anything is drawn, where the run departs from it."""
     names = list(dict.fromkeys([*run.encoder_cards, *(encoder.card.name for encoder in encoders)]))
     run.record_protocol(protocol_record(run.record, names, typed))
-    found = recorded_departures(run.record) or []
-    progress.note(f"Protocol of the paper, departures: {len(found) or 'none'}")
-    for departure in found:
+    departures = recorded_departures(run.record) or []
+    progress.note(f"Protocol of the paper, departures: {len(departures) or 'none'}")
+    for departure in departures:
         progress.note(f"  {departure.sentence}")
 
 

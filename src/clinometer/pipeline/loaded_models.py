@@ -55,29 +55,29 @@ class Models:
         if not isinstance(model, str | os.PathLike):
             _refuse_options(model, options)
             return model, Given(model)
-        given = {name: value for name, value in options.items() if value not in (None, "auto")}
-        given |= {"device": device, "prefer": dict(prefer or {})}
-        key = json.dumps([os.fspath(model), _split(given)[1]], sort_keys=True, default=str)
-        if self._weights is None or self._weights.key != key or not self._can_set(given):
+        load_options = {name: value for name, value in options.items() if value not in (None, "auto")}
+        load_options |= {"device": device, "prefer": dict(prefer or {})}
+        key = json.dumps([os.fspath(model), _split(load_options)[1]], sort_keys=True, default=str)
+        if self._weights is None or self._weights.key != key or not self._can_set(load_options):
             self._weights = None  # before the next is loaded
-            recipe = Loaded("generator", os.fspath(model), given)
-            self._weights = _Weights(key, recipe, load_generator(os.fspath(model), **given), given)
-        return self._at_settings(self._weights, given)
+            recipe = Loaded("generator", os.fspath(model), load_options)
+            self._weights = _Weights(key, recipe, load_generator(os.fspath(model), **load_options), load_options)
+        return self._at_settings(self._weights, load_options)
 
-    def _can_set(self, given: Mapping[str, Any]) -> bool:
+    def _can_set(self, options: Mapping[str, Any]) -> bool:
         assert self._weights is not None
-        return self._weights.options == given or offers(self._weights.generator, TakesSettings)
+        return self._weights.options == options or offers(self._weights.generator, TakesSettings)
 
     @staticmethod
-    def _at_settings(weights: _Weights, given: Mapping[str, Any]) -> tuple[Generator, Recipe]:
+    def _at_settings(weights: _Weights, options: Mapping[str, Any]) -> tuple[Generator, Recipe]:
         if not offers(weights.generator, TakesSettings):
             return weights.generator, weights.recipe
-        settings = _split(given)[0]
+        settings = _split(options)[0]
         recipe = AtSettings(weights.recipe, settings)
-        same = weights.options == given
+        same = weights.options == options
         return (weights.generator if same else weights.generator.with_settings(**settings)), recipe
 
-    def encoders(self, given: Encoders, device: str) -> tuple[list[Encoder], dict[str, Recipe]]:
+    def encoders(self, specs: Encoders, device: str) -> tuple[list[Encoder], dict[str, Recipe]]:
         """The encoders, and how workers come by each, by its name.
 
         Raises
@@ -85,27 +85,27 @@ class Models:
         ModelError
             One cannot be loaded or sees no images, or two have one name.
         """
-        found = [self._encoder(each, device) for each in named_encoders(given)]
-        encoders = [encoder for encoder, _ in found]
-        for each in encoders:
-            require_images(each)
+        pairs = [self._encoder(spec, device) for spec in named_encoders(specs)]
+        encoders = [encoder for encoder, _ in pairs]
+        for encoder in encoders:
+            require_images(encoder)
         require_names(encoders)
-        return encoders, {encoder.card.name: recipe for encoder, recipe in found}
+        return encoders, {encoder.card.name: recipe for encoder, recipe in pairs}
 
-    def _encoder(self, given: str | Encoder, device: str) -> tuple[Encoder, Recipe]:
-        if not isinstance(given, str | os.PathLike):
-            return given, recipe_of("encoder", given, {})
-        key = os.fspath(given), device
+    def _encoder(self, spec: str | Encoder, device: str) -> tuple[Encoder, Recipe]:
+        if not isinstance(spec, str | os.PathLike):
+            return spec, recipe_of("encoder", spec, {})
+        key = os.fspath(spec), device
         if key not in self._encoders:
-            recipe = recipe_of("encoder", given, {"device": device})
-            self._encoders[key] = load_encoder(os.fspath(given), device=device), recipe
+            recipe = recipe_of("encoder", spec, {"device": device})
+            self._encoders[key] = load_encoder(os.fspath(spec), device=device), recipe
         return self._encoders[key]
 
 
-def named_encoders(given: Encoders) -> Sequence[str | Encoder]:
+def named_encoders(specs: Encoders) -> Sequence[str | Encoder]:
     """Encoders as they were given, one by one."""
-    alone = isinstance(given, str | os.PathLike) or hasattr(given, "card")
-    return with_presets([given] if alone else given)  # type: ignore[arg-type]
+    alone = isinstance(specs, str | os.PathLike) or hasattr(specs, "card")
+    return with_presets([specs] if alone else specs)  # type: ignore[arg-type]
 
 
 def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -115,9 +115,9 @@ def _split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _refuse_options(model: Generator, options: Mapping[str, Any]) -> None:
-    given = [name for name, value in options.items() if value not in (None, "auto")]
-    if given:
+    names = [name for name, value in options.items() if value not in (None, "auto")]
+    if names:
         raise ModelError(
-            f"{', '.join(given)}: {model.card.name} is loaded already and keeps its own; give such options where "
+            f"{', '.join(names)}: {model.card.name} is loaded already and keeps its own; give such options where "
             "it is loaded, or the model by its name"
         )

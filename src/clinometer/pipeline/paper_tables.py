@@ -110,10 +110,10 @@ class _Source:
     def find(self, metric: str, component: str, *, encoder: str | None = None, **equal: str) -> _Estimate:
         """The one row that has these names and no others."""
         encoder = self.encoder if encoder is None else encoder
-        wanted = {"concept": "", "group": "", "setting": "", **equal, "metric": metric, "component": component}
-        wanted["encoder"] = encoder
+        names = {"concept": "", "group": "", "setting": "", **equal, "metric": metric, "component": component}
+        names["encoder"] = encoder
         rows = self.scores
-        for name, value in wanted.items():
+        for name, value in names.items():
             rows = rows[rows[name] == value]
         if not len(rows):
             return _Estimate(encoder=encoder, notes=("the run has no such number",))
@@ -136,12 +136,12 @@ def paper_table(run: Run, paper: str, models: Sequence[str] = ()) -> pd.DataFram
     InvalidInputError
         No such paper or model, or a run whose suite does not ask what the table shows.
     """
-    held = published(paper)
-    answered = _require_answered(run.suite, held, paper)
-    chosen = _models_of(models, held)
-    cells = CELLS[paper](held, _source_of(run, paper), answered)
-    shown = [_finished(cell, held, run) for cell in cells if cell.model in chosen]
-    return pd.DataFrame([asdict(cell) for cell in shown], columns=list(PrintedCell.__dataclass_fields__))
+    publication = published(paper)
+    answered = _require_answered(run.suite, publication, paper)
+    chosen = _models_of(models, publication)
+    cells = CELLS[paper](publication, _source_of(run, paper), answered)
+    finished_cells = [_finished(cell, publication, run) for cell in cells if cell.model in chosen]
+    return pd.DataFrame([asdict(cell) for cell in finished_cells], columns=list(PrintedCell.__dataclass_fields__))
 
 
 def models_of(paper: str) -> dict[str, str]:
@@ -149,13 +149,15 @@ def models_of(paper: str) -> dict[str, str]:
     return {key: model.label for key, model in published(paper).models.items()}
 
 
-def _require_answered(suite: Suite, held: Published, paper: str) -> list[str]:
+def _require_answered(suite: Suite, publication: Published, paper: str) -> list[str]:
     """The suites of the paper all of whose questions the run's suite asks."""
-    asked = _concepts_and_groups(suite)
-    answered = [name for name in held.suites if _concepts_and_groups(load_suite(name)) <= asked]
+    questions = _concepts_and_groups(suite)
+    answered = [name for name in publication.suites if _concepts_and_groups(load_suite(name)) <= questions]
     if not answered:
         more = (
-            f" --suite {held.suites[0]}" if len(held.suites) < 4 else f" --suite with one of {', '.join(held.suites)}"
+            f" --suite {publication.suites[0]}"
+            if len(publication.suites) < 4
+            else f" --suite with one of {', '.join(publication.suites)}"
         )
         raise InvalidInputError(
             f"suite {suite.name}: it does not ask what the tables of paper {paper!r} show; give a run of: clinometer "
@@ -168,12 +170,12 @@ def _concepts_and_groups(suite: Suite) -> set[tuple[str, str]]:
     return {(question.concept, question.group) for question in suite.every_prompt_spec()}
 
 
-def _models_of(models: Sequence[str], held: Published) -> list[str]:
+def _models_of(models: Sequence[str], publication: Published) -> list[str]:
     for name in models:
-        if name not in held.models:
-            way_out = did_you_mean(name, held.models) or f"expected one of {', '.join(held.models)}"
+        if name not in publication.models:
+            way_out = did_you_mean(name, publication.models) or f"expected one of {', '.join(publication.models)}"
             raise InvalidInputError(f"paper_model: found {name!r}; {way_out}")
-    return list(models) or list(held.models)
+    return list(models) or list(publication.models)
 
 
 def _source_of(run: Run, paper: str) -> _Source:
@@ -184,31 +186,33 @@ def _source_of(run: Run, paper: str) -> _Source:
     return _Source(run.scores, run.suite, readers.iloc[0] if len(readers) else "")
 
 
-def _finished(cell: PrintedCell, held: Published, run: Run) -> PrintedCell:
+def _finished(cell: PrintedCell, publication: Published, run: Run) -> PrintedCell:
     """A cell with its difference, and with what is known of the printed number."""
-    said = [slip.said for slip in held.slips if slip.holds(asdict(cell))]
+    notes = [slip.said for slip in publication.slips if slip.holds(asdict(cell))]
     card = run.model_card
-    same = held.models[cell.model].is_called(str(card["name"])) and not card["settings"].get("lora")
+    same = publication.models[cell.model].is_called(str(card["name"])) and not card["settings"].get("lora")
     if cell.model in (GIVEN, DRAWN):
         portraits = "portraits" in card["settings"]
         if portraits != (cell.model == GIVEN):
-            said.append(f"the run's portraits are {'given' if portraits else 'drawn'}, the paper's are not")
+            notes.append(f"the run's portraits are {'given' if portraits else 'drawn'}, the paper's are not")
     interval = isfinite(cell.low) and isfinite(cell.high) and isfinite(cell.paper)
     return replace(
         cell,
         difference=cell.run - cell.paper,
         paper_inside=bool(cell.low <= cell.paper <= cell.high) if interval else None,
         same_model=same,
-        note="; ".join(filter(None, [cell.note, *said])),
+        note="; ".join(filter(None, [cell.note, *notes])),
     )
 
 
-def _cell(table: str, row: Mapping[str, str], printed: str, column: str, found: _Estimate, **names: Any) -> PrintedCell:
+def _cell(
+    table: str, row: Mapping[str, str], printed: str, column: str, estimate: _Estimate, **names: Any
+) -> PrintedCell:
     number = _number(printed)
-    notes = [*found.notes] + ([] if isfinite(number) else [f"the paper prints {printed}"])
+    notes = [*estimate.notes] + ([] if isfinite(number) else [f"the paper prints {printed}"])
     return PrintedCell(
-        table=table, model=row["model"], column=column, printed=printed, paper=number, encoder=found.encoder,
-        run=float(found.value), low=float(found.low), high=float(found.high), note="; ".join(notes), **names,
+        table=table, model=row["model"], column=column, printed=printed, paper=number, encoder=estimate.encoder,
+        run=float(estimate.value), low=float(estimate.low), high=float(estimate.high), note="; ".join(notes), **names,
     )  # fmt: skip
 
 
@@ -219,7 +223,7 @@ def _number(printed: str) -> float:
         return nan
 
 
-def _mcas(held: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
+def _mcas(publication: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
     assert isinstance(source.suite, LeaningSuite)
     axis = source.suite.compared
     sides = {
@@ -230,47 +234,47 @@ def _mcas(held: Published, source: _Source, _: Sequence[str]) -> Iterator[Printe
     words = {"mean": "average", "std": "standard deviation"}
     for key, (metric, group, label) in sides.items():
         for component, word in words.items():
-            for row in held.rows("mcas_categories"):
-                found = source.find(metric, component, category=row["category"], group=group)
+            for row in publication.rows("mcas_categories"):
+                estimate = source.find(metric, component, category=row["category"], group=group)
                 yield _cell(
-                    held.tables["mcas_categories"], row, row[f"{key}_{component}"], f"{word}, {label}", found,
+                    publication.tables["mcas_categories"], row, row[f"{key}_{component}"], f"{word}, {label}", estimate,
                     category=row["category"],
                 )  # fmt: skip
 
 
-def _internal_bias(held: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
+def _internal_bias(publication: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
     assert isinstance(source.suite, LeaningSuite)
     columns = {
         "mcas": ("mcas", "mcas", "MCAS"),
         "diffusion_bias": ("internal_bias", "diffusion_bias", "δ"),
         "bias_amplification": ("internal_bias", "bias_amplification", "α"),
     }
-    yield from _of_targets(held, source, "internal_bias", columns)
+    yield from _of_targets(publication, source, "internal_bias", columns)
     groups = {"male": source.suite.compared.a, "female": source.suite.compared.b, "all": ""}
     for symbol, quantity in (("δ", "diffusion_bias"), ("α", "bias_amplification")):
         for statistic, word in (("min", "min"), ("max", "max"), ("mean", "mean"), ("standard_error", "±")):
-            for row in held.rows("internal_bias_summary"):
+            for row in publication.rows("internal_bias_summary"):
                 component = f"{quantity}_{statistic}"
                 group = groups[row["stereotype"]]
-                found = source.find("internal_bias_summary", component, category="all", group=group)
+                estimate = source.find("internal_bias_summary", component, category="all", group=group)
                 yield _cell(
-                    held.tables["internal_bias_summary"], row, row[component], f"{word} {symbol}", found,
+                    publication.tables["internal_bias_summary"], row, row[component], f"{word} {symbol}", estimate,
                     category="all", group=row["stereotype"],
                 )  # fmt: skip
 
 
-def _xmcas(held: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
+def _xmcas(publication: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
     columns = {
         "mcas": ("mcas", "mcas", "MCAS"),
         "theta_rad": ("xmcas", "angle", "θ"),
         "euclidean_od": ("xmcas", "distance", "o-d"),
     }
-    yield from _of_targets(held, source, "xmcas", columns)
+    yield from _of_targets(publication, source, "xmcas", columns)
     offset = source.find("xmcas", "offset").value
-    for row in held.rows("xmcas"):
-        found = _swapped(source, row["target"], offset)
+    for row in publication.rows("xmcas"):
+        estimate = _swapped(source, row["target"], offset)
         names = {"concept": row["target"], "category": row["category"]}
-        yield _cell(held.tables["xmcas"], row, row["euclidean_od"], "o-d, axes swapped", found, **names)
+        yield _cell(publication.tables["xmcas"], row, row["euclidean_od"], "o-d, axes swapped", estimate, **names)
 
 
 def _swapped(source: _Source, target: str, offset: float) -> _Estimate:
@@ -285,31 +289,31 @@ def _swapped(source: _Source, target: str, offset: float) -> _Estimate:
 
 
 def _of_targets(
-    held: Published, source: _Source, table: str, columns: Mapping[str, tuple[str, str, str]]
+    publication: Published, source: _Source, table: str, columns: Mapping[str, tuple[str, str, str]]
 ) -> Iterator[PrintedCell]:
     """The columns of a table that has a row a target."""
     for name, (metric, component, label) in columns.items():
-        for row in held.rows(table):
-            found = source.find(metric, component, concept=row["target"])
+        for row in publication.rows(table):
+            estimate = source.find(metric, component, concept=row["target"])
             names = {"concept": row["target"], "category": row["category"]}
-            yield _cell(held.tables[table], row, row[name], label, found, **names)
+            yield _cell(publication.tables[table], row, row[name], label, estimate, **names)
 
 
-def _t2iat(held: Published, source: _Source, answered: Sequence[str]) -> Iterator[PrintedCell]:
+def _t2iat(publication: Published, source: _Source, answered: Sequence[str]) -> Iterator[PrintedCell]:
     for name in (suite.rpartition("/")[2] for suite in answered):
-        (printed,) = [row for row in held.rows("t2iat") if row["concept_x"] == TESTS[name]]
-        row = printed | {"model": next(iter(held.models))}
+        (printed,) = [row for row in publication.rows("t2iat") if row["concept_x"] == TESTS[name]]
+        row = printed | {"model": next(iter(publication.models))}
         association = source.find("t2iat", "differential_association", concept=name)
-        found = {
+        columns = {
             "association_score": ("S", association),
             "p_value": ("p", _Estimate(association.p, encoder=source.encoder)),
             "effect_size_d": ("d", source.find("t2iat", "effect_size", concept=name)),
         }
-        for column, (label, estimate) in found.items():
-            yield _cell(held.tables["t2iat"], row, row[column], label, estimate, concept=name)
+        for column, (label, estimate) in columns.items():
+            yield _cell(publication.tables["t2iat"], row, row[column], label, estimate, concept=name)
 
 
-def _downstream(held: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
+def _downstream(publication: Published, source: _Source, _: Sequence[str]) -> Iterator[PrintedCell]:
     assert isinstance(source.suite, EditingSuite)
     group_of = {code: name for name, group in source.suite.groups.items() for code in group.codes}
     columns = {
@@ -317,15 +321,15 @@ def _downstream(held: Published, source: _Source, _: Sequence[str]) -> Iterator[
         "ita_change_degrees": ("average_face_ita_change", "change of ITA, degrees", "pixels"),
     }
     for name, (component, label, encoder) in columns.items():
-        for row in held.rows("editing"):
+        for row in publication.rows("editing"):
             names = {
                 "category": row["edit_professions"],
                 "group": group_of.get(CODES[row["group"]], ""),
                 "setting": f"strength {float(row['strength']):g}",
             }
-            found = source.find("editing", component, encoder=encoder, **names)
+            estimate = source.find("editing", component, encoder=encoder, **names)
             yield _cell(
-                held.tables["editing"], row | {"model": row["dataset"]}, row[name], label, found, **names
+                publication.tables["editing"], row | {"model": row["dataset"]}, row[name], label, estimate, **names
             )  # fmt: skip
 
 

@@ -176,12 +176,12 @@ def _to_decide(table: pd.DataFrame) -> pd.Series:
 def _concepts(pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
     scores = pilot.scores
     rows = scores[(scores.metric == "mcas") & (scores.component == "mcas") & (scores.encoder == "mean")]
-    found = []
+    concepts = []
     for row in rows.to_dict("records"):
         value, images = float(row["value"]), int(row["n_target"])
         error = standard_error_of(float(row["low"]), float(row["high"]))
         deviation = error * sqrt(images)
-        found.append(
+        concepts.append(
             {
                 "concept": str(row["concept"]),
                 "estimate": value,
@@ -196,7 +196,7 @@ def _concepts(pilot: Run, effect: float | None, margin: float | None, power: flo
                 "reason": "" if isfinite(error) else str(row["reason"]),
             }
         )
-    return pd.DataFrame(found)
+    return pd.DataFrame(concepts)
 
 
 def _at_least(images: float) -> float:

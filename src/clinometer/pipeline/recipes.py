@@ -117,9 +117,9 @@ class WithEncoders:
         return EmbeddedSource(self.source.build(), [built(recipe, card) for recipe, card in self.encoders])
 
 
-def recipe_of(kind: Literal["generator", "encoder"], given: Any, options: Mapping[str, Any]) -> Recipe:
+def recipe_of(kind: Literal["generator", "encoder"], model: Any, options: Mapping[str, Any]) -> Recipe:
     """How workers come by a model, as a caller gave it: by its name, or as an object."""
-    return Loaded(kind, os.fspath(given), options) if isinstance(given, str | os.PathLike) else Given(given)
+    return Loaded(kind, os.fspath(model), options) if isinstance(model, str | os.PathLike) else Given(model)
 
 
 _BUILT: dict[str, Any] = {}

@@ -33,7 +33,7 @@ def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, 
         name: _of_one_encoder(shown_as.view, run, encoder) if shown_as.averaged else shown_as.view.of(report_input(run))
         for name, run in runs.items()
     }
-    shown = {
+    context = {
         "study": study.key,
         "encoder": "" if alike else encoders[0],
         "marks": _marks(list(runs)),
@@ -41,7 +41,7 @@ def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, 
         "models": list(runs),
         "contents": [],
     }
-    return shown | shown_as.side_by_side(views, encoders[0] if encoders else "")
+    return context | shown_as.side_by_side(views, encoders[0] if encoders else "")
 
 
 def _of_one_encoder(shape: type[View], run: Run, encoder: str) -> View:

@@ -110,5 +110,5 @@ class _Notes(NoProgress):
 
 def threads_of_a_worker() -> int:
     """Threads of torch in each worker: those of ``OMP_NUM_THREADS``, or one, as the other cores have workers too."""
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return int(said) if said.isdecimal() and int(said) else 1
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    return int(threads) if threads.isdecimal() and int(threads) else 1

@@ -25,12 +25,12 @@ _SHOWN: Final = 3
 
 def unknown_words(card: Mapping[str, Any], texts: Iterable[str]) -> list[str]:
     """The words of texts that the encoder of this card has never learned, each once; none if the card does not say."""
-    known = (card.get("notes") or {}).get(DOMAIN, {}).get("words")
-    if known is None:
+    vocabulary = (card.get("notes") or {}).get(DOMAIN, {}).get("words")
+    if vocabulary is None:
         return []
-    learned = set(known.split())
-    found = (word for text in texts for word in _WORD.findall(text.lower()))
-    return list(dict.fromkeys(word for word in found if word not in learned))
+    learned = set(vocabulary.split())
+    words = (word for text in texts for word in _WORD.findall(text.lower()))
+    return list(dict.fromkeys(word for word in words if word not in learned))
 
 
 def knows_images(card: Mapping[str, Any], model_card: Mapping[str, Any]) -> bool:
@@ -51,25 +51,27 @@ def unfit(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite) 
     if not isinstance(suite, LeaningSuite):
         words = unknown_words(card, suite.texts())
         return {"": _unlearned(name, words)} if words else {}
-    asked = [text for group in suite.groups.values() for text in (*group.words, *(p.prompt for p in group.prompts))]
-    if unknown_words(card, asked):
-        return {"": _unlearned(name, unknown_words(card, [*asked, *suite.texts()]))}
+    group_texts = [
+        text for group in suite.groups.values() for text in (*group.words, *(p.prompt for p in group.prompts))
+    ]
+    if unknown_words(card, group_texts):
+        return {"": _unlearned(name, unknown_words(card, [*group_texts, *suite.texts()]))}
     reasons = {target.name: unknown_words(card, [suite.text_of(target)]) for target in suite.targets}
     return {target: _unlearned(name, words) for target, words in reasons.items() if words}
 
 
 def misfits(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite) -> str:
     """What of :func:`unfit` a user should read, with the way out; empty where the encoder fits."""
-    found = unfit(card, model_card, suite)
-    if not found:
+    reasons = unfit(card, model_card, suite)
+    if not reasons:
         return ""
     way_out = "name an encoder that knows them, such as --encoder ViT-B-32/openai"
-    if "" in found:
-        return f"{found['']}: it gives no verdict here; {way_out}"
-    named = first_and_more([repr(name) for name in found], _SHOWN)
+    if "" in reasons:
+        return f"{reasons['']}: it gives no verdict here; {way_out}"
+    named = first_and_more([repr(name) for name in reasons], _SHOWN)
     return f"encoder {card['name']} has not learned every word of {named}: no verdict on these; {way_out}"
 
 
 def _unlearned(name: str, words: list[str]) -> str:
-    shown = first_and_more([repr(word) for word in words], _SHOWN)
-    return f"encoder {name} does not fit: it has not learned {shown}"
+    examples = first_and_more([repr(word) for word in words], _SHOWN)
+    return f"encoder {name} does not fit: it has not learned {examples}"

@@ -14,7 +14,7 @@ from clinometer.errors import ClinometerError, RunLockedError, SweepError
 from clinometer.models.protocols import Generator
 from clinometer.models.registry import HUB_ID
 from clinometer.models.weights import user_path
-from clinometer.pipeline.audits import Asked, Steering, Workers, audit
+from clinometer.pipeline.audits import AuditRequest, Steering, Workers, audit
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.loaded_models import Encoders, Models
 from clinometer.runs import Directory, Progress
@@ -141,7 +141,7 @@ class _Cells:
         return _outcome(cell, partial(self._run, cell, steering), self.progress)
 
     def _run(self, cell: Cell, steering: Steering | None) -> None:
-        audit_request = asked_of(cell, self.sweep_file, self.objects, cell_place(self.directory, cell))
+        audit_request = request_of(cell, self.sweep_file, self.objects, cell_place(self.directory, cell))
         audit(audit_request, self.models, self.workers, self.progress, steering)
 
 
@@ -170,11 +170,11 @@ def _outcome(cell: Cell, run: Callable[[], None], progress: Progress) -> CellRec
     return CellRecord(values=values, status="failed", reason=" ".join(reason.split())[:2000])
 
 
-def asked_of(cell: Cell, sweep_file: SweepFile, objects: LoadedObjects, out: str) -> Asked:
+def request_of(cell: Cell, sweep_file: SweepFile, objects: LoadedObjects, out: str) -> AuditRequest:
     """The audit that a cell is."""
     own = {axis: cell[axis] for axis in OPTIONS if cell[axis] is not None}
     options = {name: value for name, value in sweep_file.options.items() if name != "lora_scale" or cell["lora"]}
-    return Asked(
+    return AuditRequest(
         model=objects.models.get(str(cell["model"])) or model_of(cell),
         suite=objects.suites.get(str(cell["suite"])) or str(cell["suite"]),
         out=out,

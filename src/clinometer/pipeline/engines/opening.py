@@ -80,13 +80,13 @@ def _open_ray(weights: int, address: str, workers: int | None) -> Engine:
 
 
 def _plug_in(name: str) -> Callable[[str, int | None], Any]:
-    found = {point.name: point for point in entry_points(group=GROUP)}
-    if name not in found:
-        known = sorted({"local", "ray", *found})
-        hint = did_you_mean(name, known)
-        raise EngineError(f"engine: found {name!r}, expected one of {', '.join(known)}.{f' {hint}' if hint else ''}")
+    plug_ins = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in plug_ins:
+        names = sorted({"local", "ray", *plug_ins})
+        hint = did_you_mean(name, names)
+        raise EngineError(f"engine: found {name!r}, expected one of {', '.join(names)}.{f' {hint}' if hint else ''}")
     try:
-        factory: Callable[[str, int | None], Any] = found[name].load()
+        factory: Callable[[str, int | None], Any] = plug_ins[name].load()
     except Exception as error:  # importing a package runs it
-        raise EngineError(f"engine {name!r} ({found[name].value}) cannot be imported: {error}") from error
+        raise EngineError(f"engine {name!r} ({plug_ins[name].value}) cannot be imported: {error}") from error
     return factory

@@ -34,17 +34,17 @@ def gpu_table() -> dict[str, Gpu]:
 
     The tool is asked and not torch, which would take memory on each GPU that it looks at.
     """
-    asked = ["nvidia-smi", "--query-gpu=index,uuid,memory.free,memory.total", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", "--query-gpu=index,uuid,memory.free,memory.total", "--format=csv,noheader,nounits"]
     try:
-        told = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=True).stdout
+        output = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return {}
-    found: dict[str, Gpu] = {}
-    for line in told.splitlines():
+    gpus: dict[str, Gpu] = {}
+    for line in output.splitlines():
         index, identifier, *memory = (cell.strip() for cell in line.split(","))
         if len(memory) == 2 and all(cell.isdecimal() for cell in memory):  # of a GPU in parts it is "[N/A]"
-            found[index] = found[identifier] = Gpu(*(int(cell) * 2**20 for cell in memory))
-    return found
+            gpus[index] = gpus[identifier] = Gpu(*(int(cell) * 2**20 for cell in memory))
+    return gpus
 
 
 def placed(gpus: Sequence[str], weights: int, workers: int | None, table: Mapping[str, Gpu]) -> list[str]:

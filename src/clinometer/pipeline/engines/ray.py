@@ -63,9 +63,9 @@ class RayEngine:
 
     def map(self, work: Work, units: Sequence[Unit]) -> Iterator[Done | Death]:
         """See :class:`clinometer.pipeline.engines.Engine`."""
-        held, key = ray.put(pickled_work(work)), uuid4().hex
+        work_ref, key = ray.put(pickled_work(work)), uuid4().hex
         for slot in self._slots:
-            slot.take_up(key, held)
+            slot.take_up(key, work_ref)
         yield from dispatch(self._slots, units)
 
     def close(self) -> None:
@@ -91,13 +91,13 @@ def smallest_gpu(weights: int, gpus: int) -> int | None:
     if not (weights and gpus):
         return None
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]  # type: ignore[no-untyped-call]
-    asked = [_memory_here.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()
+    refs = [_memory_here.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()
              for node in nodes]  # fmt: skip
     try:
-        told = ray.get(asked, timeout=PATIENCE)
+        sizes = ray.get(refs, timeout=PATIENCE)
     except RayError:
         return None
-    return min(told) if told and all(told) else None
+    return min(sizes) if sizes and all(sizes) else None
 
 
 @ray.remote(num_cpus=0)
