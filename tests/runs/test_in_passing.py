@@ -61,6 +61,21 @@ def test_vectors_are_those_of_what_is_stored(finished):
             assert list(run.part_vectors(one, part)) == list(run.part_vectors(other, part))
 
 
+class Shrinking(Ahead):
+    """An encoder that makes images smaller in place, as Pillow's `thumbnail` does."""
+
+    def prepare_images(self, images):
+        for image in images:
+            image.thumbnail((2, 2))
+        return super().prepare_images(images)
+
+
+def test_what_an_encoder_does_to_an_image_no_other_sees(folder, tmp_path, finished):
+    run = cm.import_images(folder, tmp_path / "run", suite=SUITE, encoder=[Shrinking("small"), Eye()])
+    assert vectors(run) == vectors(finished) != vectors(run, "small")
+    assert list(run.images(run.samples.id)) == list(finished.images(finished.samples.id))
+
+
 def test_no_image_is_decoded_twice(folder, tmp_path, monkeypatch, finished):
     monkeypatch.setattr(DrawnRun, "decoded", None)
     run = cm.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())

@@ -70,16 +70,18 @@ class InPassing:
         """Take an image, one ``of`` so many of its part, on its way to where it is stored."""
         if not self._hands or result.status != "ok" or result.image is None:
             return
-        self._chunk.append((result.id, result.image))
+        # Another thread may be storing its pixels, and an encoder may write into what it is given.
+        self._chunk.append((result.id, result.image.copy() if result.content is None else result.image))
         self._bytes += result.image.width * result.image.height * BYTES_A_PIXEL
         if self._bytes >= MOST_BYTES or len(self._chunk) >= min(MOST_AT_ONCE, max(1, of // (2 * self._threads))):
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Have images prepared, for each encoder."""
+        """Have images prepared, for each encoder; what one does to them in place, the next must not see."""
         ids, images = [identifier for identifier, _ in self._chunk], [image for _, image in self._chunk]
         for hands in self._hands if images else ():
-            task = self._room.submit(self._pool, self._bytes, hands.prepare, images)
+            own = images if hands is self._hands[-1] else [image.copy() for image in images]
+            task = self._room.submit(self._pool, self._bytes, hands.prepare, own)
             self._prepared.setdefault(hands.name, []).append(task)
         self._ids += ids
         self._chunk, self._bytes = [], 0
