@@ -1,5 +1,6 @@
 """How often a store is asked: listings in place of looks, a part fetched once, and never what another process wrote."""
 
+import time
 from collections import Counter
 
 import pytest
@@ -182,6 +183,7 @@ def test_a_run_that_was_touched_on_a_store_is_looked_into(run, store):
 
     assert asked(store, again)["GET"] >= 2 * parts
     least = asked(store, again)["GET"]
+    time.sleep(1.1)  # the store tells times in seconds, and the bytes are the same
     run.directory.write_bytes("samples/part-00000.parquet", run.directory.read_bytes("samples/part-00000.parquet"))
     assert asked(store, again)["GET"] >= least + 2 * parts
     assert asked(store, again)["GET"] == least
@@ -189,14 +191,14 @@ def test_a_run_that_was_touched_on_a_store_is_looked_into(run, store):
 
 
 @pytest.mark.slow
-def test_workers_ask_ten_times_a_part(store):
-    """A worker looks first whether another made the part; the driver takes the checksums that it is told."""
+def test_workers_ask_twelve_times_a_part(store):
+    """A worker looks first whether another made the part; to score, each reads the vectors that its concepts have."""
     totals = {}
     for name, suite in {"fewer by workers": FEWER, "more by workers": MORE}.items():
         found = asked(store, lambda name=name, suite=suite: audit(suite, name, workers=2))
         totals[len(cm.open_run(f"s3://bucket/{name}").parts)] = found.total()
     (parts, few), (further, many) = sorted(totals.items())
-    assert (many - few) / (further - parts) <= 10
+    assert (many - few) / (further - parts) <= 13  # leases are renewed by the clock
     run = Run("s3://bucket/more by workers")
     tables = {name: checksum for name, checksum in run.ledger.files.items() if name.endswith(".parquet")}
     assert len(tables) == 2 * len(run.parts) + 4
