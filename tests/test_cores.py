@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from clinometer._cores import mapped_by_threads, one_blas_thread
 
@@ -49,3 +49,16 @@ def test_matrix_products_take_one_thread_meanwhile():
     with one_blas_thread():
         assert blas_threads() == {1}
     assert blas_threads() == before
+
+
+def test_the_last_of_several_threads_gives_matrix_products_theirs_back():
+    """Who came first leaves first: the others still have one thread each, and afterwards all is as it was."""
+    np.ones((2, 2)) @ np.ones((2, 2))
+    with threadpool_limits(limits=2, user_api="blas"):
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert blas_threads() == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == {2}

@@ -7,10 +7,36 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from threading import Lock
+from typing import Any, Final, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class _BlasLimits:
+    """How many threads work under a limit of BLAS, which is one of the whole process, and the limits to be undone."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._limits = Lock(), 0, list[Any]()
+
+    def enter(self) -> None:
+        """Have libraries take one thread, those too that were loaded since the last one came."""
+        from threadpoolctl import threadpool_limits
+
+        with self._lock:
+            self._limits.append(threadpool_limits(limits=1, user_api="blas"))
+            self._inside += 1
+
+    def leave(self) -> None:
+        """Undo the limits, the latest first, once nobody works under them."""
+        with self._lock:
+            self._inside -= 1
+            while self._limits and not self._inside:
+                self._limits.pop().restore_original_limits()
+
+
+_BLAS: Final = _BlasLimits()
 
 
 def available_cores() -> int:
@@ -43,9 +69,11 @@ def one_blas_thread() -> Iterator[None]:
     """Have matrix products take one thread each, where several are made side by side.
 
     OpenBLAS keeps its helper threads spinning between products: of many small ones they cost more time than they save,
-    and most where other processes want the cores.
+    and most where other processes want the cores. The number is one of the whole process, so where several threads ask
+    for this at once, the last to leave puts it back.
     """
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1, user_api="blas"):
+    _BLAS.enter()
+    try:
         yield
+    finally:
+        _BLAS.leave()
