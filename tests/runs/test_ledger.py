@@ -457,6 +457,19 @@ def test_the_record_of_another_run_is_named(run, tmp_path):
         audit(run)
 
 
+@pytest.mark.parametrize("name", ["samples/part-00000.parquet", "embeddings/eye/part-00001.parquet"])
+def test_a_file_that_goes_while_a_run_is_scored_is_missed(run, name, monkeypatch):
+    """It was read by then, and nobody has taken it off the list."""
+    (run / "scores.parquet").unlink()
+    write = Run.write_scores
+    monkeypatch.setattr(Run, "write_scores", lambda *given: ((run / name).unlink(), write(*given)))
+    cm.score_run(run)
+    with pytest.raises(RunCorruptError, match=f"missing: {name}"):
+        verify_run(run)
+    audit(run)
+    verify_run(run)
+
+
 def test_a_report_that_is_gone_is_not_missed_by_the_next(run):
     (run / "report.html").unlink()
     assert write_report(cm.open_run(run)) == []

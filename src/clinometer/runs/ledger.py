@@ -267,10 +267,11 @@ class Ledger:
     def _checksums(self, listed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Files and their checksums: those written here are known, others are listed or carry theirs.
 
-        Ratings stay listed where they are gone, as nothing writes them anew.
+        What was listed and is gone stays listed, so that it is missed: nobody has said that it is to go.
         """
-        yield from ((name, checksum) for name, checksum in listed.items() if name.startswith(f"{RATINGS}/"))
-        for name in self.present():
+        present = dict.fromkeys(self.present())
+        yield from ((name, checksum) for name, checksum in listed.items() if name not in present)
+        for name in present:
             checksum = self._written.get(name) or listed.get(name) or self.directory.seal(name)
             if checksum:
                 yield name, checksum
