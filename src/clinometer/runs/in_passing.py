@@ -51,16 +51,16 @@ class InPassing:
         write: Callable[..., None],
     ) -> None:
         self._run, self._pool, self._room, self._threads = run, pool, room, threads
-        self._hands: list[PartEncoder] = []
+        self._encoders: list[PartEncoder] = []
         self._proven: set[str] = set()
         if offers(generator, EmbedsInPassing):
             self._proven = generator.proven
             for encoder in generator.encoders:
                 run.begin_encoder(encoder.card)
                 with forgotten(run, encoder.card.name):
-                    hands = PartEncoder(run, encoder, write)
-                    hands.read_texts()
-                self._hands.append(hands)
+                    part_encoder = PartEncoder(run, encoder, write)
+                    part_encoder.read_texts()
+                self._encoders.append(part_encoder)
         self._chunk: list[tuple[str, Image]] = []
         self._bytes = 0
         self._ids: list[str] = []
@@ -68,7 +68,7 @@ class InPassing:
 
     def see(self, result: GenerationResult, of: int) -> None:
         """Take an image, one ``of`` so many of its part, on its way to where it is stored."""
-        if not self._hands or result.status != "ok" or result.image is None:
+        if not self._encoders or result.status != "ok" or result.image is None:
             return
         # Another thread may be storing its pixels, and an encoder may write into what it is given.
         self._chunk.append((result.id, result.image.copy() if result.content is None else result.image))
@@ -79,10 +79,10 @@ class InPassing:
     def _hand_over(self) -> None:
         """Have images prepared, for each encoder; what one does to them in place, the next must not see."""
         ids, images = [identifier for identifier, _ in self._chunk], [image for _, image in self._chunk]
-        for hands in self._hands if images else ():
-            own = images if hands is self._hands[-1] else [image.copy() for image in images]
-            task = self._room.submit(self._pool, self._bytes, hands.prepare, own)
-            self._prepared.setdefault(hands.name, []).append(task)
+        for encoder in self._encoders if images else ():
+            own = images if encoder is self._encoders[-1] else [image.copy() for image in images]
+            task = self._room.submit(self._pool, self._bytes, encoder.prepare, own)
+            self._prepared.setdefault(encoder.name, []).append(task)
         self._ids += ids
         self._chunk, self._bytes = [], 0
 
@@ -93,27 +93,27 @@ class InPassing:
         self._ids, self._prepared = [], {}
         if len(samples) != len(self._run.parts[part]):
             return
-        for hands in list(self._hands):
-            with self._in_passing(hands):
-                with named("encoder", hands.name):
-                    items = chain.from_iterable(task.result() for task in prepared.pop(hands.name, ()))
+        for encoder in list(self._encoders):
+            with self._in_passing(encoder):
+                with named("encoder", encoder.name):
+                    items = chain.from_iterable(task.result() for task in prepared.pop(encoder.name, ()))
                     by_id = dict(zip(ids, items, strict=True))
                 sample_ids = [sample.id for sample in samples if sample.id in by_id]
-                probe = bool(sample_ids) and hands.name not in self._proven
-                hands.embed(part, sample_ids, [by_id.pop(identifier) for identifier in sample_ids], probe=probe)
+                probe = bool(sample_ids) and encoder.name not in self._proven
+                encoder.embed(part, sample_ids, [by_id.pop(identifier) for identifier in sample_ids], probe=probe)
                 if probe:
-                    self._proven.add(hands.name)
+                    self._proven.add(encoder.name)
 
     def finish(self) -> None:
-        """Write what is still in an encoder's hands."""
-        for hands in list(self._hands):
-            with self._in_passing(hands):
-                hands.finish()
+        """Write what encoders have begun and not handed on."""
+        for encoder in list(self._encoders):
+            with self._in_passing(encoder):
+                encoder.finish()
 
     @contextmanager
-    def _in_passing(self, hands: PartEncoder) -> Iterator[None]:
+    def _in_passing(self, encoder: PartEncoder) -> Iterator[None]:
         """Go on without an encoder that fails: images are read all the same, and encoding meets its error."""
         try:
             yield
         except ModelError:
-            self._hands.remove(hands)
+            self._encoders.remove(encoder)
