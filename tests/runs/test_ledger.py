@@ -6,7 +6,10 @@ import multiprocessing
 import os
 import resource
 import shutil
+import threading
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -221,6 +224,58 @@ def test_what_another_process_has_written_since_is_no_damage(run):
 
 
 @pytest.mark.slow
+def swap_images(run):
+    """Put the images of one part in the place of another's: a whole file, and not the one that is listed."""
+    table = cm.open_run(run).ledger.read_table("samples/part-00000.parquet")
+    Directory(run).write_table("samples/part-00001.parquet", table.slice(0, 1))
+
+
+def read_refused(ledger):
+    with pytest.raises(RunCorruptError, match="another file than run.json lists"):
+        ledger.read_table("samples/part-00001.parquet", ["id"])
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["in the same thread", "in a thread beside it"])
+def test_a_damaged_file_that_is_read_meanwhile_loses_no_change_of_run_json(run, beside):
+    swap_images(run)
+    ledger = cm.open_run(run).ledger
+    with ThreadPoolExecutor(1) as reader, ledger.together():
+        ledger.update(lambda record: {"batch_size": 7})
+        if beside:
+            reader.submit(read_refused, ledger).result()
+        else:
+            read_refused(ledger)
+        assert ledger.record["batch_size"] == 7
+        ledger.update(lambda record: {"suite_options": []})
+    assert cm.open_run(run).record["batch_size"] == ledger.record["batch_size"] == 7
+
+
+def test_threads_that_read_and_one_that_changes_run_json_see_whole_records(run):
+    """Each reader finds a damaged file and looks at run.json anew, while changes of it go on."""
+    swap_images(run)
+    ledger = cm.open_run(run).ledger
+    over = threading.Event()
+
+    def read():
+        while not over.is_set():
+            read_refused(ledger)
+            assert ledger.record["format"] == 2
+
+    with ThreadPoolExecutor(3) as readers:
+        reading = [readers.submit(read) for _ in range(3)]
+        try:
+            for number in range(1, 30):
+                with ledger.together():
+                    ledger.update(lambda record, number=number: {"batch_size": number})
+                    time.sleep(0.001)
+                assert ledger.record["batch_size"] == number
+        finally:
+            over.set()
+        for each in reading:
+            each.result()
+    assert cm.open_run(run).record["batch_size"] == 29
+
+
 def test_a_run_killed_at_any_rename_goes_on_to_the_same(tmp_path, monkeypatch):
     """Before a file's new name and after it, run.json among them: what is read back is never refused."""
     few = toy_suite(target=3, attribute=2, concepts=2, margin=0.1)

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, Final
 
 import pyarrow as pa
@@ -41,21 +41,33 @@ class Ledger:
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
         self._record: dict[str, Any] | None = None
+        self._changed: dict[str, Any] | None = None
+        """What is about to be written, of the thread that holds ``_changes``."""
         self._written: dict[str, str] = {}
         self._is_all_listed = False
         self._changes = RLock()
-        self._is_changing = False
+        self._reading = Lock()
 
     # --- run.json ----------------------------------------------------------------------------------------------
 
     @property
     def record(self) -> dict[str, Any]:
         """The contents of run.json, checked when they are first read."""
-        if self._record is None:
-            self._record = self._read_record()
-            if not is_checked(self._record):
-                warnings.warn(UncheckedRunWarning(unchecked(self.directory)), stacklevel=2)
-        return self._record
+        if (changed := self._changed) is not None:
+            return changed
+        with self._reading:
+            record, is_new = self._record, self._record is None
+            if record is None:
+                record = self._record = self._read_record()
+        if is_new and not is_checked(record):
+            warnings.warn(UncheckedRunWarning(unchecked(self.directory)), stacklevel=2)
+        return record
+
+    def _read_anew(self) -> dict[str, Any]:
+        """What run.json says now; what another thread is about to write stays untouched."""
+        with self._reading:
+            record = self._record = self._read_record()
+        return record
 
     def _read_record(self) -> dict[str, Any]:
         record = self.directory.read_json(RECORD)
@@ -65,28 +77,29 @@ class Ledger:
     def update(self, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         """Change run.json: what it says now, and not what it said when it was opened, is read, changed and written."""
         with self.together():
-            self._record = self.record | dict(change(self.record))
+            self._changed = self.record | dict(change(self.record))
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """Have several changes of run.json written as one. No file is written in between, or removed."""
         with self._changes:
-            if self._is_changing:
+            if self._changed is not None:
                 yield
                 return
             with self._changing():
-                self._record = before = self._read_record()
-                self._is_changing = True
+                self._changed = before = self._read_anew()
                 try:
                     yield
-                    if self._record != before:
-                        changed = with_checksum(self._record) if is_checked(before) else self._record
-                        self.directory.write_json(RECORD, changed)
-                except BaseException:
-                    self._record = None
-                    raise
+                    if self._changed != before:
+                        self._write_record(self._changed)
                 finally:
-                    self._is_changing = False
+                    self._changed = None
+
+    def _write_record(self, record: Mapping[str, Any]) -> None:
+        written = with_checksum(record) if is_checked(record) else dict(record)
+        self.directory.write_json(RECORD, written)
+        with self._reading:
+            self._record = written
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -177,8 +190,7 @@ class Ledger:
             )
         if self._listed.get(name, checksum) == checksum:
             return
-        self._record = None  # another process may have written both since
-        listed = self._listed.get(name, checksum)
+        listed = (self._read_anew().get("files") or {}).get(name, checksum)  # another process may have written both
         if listed != checksum:
             raise RunCorruptError(
                 f"{self.directory.path(name)}: it is another file than run.json lists (checksum {listed[:8]}…, found "
