@@ -231,7 +231,7 @@ def swap_images(run):
 
 
 def read_refused(ledger):
-    with pytest.raises(RunCorruptError, match="another file than run.json lists"):
+    with pytest.raises(RunCorruptError, match=r"another file than run\.json lists"):
         ledger.read_table("samples/part-00001.parquet", ["id"])
 
 
@@ -416,6 +416,26 @@ def test_an_old_run_says_so_in_a_line_and_goes_on_working(run, tmp_path):
     assert record["format"] == 1
     assert not {"files", "checksum"} & set(record)
     assert "none: begun by an earlier version" in (run / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [
+        (0, r"plan\.parquet: it plans no image\. Restore it"),
+        (8, r"plan\.parquet: it does not plan the images of samples/part-00001\.parquet"),
+    ],
+    ids=["emptied", "cut between parts"],
+)
+def test_an_old_run_whose_plan_has_lost_images_is_not_scored_without_them(run, kept, words):
+    as_of_format_1(run)
+    table = pq.read_table(run / "plan.parquet")
+    assert kept == 0 or table["part"][kept].as_py() == table["part"][kept - 1].as_py() + 1
+    pq.write_table(table.slice(0, kept), run / "plan.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncheckedRunWarning)
+        for use in (cm.score_run, verify_run, lambda place: write_report(cm.open_run(place)), audit):
+            with pytest.raises(RunCorruptError, match=words):
+                use(run)
 
 
 def test_vectors_of_another_length_are_named_in_an_old_run(run):

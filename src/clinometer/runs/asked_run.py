@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Final
 
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
 from clinometer.runs.ledger import Ledger
+from clinometer.runs.places import samples_name
 from clinometer.runs.plan import PLAN_SCHEMA, Plan, Sample, parts_of, plan_to_table, table_to_plan
-from clinometer.runs.record import difference_between, question_of
+from clinometer.runs.record import difference_between, is_checked, question_of
 from clinometer.runs.shapes import always
 from clinometer.runs.storage import Directory
 from clinometer.runs.suite_options import changes_of, with_changes
 from clinometer.suites import Suite, suite_from_mapping
 
 PLAN_LOST = "Restore it, or start a new run: the images depend on it"
+_PART: Final = re.compile(r"samples/part-\d{5,}\.parquet")
 
 
 class AskedRun:
@@ -85,9 +88,24 @@ class AskedRun:
     @cached_property
     def plan(self) -> Plan:
         """Every planned sample, in order."""
-        return table_to_plan(
+        plan = table_to_plan(
             self.ledger.read_table("plan.parquet", PLAN_SCHEMA.names, way_out=PLAN_LOST, like=always(PLAN_SCHEMA))
         )
+        self._require_all_planned(plan)
+        return plan
+
+    def _require_all_planned(self, plan: Plan) -> None:
+        """Refuse a plan without some images that are there: scores would be of fewer, unseen. A seal tells it, too."""
+        if not plan:
+            raise RunCorruptError(f"{self.directory.path('plan.parquet')}: it plans no image. {PLAN_LOST}")
+        if is_checked(self.record):
+            return
+        parts = set(map(samples_name, parts_of(plan)))
+        for name in self.directory.names("samples", ".parquet"):
+            if _PART.fullmatch(name) and name not in parts:
+                raise RunCorruptError(
+                    f"{self.directory.path('plan.parquet')}: it does not plan the images of {name}. {PLAN_LOST}"
+                )
 
     def extend_plan(self, samples: Sequence[Sample]) -> None:
         """Plan more samples, in parts of their own. No encoder has embedded the whole run any more."""
