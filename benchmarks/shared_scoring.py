@@ -1,9 +1,10 @@
-"""What does it save to have workers measure the targets of a run while it is scored?
+"""What does it save to have workers measure a run while it is scored, and how much memory does scoring take?
 
     python -m benchmarks.shared_scoring --images 10000 --concepts 100 --encoders 6 --workers 0 1 2
+    python -m benchmarks.shared_scoring --study editing --images 2600 --concepts 4 --side 512
 
-A made-up run as of `benchmarks/browse.py`, with some encoders. Each number of workers is a process of its own; 0 is no
-engine. Printed are seconds by the clock, processor seconds of the command and of its workers, and the peak memory of
+A made-up run as of `benchmarks/study_runs.py`, with some encoders. Each number of workers is a process of its own; 0 is
+no engine. Printed are seconds by the clock, processor seconds of the command and of its workers, and the peak memory of
 the command and of its largest worker. The scores have to be the same bytes.
 """
 
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.browse import make_run
+from benchmarks.study_runs import STUDIES, make_study_run
 from clinometer.models.protocols import Card
 from clinometer.pipeline.engines.local import LocalEngine
 from clinometer.pipeline.parallel import Parallel
@@ -75,6 +76,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name, default in (("images", 10_000), ("concepts", 100), ("encoders", 1), ("width", 768), ("part", 1000)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--study", choices=STUDIES, default="leaning")
+    parser.add_argument("--side", type=int, default=64, help="pixels a side of portraits that are edited")
     parser.add_argument("--resamples", type=int, default=10_000)
     parser.add_argument("--workers", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
@@ -84,8 +87,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "run")
-        with_encoders(make_run(place, asked.images, asked.concepts, part=asked.part, width=asked.width),
-                      asked.encoders, asked.width)  # fmt: skip
+        made_up = {"part": asked.part, "width": asked.width, "side": asked.side}
+        run = make_study_run(place, asked.study, asked.images, asked.concepts, **made_up)
+        with_encoders(run, asked.encoders, asked.width)
         written = set()
         for workers in asked.workers:
             (place / "scores.parquet").unlink(missing_ok=True)

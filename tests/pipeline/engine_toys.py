@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import clinometer as cm
+from clinometer.pipeline.engines import Done
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -57,6 +58,21 @@ def descendants(pid):
     """Children, and theirs: workers may be children of a process that has imported for them."""
     found = children(pid)
     return found + [each for child in found for each in descendants(child)]
+
+
+class InTurn:
+    """An engine of this process alone, that pretends to have so many workers and makes units from the last on."""
+
+    def __init__(self, workers):
+        self.workers, self.units = workers, []
+
+    def map(self, work, units):
+        make = work.open()
+        self.units += units
+        yield from (Done(unit, make(unit)) for unit in reversed(units))
+
+    def close(self):
+        """Nothing is open."""
 
 
 class Broken(Painter):

@@ -1,4 +1,4 @@
-"""Scores are measured by workers, target by target: the same bits, whoever measures and whoever dies."""
+"""What workers measure of a run is scored to the same bits, whoever measures and whoever dies."""
 
 import os
 import shutil
@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 import clinometer as cm
-from clinometer.errors import EngineError
+from clinometer.errors import EngineError, ModelError
 from clinometer.pipeline.engines import Death, Done, opening
 from clinometer.pipeline.parallel import EnginePool
 from clinometer.pipeline.score import score
 from clinometer.runs import NoProgress
 from clinometer.studies.common import suite_of
+from clinometer.studies.editing.faces import Landmarks
 from clinometer.studies.leaning.embeddings import encoder_embeddings, lazy_embeddings
-from clinometer.studies.leaning.shared import Measuring
 from clinometer.studies.leaning.stacks import target_sizes
 from clinometer.suites import LeaningSuite
 from tests.docs.pages import ROOT
-from tests.pipeline.engine_toys import audit, tables
+from tests.pipeline.engine_toys import InTurn, audit, tables
 from tests.toys import Eye, Notes
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -74,8 +74,7 @@ class WatchedEngine:
         self.measured: dict[tuple[int, ...], int] = {}
 
     def map(self, work, units):
-        assert isinstance(work, Measuring)
-        self.place.mkdir()
+        self.place.mkdir(exist_ok=True)
         for event in self.engine.map(Watched(work, self.place, **self.deadly), units):
             if isinstance(event, Done):
                 self.measured[event.unit], result = event.result
@@ -103,21 +102,6 @@ def test_targets_are_measured_in_workers_and_one_that_is_killed_is_replaced(unsc
     assert died.startswith("a worker died over target 'concept 0.60' (")
 
 
-class InTurn:
-    """An engine of this process alone, that pretends to have so many workers and makes units from the last on."""
-
-    def __init__(self, workers):
-        self.workers, self.units = workers, []
-
-    def map(self, work, units):
-        make = work.open()
-        self.units += units
-        yield from (Done(unit, make(unit)) for unit in reversed(units))
-
-    def close(self):
-        """Nothing is open."""
-
-
 class Fatal(InTurn):
     """Every worker dies of the third target."""
 
@@ -134,28 +118,46 @@ def test_a_target_that_kills_three_workers_is_named_and_the_run_can_still_be_sco
     assert tables(cm.open_run(unscored.url)) == tables(finished)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 7])
-def test_an_earlier_run_is_measured_to_the_same_bits_by_any_number_of_workers(tmp_path, workers):
-    written = set()
-    engine = InTurn(workers)
-    for own, pool in enumerate((EnginePool(engine, NoProgress()), None)):
-        place = tmp_path / str(own)
-        shutil.copytree(RUNS / "leaning", place)
-        run = cm.open_run(place)
-        (place / "scores.parquet").unlink()
-        score(run, NoProgress(), pool=pool)
-        written.add(run.directory.read_bytes("scores.parquet") + run.directory.read_bytes("curves.parquet"))
-    assert len(written) == 1
-    assert len(engine.units) >= min(workers, len(run.suite.targets))
+def unscored_copy(place, study):
+    """One of the kept runs without its scores."""
+    shutil.copytree(RUNS / study, place)
+    for name in ("scores.parquet", "curves.parquet"):
+        (place / name).unlink()
+    return cm.open_run(place)
 
 
-@pytest.mark.parametrize("study", ["association", "classification"])
-def test_studies_that_do_not_share_are_scored_by_the_command(tmp_path, study):
-    shutil.copytree(RUNS / study, tmp_path / "run")
-    (tmp_path / "run/scores.parquet").unlink()
+def scored(run, engine=None):
+    """The bytes of its scores and curves."""
+    score(run, NoProgress(), pool=engine and EnginePool(engine, NoProgress()))
+    return [run.directory.read_bytes(name) for name in ("scores.parquet", "curves.parquet")]
+
+
+@pytest.mark.parametrize("study", ["leaning", "editing"])
+def test_an_earlier_run_is_measured_to_the_same_bits_by_any_number_of_workers(tmp_path, study):
+    alone = scored(unscored_copy(tmp_path / "alone", study))
+    for workers in (1, 2, 7):
+        engine, run = InTurn(workers), unscored_copy(tmp_path / str(workers), study)
+        assert scored(run, engine) == alone
+        assert len(set(engine.units)) >= min(workers, 2)
+
+
+def test_a_worker_that_dies_over_portraits_is_replaced(tmp_path, workers):
+    engine = WatchedEngine(workers, tmp_path / "deaths", unit=(1,), times=1)
+    found = scored(unscored_copy(tmp_path / "run", "editing"), engine)
+    assert found == scored(unscored_copy(tmp_path / "alone", "editing"))
+    assert len(list((tmp_path / "deaths").iterdir())) == 1
+    assert os.getpid() not in engine.measured.values()
+
+
+def test_what_finds_landmarks_has_to_be_the_same_everywhere(tmp_path):
+    run = unscored_copy(tmp_path / "run", "editing")
+    with pytest.raises(ModelError, match=r"landmarks of faces: found .*, expected dlib 0; on every machine give"):
+        Landmarks(run.directory.place, "dlib 0").open()
+
+
+def test_a_study_that_shares_nothing_is_scored_by_the_command(tmp_path):
     engine = InTurn(2)
-    found = score(cm.open_run(tmp_path / "run"), NoProgress(), pool=EnginePool(engine, NoProgress()))
-    assert len(found)
+    assert scored(unscored_copy(tmp_path / "run", "classification"), engine)
     assert engine.units == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,11 @@ from skimage.data import astronaut
 
 import clinometer as cm
 from clinometer.models.protocols import EditRequest, GenerationResult
+from clinometer.pipeline.parallel import EnginePool
+from clinometer.pipeline.score import score
+from clinometer.runs import NoProgress
 from clinometer.studies.editing import faces
+from tests.pipeline.engine_toys import InTurn
 from tests.toy_editing import Reader, Recolourer, rows, toy_suite
 
 pytestmark = [pytest.mark.pages, pytest.mark.usefixtures("few_resamples")]
@@ -80,6 +85,16 @@ def test_the_page_says_which_and_how_many(warped: cm.Run) -> None:
     assert "Warped to the portraits&#39; mean shape by dlib" in page
     assert "A face was found in 20 of 30 images; the others are in no average." in page
     assert "women, high-paid, strength 1: 3 of 3" in page
+
+
+def test_warped_faces_are_the_same_whoever_reads_them(warped: cm.Run, tmp_path: Path) -> None:
+    shutil.copytree(warped.url, tmp_path / "run")
+    (tmp_path / "run/scores.parquet").unlink()
+    run, engine = cm.open_run(tmp_path / "run"), InTurn(2)
+    score(run, NoProgress(), pool=EnginePool(engine, NoProgress()))
+    assert len(engine.units) > len(run.parts)  # for landmarks, and for faces
+    for name in ("scores.parquet", "curves.parquet"):
+        assert run.directory.read_bytes(name) == warped.directory.read_bytes(name)
 
 
 def test_without_the_extra_means_are_plain_and_over_everything(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from clinometer.errors import RunNotFoundError
@@ -23,6 +25,28 @@ def embedded(run: Run, encoder: str) -> tuple[dict[str, np.ndarray], dict[str, n
         vectors = run.embeddings(encoder)
         run.require_embedded(encoder, vectors)
         return vectors, run.texts(encoder)
+
+
+def embedded_rows(run: Run, encoder: str, ids: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The vectors of some images as the rows of one array, and those of texts by text; raises as :func:`embedded`.
+
+    ``ids`` : whose, row by row; that of an image without a vector, or of an empty id, is NaN.
+    """
+    with run.directory.listed_once():
+        require_finished(run, encoder)
+        texts, rows = run.texts(encoder), {key: row for row, key in enumerate(ids) if key}
+        vectors = _no_vectors(len(ids), next(map(len, texts.values()), 1))
+        for part, by_id in run.embedding_parts(encoder):
+            run.require_embedded(encoder, by_id, [part])
+            for key in by_id.keys() & rows.keys():
+                if vectors.shape[1] != len(by_id[key]):  # the first of all
+                    vectors = _no_vectors(len(ids), len(by_id[key]))
+                vectors[rows[key]] = by_id[key]
+        return vectors, texts
+
+
+def _no_vectors(n: int, width: int) -> np.ndarray:
+    return np.full((n, width), np.nan, np.float32)
 
 
 def require_finished(run: Run, encoder: str) -> None:

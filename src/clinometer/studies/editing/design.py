@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -74,6 +75,14 @@ class GenderReadings:
     identity: np.ndarray
 
 
+class Images(Protocol):
+    """Images by position, indexed as numpy's arrays are; they may wait outside memory."""
+
+    def __getitem__(self, index: Any, /) -> np.ndarray:
+        """Those at some positions: (…, h, w, 3)."""
+        ...
+
+
 @dataclass(frozen=True)
 class Faces:
     """The same portraits in pixels.
@@ -90,8 +99,8 @@ class Faces:
     after: np.ndarray
     drawn_before: np.ndarray
     drawn_after: np.ndarray
-    image_before: np.ndarray
-    image_after: np.ndarray
+    image_before: Images
+    image_after: Images
 
 
 def setting_name(strength: float) -> str:

@@ -1,14 +1,20 @@
-"""The pixels of an editing study: angles at full size, small faces to average, and how those lie over each other."""
+"""The pixels of an editing study: angles at full size, small faces to average, and how those lie over each other.
+
+Images are read part by part, by an engine's workers where there are some. Small faces wait in a scratch file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import nan
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from PIL import Image
 
+from clinometer.errors import ModelError
 from clinometer.metrics.face_warp import mean_shape, warp_face
 from clinometer.metrics.skin import skin_tone
 from clinometer.models.faces import EXTRA, load_landmarker
@@ -16,11 +22,17 @@ from clinometer.models.images import encode_png
 from clinometer.models.protocols import FaceLandmarker
 from clinometer.runs.plan import Sample
 from clinometer.runs.store import Run
+from clinometer.stats.scratch import Scratch
+from clinometer.studies.editing.average_faces import average_face, edit_faces, portrait_faces
 from clinometer.studies.editing.design import EditingDesign, Faces, setting_name
-from clinometer.studies.editing.scores import average_face
+from clinometer.studies.sharing import RunWork, Unit, made
+from clinometer.studies.study import Pool
+from clinometer.suites.editing import PORTRAIT
 
 FACE_SIZE = 64
 """Pixels a side of the faces that are averaged."""
+
+FACE_SHAPE: Final = (FACE_SIZE, FACE_SIZE, 3)
 
 ENOUGH = 0.5
 """Share of the portraits in which a face must be found for faces to be warped at all: drawings have none."""
@@ -32,67 +44,195 @@ class Alignment:
 
     Attributes
     ----------
-    landmarker, shape : what finds landmarks and the shape that faces are brought into; both None for plain means.
     words : which of the two it is, and why, for the report.
+    landmarker, shape : the name of what finds landmarks, and the shape that faces are brought into; empty and None for
+        plain means.
     """
 
     words: str
-    landmarker: FaceLandmarker | None = None
+    landmarker: str = ""
     shape: np.ndarray | None = None
 
-    def small(self, image: Image.Image) -> np.ndarray | None:
-        """A small face, (64, 64, 3) float32 in [0, 1]; None where faces are warped and none is found."""
-        if self.landmarker is None or self.shape is None:
-            return np.asarray(image.resize((FACE_SIZE, FACE_SIZE)), np.float32) / 255
-        points = self.landmarker.landmarks(image)
-        return None if points is None else warp_face(np.asarray(image), points, self.shape, FACE_SIZE)
+    @property
+    def kind(self) -> type[np.generic]:
+        """The numbers of small faces: those of pixels, or float32 in [0, 1] where they are warped."""
+        return np.uint8 if self.shape is None else np.float32
+
+    def reader(self) -> Callable[[Image.Image], np.ndarray | None]:
+        """What makes a small face of an image, (64, 64, 3); None where faces are warped and none is found."""
+        shape = self.shape
+        if shape is None:
+            return lambda image: np.asarray(image.resize((FACE_SIZE, FACE_SIZE)))
+        landmarker = _landmarker(self.landmarker)
+
+        def warped(image: Image.Image) -> np.ndarray | None:
+            points = landmarker.landmarks(image)
+            return None if points is None else warp_face(np.asarray(image), points, shape, FACE_SIZE)
+
+        return warped
 
 
 UNALIGNED = Alignment("plain means of the pixels, not warped to landmarks")
 
 
-def align(run: Run, portraits: Sequence[Sample]) -> Alignment:
+def _landmarker(name: str) -> FaceLandmarker:
+    """What finds landmarks, which must be the same in every process."""
+    found = load_landmarker()
+    if found is None or found.name != name:
+        raise ModelError(
+            f"landmarks of faces: found {found.name if found else 'none'} where images are read, expected {name}; on "
+            f"every machine give the same: {EXTRA}"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Landmarks(RunWork):
+    """Finding landmarks as work: a unit is some parts; of each portrait in them that has an image, where they are."""
+
+    landmarker: str
+
+    def on(self, run: Run) -> Callable[[Unit], list[tuple[int, list[np.ndarray | None]]]]:
+        """See :class:`~clinometer.studies.sharing.RunWork`."""
+        landmarker = _landmarker(self.landmarker)
+
+        def find(unit: Unit) -> list[tuple[int, list[np.ndarray | None]]]:
+            return [
+                (part, [landmarker.landmarks(image) for _, image in _pictures(run, part, portraits=True)])
+                for part in unit
+            ]
+
+        return find
+
+
+@dataclass(frozen=True)
+class PartFaces:
+    """What was read of some images.
+
+    Attributes
+    ----------
+    ids : theirs.
+    angles : individual typology angles, NaN where the tone is unknown.
+    has_face, faces : whether each has a small face, and those, one behind the other.
+    """
+
+    ids: tuple[str, ...]
+    angles: np.ndarray
+    has_face: np.ndarray
+    faces: np.ndarray
+
+
+@dataclass(frozen=True)
+class FaceReading(RunWork):
+    """Reading faces as work: a unit is some parts. Without an alignment, no small face is made."""
+
+    alignment: Alignment | None
+
+    def on(self, run: Run) -> Callable[[Unit], list[PartFaces]]:
+        """See :class:`~clinometer.studies.sharing.RunWork`."""
+        small = self.alignment.reader() if self.alignment is not None else lambda image: None
+        kind = self.alignment.kind if self.alignment is not None else np.uint8
+
+        def read(part: int) -> PartFaces:
+            ids, angles, faces = [], [], []
+            for key, image in _pictures(run, part):
+                ids.append(key)
+                angles.append(skin_tone(np.asarray(image)).angle)
+                faces.append(small(image))
+            there = [face for face in faces if face is not None]
+            return PartFaces(
+                tuple(ids), np.array(angles), np.array([face is not None for face in faces], bool),
+                np.stack(there) if there else np.zeros((0, *FACE_SHAPE), kind),
+            )  # fmt: skip
+
+        return lambda unit: [read(part) for part in unit]
+
+
+def _pictures(run: Run, part: int, *, portraits: bool = False) -> Any:
+    """The images of a part that are there, with their ids; of portraits alone where those are asked for."""
+    roles = dict(run.parts[part].rows("id", "role"))
+    for row in run.read_images(part):
+        content = (row["image"] or {}).get("bytes")
+        if content is not None and (not portraits or roles[row["id"]] == PORTRAIT):
+            yield row["id"], run.decoded(row["id"], content)
+
+
+def align(run: Run, pool: Pool | None = None) -> Alignment:
     """Warp faces to the mean shape of the portraits, where landmarks can be found in enough of them."""
     landmarker = load_landmarker()
     if landmarker is None:
         return Alignment(f"{UNALIGNED.words} (for that: {EXTRA})")
-    faces, n_images = [], 0
-    for key, content in run.images([portrait.id for portrait in portraits]):
-        if content is None:
-            continue
-        n_images += 1
-        points = landmarker.landmarks(run.decoded(key, content))
-        if points is not None:
-            faces.append(points)
-    where = f"a face was found in {len(faces)} of {n_images} portraits"
-    if not faces or len(faces) < ENOUGH * n_images:
+    parts = sorted({part for part, role in run.plan.rows("part", "role") if role == PORTRAIT})
+    work, largest = Landmarks(run.directory.place, landmarker.name), max(map(len, run.parts.values()), default=1)
+    found = made(work, run, parts, part_names(run), pool, size=1200 * largest)
+    by_part = dict(pair for pairs in found for pair in pairs)
+    points = [landmarks for part in parts for landmarks in by_part[part]]
+    faces = [landmarks for landmarks in points if landmarks is not None]
+    where = f"a face was found in {len(faces)} of {len(points)} portraits"
+    if not faces or len(faces) < ENOUGH * len(points):
         return Alignment(f"{UNALIGNED.words}: {where} ({landmarker.name})")
     return Alignment(
-        f"warped to the portraits' mean shape by {landmarker.name}; {where}", landmarker, mean_shape(faces)
+        f"warped to the portraits' mean shape by {landmarker.name}; {where}", landmarker.name, mean_shape(faces)
     )  # fmt: skip
 
 
-def read_faces(run: Run, portraits: Sequence[Sample], edits: np.ndarray, alignment: Alignment) -> Faces:
-    """Angles at full size, and the images at a small one."""
+def part_names(run: Run) -> list[str]:
+    """What parts are called, by their numbers."""
+    return [f"part {part}" for part in range(max(run.parts, default=0) + 1)]
+
+
+@dataclass(frozen=True)
+class KeptFaces:
+    """Small faces in a scratch file, by position.
+
+    Attributes
+    ----------
+    rows : where each stands in the file, counted in faces; −1 where there is none.
+    kind : their numbers.
+    """
+
+    scratch: Scratch
+    rows: np.ndarray
+    kind: np.dtype
+
+    def __getitem__(self, index: Any, /) -> np.ndarray:
+        """Those at some positions, (…, 64, 64, 3) float32 in [0, 1]; NaN where there is none."""
+        rows = self.rows[index]
+        faces, count = np.full((*rows.shape, *FACE_SHAPE), nan, np.float32), int(np.prod(FACE_SHAPE))
+        for at in zip(*np.nonzero(rows >= 0), strict=True):
+            start = int(rows[at]) * count * self.kind.itemsize
+            face = self.scratch.read(start, count, self.kind).reshape(FACE_SHAPE)
+            faces[at] = face.astype(np.float32) / 255 if self.kind == np.uint8 else face
+        return faces
+
+
+def read_faces(
+    run: Run, portraits: Sequence[Sample], edits: np.ndarray, alignment: Alignment | None, pool: Pool | None = None
+) -> Faces:
+    """Angles at full size and, with an alignment, the images at a small one."""
     n, keys = len(portraits), [*(portrait.id for portrait in portraits), *edits.ravel()]
-    rows = {key: row for row, key in enumerate(keys) if key}
-    angles, drawn = np.full(len(keys), np.nan), np.zeros(len(keys), bool)
-    small = np.full((len(keys), FACE_SIZE, FACE_SIZE, 3), np.nan, np.float32)
-    for key, content in run.images(rows):
-        if content is None:
-            continue
-        image, row = run.decoded(key, content), rows[key]
-        angles[row], drawn[row] = skin_tone(np.asarray(image)).angle, True
-        face = alignment.small(image)
-        if face is not None:
-            small[row] = face
+    positions = {key: row for row, key in enumerate(keys) if key}
+    angles, drawn, rows = np.full(len(keys), nan), np.zeros(len(keys), bool), np.full(len(keys), -1)
+    scratch, stored = Scratch(), 0
+    kind = np.dtype(np.uint8 if alignment is None else alignment.kind)
+    parts, largest = sorted(run.parts), max(map(len, run.parts.values()), default=1)
+    work = FaceReading(run.directory.place, alignment)
+    size = largest * (int(np.prod(FACE_SHAPE)) * kind.itemsize + 100)
+    for read in made(work, run, parts, part_names(run), pool, size=size):
+        for part in read:
+            at = np.array([positions[key] for key in part.ids], int)
+            angles[at], drawn[at] = part.angles, True
+            with_face = at[part.has_face]
+            rows[with_face] = stored + np.arange(len(with_face))
+            scratch.keep(part.faces)
+            stored += len(with_face)
     return Faces(
         before=angles[:n],
         after=angles[n:].reshape(edits.shape),
         drawn_before=drawn[:n],
         drawn_after=drawn[n:].reshape(edits.shape),
-        image_before=small[:n],
-        image_after=small[n:].reshape(*edits.shape, *small.shape[1:]),
+        image_before=KeptFaces(scratch, rows[:n], kind),
+        image_after=KeptFaces(scratch, rows[n:].reshape(edits.shape), kind),
     )
 
 
@@ -100,22 +240,25 @@ def average_faces(faces: Faces, groups: np.ndarray, design: EditingDesign, align
     """The average face of each group before, and of each class and strength after, as PNG, and how many it is of."""
     rows = []
     for g, group in enumerate(design.groups):
-        members = groups == g
-        rows.append((group.name, "", "before", faces.image_before[members], faces.drawn_before[members]))
+        members = np.flatnonzero(groups == g)
+        before = average_face(face for some in portrait_faces(faces.image_before, members) for face in some)
+        rows.append((group.name, "", "before", before, faces.drawn_before[members]))
         for kind, positions in design.classes.items():
             for s, strength in enumerate(design.strengths):
-                edited = faces.image_after[members][:, positions, s].reshape(-1, FACE_SIZE, FACE_SIZE, 3)
-                drawn = faces.drawn_after[members][:, positions, s].ravel()
-                rows.append((group.name, kind, setting_name(strength), edited, drawn))
+                pieces = edit_faces(faces.image_after, members, positions, s)
+                after = average_face(face for some in pieces for edits in some for face in edits)
+                rows.append(
+                    (group.name, kind, setting_name(strength), after, faces.drawn_after[members][:, positions, s])
+                )
     return pd.DataFrame(
         {
             "curve": "average_face",
             "group": [row[0] for row in rows],
             "category": [row[1] for row in rows],
             "setting": [row[2] for row in rows],
-            "image": [_png(average_face(row[3])) for row in rows],
+            "image": [_png(row[3][0]) for row in rows],
             "alignment": alignment.words,
-            "faces": [int(np.isfinite(row[3]).all(axis=(1, 2, 3)).sum()) for row in rows],
+            "faces": [row[3][1] for row in rows],
             "drawn": [int(row[4].sum()) for row in rows],
         }
     )

@@ -17,12 +17,11 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
-from clinometer.metrics.skin import skin_tone
 from clinometer.metrics.verdict import judge_family
-from clinometer.stats.bootstrap import percentile_interval, rao_wu_weights
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels
 from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.studies.editing.average_faces import average_face_changes, mean_of_known
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings
 
 METRIC = "editing"
@@ -65,22 +64,6 @@ def read_gender_once(margins: np.ndarray) -> np.ndarray:
     image on the fence is read as one or the other.
     """
     return np.asarray(np.sign(margins[..., 0]))
-
-
-def average_face(faces: np.ndarray) -> np.ndarray | None:
-    """Mean of faces (n, h, w, 3) in [0, 1], pixel by pixel, without those that are missing (NaN); None without any.
-
-    The faces must lie over each other: warped (:mod:`clinometer.metrics.face_warp`), or roughly alike as headshots
-    from one prompt are.
-    """
-    there = faces[np.isfinite(faces).all(axis=(1, 2, 3))]
-    return np.clip(there.mean(axis=0), 0, 1) if len(there) else None
-
-
-def average_face_angle(faces: np.ndarray) -> float:
-    """Individual typology angle of the average face of (n, h, w, 3); NaN where too little of it is skin."""
-    face = average_face(faces)
-    return nan if face is None else skin_tone(face).angle
 
 
 def editing_study(
@@ -268,54 +251,21 @@ def _exchange_test(study: _EditingStudy, change: np.ndarray) -> PermutationTest 
 
 
 def _average_face_rows(study: _EditingStudy, faces: Faces) -> list[Score]:
-    rows = []
-    for positions, s, names in study.design.cells():
-        if "concept" in names:
-            continue
-        for g, group in enumerate(study.design.groups):
-            members = study.groups == g
-            after = _image_means(faces.image_after[members][:, positions, s])
-            estimate = _average_face_change(study, faces.image_before[members], after)
-            rows.append(_row(estimate, "average_face_ita_change", encoder=PIXELS, group=group.name, **names))
-    return rows
-
-
-def _average_face_change(study: _EditingStudy, before: np.ndarray, after: np.ndarray) -> ClusterEstimate:
-    whole = ~(np.isnan(before) | np.isnan(after)).any(axis=(1, 2, 3))
-    before, after, n = before[whole], after[whole], int(whole.sum())
-    if n == 0:
-        return ClusterEstimate(nan, nan, nan, 0, "no portrait with a face before and after")
-    value = average_face_angle(after) - average_face_angle(before)
-    if np.isnan(value):
-        return ClusterEstimate(nan, nan, nan, n, "too little skin in the average face")
-    if n == 1:
-        return ClusterEstimate(value, nan, nan, n, "one cluster has no spread")
-    weights = rao_wu_weights([n], study.n_resamples, np.random.default_rng([study.seed, 3]))
-    draws = [_weighted_angle(after, w) - _weighted_angle(before, w) for w in weights]
-    ends = percentile_interval(np.array(draws), freedom=n - 1)
-    missing = "" if np.isfinite(ends.low) else "too little skin in the average face of a resample"
-    return ClusterEstimate(value, float(ends.low), float(ends.high), n, missing)
-
-
-def _weighted_angle(faces: np.ndarray, weights: np.ndarray) -> float:
-    """Angle of the average of whole faces under weights that add up to 1: no face is copied."""
-    return skin_tone(np.clip(np.tensordot(weights, faces, axes=1), 0, 1)).angle
+    cells = [cell for cell in study.design.cells() if "concept" not in cell[2]]
+    changes = average_face_changes(
+        faces, study.groups, len(study.design.groups), [(positions, s) for positions, s, _ in cells],
+        n_resamples=study.n_resamples, seed=study.seed,
+    )  # fmt: skip
+    return [
+        _row(changes[order, g], "average_face_ita_change", encoder=PIXELS, group=group.name, **names)
+        for order, (_, _, names) in enumerate(cells)
+        for g, group in enumerate(study.design.groups)
+    ]
 
 
 def portrait_means(values: np.ndarray, positions: Sequence[int], s: int) -> np.ndarray:
     """Each portrait's mean over professions at one strength, of what is there: (n, P, S) → (n,)."""
-    return _mean_of_known(values[:, positions, s], axis=1)
-
-
-def _image_means(images: np.ndarray) -> np.ndarray:
-    return _mean_of_known(images, axis=1)
-
-
-def _mean_of_known(values: np.ndarray, axis: int) -> np.ndarray:
-    is_known = np.isfinite(values)
-    counts = is_known.sum(axis=axis)
-    total = np.where(is_known, values, 0.0).sum(axis=axis)
-    return np.asarray(np.divide(total, counts, out=np.full(total.shape, nan), where=counts > 0))
+    return mean_of_known(values[:, positions, s], axis=1)
 
 
 def _mean_of(means: np.ndarray, _: int) -> ClusterEstimate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from clinometer.models.abilities import Edits, NamesStrength, offers
 from clinometer.models.protocols import Editor, EditRequest, GenerationResult, Generator
 from clinometer.runs.budget import price_of
 from clinometer.runs.drawing import draw_parts, remind
-from clinometer.runs.embedded import embedded
+from clinometer.runs.embedded import embedded_rows
 from clinometer.runs.failures import Failures
 from clinometer.runs.plan import Sample, noise_seed, sample_id
 from clinometer.runs.planted import planted_of
@@ -22,12 +23,15 @@ from clinometer.runs.store import Run
 from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
-from clinometer.studies.editing.faces import UNALIGNED, align, average_faces, read_faces
+from clinometer.studies.editing.faces import align, average_faces, read_faces
 from clinometer.studies.editing.planted_order import planted_order
 from clinometer.studies.editing.scores import editing_study
-from clinometer.studies.study import Scored
+from clinometer.studies.study import Pool, Scored
 from clinometer.suites import EditingSuite, Suite
 from clinometer.suites.editing import EDIT, PORTRAIT
+
+PORTRAITS_AT_ONCE: Final = 16
+"""Whose edits' vectors are held in double precision together."""
 
 
 def plan_edits(suite: Suite, portraits: Sequence[Sample], part_size: int) -> list[Sample]:
@@ -100,14 +104,17 @@ def _edit_part(run: Run, editor: Editor, failures: Failures, samples: Sequence[S
     yield from failures.watch(samples, editor.edit(requests))
 
 
-def score_editing(run: Run, resamples: int) -> Scored:
-    """Flips, skin tone and identity before against after, and the average faces of every cell as curves."""
+def score_editing(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    """Flips, skin tone and identity before against after, and the average faces of every cell as curves.
+
+    With a ``pool``, its processes read the images.
+    """
     suite = suite_of(run, EditingSuite)
     design = study_design(suite)
     portraits, groups, edits = _edited(run, suite, design)
     readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in run.encoder_cards]
-    alignment = align(run, portraits)
-    faces = read_faces(run, portraits, edits, alignment)
+    alignment = align(run, pool)
+    faces = read_faces(run, portraits, edits, alignment, pool)
     rows = editing_study(
         readings, faces, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
         n_permutations=2 * resamples - 1,
@@ -127,7 +134,7 @@ def compare_editing(
     edited_portraits = []
     for run in runs:
         portraits, groups, edits = _edited(run, suite, design)
-        faces = read_faces(run, portraits, edits, UNALIGNED)
+        faces = read_faces(run, portraits, edits, alignment=None)
         readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
         edited_portraits.append(EditedPortraits(groups, readings, faces.after - faces.before[:, None, None]))
     return compare_edits(
@@ -176,16 +183,17 @@ def gender_readings(
     run: Run, suite: EditingSuite, encoder: str, portraits: Sequence[Sample], edits: np.ndarray
 ) -> GenderReadings:
     """What an encoder reads in portraits and edits: margins of every wording, and the cosine of before and after."""
-    vectors, texts = embedded(run, encoder)
-    unit = {key: vector / np.linalg.norm(vector) for key, vector in (texts | vectors).items()}
-    width = len(next(iter(unit.values())))
-    nothing = np.full(width, np.nan)
-    before = np.array([unit.get(portrait.id, nothing) for portrait in portraits], np.float64).reshape(-1, width)
-    after = np.array([unit.get(key, nothing) for key in edits.ravel()], np.float64).reshape(*edits.shape, width)
-    directions = np.array([unit[w.a].astype(np.float64) - unit[w.b] for w in suite.wordings])
-    return GenderReadings(
-        encoder=encoder,
-        before=before @ directions.T,
-        after=after @ directions.T,
-        identity=np.einsum("nd,npsd->nps", before, after),
-    )
+    n, ids = len(portraits), [*(portrait.id for portrait in portraits), *edits.ravel()]
+    vectors, texts = embedded_rows(run, encoder, ids)
+    for row in range(len(vectors)):
+        vectors[row] /= np.linalg.norm(vectors[row])
+    words = {text: vector / np.linalg.norm(vector) for text, vector in texts.items()}
+    directions = np.array([words[w.a].astype(np.float64) - words[w.b] for w in suite.wordings])
+    before, after = vectors[:n].astype(np.float64), vectors[n:].reshape(*edits.shape, -1)
+    margins, identity = np.empty((*edits.shape, len(directions))), np.empty(edits.shape)
+    for first in range(0, n, PORTRAITS_AT_ONCE):
+        some = slice(first, first + PORTRAITS_AT_ONCE)
+        in_double = after[some].astype(np.float64)
+        margins[some] = in_double @ directions.T
+        identity[some] = np.einsum("nd,npsd->nps", before[some], in_double)
+    return GenderReadings(encoder=encoder, before=before @ directions.T, after=margins, identity=identity)

@@ -86,6 +86,7 @@ EDITING: Final = Study(
     key="editing",
     suite=EditingSuite,
     score=score_editing,
+    score_by=score_editing,
     compare=compare_editing,
     page=lambda suite: PAGE,
     comparison=lambda suite: COMPARED,
