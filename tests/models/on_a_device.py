@@ -68,7 +68,21 @@ def drawn(path, name, device):
         found["edits"] = draw(generator.editor(), EDITS)
     if name in CLASSIFYING:
         found["errors"] = DiffusionClassifier(generator.denoiser(), PROMPTS, trials=2).errors([PICTURE]).errors
+    found["images after a wait"] = drawn_after_a_wait(generator)
+    if not np.array_equal(found["images after a wait"], found["images"]):
+        raise AssertionError(f"{name}: it draws otherwise after it has waited")
     return found | {each.card.name: each.encode_texts(PROMPTS) for each in own_text_encoders(generator)}
+
+
+def drawn_after_a_wait(generator):
+    """Images of a generator that has made room for another; meanwhile all of it is on the CPU."""
+    generator.park()
+    parts = [part for part in generator.pipeline.components.values() if isinstance(part, torch.nn.Module)]
+    left = {tensor.device.type for part in parts for tensor in (*part.parameters(), *part.buffers())}
+    if left != {"cpu"}:
+        raise AssertionError(f"some of it stayed on {left}")
+    generator.unpark()
+    return draw(generator, REQUESTS)
 
 
 def embedded(path, device):

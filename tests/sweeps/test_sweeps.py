@@ -178,7 +178,7 @@ def test_weights_are_loaded_once_for_all_their_cells(tmp_path, monkeypatch):
             raise ModelError("gone: it is not there")
         return Settable(guidance_scale, name=spec)
 
-    monkeypatch.setattr("clinometer.pipeline.loaded_models.load_generator", load)
+    monkeypatch.setattr("clinometer.pipeline.recipes.load_generator", load)
     axes = {"model": ["a", "b", "gone"], "guidance": [0, 1], "seed": [0, 1]}
     found = cm.sweep({"axes": axes | {"suite": "toy"}}, tmp_path / "s", suites={"toy": SUITE}, encoder=Eye())
     assert loaded == ["a", "b", "gone", "gone", "gone", "gone"]

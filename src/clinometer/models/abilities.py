@@ -133,6 +133,23 @@ class Weighs(Protocol):
     weight_bytes: int
 
 
+class Parks(Protocol):
+    """Leaves its device for the host's memory and comes back, the same to the bit; in between it is not used.
+
+    ``weight_bytes`` are what it takes there, too; 0 where it cannot leave. Either may raise: it is then loaded again.
+    """
+
+    weight_bytes: int
+
+    def park(self) -> None:
+        """Leave the device, and hold nothing large there any more."""
+        ...
+
+    def unpark(self) -> None:
+        """Come back to the device that it left."""
+        ...
+
+
 def weights_of(models: Iterable[object]) -> int:
     """Bytes that the weights of models take together; 0 where one of them that computes here does not say."""
     sizes = [model.weight_bytes if offers(model, Weighs) else 0 for model in models]

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clinometer.errors import ModelError
-from clinometer.models import load_encoder, load_generator
+from clinometer.models import load_encoder
 from clinometer.models.abilities import TakesSettings, offers
 from clinometer.models.presets import with_presets
 from clinometer.models.protocols import SETTINGS, Encoder, Generator
+from clinometer.models.residents import Residents
 from clinometer.pipeline.encoders import require_images, require_names
 from clinometer.pipeline.recipes import AtSettings, Given, Loaded, Recipe, recipe_of
 
@@ -21,20 +22,11 @@ Encoders = str | Encoder | Sequence[str | Encoder]
 
 
 @dataclass
-class _Weights:
-    """A generator that is loaded, and by what it was."""
-
-    key: str
-    recipe: Loaded
-    generator: Generator
-    options: Mapping[str, Any]
-
-
-@dataclass
 class Models:
-    """What is loaded. Of generators it is one, the last: two may not fit on a device."""
+    """What is loaded. Of generators one is on its device, the last: two may not fit."""
 
-    _weights: _Weights | None = None
+    _generators: Residents = field(default_factory=Residents)
+    _recipes: dict[str, Loaded] = field(default_factory=dict)
     _encoders: dict[tuple[str, str], tuple[Encoder, Recipe]] = field(default_factory=dict)
 
     def generator(
@@ -57,25 +49,24 @@ class Models:
             return model, Given(model)
         load_options = {name: value for name, value in options.items() if value not in (None, "auto")}
         load_options |= {"device": device, "prefer": dict(prefer or {})}
-        key = json.dumps([os.fspath(model), _split(load_options)[1]], sort_keys=True, default=str)
-        if self._weights is None or self._weights.key != key or not self._can_set(load_options):
-            self._weights = None  # before the next is loaded
-            recipe = Loaded("generator", os.fspath(model), load_options)
-            self._weights = _Weights(key, recipe, load_generator(os.fspath(model), **load_options), load_options)
-        return self._at_settings(self._weights, load_options)
+        weights, generator = self._weights(os.fspath(model), load_options)
+        if not offers(generator, TakesSettings):
+            return generator, weights
+        settings = _split(load_options)[0]
+        same = weights.options == load_options
+        return (generator if same else generator.with_settings(**settings)), AtSettings(weights, settings)
 
-    def _can_set(self, options: Mapping[str, Any]) -> bool:
-        assert self._weights is not None
-        return self._weights.options == options or offers(self._weights.generator, TakesSettings)
-
-    @staticmethod
-    def _at_settings(weights: _Weights, options: Mapping[str, Any]) -> tuple[Generator, Recipe]:
-        if not offers(weights.generator, TakesSettings):
-            return weights.generator, weights.recipe
-        settings = _split(options)[0]
-        recipe = AtSettings(weights.recipe, settings)
-        same = weights.options == options
-        return (weights.generator if same else weights.generator.with_settings(**settings)), recipe
+    def _weights(self, spec: str, options: Mapping[str, Any]) -> tuple[Loaded, Generator]:
+        """The weights on their device, and their recipe, one for as long as this lives: workers know them by it."""
+        for_any, for_these = (
+            json.dumps([what, spec, key_options], sort_keys=True, default=str)
+            for what, key_options in (("any settings", _split(options)[1]), ("these", options))
+        )
+        known = self._recipes.get(for_any) or self._recipes.get(for_these)
+        recipe = known or Loaded("generator", spec, options)
+        generator: Generator = self._generators.take(recipe.key, recipe.load)
+        self._recipes[for_any if offers(generator, TakesSettings) else for_these] = recipe
+        return recipe, generator
 
     def encoders(self, specs: Encoders, device: str) -> tuple[list[Encoder], dict[str, Recipe]]:
         """The encoders, and how workers come by each, by its name.

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 from uuid import uuid4
 
 from clinometer.errors import ModelError
@@ -15,6 +15,7 @@ from clinometer.models.files.embedded import EmbeddedSource
 from clinometer.models.files.portraits import PortraitSource
 from clinometer.models.files.source import FolderSource
 from clinometer.models.protocols import Card
+from clinometer.models.residents import Residents
 
 
 class Recipe(Protocol):
@@ -44,7 +45,11 @@ class Loaded:
     key: str = field(default_factory=_new_key)
 
     def build(self) -> Any:
-        """Load it."""
+        """Have it: a generator may still be here."""
+        return _GENERATORS.take(self.key, self.load) if self.kind == "generator" else self.load()
+
+    def load(self) -> Any:
+        """Load it, whatever is here."""
         load = load_generator if self.kind == "generator" else load_encoder
         return load(self.spec, **self.options)
 
@@ -69,14 +74,11 @@ class AtSettings:
 
     def build(self) -> Any:
         """Load it, or set what is loaded."""
-        if self.weights.key not in _WEIGHTS:
-            _WEIGHTS.clear()  # before the next are loaded: they may fill the device
-            _WEIGHTS[self.weights.key] = self.weights.build()
-        return _WEIGHTS[self.weights.key].with_settings(**self.settings)
+        return self.weights.build().with_settings(**self.settings)
 
 
-_WEIGHTS: dict[str, Any] = {}
-"""The generator that was loaded last, by the key of its recipe."""
+_GENERATORS: Final = Residents()
+"""The generators that a worker has loaded, by the keys of their recipes."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from clinometer._cores import available_cores
 from clinometer._torch import bytes_of, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import BatchBounds, Batches, largest_batch
+from clinometer.models.diffusers import placement
 from clinometer.models.diffusers.checkers import MARK, marks_of
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.diffusers.denoiser import DiffusersDenoiser
@@ -74,6 +75,7 @@ class DiffusersGenerator:
         self.card = card
         self._batches = Batches(batch_size.start if isinstance(batch_size, BatchBounds) else batch_size)
         self._bounds = batch_size if isinstance(batch_size, BatchBounds) else None
+        self._home = torch.device("cpu")
         self._is_fitted = False
         self._draws_alone = False
         self._call = call
@@ -100,6 +102,21 @@ class DiffusersGenerator:
     def weight_bytes(self) -> int:
         """Bytes of the device that the weights take; 0 where they are offloaded, and come and go."""
         return bytes_of(self.pipeline.components.values(), self.pipeline._execution_device)
+
+    def park(self) -> None:
+        """Have the weights wait in the CPU's memory; until `unpark`, neither this nor what shares them draws.
+
+        Raises
+        ------
+        ModelError
+            They are compiled, offloaded or shared out over devices.
+        """
+        compiled = self.opened is not None and self.opened.compiled
+        self._home = placement.parked(self.pipeline, compiled=compiled)
+
+    def unpark(self) -> None:
+        """Have the weights where they were before `park`."""
+        placement.unparked(self.pipeline, self._home)
 
     @property
     def batch_size(self) -> int:

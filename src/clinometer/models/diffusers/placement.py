@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
+from clinometer.models.batching import release_memory
 from clinometer.models.diffusers.backbone import network_of
 
 OFFLOADING = ("model", "sequential")
@@ -53,6 +55,40 @@ def _offload(pipeline: Any, device: torch.device, offload: str, device_map: str 
         pipeline.enable_model_cpu_offload(device=device)
     else:
         pipeline.enable_sequential_cpu_offload(device=device)
+
+
+def parked(pipeline: Any, *, compiled: bool) -> torch.device:
+    """Move the weights of a pipeline to the CPU's memory. Returns the device that they leave.
+
+    Raises
+    ------
+    ModelError
+        Where its parts lie is not a matter of one device, or of the weights alone.
+    """
+    device: torch.device = pipeline._execution_device
+    if device.type == "cpu":
+        return device
+    modules = _modules(pipeline)
+    if compiled or any(hasattr(module, "_hf_hook") for part in modules for module in part.modules()):
+        raise ModelError("its network is compiled for where it is, or its parts come and go; load it again")
+    _move(modules, torch.device("cpu"))
+    release_memory()
+    return device
+
+
+def unparked(pipeline: Any, device: torch.device) -> None:
+    """Move the weights of a pipeline back."""
+    _move(_modules(pipeline), device)
+
+
+def _move(modules: Iterable[torch.nn.Module], device: torch.device) -> None:
+    """Move modules by themselves: a pipeline warns of half precision on the CPU, where nothing will be computed."""
+    for module in modules:
+        module.to(device)
+
+
+def _modules(pipeline: Any) -> list[torch.nn.Module]:
+    return [part for part in pipeline.components.values() if isinstance(part, torch.nn.Module)]
 
 
 def settings_of(*, compiled: bool, vae_tiling: bool) -> dict[str, bool]:

@@ -1,0 +1,84 @@
+"""How much memory there is for this process: a container or a scheduler may grant less than the machine has."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory in bytes: all there is, and what can be had without anything being swapped out."""
+
+    total: int
+    available: int
+
+
+@dataclass(frozen=True)
+class _Hierarchy:
+    """Where Linux says what a group of processes may take: by its names in the two versions of control groups."""
+
+    controllers: str
+    folder: str
+    limit: str
+    usage: str
+    reclaimable: str
+
+    def of(self, group: Path) -> Memory | None:
+        """What a group may take, and what is left of it; None where it may take anything."""
+        try:
+            limit, usage = (int((group / name).read_text()) for name in (self.limit, self.usage))
+            lines = (group / "memory.stat").read_text().splitlines()
+        except (OSError, ValueError):  # no such group here, or its limit is "max"
+            return None
+        files = {name: int(size) for name, size in (line.split() for line in lines)}.get(self.reclaimable, 0)
+        return Memory(limit, max(0, limit - usage + files))
+
+
+_HIERARCHIES = (
+    _Hierarchy("", "", "memory.max", "memory.current", "inactive_file"),
+    _Hierarchy("memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def memory(root: Path = Path("/")) -> Memory:
+    """The memory of this machine, or of the narrowest group that this process is in; ``root`` : where /proc lies."""
+    import psutil
+
+    machine = psutil.virtual_memory()
+    found = [Memory(machine.total, machine.available), *_granted(root)]
+    return Memory(min(each.total for each in found), min(each.available for each in found))
+
+
+def _granted(root: Path) -> Iterator[Memory]:
+    """What each group grants that this process is in, and those around it."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:  # not Linux
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        for hierarchy in _HIERARCHIES:
+            if hierarchy.controllers in controllers.split(","):
+                inner = PurePosixPath(path.lstrip("/"))
+                # in a container the path may be the host's, and the folder its own: then only the last is there
+                for group in (inner, *inner.parents):
+                    if granted := hierarchy.of(root / "sys/fs/cgroup" / hierarchy.folder / group):
+                        yield granted
+
+
+def give_back_freed_memory() -> None:
+    """Give what nobody holds any more back to the device and to the system.
+
+    Models hold themselves in circles, which only the collector finds; and allocators keep what is freed.
+    """
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):  # musl has none
+        library.malloc_trim(0)

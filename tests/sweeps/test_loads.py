@@ -1,0 +1,64 @@
+"""Models of a sweep drawn in rounds: each is loaded once in a process, where it can make room for the others."""
+
+import os
+
+import pytest
+
+import clinometer as cm
+from tests.sweeps.loaded_toys import LOG, installed, loads
+from tests.sweeps.toy_sweeps import record
+from tests.toys import toy_suite
+
+SUITES = {"toy": toy_suite(target=4, attribute=4, concepts=2)}
+ENCODERS = ["watching:one", "watching:two"]
+ROUNDS = 3
+MOST = 20  # ten in the first round, five in each that follows
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path, monkeypatch):
+    """The toys are installed, also for workers, and the file of loads is empty."""
+    (tmp_path / "packages").mkdir()
+    installed(tmp_path / "packages")
+    monkeypatch.syspath_prepend(str(tmp_path / "packages"))
+    monkeypatch.setenv(LOG, str(tmp_path / "loads"))
+
+
+def swept(out, kind="mobile", **options):
+    axes = {"suite": "toy", "model": [f"{kind}:plain", f"{kind}:far"], "seed": [0]}
+    asked = {"axes": axes, "encoder": ENCODERS, "until": "decided", "images": MOST}
+    found = cm.sweep(asked, out, suites=SUITES, **options)
+    assert not found.failed
+    levels = record(out)["rounds"]["toy"]["level"]
+    assert max(levels.values()) == MOST
+    return found
+
+
+def parts(sweep):
+    """What was found by each model; its seconds, and how it was asked for, are left out."""
+    return {
+        run.model_card["name"]: (
+            run.directory.read_bytes("scores.parquet"),
+            list(run.images(run.samples.id)),
+            [{key: vector.tobytes() for key, vector in run.embeddings(name).items()} for name in ("one", "two")],
+        )
+        for run in sweep.runs.values()
+    }
+
+
+def test_a_process_loads_each_model_once_for_all_rounds(tmp_path):
+    swept(tmp_path / "by-worker", workers=1)
+    by_process = loads()
+    assert len(by_process) == 2
+    assert all(sorted(names) == ["far", "one", "plain", "two"] for names in by_process.values())
+    assert os.getpid() in by_process
+
+
+def test_those_that_cannot_leave_are_loaded_in_each_round_and_give_the_same(tmp_path, monkeypatch):
+    mobile = swept(tmp_path / "mobile")
+    assert sorted(loads()[os.getpid()]) == ["far", "one", "plain", "two"]
+    monkeypatch.setenv(LOG, str(tmp_path / "loads of fixed ones"))
+    fixed = swept(tmp_path / "fixed", "fixed")
+    generators = [name for name in loads()[os.getpid()] if name in ("plain", "far")]
+    assert generators == ["plain", "far"] * (ROUNDS + 1)  # and once more to score
+    assert parts(fixed) == parts(mobile)
