@@ -1,11 +1,17 @@
 """A suite with axes from end to end: drawn, scored, reported, and refused where one pair of groups is needed."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 import clinometer as cm
 from clinometer.errors import SuiteError
+from clinometer.pipeline.parallel import EnginePool
+from clinometer.pipeline.score import score
+from clinometer.runs import NoProgress
 from clinometer.suites import suite_from_mapping
+from tests.pipeline.engine_toys import InTurn
 from tests.toys import Eye, Painter
 
 pytestmark = [pytest.mark.pages, pytest.mark.usefixtures("few_resamples")]
@@ -70,6 +76,16 @@ def test_a_record_with_axes_is_read_again_and_scored_alike(finished):
     before = finished.directory.read_bytes("scores.parquet")
     cm.score_run(finished.directory.root)
     assert finished.directory.read_bytes("scores.parquet") == before
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_any_number_of_workers_measures_the_same_scores(finished, tmp_path, workers):
+    shutil.copytree(finished.url, tmp_path / "run")
+    (tmp_path / "run/scores.parquet").unlink()
+    run, engine = cm.open_run(tmp_path / "run"), InTurn(workers)
+    score(run, NoProgress(), pool=EnginePool(engine, NoProgress()))
+    assert sorted(target for unit in engine.units for target in unit) == [0, 1, 2]
+    assert run.directory.read_bytes("scores.parquet") == finished.directory.read_bytes("scores.parquet")
 
 
 def test_an_axis_that_the_encoder_does_not_read_has_no_verdict(finished):

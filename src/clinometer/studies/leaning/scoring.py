@@ -12,6 +12,7 @@ from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.leaning import (
     Evidence,
     StoppingRule,
+    crossed_study,
     evidence_of,
     mcas_study,
     own_text_rows,
@@ -33,15 +34,15 @@ from clinometer.suites import LeaningSuite
 def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     """Every number of the MCAS family, and the curve of α on δ; with a ``pool``, it measures the targets."""
     suite = suite_of(run, LeaningSuite)
-    design, seed = study_design(suite), run.record["seed"]
-    if pool is None or design.axes:
+    design, seed, measured = study_design(suite), run.record["seed"], None
+    if pool is None:
         embeddings = [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
-        scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed)
     else:
         embeddings, measured = measured_by(pool, run, suite, resamples)
-        scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured)
     if design.axes:
+        scores = crossed_study(embeddings, design, measured=measured)
         return Scored(scores_table(scores), pd.DataFrame({name: [] for name in ("curve", "x", "y", "low", "high")}))
+    scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured)
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
     if run.record.get("until") is not None:
         scores = rows_when_stopped(scores, evidence_of(embeddings, design, ahead=True), design)

@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from clinometer.runs.embedded import require_finished
 from clinometer.runs.store import Run
 from clinometer.studies.common import suite_of
 from clinometer.studies.leaning.embeddings import lazy_embeddings, study_design
-from clinometer.studies.leaning.scores import EncoderEmbeddings, MeasuredTarget, measurer_of
+from clinometer.studies.leaning.scores import (
+    EncoderEmbeddings,
+    MeasuredCells,
+    MeasuredTarget,
+    cell_measurer_of,
+    measurer_of,
+)
 from clinometer.studies.leaning.stacks import target_sizes
 from clinometer.studies.sharing import RunWork, Unit, made
 from clinometer.studies.study import Pool
@@ -34,23 +41,31 @@ class Measuring(RunWork):
     sizes: tuple[int, ...]
     resamples: int
 
-    def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredTarget]]]:
+    def on(self, run: Run) -> Callable[[Unit], list[tuple[int, Any]]]:
         """Read what all targets need, and return what measures some."""
         suite = suite_of(run, LeaningSuite)
-        embeddings = lazy_embeddings(run, suite, self.encoders, self.sizes)
-        measure = measurer_of(embeddings, study_design(suite), n_resamples=self.resamples, seed=run.record["seed"])
+        embeddings, design = lazy_embeddings(run, suite, self.encoders, self.sizes), study_design(suite)
+        measure: Callable[[int], MeasuredTarget | MeasuredCells] = (
+            cell_measurer_of(embeddings, design)
+            if design.axes
+            else measurer_of(embeddings, design, n_resamples=self.resamples, seed=run.record["seed"])
+        )
         return lambda unit: [(target, measure(target)) for target in unit]
 
 
 def measured_by(
     pool: Pool, run: Run, suite: LeaningSuite, resamples: int
-) -> tuple[list[EncoderEmbeddings], Iterator[tuple[int, MeasuredTarget]]]:
-    """The embeddings of a run, no vector of a target among them read yet, and its targets as a pool measures them."""
+) -> tuple[list[EncoderEmbeddings], Iterator[tuple[int, Any]]]:
+    """The embeddings of a run, no vector of a target among them read yet, and its targets as a pool measures them.
+
+    These are :class:`MeasuredTarget`, and :data:`MeasuredCells` of a suite with axes.
+    """
     encoders, sizes = tuple(run.encoder_cards), target_sizes(run, suite)
     for encoder in encoders:
         require_finished(run, encoder)
     work = Measuring(run.directory.place, encoders, sizes, resamples)
-    of_a_target = 20 * resamples * len(suite.groups) * (len(encoders) + 1)
+    of_a_view = 16 * max(sizes, default=0) if suite.axes else 20 * resamples
+    of_a_target = of_a_view * len(suite.groups) * (len(encoders) + 1)
     names = [f"target {target.name!r}" for target in suite.targets]
     measured = made(work, run, range(len(sizes)), names, pool, size=of_a_target)
     return lazy_embeddings(run, suite, encoders, sizes), chain.from_iterable(measured)

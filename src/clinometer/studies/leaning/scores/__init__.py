@@ -13,7 +13,8 @@ from clinometer.studies.leaning.scores.context import LeaningStudy, checked_sett
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign, layout_of
 from clinometer.studies.leaning.scores.fidelity_rows import fidelity_rows, mark_unshown
 from clinometer.studies.leaning.scores.gathering import GatheredTargets, gather
-from clinometer.studies.leaning.scores.intersection_rows import intersection_study
+from clinometer.studies.leaning.scores.intersection_rows import cell_measurer_of, intersection_study
+from clinometer.studies.leaning.scores.measured_cells import CellMeasurer, MeasuredCells
 from clinometer.studies.leaning.scores.measuring import MeasuredTarget, Measurer, measured_by_threads, pooled_encoders
 from clinometer.studies.leaning.scores.own_rows import own_text_rows, prior_rows
 from clinometer.studies.leaning.scores.paired_stopping import paired_evidence
@@ -29,13 +30,17 @@ from clinometer.studies.leaning.scores.summary_rows import category_rows, intern
 from clinometer.studies.leaning.scores.views import draw_weights, views_of_gathered
 
 __all__ = [
+    "CellMeasurer",
     "Design",
     "EncoderEmbeddings",
     "Evidence",
+    "MeasuredCells",
     "MeasuredTarget",
     "ReaderCheck",
     "StoppingRule",
     "TargetDesign",
+    "cell_measurer_of",
+    "crossed_study",
     "evidence_of",
     "intersection_study",
     "mcas_study",
@@ -96,7 +101,7 @@ def mcas_study(
     groups, so there is no MCAS of one. Each axis is checked by itself, and a cell needs them all.
 
     ``measured`` : of each target, what :func:`measurer_of` says of it in whatever process and order; then no image of a
-    target is read here, but there must be as many. Not of axes.
+    target is read here, but there must be as many. Not of axes: see :func:`crossed_study`.
 
     Raises
     ------
@@ -105,8 +110,7 @@ def mcas_study(
     """
     settings = checked_settings(n_resamples, n_permutations, seed, confidence)
     if design.axes:
-        rows = intersection_study(encoders, design, confidence=confidence)
-        return _with_axis_readers(rows, encoders, design, confidence)
+        return crossed_study(encoders, design, confidence=confidence)
     layout = layout_of(encoders, design, targets=measured is None)
     study = LeaningStudy(design, layout, settings, pools_of(design, layout))
     draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
@@ -148,9 +152,17 @@ def _with_readers(
     return [*withheld(rows, checks), *reader_rows(study, encoders, checks), *fidelity]
 
 
-def _with_axis_readers(
-    rows: list[Score], encoders: Sequence[EncoderEmbeddings], design: Design, confidence: float
+def crossed_study(
+    encoders: Sequence[EncoderEmbeddings],
+    design: Design,
+    *,
+    confidence: float = 0.95,
+    measured: Iterable[tuple[int, MeasuredCells]] | None = None,
 ) -> list[Score]:
-    """The same of crossed axes, each axis checked by itself."""
+    """Every number of a run whose groups are cells of axes, and how well the encoders read along each axis.
+
+    ``measured`` : see :func:`intersection_study`.
+    """
+    rows = intersection_study(encoders, design, confidence=confidence, measured=measured)
     checks = axis_checks(encoders, design, confidence=confidence)
     return [*withheld_from_axes(rows, checks), *axis_reader_rows(encoders, design, checks, confidence)]

@@ -141,5 +141,5 @@ def axis_reader_rows(
 
 
 def _study(encoders: Sequence[EncoderEmbeddings], design: Design, confidence: float) -> LeaningStudy:
-    layout = layout_of(encoders, design)
+    layout = layout_of(encoders, design, targets=False)
     return LeaningStudy(design, layout, DrawSettings(1, 0, 0, confidence), pools_of(design, layout))

@@ -63,6 +63,14 @@ def target_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
     )
 
 
+def text_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
+    """The same of their texts alone: no image of a target is looked at."""
+    images, words = attribute_vectors(embeddings, layout)
+    n, n_words = len(layout.targets), sum(layout.word_counts)
+    texts = None if embeddings.target_texts is None else _unit(embeddings.target_texts)
+    return Cosines((), text_cosine(texts, images, n), (), text_word_cosine(texts, words, n, n_words))
+
+
 def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
     """Cosines of the attribute prompts themselves, taken as targets, one a prompt over all groups.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import isfinite, nan
 from typing import Any, Final
@@ -20,10 +20,12 @@ from clinometer.studies.leaning.scores.contrasts import (
     joint_contrast_inference,
 )
 from clinometer.studies.leaning.scores.cooccurrence import Readings, excess_inference, readings_of
-from clinometer.studies.leaning.scores.cosines import average_cosines, group_cosines, target_cosines
+from clinometer.studies.leaning.scores.cosines import Cosines, average_cosines, group_cosines, text_cosines
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.studies.leaning.scores.effects import Effect, effects_of
-from clinometer.studies.leaning.scores.moments import CellView, means_of
+from clinometer.studies.leaning.scores.measured_cells import CellMeasurer, MeasuredCells, gathered_cells
+from clinometer.studies.leaning.scores.measuring import pooled_encoders
+from clinometer.studies.leaning.scores.moments import CellMeans, CellView, means_of
 from clinometer.studies.leaning.scores.reasons import TEXT_ONLY, interval_reason, stimulus_reason, value_reason
 
 METRIC: Final = "intersections"
@@ -35,7 +37,11 @@ TOO_FEW = "no interval from so few images of the target"
 
 
 def intersection_study(
-    encoders: Sequence[EncoderEmbeddings], design: Design, *, confidence: float = 0.95
+    encoders: Sequence[EncoderEmbeddings],
+    design: Design,
+    *,
+    confidence: float = 0.95,
+    measured: Iterable[tuple[int, MeasuredCells]] | None = None,
 ) -> list[Score]:
     """Every number of a study with axes.
 
@@ -58,34 +64,57 @@ def intersection_study(
 
     Tests are corrected over the targets, those of cells and levels over both. Verdicts stand in the rows of single
     axes, cells and interactions, averaged over encoders.
+
+    ``measured`` : of each target, what :func:`cell_measurer_of` says of it in whatever process and order; then no image
+    of a target is read here.
     """
-    layout = layout_of(encoders, design)
-    mean, *others = (_Maker(design, layout, *view, confidence) for view in _views(encoders, design, layout))
+    layout = layout_of(encoders, design, targets=measured is None)
+    if measured is None:
+        measured = enumerate(map(CellMeasurer(encoders, layout), range(len(layout.targets))))
+    views = _views(encoders, design, layout, gathered_cells(layout, measured))
+    mean, *others = (_Maker(design, layout, *view, confidence) for view in views)
     rows = mean.rows()
     if len(others) == 1:  # the average of one is that one
         return rows + [replace(row, encoder=others[0].view.encoder, **_NO_VERDICT) for row in rows]
     return rows + [row for other in others for row in other.rows()]
 
 
+def cell_measurer_of(encoders: Sequence[EncoderEmbeddings], design: Design) -> CellMeasurer:
+    """What measures the targets of a study with axes, one at a time; raises as :func:`intersection_study`.
+
+    The images of a target are looked at when it is measured.
+    """
+    return CellMeasurer(encoders, layout_of(encoders, design, targets=False), check=design)
+
+
 def _views(
-    encoders: Sequence[EncoderEmbeddings], design: Design, layout: Layout
+    encoders: Sequence[EncoderEmbeddings], design: Design, layout: Layout, means: Sequence[CellMeans]
 ) -> list[tuple[CellView, tuple[Readings, Readings]]]:
-    """The average over the encoders that read text (over all, if none does) first, then each."""
-    pooled = [e.encoder for e in encoders if e.reads_text] or [e.encoder for e in encoders]
-    cosines = {e.encoder: (target_cosines(e, layout), group_cosines(e, layout)) for e in encoders}
-    by_encoder = {}
-    for e in encoders:
-        own = CellView(e.encoder, e.reads_text, cosines[e.encoder][0], layout)
-        prompts = means_of(cosines[e.encoder][1], layout)
-        by_encoder[e.encoder] = own, readings_of(design, layout, own.means, prompts, reads_text=e.reads_text)
-    view, readings = by_encoder[pooled[0]]
+    """The average over the encoders that read text (over all, if none does) first, then each.
+
+    ``means`` : of each encoder, and then of the average of several.
+    """
+    pooled = pooled_encoders(encoders)
+    texts = [text_cosines(e, layout) for e in encoders]
+    groups = [group_cosines(e, layout) for e in encoders]
+    single = [
+        CellView(e.encoder, e.reads_text, cosines, layout, measured=own)
+        for e, cosines, own in zip(encoders, texts, means, strict=False)
+    ]
+    views = [(view, _readings(design, view, of_prompts)) for view, of_prompts in zip(single, groups, strict=True)]
+    view, readings = views[pooled[0]]
     if len(pooled) > 1:
-        of_targets, of_prompts = (average_cosines([cosines[name][i] for name in pooled]) for i in (0, 1))
-        members = tuple(by_encoder[name][0] for name in pooled)
-        view = CellView("mean", view.reads_text, of_targets, layout, members)
-        prompts = means_of(of_prompts, layout)
-        readings = readings_of(design, layout, view.means, prompts, reads_text=view.reads_text)
-    return [(replace(view, encoder="mean"), readings), *by_encoder.values()]
+        of_texts, of_prompts = (average_cosines([kind[i] for i in pooled]) for kind in (texts, groups))
+        members = tuple(single[i] for i in pooled)
+        view = CellView("mean", view.reads_text, of_texts, layout, members, measured=means[-1])
+        readings = _readings(design, view, of_prompts)
+    return [(replace(view, encoder="mean"), readings), *views]
+
+
+def _readings(design: Design, view: CellView, prompts: Cosines) -> tuple[Readings, Readings]:
+    """Of the targets' images and of those of the attribute prompts."""
+    means = means_of(prompts, view.layout)
+    return readings_of(design, view.layout, view.means, means, reads_text=view.reads_text)
 
 
 class _Maker:

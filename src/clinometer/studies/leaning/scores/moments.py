@@ -60,19 +60,26 @@ class CellMeans:
 
 @dataclass(frozen=True)
 class CellView:
-    """One encoder's cosines, or their average (``"mean"``); ``members`` are then the views that were averaged."""
+    """One encoder's cosines, or their average (``"mean"``); ``members`` are then the views that were averaged.
+
+    ``measured`` : the means of the targets' cosines, where somebody has looked at their images already; the cosines are
+    then those of their texts alone.
+    """
 
     encoder: str
     reads_text: bool
     cosines: Cosines
     layout: Layout
     members: tuple[CellView, ...] = ()
+    measured: CellMeans | None = None
     _by_modalities: dict[tuple[str, ...], Moments] = field(default_factory=dict, compare=False, repr=False)
     _means: list[CellMeans] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def means(self) -> CellMeans:
         """The means of the cosines, from one look at each target."""
+        if self.measured is not None:
+            return self.measured
         if not self._means:
             self._means.append(means_of(self.cosines, self.layout))
         return self._means[0]
@@ -85,15 +92,34 @@ class CellView:
         return self._by_modalities[key]
 
 
+@dataclass(frozen=True)
+class TargetMeans:
+    """The same of a single target: ``images`` (n × 2 × G), ``attributes`` and ``words`` (items,)."""
+
+    images: np.ndarray
+    attributes: np.ndarray
+    words: np.ndarray
+
+
 def means_of(cosines: Cosines, layout: Layout) -> CellMeans:
     """The means of targets' cosines, one target at a time."""
-    images, attributes, words = [], [], []
-    for gram, by_word in zip(cosines.image_image, cosines.image_word, strict=True):
-        both = group_means(gram, layout.image_slices), group_means(by_word, layout.word_slices)
-        images.append(np.stack(both, axis=1))
-        attributes.append(_mean(gram))
-        words.append(_mean(by_word))
-    return CellMeans(tuple(images), np.stack(attributes), np.stack(words))
+    pairs = zip(cosines.image_image, cosines.image_word, strict=True)
+    return together([target_means(gram, by_word, layout) for gram, by_word in pairs])
+
+
+def target_means(gram: np.ndarray, by_word: np.ndarray, layout: Layout) -> TargetMeans:
+    """The means of one target's cosines with the attribute images and with the words."""
+    both = group_means(gram, layout.image_slices), group_means(by_word, layout.word_slices)
+    return TargetMeans(np.stack(both, axis=1), _mean(gram), _mean(by_word))
+
+
+def together(targets: Sequence[TargetMeans]) -> CellMeans:
+    """The means of all targets, in their order."""
+    return CellMeans(
+        tuple(target.images for target in targets),
+        np.stack([target.attributes for target in targets]),
+        np.stack([target.words for target in targets]),
+    )
 
 
 def _moments(means: CellMeans, cosines: Cosines, layout: Layout, modalities: Sequence[str]) -> Moments:
