@@ -51,12 +51,13 @@ reference: .venv/installed-dev
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
+# Python compiles a module when it is first imported; to compile all that is installed takes a minute.
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[models,web]"
+	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e ".[models,web]"
 	@touch $@
 
 .venv/installed-dev: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[models,dev,reference]"
+	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e ".[models,dev,reference]"
 	@touch $@ .venv/installed
 
 # The report is tested in a real browser: any Chromium on the PATH, or $CHROMIUM, or Debian's package.

@@ -64,6 +64,16 @@ def test_nothing_heavy_is_imported_for_help():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_scipy_is_imported_by_what_needs_it():
+    """Every command and every worker imports the pipeline; most of them compute no statistic."""
+    code = (
+        "import sys, clinometer.pipeline;"
+        "heavy = ('torch', 'scipy.stats', 'scipy.special', 'scipy.optimize', 'skimage.color', 'matplotlib');"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 MISTAKES = [
     (["audit", "--suite", "mcsa"], "no suite named 'mcsa'"),
     (["audit", "--model", "no-such-model"], "no-such-model"),

@@ -16,8 +16,8 @@ from functools import cache, lru_cache
 from math import comb, log, nan
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import generator, require_count
@@ -198,7 +198,7 @@ def null_expectation(score: Callable[[np.ndarray], np.ndarray], n: int, n_groups
         return nan, nan
     if comb(n + n_groups - 1, n_groups - 1) <= MOST_LISTED:
         outcomes = _compositions(n, n_groups)
-        logs = gammaln(n + 1) - gammaln(outcomes + 1).sum(axis=1) - n * log(n_groups)
+        logs = scipy.special.gammaln(n + 1) - scipy.special.gammaln(outcomes + 1).sum(axis=1) - n * log(n_groups)
         return float(np.exp(logs) @ score(outcomes)), 0.0
     drawn = score(np.random.default_rng(0).multinomial(n, np.full(n_groups, 1 / n_groups), MOST_LISTED))
     return float(drawn.mean()), float(drawn.std(ddof=1)) / MOST_LISTED**0.5

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isnan, nan
 
 import numpy as np
-from skimage.color import rgb2lab, rgb2ypbpr
+import skimage
 
 from clinometer.errors import InvalidInputError
 
@@ -65,7 +65,7 @@ def skin_mask(rgb: np.ndarray) -> np.ndarray:
     >>> skin_mask(np.array([[[160, 126, 86], [0, 0, 255]]], np.uint8))
     array([[ True, False]])
     """
-    chroma = 128 + 255 * rgb2ypbpr(_validate_rgb(rgb))[..., 1:]
+    chroma = 128 + 255 * skimage.color.rgb2ypbpr(_validate_rgb(rgb))[..., 1:]
     low, high = np.array([CB_RANGE, CR_RANGE]).T
     return np.asarray(((chroma >= low) & (chroma <= high)).all(axis=-1))
 
@@ -104,7 +104,7 @@ def individual_typology_angle(rgb: np.ndarray, mask: np.ndarray | None = None) -
     pixels = values[chosen].reshape(-1, 3)
     if not len(pixels):
         return nan
-    lightness, _, yellowness = rgb2lab(pixels).mean(axis=0)
+    lightness, _, yellowness = skimage.color.rgb2lab(pixels).mean(axis=0)
     return float(np.degrees(np.arctan2(lightness - 50, yellowness)))
 
 

@@ -7,8 +7,8 @@ from math import atanh, isfinite, nan, sqrt, tanh
 from typing import Literal, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.stats import binomtest, kendalltau, norm
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import generator
@@ -70,7 +70,7 @@ def kendall_tau_b(
     if n < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         reason = "fewer than two pairs" if n < 2 else "all scores of one list are tied"
         return Agreement(nan, nan, nan, n, reason=reason)
-    test = kendalltau(first, second, variant="b")
+    test = scipy.stats.kendalltau(first, second, variant="b")
     tau, p = float(np.clip(test.statistic, -1, 1)), float(test.pvalue)
     if n < 5:
         return Agreement(tau, nan, nan, n, p, "no interval from fewer than five pairs")
@@ -82,7 +82,7 @@ def kendall_tau_b(
         low, high = _tau_bootstrap(first, second, tau, confidence, n_resamples, generator(rng))
     else:
         error = sqrt(0.437 / (n - 4)) if method == "fisher" else _tau_jackknife_error(first, second) / (1 - tau * tau)
-        reach = float(norm.ppf((1 + confidence) / 2)) * error
+        reach = float(scipy.stats.norm.ppf((1 + confidence) / 2)) * error
         low, high = tanh(atanh(tau) - reach), tanh(atanh(tau) + reach)
     return Agreement(tau, low, high, n, p, "" if isfinite(low) else "no interval: too many ties")
 
@@ -133,7 +133,7 @@ def krippendorff_alpha(
     if n < 3:
         return Agreement(value, nan, nan, n, reason="no interval from fewer than three units")
     if value > 1 - 1e-12:
-        most = float(binomtest(0, n).proportion_ci(confidence).high)
+        most = float(scipy.stats.binomtest(0, n).proportion_ci(confidence).high)
         return Agreement(value, 1 - most / _expected_disagreement(coincidences.sum(axis=0)), 1.0, n)
     weights = rao_wu_weights([n], n_resamples, generator(rng)).astype(np.float64) * n
     draws = _alpha(np.tensordot(weights, coincidences, axes=1))

@@ -13,9 +13,8 @@ from math import inf
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import ndtri, stdtrit
-from scipy.stats import norm
 
 from clinometer.stats.arguments import require_confidence, require_count
 
@@ -97,7 +96,7 @@ def percentile_interval(draws: np.ndarray, confidence: float = 0.95, freedom: Ar
     low, middle, high = np.quantile(draws, [(1 - confidence) / 2, 0.5, (1 + confidence) / 2], axis=0)
     if np.isposinf(freedom).all():
         return Interval(low, high)
-    stretch = stdtrit(freedom, (1 + confidence) / 2) / ndtri((1 + confidence) / 2)
+    stretch = scipy.special.stdtrit(freedom, (1 + confidence) / 2) / scipy.special.ndtri((1 + confidence) / 2)
     with np.errstate(invalid="ignore"):  # a ratio may have an infinite replicate
         return Interval(middle + (low - middle) * stretch, middle + (high - middle) * stretch)
 
@@ -125,11 +124,11 @@ def bca_interval(
     value, draws = np.asarray(value, np.float64), np.asarray(draws, np.float64)
     influence = np.asarray(influence, np.float64)
     below = ((draws < value).sum(axis=0) + (draws == value).sum(axis=0) / 2) / len(draws)
-    z0 = norm.ppf(np.clip(below, 0.5 / len(draws), 1 - 0.5 / len(draws)))
+    z0 = scipy.stats.norm.ppf(np.clip(below, 0.5 / len(draws), 1 - 0.5 / len(draws)))
     squares = np.square(influence).sum(axis=0)
     skewed = np.divide((influence**3).sum(axis=0), 6 * squares**1.5, out=np.zeros_like(squares), where=squares > 0)
-    reach = stdtrit(np.asarray(freedom, np.float64), (1 + confidence) / 2)
-    low, high = _quantiles(draws, [norm.cdf(z0 + z / (1 - skewed * z)) for z in (z0 - reach, z0 + reach)])
+    reach = scipy.special.stdtrit(np.asarray(freedom, np.float64), (1 + confidence) / 2)
+    low, high = _quantiles(draws, [scipy.stats.norm.cdf(z0 + z / (1 - skewed * z)) for z in (z0 - reach, z0 + reach)])
     return Interval(low, high)
 
 
@@ -172,10 +171,10 @@ def magnitude_excess(value: ArrayLike, error: ArrayLike) -> np.ndarray:
     over many estimates, so a difference of two mean magnitudes needs it beside its interval.
     """
     value, error = np.asarray(value, np.float64), np.asarray(error, np.float64)
-    least = np.maximum(0.0, np.abs(value) - norm.ppf(0.975) * error)
+    least = np.maximum(0.0, np.abs(value) - scipy.stats.norm.ppf(0.975) * error)
     scaled = np.divide(least, error, out=np.full(np.broadcast(least, error).shape, np.inf), where=error > 0)
     with np.errstate(invalid="ignore"):
-        excess = error * np.sqrt(2 / np.pi) * np.exp(-(scaled**2) / 2) - 2 * least * norm.cdf(-scaled)
+        excess = error * np.sqrt(2 / np.pi) * np.exp(-(scaled**2) / 2) - 2 * least * scipy.stats.norm.cdf(-scaled)
     return np.where(np.isnan(error), np.nan, np.maximum(excess, 0.0))
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from math import isfinite, nan, sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, stdtrit
 
 from clinometer.errors import InvalidInputError
 
@@ -41,7 +41,7 @@ def cluster_mean(means: ArrayLike, confidence: float = 0.95) -> ClusterEstimate:
     if n < 2:
         value = float(values[0]) if n else nan
         return ClusterEstimate(value, nan, nan, n, "nothing was measured" if n == 0 else "one cluster has no spread")
-    half = float(stdtrit(n - 1, (1 + confidence) / 2)) * float(values.std(ddof=1)) / sqrt(n)
+    half = float(scipy.special.stdtrit(n - 1, (1 + confidence) / 2)) * float(values.std(ddof=1)) / sqrt(n)
     value = float(values.mean())
     return ClusterEstimate(value, value - half, value + half, n)
 
@@ -74,10 +74,11 @@ def cluster_share(shares: ArrayLike, per_cluster: int = 1, confidence: float = 0
     if 0 < p < 1 and n > 1:
         spread = float(values.var(ddof=1)) / n
         independent = min(p * (1 - p) / spread, answers) if spread > 0 else answers
-        effective = max(n, independent * float(stdtrit(answers - 1, tail) / stdtrit(n - 1, tail)) ** 2)
+        wider = float(scipy.special.stdtrit(answers - 1, tail) / scipy.special.stdtrit(n - 1, tail))
+        effective = max(n, independent * wider**2)
     hits = p * effective
-    low = 0.0 if p == 0 else float(betaincinv(hits, effective - hits + 1, tail))
-    high = 1.0 if p == 1 else float(betaincinv(hits + 1, effective - hits, 1 - tail))
+    low = 0.0 if p == 0 else float(scipy.special.betaincinv(hits, effective - hits + 1, tail))
+    high = 1.0 if p == 1 else float(scipy.special.betaincinv(hits + 1, effective - hits, 1 - tail))
     return ClusterEstimate(p, low, high, n)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from math import ceil, inf, isfinite, nan
 
 import numpy as np
-from scipy.stats import norm, t
+import scipy
 
 from clinometer.errors import InvalidInputError
 
 
 def standard_error_of(low: float, high: float, confidence: float = 0.95) -> float:
     """Standard error that a normal interval of this width has: ``(high − low) / (2 z)``; NaN from NaN."""
-    return (high - low) / (2 * float(norm.ppf((1 + confidence) / 2)))
+    return (high - low) / (2 * float(scipy.stats.norm.ppf((1 + confidence) / 2)))
 
 
 def equivalence_p_value(value: float, standard_error: float, margin: float, freedom: float = inf) -> float:
@@ -46,7 +46,7 @@ def equivalence_p_value(value: float, standard_error: float, margin: float, free
     inside = margin - abs(value)
     if standard_error == 0:
         return 0.0 if inside > 0 else 1.0
-    return float(t.sf(inside / standard_error, freedom))
+    return float(scipy.stats.t.sf(inside / standard_error, freedom))
 
 
 def factors_to_decide(
@@ -84,7 +84,7 @@ def factors_to_decide(
     leaning = _factors_to_lean(np.abs(values), _errors_towards_0(values, lows, highs), np.asarray(p_values), alpha)
     if margin is None:
         return leaning
-    balanced = _factors_to_balance(np.abs(values), (highs - lows) / (2 * norm.ppf(0.975)), margin, alpha)
+    balanced = _factors_to_balance(np.abs(values), (highs - lows) / (2 * scipy.stats.norm.ppf(0.975)), margin, alpha)
     return np.asarray(np.minimum(leaning, balanced))
 
 
@@ -108,10 +108,10 @@ def images_to_decide(n: int, factor: float) -> int:
 
 
 def _factors_to_lean(values: np.ndarray, errors: np.ndarray, p_values: np.ndarray, alpha: float) -> np.ndarray:
-    to_reach = np.full(values.shape, norm.isf(alpha / 2))
+    to_reach = np.full(values.shape, scipy.stats.norm.isf(alpha / 2))
     tested = np.isfinite(p_values)
-    scores = norm.isf(np.clip(p_values[tested], 1e-300, 1 - 1e-9) / 2)  # neither infinite nor 0
-    grown = factors_in_family(_squared_ratio(norm.isf(_steps(tested.sum(), alpha) / 2), scores[:, None]))
+    scores = scipy.stats.norm.isf(np.clip(p_values[tested], 1e-300, 1 - 1e-9) / 2)  # neither infinite nor 0
+    grown = factors_in_family(_squared_ratio(scipy.stats.norm.isf(_steps(tested.sum(), alpha) / 2), scores[:, None]))
     to_reach[tested] = np.where(grown > 1, scores * np.sqrt(grown), to_reach[tested])
     factors = _squared_ratio(to_reach * errors, values)
     return np.where(factors > 1, factors, inf)
@@ -120,9 +120,9 @@ def _factors_to_lean(values: np.ndarray, errors: np.ndarray, p_values: np.ndarra
 def _factors_to_balance(values: np.ndarray, errors: np.ndarray, margin: float, alpha: float) -> np.ndarray:
     factors = np.full(values.shape, inf)
     tested = np.isfinite(values) & np.isfinite(errors)
-    needed, errors = norm.isf(_steps(tested.sum(), alpha)), errors[tested, None]
+    needed, errors = scipy.stats.norm.isf(_steps(tested.sum(), alpha)), errors[tested, None]
     at_estimate = _squared_ratio(needed * errors, margin - values[tested, None])
-    at_0 = _squared_ratio((needed + norm.ppf(0.75)) * errors, np.array(margin))
+    at_0 = _squared_ratio((needed + scipy.stats.norm.ppf(0.75)) * errors, np.array(margin))
     factors[tested] = factors_in_family(np.maximum(at_estimate, at_0))
     return factors
 
@@ -130,7 +130,7 @@ def _factors_to_balance(values: np.ndarray, errors: np.ndarray, margin: float, a
 def _errors_towards_0(values: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
     """Standard errors by the half of each interval that faces 0, so that z > 1.96 where it leaves out 0."""
     halves = np.where(values > 0, values - lows, highs - values)
-    return np.asarray(np.maximum(halves, 0.0) / norm.ppf(0.975))
+    return np.asarray(np.maximum(halves, 0.0) / scipy.stats.norm.ppf(0.975))
 
 
 def _steps(m: int, alpha: float) -> np.ndarray:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import nan, sqrt
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import require_confidence, require_count
@@ -151,7 +151,7 @@ def corrected_share(count: int, n: int, reading: ReadingCounts, confidence: floa
 
 def _lang_reiczigel(count: int, n: int, reading: ReadingCounts, confidence: float) -> tuple[float, float]:
     """The interval before it is clipped; the module's formulas."""
-    z = float(norm.ppf((1 + confidence) / 2))
+    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
     read = (count + z**2 / 2) / (n + z**2)
     right = np.array([reading.right_a, reading.right_b], np.float64)
     items = np.array([reading.n_a, reading.n_b], np.float64) + 2

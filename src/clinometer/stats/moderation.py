@@ -42,10 +42,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
-from scipy.stats import norm
-from scipy.stats import t as student
 
 from clinometer.stats.arguments import require_confidence
 from clinometer.stats.bootstrap import Interval, welch_satterthwaite
@@ -60,7 +58,7 @@ tails (docs/simulations.md)."""
 NO_SPREAD = 1e-16
 """Variance of an estimate below which nothing varies: cosines of the same vectors differ in the ninth digit."""
 
-_SHRINKAGE = float(norm.ppf(0.975)) ** 2
+_SHRINKAGE = float(scipy.stats.norm.ppf(0.975)) ** 2
 
 
 @dataclass(frozen=True)
@@ -157,18 +155,18 @@ class MeanTests:
     def p_value(self) -> np.ndarray:
         """Two-sided p of θ = 0 (T,); NaN where nothing varies or the spread of a part is unknown."""
         statistic = self._statistic(np.zeros_like(self.value))
-        return np.asarray(2 * student.sf(np.abs(statistic), self.freedom))
+        return np.asarray(2 * scipy.stats.t.sf(np.abs(statistic), self.freedom))
 
     def p_outside(self, margin: float) -> np.ndarray:
         """Find p of |θ| ≥ margin, by two one-sided tests (Schuirmann 1987): the larger of both, (T,)."""
         edges = np.full_like(self.value, margin)
         above, below = self._statistic(-edges), self._statistic(edges)
-        return np.asarray(np.maximum(student.sf(above, self.freedom), student.cdf(below, self.freedom)))
+        return np.asarray(np.maximum(scipy.stats.t.sf(above, self.freedom), scipy.stats.t.cdf(below, self.freedom)))
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """All θ that the test does not reject: the roots of a quadratic in the hypothesised mean of the sample."""
         require_confidence(confidence)
-        reach = stdtrit(self.freedom, (1 + confidence) / 2) ** 2
+        reach = scipy.special.stdtrit(self.freedom, (1 + confidence) / 2) ** 2
         intercept, slope, curvature = self._coefficients
         m, n, drawn = self.moments.mean, self.moments.count, self._shrinkage
         share = reach * (1 - drawn) / n
@@ -242,19 +240,19 @@ class DifferenceTests:
     def p_value(self) -> np.ndarray:
         """Two-sided p of no difference; NaN where nothing varies, 1 where nothing differs either."""
         size = np.divide(np.abs(self.value), self.standard_error, out=self._without_spread, where=self._varies)
-        return np.asarray(2 * student.sf(size, self.freedom))
+        return np.asarray(2 * scipy.stats.t.sf(size, self.freedom))
 
     def p_outside(self, margin: float) -> np.ndarray:
         """P of |Δ| ≥ margin, by two one-sided tests."""
         inside = np.divide(
             margin - np.abs(self.value), self.standard_error, out=self._without_spread, where=self._varies
         )
-        return np.asarray(student.sf(np.where(self._varies, inside, np.inf * np.sign(margin)), self.freedom))
+        return np.asarray(scipy.stats.t.sf(np.where(self._varies, inside, np.inf * np.sign(margin)), self.freedom))
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """All differences that the test does not reject."""
         require_confidence(confidence)
-        half = stdtrit(self.freedom, (1 + confidence) / 2) * self.standard_error
+        half = scipy.special.stdtrit(self.freedom, (1 + confidence) / 2) * self.standard_error
         return Interval(self.value - half, self.value + half)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import false_discovery_control
+import scipy
 
 from clinometer.errors import InvalidInputError
 
@@ -17,7 +17,7 @@ def benjamini_hochberg(p_values: np.ndarray) -> np.ndarray:
     q_values = np.full(p_values.shape, np.nan)
     tested = np.isfinite(p_values)
     if tested.any():
-        q_values[tested] = false_discovery_control(p_values[tested])
+        q_values[tested] = scipy.stats.false_discovery_control(p_values[tested])
     return q_values
 
 

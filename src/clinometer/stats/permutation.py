@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.stats import beta
+import scipy
 
 from clinometer._cores import available_cores
 from clinometer.errors import InvalidInputError
@@ -248,8 +248,10 @@ def sampled_p_value(extreme: np.ndarray, n_splits: int) -> tuple[np.ndarray, np.
     """
     p = (1 + extreme) / (1 + n_splits)
     error = np.sqrt(p * (1 - p) / (n_splits + 1))
-    low = np.where(extreme > 0, beta.ppf(0.025, np.maximum(extreme, 1), n_splits - extreme + 1), 0.0)
-    high = np.where(extreme < n_splits, beta.ppf(0.975, extreme + 1, np.maximum(n_splits - extreme, 1)), 1.0)
+    low = np.where(extreme > 0, scipy.stats.beta.ppf(0.025, np.maximum(extreme, 1), n_splits - extreme + 1), 0.0)
+    high = np.where(
+        extreme < n_splits, scipy.stats.beta.ppf(0.975, extreme + 1, np.maximum(n_splits - extreme, 1)), 1.0
+    )
     return p, error, low, high
 
 

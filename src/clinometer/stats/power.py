@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil, isfinite, nan
 
-from scipy.stats import binom, binomtest, norm
+import scipy
 
 from clinometer.errors import InvalidInputError
 
@@ -83,10 +83,10 @@ def images_for_share(share: float, *, power: float = 0.8, alpha: float = 0.05) -
 
 def _share_power(n: int, share: float, alpha: float) -> float:
     """Probability that n images of this share are significant, two-sided, against ½."""
-    bound = int(binom.ppf(alpha / 2, n, 0.5))
-    while bound >= 0 and binomtest(bound, n).pvalue > alpha:
+    bound = int(scipy.stats.binom.ppf(alpha / 2, n, 0.5))
+    while bound >= 0 and scipy.stats.binomtest(bound, n).pvalue > alpha:
         bound -= 1
-    return float(binom.cdf(bound, n, share) + binom.sf(n - bound - 1, n, share))
+    return float(scipy.stats.binom.cdf(bound, n, share) + scipy.stats.binom.sf(n - bound - 1, n, share))
 
 
 def _check(power: float, alpha: float) -> None:
@@ -96,4 +96,4 @@ def _check(power: float, alpha: float) -> None:
 
 
 def _z(level: float) -> float:
-    return float(norm.ppf(level))
+    return float(scipy.stats.norm.ppf(level))

@@ -38,8 +38,8 @@ from functools import cached_property
 from math import inf, isfinite, nan, sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.stats import norm, t
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import require_confidence
@@ -354,7 +354,7 @@ def _require_unit(name: str, values: np.ndarray) -> None:
 
 def _quantile(confidence: float, freedom: float) -> float:
     level = (1 + confidence) / 2
-    return float(t.ppf(level, freedom) if isfinite(freedom) else norm.ppf(level))
+    return float(scipy.stats.t.ppf(level, freedom) if isfinite(freedom) else scipy.stats.norm.ppf(level))
 
 
 def _reach(share: RatedShare, n: int, quantile: float) -> float:

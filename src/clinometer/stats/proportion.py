@@ -7,8 +7,8 @@ from functools import lru_cache
 from math import comb, nan
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.stats import binom, binomtest, fisher_exact
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import require_confidence, require_count
@@ -46,7 +46,7 @@ def wilson_interval(count: int, n: int, confidence: float = 0.95) -> Proportion:
 @lru_cache(maxsize=4096)
 def _wilson_ends(count: int, n: int, confidence: float) -> tuple[float, float]:
     """Kept, because a study asks for few different ones very often, and scipy computes a p-value each time."""
-    interval = binomtest(count, n).proportion_ci(confidence, method="wilson")
+    interval = scipy.stats.binomtest(count, n).proportion_ci(confidence, method="wilson")
     return float(interval.low), float(interval.high)
 
 
@@ -80,10 +80,10 @@ def share_exchange(first: ArrayLike, second: ArrayLike, *, paired: bool) -> Exch
         raise InvalidInputError(f"answers: found {len(one)} and {len(two)}, expected some in both, as many in pairs")
     if paired:
         more, less = int((one & ~two).sum()), int((two & ~one).sum())
-        p = float(binomtest(more, more + less).pvalue) if more + less else 1.0
+        p = float(scipy.stats.binomtest(more, more + less).pvalue) if more + less else 1.0
         return Exchange(p, 2 ** len(one))
     table = [[int(answers.sum()), int((~answers).sum())] for answers in (one, two)]
-    return Exchange(min(1.0, float(fisher_exact(table).pvalue)), comb(len(one) + len(two), len(one)))
+    return Exchange(min(1.0, float(scipy.stats.fisher_exact(table).pvalue)), comb(len(one) + len(two), len(one)))
 
 
 def parity_gap_null(n: int) -> float:
@@ -95,4 +95,4 @@ def parity_gap_null(n: int) -> float:
     if n == 0:
         return nan
     k = np.arange(n + 1)
-    return float(np.sum(binom.pmf(k, n, 0.5) * np.abs(k / n - 0.5)))
+    return float(np.sum(scipy.stats.binom.pmf(k, n, 0.5) * np.abs(k / n - 0.5)))

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
+import scipy
 
 from clinometer.errors import InvalidInputError
 
@@ -75,7 +75,7 @@ def final_mean(differences: np.ndarray, total: int, confidence: float, moderatio
     variance = np.square(np.diff(values, axis=-1)).sum(axis=-1) / (2 * (n - 1))
     freedom = n - 1 + moderation
     moderated = ((n - 1) * variance + moderation * variance.mean()) / freedom
-    reach = student.ppf((1 + confidence) / 2, freedom) * np.sqrt(1 / n - 1 / total)
+    reach = scipy.stats.t.ppf((1 + confidence) / 2, freedom) * np.sqrt(1 / n - 1 / total)
     return FinalMean(mean, np.sqrt(moderated) * reach)
 
 

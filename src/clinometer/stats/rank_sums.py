@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import mannwhitneyu
+import scipy
 
 _EXACT: Final = 8
 """A smaller sample of so many numbers at most is told by the exact distribution, where no two numbers are equal."""
@@ -29,13 +28,13 @@ def rank_sum_p(sample: np.ndarray, others: np.ndarray) -> float:
     ordered = np.sort(np.concatenate([sample, others]))
     ties = _ties(ordered)
     if min(n, m) <= _EXACT or not ties < _WHOLE:
-        return float(mannwhitneyu(sample, others, alternative="greater").pvalue)
+        return float(scipy.stats.mannwhitneyu(sample, others, alternative="greater").pvalue)
     below, through = (int(np.searchsorted(ordered, sample, side).sum()) for side in ("left", "right"))
     u = (below + through + n) / 2 - n * (n + 1) / 2
     total = n + m
     s = np.sqrt(n * m / 12 * ((total + 1) - ties / (total * (total - 1))))
     with np.errstate(divide="ignore"):  # all numbers are equal
-        return float(np.clip(ndtr(-np.float64(u - n * m / 2 - 0.5) / s), 0, 1))
+        return float(np.clip(scipy.special.ndtr(-np.float64(u - n * m / 2 - 0.5) / s), 0, 1))
 
 
 def _ties(ordered: np.ndarray) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isfinite, nan, sqrt
 from typing import Literal
 
-from scipy.stats import norm
+import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import require_confidence
@@ -58,7 +58,7 @@ def fieller_interval(
     for name, variance in (("numerator", variance_numerator), ("denominator", variance_denominator)):
         if variance < 0:
             raise InvalidInputError(f"variance_{name}: expected 0 or more, found {variance}")
-    x, y, z = numerator, denominator, float(norm.ppf((1 + confidence) / 2))
+    x, y, z = numerator, denominator, float(scipy.stats.norm.ppf((1 + confidence) / 2))
     if not all(map(isfinite, (x, y, variance_numerator, variance_denominator, covariance))):
         return RatioInterval(nan, nan, nan, "undefined", "an estimate or a variance is not defined")
     if y == 0 and variance_denominator == 0:

@@ -20,9 +20,7 @@ from math import inf, isnan, nan
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import logsumexp
-from scipy.stats import norm
+import scipy
 
 from clinometer.errors import InvalidInputError
 
@@ -80,7 +78,7 @@ def e_value(
     sides = {"greater": (False,), "less": (True,), "two-sided": (False, True)}[alternative]
     logs = [_log_capital(1 - scaled if mirrored else scaled, 1 - at if mirrored else at) for mirrored in sides]
     with np.errstate(over="ignore"):
-        return float(np.exp(logsumexp(logs) - np.log(len(logs))))
+        return float(np.exp(scipy.special.logsumexp(logs) - np.log(len(logs))))
 
 
 def chance_to_reach(
@@ -110,11 +108,11 @@ def chance_to_reach(
         return np.full((len(factors), len(evidence)), float(_log_capital(scaled, at) == inf))
     log_gains = np.log1p(np.outer(BETS, scaled / at - 1))
     logs = np.outer(factors, log_gains.sum(axis=1))
-    totals = logsumexp(logs, axis=1)
+    totals = scipy.special.logsumexp(logs, axis=1)
     leading = np.exp(logs - totals[:, None]) @ log_gains
     spread = leading.std(axis=1) * np.sqrt(len(scaled) * (factors - 1))
     above = (totals - np.log(len(BETS)))[:, None] - np.log(evidence)
-    return np.asarray(norm.cdf(above / np.maximum(spread, 1e-12)[:, None]))
+    return np.asarray(scipy.stats.norm.cdf(above / np.maximum(spread, 1e-12)[:, None]))
 
 
 def confidence_sequence(
@@ -178,7 +176,7 @@ def _refuted_up_to(scaled: np.ndarray, needed: float) -> float:
     """Largest mean that the fortune has refuted. The fortune falls as the mean rises, to less than 1 at the end."""
     if len(scaled) == 0 or _log_capital(scaled, _TINY) < needed:
         return 0.0
-    return float(brentq(lambda mean: _log_capital(scaled, mean) - needed, _TINY, 1.0, xtol=_TINY / 4))
+    return float(scipy.optimize.brentq(lambda mean: _log_capital(scaled, mean) - needed, _TINY, 1.0, xtol=_TINY / 4))
 
 
 def p_value_of(e: float) -> float:

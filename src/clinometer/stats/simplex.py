@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.stats import chi2
+import scipy
 
 from clinometer.stats.arguments import require_confidence
 
@@ -35,7 +35,7 @@ def range_over_shares(
     """
     require_confidence(confidence)
     f = counts / counts.sum()
-    level = 1 + float(chi2.ppf(confidence, len(f) - 1)) / float(counts.sum())
+    level = 1 + float(scipy.stats.chi2.ppf(confidence, len(f) - 1)) / float(counts.sum())
     rng = np.random.default_rng(0)
     uniform = np.full(len(f), 1 / len(f))
     directions = np.vstack([np.eye(len(f)), uniform[None]]) - f
@@ -80,7 +80,7 @@ def range_over_two_shares(
     require_confidence(confidence)
     n, m = float(first.sum()), float(second.sum())
     f, g = first / n, second / m
-    k, most = len(f), float(chi2.ppf(confidence, 2 * (len(f) - 1)))
+    k, most = len(f), float(scipy.stats.chi2.ppf(confidence, 2 * (len(f) - 1)))
 
     def inside(points: np.ndarray) -> np.ndarray:
         distance = n * (_pearson(f, points[:, :k]) - 1) + m * (_pearson(g, points[:, k:]) - 1)

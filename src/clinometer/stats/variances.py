@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import digamma, polygamma
+import scipy
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,12 @@ def prior_of(variances: np.ndarray, freedom: np.ndarray) -> Prior:
     if len(s2) < 2 or not (s2 > 0).any():
         return Prior(0.0, 0.0)
     s2 = np.maximum(s2, 1e-5 * (np.median(s2) or s2[s2 > 0].min()))
-    e = np.log(s2) - digamma(d / 2) + np.log(d / 2)
-    excess = float(e.var(ddof=1) - polygamma(1, d / 2).mean())
+    e = np.log(s2) - scipy.special.digamma(d / 2) + np.log(d / 2)
+    excess = float(e.var(ddof=1) - scipy.special.polygamma(1, d / 2).mean())
     if excess <= 0:
         return Prior(float(np.average(s2, weights=d)), inf)
     half = _inverse_trigamma(excess)
-    return Prior(float(np.exp(e.mean() + digamma(half) - np.log(half))), 2 * half)
+    return Prior(float(np.exp(e.mean() + scipy.special.digamma(half) - np.log(half))), 2 * half)
 
 
 def moderated(variances: np.ndarray, freedom: np.ndarray, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
@@ -67,4 +66,4 @@ def _inverse_trigamma(value: float) -> float:
     """The x at which trigamma is ``value``; trigamma falls from infinity to 0."""
     if value > 1e6:
         return float(value**-0.5)
-    return float(brentq(lambda x: float(polygamma(1, x)) - value, 1e-4, 2 / value + 2))
+    return float(scipy.optimize.brentq(lambda x: float(scipy.special.polygamma(1, x)) - value, 1e-4, 2 / value + 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from clinometer.metrics.human.design import HumanStudy, RatedConcept
 from clinometer.metrics.human.names import HUMAN
@@ -57,7 +57,7 @@ def weighted_share(yes: np.ndarray, weights: np.ndarray, confidence: float) -> t
         return np.nan, np.nan, np.nan
     share = float(weights @ yes / weights.sum())
     effective = float(weights.sum() ** 2 / (weights @ weights))
-    return share, *wilson_at(share, effective, float(norm.ppf((1 + confidence) / 2)))
+    return share, *wilson_at(share, effective, float(scipy.stats.norm.ppf((1 + confidence) / 2)))
 
 
 def majority(answers: np.ndarray, number: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import nan
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from clinometer.stats.bootstrap import welch_satterthwaite
 
@@ -58,13 +58,13 @@ class WelchEstimate:
         error = self.standard_error
         if not error > 0:
             return nan, nan
-        reach = float(stats.t.ppf((1 + confidence) / 2, self.degrees_of_freedom)) * error
+        reach = float(scipy.stats.t.ppf((1 + confidence) / 2, self.degrees_of_freedom)) * error
         return self.value - reach, self.value + reach
 
     def p_value(self) -> float:
         """Two-sided p of the value 0; NaN where there is no error to tell."""
         error = self.standard_error
-        return float(2 * stats.t.sf(abs(self.value) / error, self.degrees_of_freedom)) if error > 0 else nan
+        return float(2 * scipy.stats.t.sf(abs(self.value) / error, self.degrees_of_freedom)) if error > 0 else nan
 
 
 def mean_part(values: np.ndarray) -> tuple[float, int]:

@@ -7,7 +7,7 @@ from math import nan
 from typing import Final
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
@@ -108,8 +108,8 @@ def _rates(flipped: np.ndarray) -> np.ndarray:
 
 def _spearman(rates: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Correlation of mid-ranks: (B, G, P) and (G, P) → (B,); NaN where a rate is missing or all are alike."""
-    ranks = rankdata(rates.reshape(len(rates), -1), axis=1)
-    x = rankdata(truth.ravel())
+    ranks = scipy.stats.rankdata(rates.reshape(len(rates), -1), axis=1)
+    x = scipy.stats.rankdata(truth.ravel())
     x = x - x.mean()
     y = ranks - ranks.mean(axis=1, keepdims=True)
     scale = np.sqrt((x**2).sum() * (y**2).sum(axis=1))

@@ -8,8 +8,8 @@ from math import inf, isfinite, nan
 from typing import Any, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.stats import t as student
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
@@ -339,7 +339,7 @@ def p_value_of_no_difference(replicates: np.ndarray, value: np.ndarray, freedom:
     error = np.sqrt(variance(replicates))
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
-    return np.where(np.isfinite(value) & np.isfinite(error), 2 * student.sf(size, freedom), np.nan)
+    return np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.stats.t.sf(size, freedom), np.nan)
 
 
 def _test(paired: bool, words: str = TEST) -> str:

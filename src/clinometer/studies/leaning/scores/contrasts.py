@@ -21,8 +21,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import f as fisher
-from scipy.stats import t as student
+import scipy
 
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.stats.bootstrap import welch_satterthwaite
@@ -171,12 +170,12 @@ def joint_inference(
     denominator_freedom = np.where(denominator_freedom > 0, denominator_freedom, np.nan)
     per_f = (denominator_freedom + rank - 1) * rank / denominator_freedom
     size = np.linalg.norm(values, axis=1)
-    reach = np.sqrt(fisher.ppf(confidence, rank, denominator_freedom) * per_f * largest)
+    reach = np.sqrt(scipy.stats.f.ppf(confidence, rank, denominator_freedom) * per_f * largest)
     return JointInference(
         size,
         np.maximum(size - reach, 0.0) + 0 * reach,
         size + reach,
-        fisher.sf(statistic / per_f, rank, denominator_freedom),
+        scipy.stats.f.sf(statistic / per_f, rank, denominator_freedom),
         null,
     )
 
@@ -186,7 +185,7 @@ def _inference(value: np.ndarray, images: Sequence[Part], stimuli: Sequence[Part
     ends = []
     for parts in (images, stimuli):
         error, nu = np.sqrt(np.sum([v for v, _ in parts], axis=0)), welch_satterthwaite(parts)
-        reach = student.ppf((1 + confidence) / 2, nu) * error
+        reach = scipy.stats.t.ppf((1 + confidence) / 2, nu) * error
         ends += [value - reach, value + reach]
         if parts is images:
             p = _p_value(value, error, nu)
@@ -244,4 +243,4 @@ def _between_encoders(view: CellView, weights: np.ndarray, modalities: Collectio
 def _p_value(value: np.ndarray, error: np.ndarray, freedom: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.where((value == 0) & (error == 0), 0.0, np.abs(value) / error)
-    return np.where(np.isfinite(value) & np.isfinite(error), 2 * student.sf(size, freedom), np.nan)
+    return np.where(np.isfinite(value) & np.isfinite(error), 2 * scipy.stats.t.sf(size, freedom), np.nan)

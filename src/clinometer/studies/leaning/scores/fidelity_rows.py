@@ -8,7 +8,7 @@ from math import isfinite, nan, sqrt
 from typing import Final
 
 import numpy as np
-from scipy.stats import t
+import scipy
 
 from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
@@ -140,7 +140,7 @@ def _rank(study: LeaningStudy, view: str, target: int, match: _Match) -> Score:
         return _row(study, view, target, match, "own_prompt_rank", nan, nan, nan, nan)
     mean, low, high = float(ranks.mean()), nan, nan
     if len(ranks) > 1:
-        reach = float(t.ppf((1 + confidence) / 2, len(ranks) - 1) * ranks.std(ddof=1) / sqrt(len(ranks)))
+        reach = float(scipy.stats.t.ppf((1 + confidence) / 2, len(ranks) - 1) * ranks.std(ddof=1) / sqrt(len(ranks)))
         low, high = max(mean - reach, 1.0), min(mean + reach, float(match.n_prompts))
     return _row(study, view, target, match, "own_prompt_rank", mean, low, high, (match.n_prompts + 1) / 2)
 

@@ -9,7 +9,7 @@ from math import comb, nan
 from typing import Final
 
 import numpy as np
-from scipy.stats import ttest_1samp, ttest_ind
+import scipy
 
 from clinometer.stats.permutation import (
     MEET_IN_THE_MIDDLE_LIMIT,
@@ -54,7 +54,7 @@ def _paired(
     differences = np.array([x - y for x, y in means])
     if len(differences) < FEWEST_PAIRS or np.ptp(differences) == 0:
         return nan
-    return float(ttest_1samp(differences, 0.0, alternative="greater").pvalue)
+    return float(scipy.stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue)
 
 
 def _unpaired(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> float:
@@ -65,7 +65,7 @@ def _unpaired(of_a: Sequence[np.ndarray], of_b: Sequence[np.ndarray]) -> float:
         return nan
     if np.ptp(a) == 0 and np.ptp(b) == 0:  # no spread to divide by: only what the scores say
         return float(np.finfo(np.float64).tiny) if a[0] > b[0] else 1.0
-    return float(ttest_ind(a, b, alternative="greater").pvalue)
+    return float(scipy.stats.ttest_ind(a, b, alternative="greater").pvalue)
 
 
 def word_p_value(difference: np.ndarray, a: np.ndarray, b: np.ndarray, *, level: float) -> float:
@@ -134,7 +134,7 @@ def _over_pairs(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> ImageEviden
     products = np.array([x @ y for x, y in combinations(differences, 2)])
     others = (differences.sum(axis=0) - differences) / (len(differences) - 1)
     of_a, of_b = ([x @ towards for x, towards in zip(prompts, others, strict=True)] for prompts in (a, b))
-    return ImageEvidence(of_a, of_b, float(ttest_1samp(products, 0.0, alternative="greater").pvalue))
+    return ImageEvidence(of_a, of_b, float(scipy.stats.ttest_1samp(products, 0.0, alternative="greater").pvalue))
 
 
 def _over_images(a: np.ndarray, b: np.ndarray) -> ImageEvidence | None:

@@ -29,7 +29,7 @@ from math import inf, isfinite, isnan, nan
 from typing import Literal
 
 import numpy as np
-from scipy.stats import t as student
+import scipy
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
@@ -177,7 +177,7 @@ def reaches_of(items: ItemMeans, layout: Layout, pair: tuple[int, int]) -> np.nd
     weights = np.zeros((4, len(layout.groups)))
     weights[[II, ITP], pair[0]], weights[[II, ITP], pair[1]] = 1.0, -1.0
     variance, freedom = item_variance(layout, items, weights, (II, ITP))
-    reaches = student.ppf(1 - ATTRIBUTE_LEVEL / 2, freedom) * np.sqrt(variance)
+    reaches = scipy.stats.t.ppf(1 - ATTRIBUTE_LEVEL / 2, freedom) * np.sqrt(variance)
     if not np.isfinite(reaches[np.array(layout.target_sizes) > 0]).all():
         raise InvalidInputError(
             "group_images: a prompt of the pair has one image, so what its images are off by is unknown; draw more"

@@ -12,7 +12,7 @@ from math import nan
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
@@ -124,7 +124,7 @@ def _overall(
         value = float(values.mean()) if len(values) else nan
         return Score(value=value, reason="; ".join(filter(None, (few, left_out))), **fields, **about)
     error = np.std(values, ddof=1) / np.sqrt(len(values))
-    reach = float(stats.t.ppf(0.975, len(values) - 1) * error)
+    reach = float(scipy.stats.t.ppf(0.975, len(values) - 1) * error)
     mean = float(values.mean())
     return Score(
         value=mean,

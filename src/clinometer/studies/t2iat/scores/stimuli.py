@@ -9,7 +9,7 @@ from math import isnan, nan
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.welch import WelchEstimate, bilinear_mean
@@ -160,7 +160,7 @@ def _quantile_interval(values: np.ndarray, share: float) -> tuple[float, float]:
 @lru_cache(maxsize=1024)
 def _ranks_about(n: int, share: float) -> tuple[float, float]:
     """Which order statistics of n bound a quantile, from 0; NaN where none does. They depend on nothing else."""
-    interval = stats.quantile_test(np.arange(n), p=share).confidence_interval(0.95)
+    interval = scipy.stats.quantile_test(np.arange(n), p=share).confidence_interval(0.95)
     return float(interval.low), float(interval.high)
 
 
@@ -176,7 +176,7 @@ def density(stimulus: str, values: np.ndarray) -> Density:
     """A Gaussian kernel density of the associations, Scott's bandwidth, over their range and a bandwidth beyond."""
     if len(values) < 3 or not np.ptp(values) > 1e-12:
         return Density(stimulus, np.zeros(0), np.zeros(0), np.zeros(0))
-    kernel = stats.gaussian_kde(values)
+    kernel = scipy.stats.gaussian_kde(values)
     width = float(np.sqrt(kernel.covariance[0, 0]))
     x = np.linspace(values.min() - width, values.max() + width, DENSITY_POINTS)
     low, high = whiskers(values)
