@@ -236,6 +236,12 @@ def test_what_cannot_be_compared_is_refused_by_name(runs, tmp_path):
     other = audit(tmp_path / "other", suite=toy_suite(**small, concepts=2))
     with pytest.raises(RunMismatchError, match="asks other things"):
         cm.compare(runs["plain"], other)
+    strict = audit(tmp_path / "strict", suite=toy_suite(**small, margin=0.3))
+    with pytest.raises(
+        RunMismatchError,
+        match=r"strict: its scores take margin 0\.3, and those of .*plain none; .*strict --suite-option margin=null$",
+    ):
+        cm.compare(runs["plain"], strict)
     unseen = audit(tmp_path / "unseen", suite=toy_suite(**small), encoder=Eye("second"))
     with pytest.raises(RunMismatchError, match=r"no encoder has seen both.*has eye.*has second"):
         cm.compare(runs["plain"], unseen)

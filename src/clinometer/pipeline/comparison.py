@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
@@ -160,12 +161,7 @@ def _comparable(first: Run, second: Run) -> list[str]:
             f"{first.url}: its images were drawn until decided, and intervals of a difference need a number fixed "
             "beforehand; compare runs without --until"
         )
-    contents = [run.suite.content for run in (first, second)]
-    if contents[0] != contents[1]:
-        raise RunMismatchError(
-            f"{second.url}: suite {second.suite.name!r} asks other things than suite {first.suite.name!r} of "
-            f"{first.url}; only runs of one suite can be compared"
-        )
+    _require_same_suite(first, second)
     if not study_of(first.suite).encoders_needed:
         return []
     shared = shared_encoders((first, second))
@@ -182,6 +178,25 @@ def _comparable(first: Run, second: Run) -> list[str]:
             "give: clinometer score RUN --encoder NAME"
         )
     return shared
+
+
+def _require_same_suite(first: Run, second: Run) -> None:
+    """Refuse runs that were asked different things, or whose scores are made with other settings."""
+    ours, theirs = first.suite.content, second.suite.content
+    different = [name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)]
+    if not different:
+        return
+    if not second.suite.scoring_options.issuperset(different):
+        raise RunMismatchError(
+            f"{second.url}: suite {second.suite.name!r} asks other things than suite {first.suite.name!r} of "
+            f"{first.url}; only runs of one suite can be compared"
+        )
+    name = min(different)
+    values = ["none" if value is None else value for value in (ours[name], theirs[name])]
+    raise RunMismatchError(
+        f"{second.url}: its scores take {name} {values[1]}, and those of {first.url} {values[0]}; give both the same: "
+        f"clinometer score {second.url} --suite-option {name}={json.dumps(ours[name])}"
+    )
 
 
 def first_against_rest(runs: Sequence[Run], *, resamples: int = RESAMPLES) -> list[Comparison]:
