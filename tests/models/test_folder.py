@@ -75,6 +75,12 @@ def test_json_lines(folder):
     assert manifest.ignored == ("seed",)
 
 
+def test_spaces_around_the_names_of_columns_mean_nothing(folder):
+    manifest = read_manifest(write(folder, "\ufefffile , concept, some colour\na.png, cook, red\n"))
+    assert [(row.file, row.concept) for row in manifest] == [("a.png", "cook")]
+    assert manifest.ignored == ("some colour",)
+
+
 def test_a_manifest_elsewhere(folder, tmp_path_factory):
     path = tmp_path_factory.mktemp("lists") / "mine.csv"
     path.write_text("file,group\na.png,man\n")
@@ -88,6 +94,8 @@ def test_a_manifest_elsewhere(folder, tmp_path_factory):
         ('"an\n\n\nimage",b\na.png,cook', "line 1: found the columns an image, b; expected file"),
         ("path,concept\na.png,cook", "line 1: found the columns path, concept; expected file"),
         ("file,colour\na.png,x", "expected file, and concept or group, or the prompt"),
+        ("file;concept\na.png;cook", "line 1: found the columns file;concept; .*; put commas between the columns"),
+        ("file,group,concept,group\na.png,man,,woman", "line 1: found the column group 2 times; remove all but one"),
         ("file,concept\n", "lists no images"),
         ("file,concept\n,cook", "line 2, file: nothing found"),
         ("file,concept,group\na.png,,", "line 2: found none of concept, group and prompt"),
@@ -122,6 +130,7 @@ def test_what_a_csv_may_not_say(folder, text, message):
         ("[1]", "line 1: found list, expected an object"),
         ('{"file": 3, "concept": "cook"}', "line 1, file: found 3, expected text"),
         ('{"concept": "cook"}', "line 1, file: nothing found"),
+        ('{"file": "a.png", "group": "man", "group": "woman"}', "line 1: not valid JSON: group is given 2 times"),
         ('{"file": "a.png", "concept": "cook", "prompt": "a cook \\ud83d"}', "line 1, prompt: .* half a character"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import io
 import json
+import pickle
 import shutil
 
 import pyarrow as pa
@@ -10,9 +11,10 @@ import pytest
 from PIL import Image
 
 import clinometer as cm
-from clinometer.errors import ImportManifestError, RunMismatchError
+from clinometer.errors import ImportManifestError, ModelError, RunMismatchError
 from clinometer.models.files import image_dataset
 from clinometer.models.files.image_dataset import ImageDataset
+from clinometer.models.protocols import GenerationRequest
 from tests.toys import Eye, Notes, paint, toy_suite
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -56,6 +58,18 @@ def test_a_parquet_file_is_audited(parquet, tmp_path):
     assert values(run)
 
 
+def test_a_table_that_is_being_read_can_be_sent_to_a_worker(parquet):
+    source = ImageDataset(parquet)
+    requests = [GenerationRequest(row.file, "", 0) for row in source.rows]
+    results = source.generate(requests)
+    first = next(results)
+    copy = pickle.loads(pickle.dumps(source))
+    assert copy.card == source.card
+    expected = [first.content, *(result.content for result in results)]
+    assert [result.content for result in copy.generate(requests[::-1])] == expected[::-1]
+    assert [result.content for result in copy.generate(requests)] == expected
+
+
 def test_a_directory_of_datasets_is_the_same(parquet, tmp_path):
     datasets = pytest.importorskip("datasets")
     whole = values(imported(parquet, tmp_path / "parquet"))
@@ -87,6 +101,26 @@ def test_what_was_done_to_images_is_told_with_how_many(parquet, tmp_path):
         notes = Notes()
         cm.import_images(place, tmp_path / f"run of {place.stem}", suite=SUITE, encoder=Eye(), progress=notes)
         assert notes.messages == expected
+
+
+def test_files_that_all_fail_are_mended_and_imported_elsewhere(tmp_path):
+    """A mended file is another one, so the directory is that of another run."""
+    folder, rows = tmp_path / "folder", list(records())
+    folder.mkdir()
+    for number, row in enumerate(rows):
+        (folder / f"{number}.png").write_bytes(b"no image")
+        row["file"] = f"{number}.png"
+        row["content"] = row.pop("image")["bytes"]
+    lines = [{name: value for name, value in row.items() if name != "content"} for row in rows]
+    (folder / "manifest.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(
+        ModelError, match=r"all 10 images failed, .*; mend the files, delete .*run and give the same command again$"
+    ):
+        imported(folder, tmp_path)
+    for row in rows:
+        (folder / row["file"]).write_bytes(row["content"])
+    shutil.rmtree(tmp_path / "run")
+    assert set(imported(folder, tmp_path).samples.status) == {"ok"}
 
 
 def in_another_order(lines):

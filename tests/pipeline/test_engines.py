@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import clinometer as cm
@@ -298,6 +300,17 @@ def test_images_are_imported_by_workers(tmp_path):
     assert tables(runs[0]) == tables(runs[1])
     assert said[0] == said[1]
     assert any("converted as they were read" in message for message in said[0])
+
+
+def test_a_table_of_images_is_imported_by_workers(tmp_path, finished):
+    table = finished.samples[["concept", "group", "prompt"]].to_dict("list")
+    images = [{"bytes": content, "path": None} for _, content in finished.images(finished.samples.id)]
+    pq.write_table(pa.table(table | {"image": images}), tmp_path / "images.parquet")
+    asked = {"suite": toy_suite(), "encoder": Eye()}
+    here, there = (
+        cm.import_images(tmp_path / "images.parquet", tmp_path / f"run-{n}", workers=n, **asked) for n in (None, 2)
+    )
+    assert tables(here) == tables(there)
 
 
 def test_an_encoder_is_added_by_workers(tmp_path, finished):

@@ -81,14 +81,19 @@ class Failures:
         """
         if self._first_reason is None or self._any_lived or not self._run.is_whole:
             return
-        stage = {sample.id: sample.part for sample in samples}
+        stage, of_files = dict[str, int](), False
+        for sample in samples:
+            stage[sample.id] = sample.part
+            of_files = of_files or bool(sample.file)
         rows = self._run.each_sample(["id", "status"])
         if any(status != "failed" for identifier, status in rows if identifier in stage):
             return
         self._run.forget_failed_parts(set(stage.values()))
+        # a file that was mended is another one, and the directory that of a run of the files as they were
+        then = f"mend the files, delete {self._run.url}" if of_files else "mend it"
         raise ModelError(
             f"{self._run.model_card['name']}: all {len(stage)} images failed, the first because: "
-            f"{self._first_reason}; mend it and give the same command again"
+            f"{self._first_reason}; {then} and give the same command again"
         )
 
     @contextmanager

@@ -164,12 +164,18 @@ def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     reader = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
     line = 1
     try:
-        fields = reader.fieldnames or []
+        reader.fieldnames = fields = [name.strip() for name in reader.fieldnames or []]
         if "file" not in fields or not {"concept", "group", "prompt"} & set(fields):
+            hint = "; put commas between the columns" if len(fields) == 1 and {";", "\t"} & set(fields[0]) else ""
             raise ImportManifestError(
                 f"{path.name}, line 1: found the columns {named_in_a_line(fields)}; "
-                "expected file, and concept or group, or the prompt"
+                f"expected file, and concept or group, or the prompt{hint}"
             )
+        for name in COLUMNS:
+            if fields.count(name) > 1:
+                raise ImportManifestError(
+                    f"{path.name}, line 1: found the column {name} {fields.count(name)} times; remove all but one"
+                )
         for record in reader:
             line = reader.line_num
             if None in record:
@@ -187,7 +193,7 @@ def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not text.strip():
             continue
         try:
-            record = json.loads(text)
+            record = json.loads(text, object_pairs_hook=_each_once)
         except RecursionError as error:
             raise ImportManifestError(
                 f"{path.name}, line {line}: nested too deeply; expected names and texts"
@@ -199,6 +205,15 @@ def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 f"{path.name}, line {line}: found {type(record).__name__}, expected an object with a file"
             )
         yield line, record
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of a value that is given twice nobody knows which is meant."""
+    names = [name for name, _ in pairs]
+    for name in COLUMNS:
+        if names.count(name) > 1:
+            raise ValueError(f"{name} is given {names.count(name)} times")
+    return dict(pairs)
 
 
 def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,6 +32,10 @@ AT_ONCE = 4
 
 MOST_UNFOLDED = (2**28, 20)
 """Bytes unpacked, and times as many as packed: a row group with fewer is no bomb, for images hardly shrink."""
+
+
+_NOTHING_OPEN: Final[tuple[str, Iterator[tuple[int, Any]]]] = ("", iter(()))
+_NOTHING_READ: Final = ("", -1, None)
 
 
 def dataset_files(place: Path) -> list[Path]:
@@ -86,8 +90,12 @@ class ImageDataset:
             settings={"max_pixels": max_pixels} | flags_of(self.rows),
             notes={"images": len(self.rows)},
         )
-        self._open: tuple[str, Iterator[tuple[int, Any]]] = ("", iter(()))
-        self._last: tuple[str, int, Any] = ("", -1, None)
+        self._open: tuple[str, Iterator[tuple[int, Any]]] = _NOTHING_OPEN
+        self._last: tuple[str, int, Any] = _NOTHING_READ
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a worker is sent: it opens the tables itself."""
+        return self.__dict__ | {"_open": _NOTHING_OPEN, "_last": _NOTHING_READ}
 
     def assign(self, files: Mapping[str, str]) -> None:
         """Say which row answers which request, by its id."""
