@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import differential_association, effect_magnitude
-from clinometer.metrics.t2iat.draws import bootstrap_draws, freedom_of
+from clinometer.metrics.t2iat.differential import pair_association, set_generator
+from clinometer.metrics.t2iat.draws import bootstrap_draws, difference_draws, freedom_of, set_draws
 from clinometer.metrics.t2iat.sets import pair_sets, prompt_set
 from clinometer.metrics.t2iat.welch import bilinear_mean
 from clinometer.stats.bootstrap import percentile_interval, welch_satterthwaite
@@ -310,7 +311,8 @@ def test_intervals_are_as_wide_as_students_t(prompts):
     data = drawn(21, (3, 3, 3), (3, 3, 3), lean=0.2)
     found, pair = differential_association(**data, resamples=400, rng=5), pair_sets(*sets_of(data))
     rng = np.random.default_rng(5).spawn(2)[1].spawn(2)[prompts]
-    draws, freedom = bootstrap_draws(pair, 400, rng, prompts=prompts), freedom_of((pair.x, pair.y), prompts=prompts)
+    sets = (pair.x, pair.y)
+    draws, freedom = bootstrap_draws(sets, 400, rng, prompts=prompts), freedom_of(sets, prompts=prompts)
     assert freedom < 40
     kind = "stimulus_" if prompts else ""
     for name, replicates in (("", draws.statistic), ("effect_size_", draws.effect_size)):
@@ -319,12 +321,36 @@ def test_intervals_are_as_wide_as_students_t(prompts):
         assert ends == pytest.approx((expected.low, expected.high))
 
 
+def test_sets_that_were_resampled_apart_make_the_same_test():
+    """Without their cosines, and each by the generator of its own place."""
+    x, y = sets_of(drawn(21, (3, 4, 3), (3, 3, 5), lean=0.2))
+    apart = {
+        (prompts, second): set_draws(
+            prompt_set, 300, set_generator(np.random.default_rng([1, 2]), prompts=prompts, second=bool(second)),
+            prompts=prompts,
+        )
+        for prompts in (False, True)
+        for second, prompt_set in enumerate((x, y))
+    }  # fmt: skip
+    pair = pair_sets(x.measured(), y.measured())
+
+    def drawn_apart():
+        return tuple(
+            difference_draws((apart[prompts, 0], apart[prompts, 1]), (pair.x, pair.y)) for prompts in (False, True)
+        )
+
+    found = pair_association(pair, rng=np.random.default_rng([1, 2]), drawn=drawn_apart)
+    assert found == pair_association(pair_sets(x, y), resamples=300, rng=np.random.default_rng([1, 2]))
+    assert np.isfinite([found.low, found.stimulus_low, found.p_value]).all()
+
+
 @pytest.mark.parametrize("prompts", [False, True], ids=["images", "prompts"])
 def test_replicates_of_both_parts_of_d_are_moved_onto_their_estimates(prompts):
     """S by what is added and the squared deviation by a factor, so that d has the sign of S in every replicate."""
     data = drawn(25, (4, 3, 3, 3), (3, 3, 3, 5), lean=0.5)
     found = quick(data)
-    draws = bootstrap_draws(pair_sets(*sets_of(data)), 500, np.random.default_rng(6), prompts=prompts)
+    x, y = sets_of(data)
+    draws = bootstrap_draws((x, y), 500, np.random.default_rng(6), prompts=prompts)
     assert draws.statistic.mean() == pytest.approx(found.statistic)
     squared = (draws.statistic / draws.effect_size) ** 2
     assert squared.mean() == pytest.approx((found.statistic / found.effect_size) ** 2)

@@ -1,17 +1,25 @@
 """The rows of an association study: associations of stimuli, their quartiles, amplification, q-values, verdicts."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from clinometer.errors import InvalidInputError
 from clinometer.metrics.t2iat.draws import set_draws
 from clinometer.metrics.t2iat.sets import prompt_set
 from clinometer.metrics.t2iat.welch import WelchEstimate, bilinear_mean
 from clinometer.stats.bootstrap import percentile_interval
 from clinometer.stats.sign_flips import sign_flip_test
-from clinometer.studies.t2iat import AssociationDesign, AssociationEmbeddings, association_study
+from clinometer.studies.t2iat import (
+    AssociationDesign,
+    AssociationEmbeddings,
+    ConceptMeasurer,
+    association_study,
+    association_study_of,
+)
 from clinometer.studies.t2iat.scores.amplification import overall_rows
 from tests.metrics.t2iat_designs import DESIGN, DIM, cosine, embeddings
 
@@ -46,6 +54,25 @@ def test_a_stimulus_is_the_mean_over_its_own_images():
     assert (mean.n_target, mean.n_a, mean.n_b) == (12, 12, 12)
     assert mean.low < mean.value < mean.high
     assert (mean.verdict, mean.side) == ("leans", "man")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_concepts_that_others_measured_make_the_same_study(n):
+    """The second of the encoders reads no text; of three, no image of green is there, and one of red is missing."""
+    held = [embeddings(seed, encoder=f"eye {seed}") for seed in range(n)]
+    held[1:2] = [replace(each, neutral_texts={}, attribute_texts={}) for each in held[1:2]]
+    if n == 3:
+        there = {name: 0 if name[0] == "g" else 11 if name == "r1" else 12 for name in held[0].neutral}
+        held = [replace(each, neutral={k: x[: there[k]] for k, x in each.neutral.items()}) for each in held]
+    measure = ConceptMeasurer(held, DESIGN, 200, 1)
+    measured = [(number, pickle.loads(pickle.dumps(measure(number)))) for number in (1, 0)]
+    names = [each.encoder for each in held]
+    found = association_study_of(names, DESIGN, measured, seed=1)
+    expected = study(held)
+    assert list(map(repr, found.scores)) == list(map(repr, expected.scores))
+    assert list(map(repr, found.densities)) == list(map(repr, expected.densities))
+    with pytest.raises(InvalidInputError, match="measured: nothing of concept 'red'"):
+        association_study_of(names, DESIGN, measured[:1], seed=1)
 
 
 def test_a_concept_and_the_test_agree():

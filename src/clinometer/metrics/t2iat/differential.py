@@ -6,7 +6,7 @@ over: as it is (neutral), with attribute A, with attribute B.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, isnan, nan
 from typing import Literal
@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.t2iat.draws import bootstrap_draws, containing, freedom_of, interval_of
-from clinometer.metrics.t2iat.sets import SetPair, pair_sets, pooled_deviation, prompt_set
+from clinometer.metrics.t2iat.draws import PairDraws, bootstrap_draws, containing, freedom_of, interval_of
+from clinometer.metrics.t2iat.sets import PromptSet, SetPair, pair_sets, pooled_deviation, prompt_set
 from clinometer.stats.arguments import generator, require_count
 from clinometer.stats.association import Array, as_numpy
 from clinometer.stats.fixed_values import fixed_values_test
@@ -171,8 +171,13 @@ def pair_association(
     permutations: int = 99_999,
     resamples: int = 9_999,
     rng: np.random.Generator | int | None = 0,
+    drawn: Callable[[], tuple[PairDraws, PairDraws]] | None = None,
 ) -> DifferentialAssociation:
-    """:func:`differential_association` of sets whose cosines are computed already."""
+    """:func:`differential_association` of sets whose cosines are computed already.
+
+    ``drawn`` : replicates over images and over prompts, of sets that were resampled elsewhere, each by its
+    :func:`set_generator`; called where there is a test at all.
+    """
     x, y = pair.x, pair.y
     counts = DifferentialAssociation(
         alternative=alternative,
@@ -191,7 +196,28 @@ def pair_association(
     children = generator(rng).spawn(2)
     association = _estimate(counts, pair)
     association = _permutation(association, pair, method, permutations, children[0])
-    return _intervals(association, pair, resamples, children[1]) if resamples else association
+    if drawn is not None:
+        return _intervals(association, pair, drawn())
+    return _intervals(association, pair, _drawn(pair, resamples, children[1])) if resamples else association
+
+
+def set_generator(rng: np.random.Generator, *, prompts: bool, second: bool) -> np.random.Generator:
+    """The generator of :func:`pair_association` for the resamples of one of its sets, by images or prompts.
+
+    ``rng`` : as that is given it, and nothing drawn from it yet; ``second`` : of Y, and not of X.
+    """
+    return rng.spawn(2)[1].spawn(2)[prompts].spawn(2)[second]
+
+
+def _drawn(pair: SetPair, resamples: int, rng: np.random.Generator) -> tuple[PairDraws, PairDraws]:
+    """Replicates over images and over prompts."""
+    assert isinstance(pair.x, PromptSet)
+    assert isinstance(pair.y, PromptSet)
+    images, prompts = rng.spawn(2)
+    return (
+        bootstrap_draws((pair.x, pair.y), resamples, images, prompts=False),
+        bootstrap_draws((pair.x, pair.y), resamples, prompts, prompts=True),
+    )
 
 
 def _estimate(association: DifferentialAssociation, pair: SetPair) -> DifferentialAssociation:
@@ -274,12 +300,11 @@ def _image_permutation(
 
 
 def _intervals(
-    association: DifferentialAssociation, pair: SetPair, resamples: int, rng: np.random.Generator
+    association: DifferentialAssociation, pair: SetPair, drawn: tuple[PairDraws, PairDraws]
 ) -> DifferentialAssociation:
     """Both intervals of S and of d."""
-    images, prompts = rng.spawn(2)
-    within = _ends(association, pair, resamples, images, prompts=False)
-    alone = _ends(association, pair, resamples, prompts, prompts=True)
+    within = _ends(association, pair, drawn[0], prompts=False)
+    alone = _ends(association, pair, drawn[1], prompts=True)
     across = (*containing(alone[:2], within[:2]), *containing(alone[2:], within[2:]))
     few = [
         "interval over images: a prompt has one image only" if isnan(within[0]) else "",
@@ -306,10 +331,9 @@ def _intervals(
 
 
 def _ends(
-    association: DifferentialAssociation, pair: SetPair, resamples: int, rng: np.random.Generator, *, prompts: bool
+    association: DifferentialAssociation, pair: SetPair, draws: PairDraws, *, prompts: bool
 ) -> tuple[float, float, float, float]:
     """Ends of the intervals of S and of d."""
-    draws = bootstrap_draws(pair, resamples, rng, prompts=prompts)
     freedom = freedom_of((pair.x, pair.y), prompts=prompts)
     return (
         *interval_of(draws.statistic, association.statistic, freedom),

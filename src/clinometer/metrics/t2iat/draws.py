@@ -14,7 +14,7 @@ from math import isfinite, nan
 
 import numpy as np
 
-from clinometer.metrics.t2iat.sets import PromptSet, SetPair, equal_weights, squared_deviations
+from clinometer.metrics.t2iat.sets import AnySet, PromptSet, squared_deviations
 from clinometer.metrics.t2iat.welch import mean_part
 from clinometer.stats.bootstrap import percentile_interval, rao_wu_chunks, welch_satterthwaite
 
@@ -40,7 +40,9 @@ class SetDraws:
     squares: np.ndarray
 
 
-def bootstrap_draws(pair: SetPair, resamples: int, rng: np.random.Generator, *, prompts: bool) -> PairDraws:
+def bootstrap_draws(
+    sets: tuple[PromptSet, PromptSet], resamples: int, rng: np.random.Generator, *, prompts: bool
+) -> PairDraws:
     """Resample images within their prompts, or (``prompts``) whole prompts with all their images.
 
     Resampling the images of a resampled prompt again would count their noise twice: the prompts' means vary by it
@@ -48,12 +50,12 @@ def bootstrap_draws(pair: SetPair, resamples: int, rng: np.random.Generator, *, 
     """
     x, y = (
         set_draws(prompt_set, resamples, child, prompts=prompts)
-        for prompt_set, child in zip((pair.x, pair.y), rng.spawn(2), strict=True)
+        for prompt_set, child in zip(sets, rng.spawn(2), strict=True)
     )
-    return difference_draws((x, y), (pair.x, pair.y))
+    return difference_draws((x, y), sets)
 
 
-def difference_draws(drawn: tuple[SetDraws, SetDraws], sets: tuple[PromptSet, PromptSet]) -> PairDraws:
+def difference_draws(drawn: tuple[SetDraws, SetDraws], sets: tuple[AnySet, AnySet]) -> PairDraws:
     """Replicates of S and of d from those of X and Y.
 
     Both parts of d are quadratic in the weights, so their replicates are off on average: S by its diagonal, the squared
@@ -108,7 +110,7 @@ def containing(outer: tuple[float, float], inner: tuple[float, float]) -> tuple[
     return min(outer[0], inner[0]), max(outer[1], inner[1])
 
 
-def freedom_of(sets: Iterable[PromptSet], *, prompts: bool, minus: Iterable[PromptSet] = ()) -> float:
+def freedom_of(sets: Iterable[AnySet], *, prompts: bool, minus: Iterable[AnySet] = ()) -> float:
     """Degrees of freedom of replicates of a sum over the sets: Welch and Satterthwaite's, over what adds to its error.
 
     To first order that is a mean over each set's prompts, or, of images within prompts, three means: over the neutral
@@ -121,13 +123,13 @@ def freedom_of(sets: Iterable[PromptSet], *, prompts: bool, minus: Iterable[Prom
     return float(welch_satterthwaite(parts))
 
 
-def _samples(prompt_set: PromptSet, prompts: bool) -> list[tuple[np.ndarray, Sequence[int]]]:
+def _samples(prompt_set: AnySet, prompts: bool) -> list[tuple[np.ndarray, Sequence[int]]]:
     """Values whose means' errors add up to that of the set's association, and how many are of one prompt."""
-    w = equal_weights(prompt_set.sizes)
+    of_a, of_b = prompt_set.mean_cosines
     kinds = [
         (prompt_set.image_associations, prompt_set.sizes),
-        (w @ prompt_set.cosines_a, prompt_set.sizes_a),
-        (-(w @ prompt_set.cosines_b), prompt_set.sizes_b),
+        (of_a, prompt_set.sizes_a),
+        (-of_b, prompt_set.sizes_b),
     ]
     if not prompts:
         return list(kinds)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,29 +16,12 @@ from clinometer.stats.association import Array, as_numpy, rounding_of, unit_vect
 
 
 @dataclass(frozen=True)
-class PromptSet:
-    """A concept's prompts, as one encoder sees their images.
-
-    Attributes
-    ----------
-    sizes, sizes_a, sizes_b : images of each prompt: neutral, with A, with B; all at least 1.
-    cosines_a, cosines_b : (neutral × A), (neutral × B) cosines within the set.
-    means, directions : (P × dim) ``u_p`` and ``a_p − b_p``; means of unit vectors, not normalised again.
-    left_out : prompts without neutral images, or without those of an attribute.
-    rounding : by how much two differences of cosines may differ and be the same.
-    reason : why the set cannot be used; empty when it can.
-    """
+class _Sizes:
+    """``sizes, sizes_a, sizes_b`` : images of each prompt: neutral, with A, with B; all at least 1."""
 
     sizes: tuple[int, ...]
     sizes_a: tuple[int, ...]
     sizes_b: tuple[int, ...]
-    cosines_a: np.ndarray
-    cosines_b: np.ndarray
-    means: np.ndarray
-    directions: np.ndarray
-    left_out: int = 0
-    rounding: float = 0.0
-    reason: str = ""
 
     @property
     def n_prompts(self) -> int:
@@ -49,6 +33,28 @@ class PromptSet:
         """Neutral images."""
         return sum(self.sizes)
 
+
+@dataclass(frozen=True)
+class PromptSet(_Sizes):
+    """A concept's prompts, as one encoder sees their images.
+
+    Attributes
+    ----------
+    cosines_a, cosines_b : (neutral × A), (neutral × B) cosines within the set.
+    means, directions : (P × dim) ``u_p`` and ``a_p − b_p``; means of unit vectors, not normalised again.
+    left_out : prompts without neutral images, or without those of an attribute.
+    rounding : by how much two differences of cosines may differ and be the same.
+    reason : why the set cannot be used; empty when it can.
+    """
+
+    cosines_a: np.ndarray
+    cosines_b: np.ndarray
+    means: np.ndarray
+    directions: np.ndarray
+    left_out: int = 0
+    rounding: float = 0.0
+    reason: str = ""
+
     @property
     def image_associations(self) -> np.ndarray:
         """Asc of every neutral image against the set's attribute images, prompts weighing equally: (n,)."""
@@ -59,6 +65,39 @@ class PromptSet:
     def association(self) -> float:
         """Mean of Asc over the set, prompts weighing equally: ``mean_{p,q} G_pq``."""
         return float(equal_weights(self.sizes) @ self.image_associations)
+
+    @property
+    def mean_cosines(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean cosine of each image with A, and of each with B, to the neutral images, prompts weighing equally."""
+        w = equal_weights(self.sizes)
+        return w @ self.cosines_a, w @ self.cosines_b
+
+    def measured(self) -> MeasuredSet:
+        """The same without its cosines."""
+        return MeasuredSet(
+            self.sizes, self.sizes_a, self.sizes_b, self.image_associations, self.association, self.mean_cosines,
+            self.means, self.directions, self.left_out, self.rounding, self.reason,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MeasuredSet(_Sizes):
+    """What is left of a :class:`PromptSet` without its cosines, whose number grows with the square of its images.
+
+    Resamples need the cosines (:func:`clinometer.metrics.t2iat.draws.set_draws`), and nothing else does.
+    """
+
+    image_associations: np.ndarray
+    association: float
+    mean_cosines: tuple[np.ndarray, np.ndarray]
+    means: np.ndarray
+    directions: np.ndarray
+    left_out: int
+    rounding: float
+    reason: str
+
+
+AnySet: TypeAlias = PromptSet | MeasuredSet
 
 
 @dataclass(frozen=True)
@@ -72,8 +111,8 @@ class SetPair:
     reason : why there is no test; empty when there is one.
     """
 
-    x: PromptSet
-    y: PromptSet
+    x: AnySet
+    y: AnySet
     gram: np.ndarray
     reason: str = ""
 
@@ -145,7 +184,7 @@ def _unusable(prompts: Mapping[int, tuple[np.ndarray, ...]], name: str) -> str:
     return ""
 
 
-def pair_sets(x: PromptSet, y: PromptSet) -> SetPair:
+def pair_sets(x: AnySet, y: AnySet) -> SetPair:
     """X and Y with the Gram matrix of all their prompts."""
     reason = "; ".join(part for part in (x.reason, y.reason) if part)
     if reason:
@@ -159,7 +198,7 @@ def squared_deviations(values: np.ndarray) -> float:
     return float(np.sum((values - values.mean()) ** 2))
 
 
-def pooled_deviation(x: PromptSet, y: PromptSet) -> float:
+def pooled_deviation(x: AnySet, y: AnySet) -> float:
     """Two-group pooled standard deviation of the images' associations; 0 where neither group has two images."""
     freedom = x.n_images + y.n_images - 2
     squares = sum(squared_deviations(group.image_associations) for group in (x, y))
@@ -182,13 +221,9 @@ def average_sets(sets: Sequence[PromptSet]) -> PromptSet:
     )
 
 
-def average_pairs(pairs: Sequence[SetPair]) -> SetPair:
-    """A test's cosines averaged over encoders."""
+def average_pairs(pairs: Sequence[SetPair], x: AnySet, y: AnySet) -> SetPair:
+    """A test's cosines averaged over encoders; ``x, y`` : the averages of its sets, of :func:`average_sets`."""
     broken = next((pair for pair in pairs if pair.reason), None)
     if len(pairs) == 1 or broken is not None:
         return broken or pairs[0]
-    return SetPair(
-        average_sets([pair.x for pair in pairs]),
-        average_sets([pair.y for pair in pairs]),
-        np.mean([pair.gram for pair in pairs], axis=0),
-    )
+    return SetPair(x, y, np.mean([pair.gram for pair in pairs], axis=0))

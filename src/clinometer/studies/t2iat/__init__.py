@@ -7,16 +7,22 @@ from clinometer.studies.t2iat.scores import (
     AssociationDesign,
     AssociationEmbeddings,
     AssociationStudy,
+    ConceptMeasurer,
     Density,
     DesignedTest,
+    MeasuredConcept,
     association_study,
+    association_study_of,
 )
 
 __all__ = [
     "AssociationDesign",
     "AssociationEmbeddings",
     "AssociationStudy",
+    "ConceptMeasurer",
     "Density",
     "DesignedTest",
+    "MeasuredConcept",
     "association_study",
+    "association_study_of",
 ]

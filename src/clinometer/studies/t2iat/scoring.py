@@ -2,27 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pandas as pd
 
 from clinometer.metrics import Score
-from clinometer.runs.embedded import embedded
+from clinometer.runs.embedded import require_finished
+from clinometer.runs.image_vectors import ImageVectors
 from clinometer.runs.store import Run
 from clinometer.studies.common import scores_table, suite_of
-from clinometer.studies.study import Scored
-from clinometer.studies.t2iat import AssociationDesign, AssociationEmbeddings, Density, DesignedTest, association_study
+from clinometer.studies.sharing import RunWork, Unit, made
+from clinometer.studies.study import Pool, Scored
+from clinometer.studies.t2iat import (
+    AssociationDesign,
+    AssociationEmbeddings,
+    ConceptMeasurer,
+    Density,
+    DesignedTest,
+    MeasuredConcept,
+    association_study_of,
+)
 from clinometer.studies.t2iat.compare import compare_associations
 from clinometer.suites import AssociationSuite
 
 
-def score_association(run: Run, resamples: int) -> Scored:
-    """Every number of the association study, and the distributions that its figures draw."""
+def score_association(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    """Every number of the association study, and the distributions that its figures draw.
+
+    With a ``pool``, its processes measure the concepts.
+    """
     suite = suite_of(run, AssociationSuite)
-    embeddings = [association_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
-    study = association_study(embeddings, association_design(suite), n_resamples=resamples, seed=run.record["seed"])
+    design, numbers = association_design(suite), range(len(suite.concepts))
+    encoders = tuple(run.encoder_cards)
+    for encoder in encoders:
+        require_finished(run, encoder)
+    most_images = max(Counter(run.plan.column("category").to_pylist()).values(), default=0)
+    of_a_view = 8 * most_images + 32 * resamples * len(design.tests)
+    work = Measuring(run.directory.place, encoders, resamples, whole=pool is None)
+    names = [f"concept {name!r}" for name in suite.concepts]
+    measured = made(work, run, numbers, names, pool, size=(len(encoders) + 1) * of_a_view)
+    study = association_study_of(encoders, design, chain.from_iterable(measured), seed=run.record["seed"])
     return Scored(scores_table(study.scores), _curves(study.densities))
+
+
+@dataclass(frozen=True)
+class Measuring(RunWork):
+    """The measuring of a run's concepts as work: a unit is some of their numbers.
+
+    Attributes
+    ----------
+    whole : one process measures all, and reads all parts in turn; else those of a concept when it is asked for.
+    """
+
+    encoders: tuple[str, ...]
+    resamples: int
+    whole: bool
+
+    def on(self, run: Run) -> Callable[[Unit], list[tuple[int, MeasuredConcept]]]:
+        """See :class:`~clinometer.studies.sharing.RunWork`."""
+        suite = suite_of(run, AssociationSuite)
+        vectors = [ImageVectors(run, encoder) for encoder in self.encoders]
+        embeddings = [_embeddings(run, suite, *pair) for pair in zip(self.encoders, vectors, strict=True)]
+        measure = ConceptMeasurer(embeddings, association_design(suite), self.resamples, run.record["seed"])
+        concepts = list(suite.concepts.values())
+        owners = [[(s.name, group) for s in concept.stimuli for group in ("", *suite.pair)] for concept in concepts]
+
+        def measured(unit: Unit) -> list[tuple[int, MeasuredConcept]]:
+            for of_encoder in vectors:
+                of_encoder.read(None if self.whole else [owner for number in unit for owner in owners[number]])
+            return [(number, measure(number)) for number in unit]
+
+        return measured
 
 
 def association_design(suite: AssociationSuite) -> AssociationDesign:
@@ -55,25 +109,22 @@ def compare_association(
 def association_embeddings(
     run: Run, suite: AssociationSuite, encoder: str, keep: Collection[int] | None = None
 ) -> AssociationEmbeddings:
-    """One encoder's vectors, by stimulus and attribute; with ``keep``, those of images with these seeds alone."""
-    vectors, texts = embedded(run, encoder)
-    width = next(iter(vectors.values())).shape[0] if vectors else 1
-    by_group: dict[tuple[str, str], list[np.ndarray]] = {}
-    for sample in run.plan:
-        rows = by_group.setdefault((sample.concept, sample.group), [])
-        if sample.id in vectors and (keep is None or sample.seed in keep):
-            rows.append(vectors[sample.id])
+    """One encoder's vectors, by stimulus and attribute; with ``keep``, those of images with these seeds alone.
 
-    def stack(stimulus: str, group: str = "") -> np.ndarray:
-        rows = by_group.get((stimulus, group), [])
-        return np.stack(rows) if rows else np.zeros((0, width), np.float32)
+    They are read once and wait in a temporary file.
+    """
+    vectors = ImageVectors(run, encoder, keep)
+    vectors.read()
+    return _embeddings(run, suite, encoder, vectors)
 
-    neutral_texts, attribute_texts = suite.neutral_texts(), suite.attribute_texts()
+
+def _embeddings(run: Run, suite: AssociationSuite, encoder: str, vectors: ImageVectors) -> AssociationEmbeddings:
+    texts, neutral_texts, attribute_texts = run.texts(encoder), suite.neutral_texts(), suite.attribute_texts()
     read = bool(texts)  # an encoder without a text tower has none
     return AssociationEmbeddings(
         encoder=encoder,
-        neutral={name: stack(name) for name in neutral_texts},
-        attribute={key: stack(*key) for key in attribute_texts},
+        neutral=vectors.named({name: (name, "") for name in neutral_texts}),
+        attribute=vectors.named({key: key for key in attribute_texts}),
         neutral_texts={name: texts[text] for name, text in neutral_texts.items() if read},
         attribute_texts={
             key: np.stack([texts[text] for text in group_texts]) for key, group_texts in attribute_texts.items() if read

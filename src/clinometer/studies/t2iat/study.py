@@ -75,6 +75,7 @@ T2IAT: Final = Study(
     key="association",
     suite=AssociationSuite,
     score=score_association,
+    score_by=score_association,
     compare=compare_association,
     page=lambda suite: PAGE,
     comparison=lambda suite: COMPARED,

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
+from clinometer.errors import InvalidInputError
 from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score, storable
 from clinometer.metrics.t2iat.differential import DifferentialAssociation, pair_association
-from clinometer.metrics.t2iat.draws import centred, containing, freedom_of, interval_of, set_draws
-from clinometer.metrics.t2iat.sets import PromptSet, average_pairs, average_sets, pair_sets, prompt_set
+from clinometer.metrics.t2iat.draws import PairDraws, containing, difference_draws
+from clinometer.metrics.t2iat.sets import average_pairs, pair_sets
 from clinometer.metrics.t2iat.welch import WelchEstimate
 from clinometer.metrics.verdict import FEWEST_IMAGES, Ends, image_ends, judge_family, stimulus_ends
 from clinometer.studies.t2iat.scores.amplification import Arrow, amplification_rows, overall_rows
 from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest
-from clinometer.studies.t2iat.scores.stimuli import (
-    Density,
-    StimulusCosines,
-    average_stimulus,
-    density,
-    distribution_rows,
-    image_estimate,
-    images_only,
-    reading,
-    stimulus_cosines,
-    text_estimate,
-)
+from clinometer.studies.t2iat.scores.measuring import ConceptMeasurer, MeasuredConcept, SeenConcept
+from clinometer.studies.t2iat.scores.stimuli import Density, MeasuredStimulus, density, distribution_rows
 from clinometer.studies.t2iat.scores.stimulus_tests import stimulus_tests
 
 PROMPT_TEST = "prompts permuted between X and Y with their images, two-sided"
@@ -46,16 +38,28 @@ class AssociationStudy:
 
 
 @dataclass(frozen=True)
-class _EncoderSets:
+class _View:
     """One encoder, or the average of all.
 
-    ``arrows`` are averaged over the encoders that read text: an arrow's two ends must be seen by the same ones.
+    Attributes
+    ----------
+    concepts : by name, as it sees them.
+    encoders : the same of each encoder that is averaged.
     """
 
     encoder: str
-    sets: dict[str, list[PromptSet]]
-    stimuli: dict[str, StimulusCosines]
-    arrows: dict[str, StimulusCosines]
+    concepts: Mapping[str, SeenConcept]
+    encoders: Sequence[Mapping[str, SeenConcept]]
+
+    @property
+    def stimuli(self) -> dict[str, MeasuredStimulus]:
+        """All stimuli by name."""
+        return {name: one for seen in self.concepts.values() for name, one in seen.stimuli.items()}
+
+    @property
+    def arrows(self) -> dict[str, MeasuredStimulus]:
+        """The same by the encoders that read text."""
+        return {name: one for seen in self.concepts.values() for name, one in seen.arrows.items()}
 
 
 def association_study(
@@ -66,61 +70,71 @@ def association_study(
     The first view is the average over encoders (``encoder="mean"``), the others the encoders one by one; all share
     their resamples. q-values are within a view and a family.
     """
-    views = _views(embeddings, design)
-    rows = _rows(views[0], design, n_resamples, seed)
-    if len(embeddings) == 1:  # the average of one encoder is that encoder
-        rows += [replace(row, encoder=embeddings[0].encoder) for row in rows]
+    measure = ConceptMeasurer(embeddings, design, n_resamples, seed)
+    measured = ((number, measure(number)) for number in range(len(design.concepts)))
+    return association_study_of([encoder.encoder for encoder in embeddings], design, measured, seed=seed)
+
+
+def association_study_of(
+    encoders: Sequence[str], design: AssociationDesign, measured: Iterable[tuple[int, MeasuredConcept]], *, seed: int
+) -> AssociationStudy:
+    """The same of measured concepts, each with its number, in any order.
+
+    ``measured`` : what a :class:`ConceptMeasurer` of these encoders and this seed says of them, in whatever process.
+
+    Raises
+    ------
+    InvalidInputError
+        A concept was not measured.
+    """
+    views = _views(encoders, design, dict(measured))
+    rows = _rows(views[0], design, seed)
+    if len(encoders) == 1:  # the average of one encoder is that encoder
+        rows += [replace(row, encoder=encoders[0]) for row in rows]
     else:
-        rows += [row for view in views[1:] for row in _rows(view, design, n_resamples, seed)]
-    densities = tuple(density(name, cosines.associations) for name, cosines in views[0].stimuli.items())
+        rows += [row for view in views[1:] for row in _rows(view, design, seed)]
+    densities = tuple(density(name, stimulus.associations) for name, stimulus in views[0].stimuli.items())
     return AssociationStudy(tuple(rows), densities)
 
 
-def _rows(view: _EncoderSets, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+def _views(encoders: Sequence[str], design: AssociationDesign, measured: Mapping[int, MeasuredConcept]) -> list[_View]:
+    """The average first, then the encoders."""
+    names = list(design.concepts)
+    if missing := [name for number, name in enumerate(names) if number not in measured]:
+        raise InvalidInputError(f"measured: nothing of concept {missing[0]!r}")
+    views = [{name: measured[number][view] for number, name in enumerate(names)} for view in range(len(measured[0]))]
+    single = views[1:] or views
+    mean = _View("mean", views[0], single)
+    return [mean, *(_View(encoder, own, [own]) for encoder, own in zip(encoders, single, strict=True))]
+
+
+def _rows(view: _View, design: AssociationDesign, seed: int) -> list[Score]:
     rows = [
-        *_test_rows(view, design, n_resamples, seed),
-        *_concept_rows(view, design, n_resamples, seed),
+        *_test_rows(view, design, seed),
+        *_concept_rows(view, design),
         *_stimulus_rows(view, design),
         *_amplification(view, design, seed),
     ]
     return _judged(_corrected(rows), design)
 
 
-def _views(embeddings: Sequence[AssociationEmbeddings], design: AssociationDesign) -> list[_EncoderSets]:
-    names = [name for stimuli in design.concepts.values() for name in stimuli]
-    single = [_view(encoder, design, names) for encoder in embeddings]
-    by_name = {name: [view.stimuli[name] for view in single] for name in names}
-    mean = _EncoderSets(
-        "mean",
-        {concept: [view.sets[concept][0] for view in single] for concept in design.concepts},
-        {name: average_stimulus([images_only(stimulus) for stimulus in cosines]) for name, cosines in by_name.items()},
-        {name: average_stimulus(reading(cosines)) for name, cosines in by_name.items()},
-    )
-    return [mean, *single]
-
-
-def _view(embeddings: AssociationEmbeddings, design: AssociationDesign, names: Sequence[str]) -> _EncoderSets:
-    stimuli = {name: stimulus_cosines(embeddings, name, design.a, design.b) for name in names}
-    sets = {concept: [_prompt_set(embeddings, design, concept)] for concept in design.concepts}
-    return _EncoderSets(embeddings.encoder, sets, stimuli, stimuli)
-
-
-def _prompt_set(embeddings: AssociationEmbeddings, design: AssociationDesign, concept: str) -> PromptSet:
-    stimuli = design.concepts[concept]
-    parts = [
-        [embeddings.neutral[name] for name in stimuli],
-        *([embeddings.attribute[name, group] for name in stimuli] for group in (design.a, design.b)),
-    ]
-    return prompt_set(*parts, name=concept)
-
-
-def _test_rows(view: _EncoderSets, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+def _test_rows(view: _View, design: AssociationDesign, seed: int) -> list[Score]:
     rows: list[Score] = []
     for order, test in enumerate(design.tests):
-        pairs = [pair_sets(x, y) for x, y in zip(view.sets[test.x], view.sets[test.y], strict=True)]
-        rng = np.random.default_rng([seed, order])
-        rows += _rows_of(pair_association(average_pairs(pairs), resamples=n_resamples, rng=rng), test, view.encoder)
+        pairs = [pair_sets(encoder[test.x].prompts, encoder[test.y].prompts) for encoder in view.encoders]
+        x, y = view.concepts[test.x], view.concepts[test.y]
+        pair = average_pairs(pairs, x.prompts, y.prompts)
+        drawn = partial(_pair_draws, x, y, order)
+        association = pair_association(pair, rng=np.random.default_rng([seed, order]), drawn=drawn)
+        rows += _rows_of(association, test, view.encoder)
     return rows
+
+
+def _pair_draws(x: SeenConcept, y: SeenConcept, order: int) -> tuple[PairDraws, PairDraws]:
+    """Replicates of a test, over images and over prompts."""
+    images, prompts = zip(x.drawn[order], y.drawn[order], strict=True)
+    sets = (x.prompts, y.prompts)
+    return difference_draws(images, sets), difference_draws(prompts, sets)
 
 
 def _rows_of(association: DifferentialAssociation, test: DesignedTest, encoder: str) -> list[Score]:
@@ -164,53 +178,45 @@ def _rows_of(association: DifferentialAssociation, test: DesignedTest, encoder: 
     return [statistic, effect_size]
 
 
-def _concept_rows(view: _EncoderSets, design: AssociationDesign, n_resamples: int, seed: int) -> list[Score]:
+def _concept_rows(view: _View, design: AssociationDesign) -> list[Score]:
     """Mean association of each concept with its own attribute images: the two parts of S."""
     rows = []
-    for order, (concept, sets) in enumerate(view.sets.items()):
-        average = average_sets(sets)
+    for concept in design.concepts:
+        seen = view.concepts[concept]
+        prompts = seen.prompts
         about: dict[str, Any] = {
             "metric": "association",
             "component": "mean",
             "category": concept,
             "encoder": view.encoder,
-            "n_target": average.n_images,
-            "n_a": sum(average.sizes_a),
-            "n_b": sum(average.sizes_b),
+            "n_target": prompts.n_images,
+            "n_a": sum(prompts.sizes_a),
+            "n_b": sum(prompts.sizes_b),
         }
-        if average.reason:
-            rows.append(Score(reason=average.reason, **about))
+        if prompts.reason:
+            rows.append(Score(reason=prompts.reason, **about))
             continue
-        images, prompts = (
-            _interval_of_set(average, n_resamples, np.random.default_rng([seed, order, kind]), prompts=bool(kind))
-            for kind in (0, 1)
-        )
-        over_both = containing(prompts, images)
+        over_images, over_prompts = seen.intervals
+        over_both = containing(over_prompts, over_images)
         rows.append(
             Score(
-                value=average.association,
-                low=images[0],
-                high=images[1],
+                value=prompts.association,
+                low=over_images[0],
+                high=over_images[1],
                 stimulus_low=over_both[0],
                 stimulus_high=over_both[1],
-                reason="" if isfinite(prompts[0]) else "stimulus interval: the concept has one prompt only",
+                reason="" if isfinite(over_prompts[0]) else "stimulus interval: the concept has one prompt only",
                 **about,
             )
         )
     return rows
 
 
-def _interval_of_set(
-    concept_set: PromptSet, n_resamples: int, rng: np.random.Generator, *, prompts: bool
-) -> tuple[float, float]:
-    draws = centred(set_draws(concept_set, n_resamples, rng, prompts=prompts).association, concept_set.association)
-    return interval_of(draws, concept_set.association, freedom_of([concept_set], prompts=prompts))
-
-
-def _stimulus_rows(view: _EncoderSets, design: AssociationDesign) -> list[Score]:
+def _stimulus_rows(view: _View, design: AssociationDesign) -> list[Score]:
     rows: list[Score] = []
-    estimates = {name: image_estimate(view.stimuli[name], design) for _, name in _named(design)}
-    tests = stimulus_tests(view.stimuli, estimates)
+    stimuli = view.stimuli
+    estimates = {name: stimuli[name].image for _, name in _named(design)}
+    tests = stimulus_tests(stimuli, estimates)
     for category, name in _named(design):
         estimate, test = estimates[name], tests[name]
         rows.append(
@@ -228,17 +234,18 @@ def _stimulus_rows(view: _EncoderSets, design: AssociationDesign) -> list[Score]
                 **_about(view, category, name),
             )
         )
-        rows += distribution_rows(name, category, view.encoder, view.stimuli[name])
+        rows += distribution_rows(name, category, view.encoder, stimuli[name])
     return rows
 
 
-def _amplification(view: _EncoderSets, design: AssociationDesign, seed: int) -> list[Score]:
+def _amplification(view: _View, design: AssociationDesign, seed: int) -> list[Score]:
     rows: list[Score] = []
     arrows: dict[str, list[tuple[WelchEstimate, WelchEstimate]]] = {}
-    heads = {name: image_estimate(view.arrows[name], design) for _, name in _named(design)}
-    tails = {name: text_estimate(view.arrows[name], design) for _, name in _named(design)}
-    images = stimulus_tests(view.arrows, heads)
-    changes = stimulus_tests(view.arrows, heads, {name: tail.value for name, tail in tails.items()})
+    read = view.arrows
+    heads = {name: read[name].image for _, name in _named(design)}
+    tails = {name: read[name].text for _, name in _named(design)}
+    images = stimulus_tests(read, heads)
+    changes = stimulus_tests(read, heads, {name: tail.value for name, tail in tails.items()})
     for category, name in _named(design):
         arrows.setdefault(category, []).append((heads[name], tails[name]))
         arrow = Arrow(heads[name], tails[name], images[name], changes[name], changes.test)
@@ -254,16 +261,16 @@ def _named(design: AssociationDesign) -> list[tuple[str, str]]:
     return [(concept, name) for concept, stimuli in design.concepts.items() for name in stimuli]
 
 
-def _about(view: _EncoderSets, category: str, stimulus: str) -> dict[str, Any]:
+def _about(view: _View, category: str, name: str) -> dict[str, Any]:
     """What a row about a stimulus says of it, with its numbers of images."""
-    cosines = view.stimuli[stimulus]
+    stimulus = view.concepts[category].stimuli[name]
     return {
-        "concept": stimulus,
+        "concept": name,
         "category": category,
         "encoder": view.encoder,
-        "n_target": cosines.image_a.shape[0],
-        "n_a": cosines.image_a.shape[1],
-        "n_b": cosines.image_b.shape[1],
+        "n_target": stimulus.n,
+        "n_a": stimulus.n_a,
+        "n_b": stimulus.n_b,
     }
 
 

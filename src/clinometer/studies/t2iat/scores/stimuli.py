@@ -45,6 +45,25 @@ class StimulusCosines:
 
 
 @dataclass(frozen=True)
+class MeasuredStimulus:
+    """What is left of a stimulus without its cosines.
+
+    Attributes
+    ----------
+    n, n_a, n_b : its neutral images, and those with the attributes.
+    associations : Asc of every neutral image: (n,); empty where a kind of image is missing.
+    image, text : mean of Asc over the images, and Asc of its text.
+    """
+
+    n: int
+    n_a: int
+    n_b: int
+    associations: np.ndarray
+    image: WelchEstimate
+    text: WelchEstimate
+
+
+@dataclass(frozen=True)
 class Density:
     """The distribution of one stimulus's associations, for a figure: a smooth density and the points beyond whiskers.
 
@@ -67,6 +86,14 @@ def stimulus_cosines(embeddings: AssociationEmbeddings, stimulus: str, a: str, b
         return StimulusCosines(_cosines(image, with_a), _cosines(image, with_b), nothing, nothing)
     texts = [_cosines(text[None], embeddings.attribute_texts[stimulus, group]) for group in (a, b)]
     return StimulusCosines(_cosines(image, with_a), _cosines(image, with_b), *texts)
+
+
+def measured_stimulus(cosines: StimulusCosines, design: AssociationDesign) -> MeasuredStimulus:
+    """A stimulus without its cosines."""
+    return MeasuredStimulus(
+        cosines.image_a.shape[0], cosines.image_a.shape[1], cosines.image_b.shape[1], cosines.associations,
+        image_estimate(cosines, design), text_estimate(cosines, design),
+    )  # fmt: skip
 
 
 def average_stimulus(cosines: Sequence[StimulusCosines]) -> StimulusCosines:
@@ -118,33 +145,33 @@ def text_estimate(cosines: StimulusCosines, design: AssociationDesign) -> WelchE
     return WelchEstimate(mean.value, mean.variances[1:], mean.freedoms[1:], reason)
 
 
-def distribution_rows(stimulus: str, category: str, encoder: str, cosines: StimulusCosines) -> list[Score]:
+def distribution_rows(name: str, category: str, encoder: str, stimulus: MeasuredStimulus) -> list[Score]:
     """Quartiles with exact order-statistic intervals, and Tukey's whiskers, of Asc over a stimulus's images.
 
     The intervals take the attribute images for given: they are about neutral images only.
     """
-    values = cosines.associations
+    values = stimulus.associations
     about: dict[str, Any] = {
         "metric": "association",
-        "concept": stimulus,
+        "concept": name,
         "category": category,
         "encoder": encoder,
         "n_target": len(values),
-        "n_a": cosines.image_a.shape[1],
-        "n_b": cosines.image_b.shape[1],
+        "n_a": stimulus.n_a,
+        "n_b": stimulus.n_b,
     }
     if not len(values):
         reason = "no neutral images, or none with one of the attributes"
-        return [Score(component=name, reason=reason, **about) for name in QUARTILES]
+        return [Score(component=quartile, reason=reason, **about) for quartile in QUARTILES]
     rows = []
-    for name, share in QUARTILES.items():
+    for quartile, share in QUARTILES.items():
         low, high = _quantile_interval(values, share)
         reason = "" if np.isfinite([low, high]).all() else f"interval: {len(values)} images are too few"
         value = float(np.quantile(values, share))
-        rows.append(Score(component=name, value=value, low=low, high=high, reason=reason, **about))
+        rows.append(Score(component=quartile, value=value, low=low, high=high, reason=reason, **about))
     low, high = whiskers(values)
-    for name, value in (("lower_whisker", low), ("upper_whisker", high)):
-        rows.append(Score(component=name, value=value, reason="descriptive: a whisker has no interval", **about))
+    for whisker, value in (("lower_whisker", low), ("upper_whisker", high)):
+        rows.append(Score(component=whisker, value=value, reason="descriptive: a whisker has no interval", **about))
     return rows
 
 

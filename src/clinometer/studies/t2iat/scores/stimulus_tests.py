@@ -20,7 +20,7 @@ import numpy as np
 from clinometer.metrics.t2iat.welch import WelchEstimate
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.moderation import MeanTests, mean_tests
-from clinometer.studies.t2iat.scores.stimuli import StimulusCosines
+from clinometer.studies.t2iat.scores.stimuli import MeasuredStimulus, StimulusCosines
 
 TEST = "Student's t over images{}, two-sided"
 
@@ -46,7 +46,7 @@ class StimulusTests:
 
 
 def stimulus_tests(
-    stimuli: Mapping[str, StimulusCosines],
+    stimuli: Mapping[str, StimulusCosines] | Mapping[str, MeasuredStimulus],
     estimates: Mapping[str, WelchEstimate],
     offsets: Mapping[str, float] | None = None,
 ) -> StimulusTests:
@@ -74,7 +74,7 @@ def stimulus_tests(
 
 
 def _mean_tests(
-    stimuli: Sequence[StimulusCosines], estimates: Sequence[WelchEstimate], offsets: Sequence[float]
+    stimuli: Sequence[StimulusCosines | MeasuredStimulus], estimates: Sequence[WelchEstimate], offsets: Sequence[float]
 ) -> MeanTests:
     """The attribute images' variance is what the estimates have beside that of the neutral ones."""
     shared = [list(zip(estimate.variances[1:], estimate.freedoms[1:], strict=True)) for estimate in estimates]
