@@ -1,5 +1,7 @@
 """What an encoder sees in single images, by hand and whatever the parts."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -68,3 +70,30 @@ def test_refused_images_are_not_read(tmp_path):
     refusing = cm.audit(Painter(refuse="0.80"), toy_suite(), tmp_path / "run", encoder=Eye())
     samples = refusing.samples
     assert set(readings(refusing)) == set(samples.id[samples.status == "ok"])
+
+
+def test_a_part_of_refusals_alone_has_no_readings(tmp_path):
+    """Eight images make a part, so several of a concept of 24 hold nothing else."""
+    suite = toy_suite(target=24, attribute=5, concepts=2)
+    run = cm.audit(Painter(refuse="0.20"), suite, tmp_path / "run", encoder=Eye())
+    drawn = set(run.samples.id[run.samples.status == "ok"])
+    assert any(drawn.isdisjoint(sample.id for sample in part) for part in run.parts.values())
+    assert set(readings(run)) == drawn
+
+
+def test_a_run_that_changes_while_it_is_read_is_read_as_far_as_it_goes(run, tmp_path):
+    shutil.copytree(run.url, tmp_path / "run")
+    changing = cm.open_run(tmp_path / "run")
+    whole, reader = readings(run), Reader(changing, "eye")
+    pieces = [piece_of(changing, part) for part in part_numbers(changing)]
+    reader.learn(pieces[0])  # the vectors of the others were not there then
+    (tmp_path / "run/embeddings/eye/part-00001.parquet").unlink()  # and these are no more
+    seen = {piece.columns["id"][row]: reading for piece in pieces for row, reading in reader.read(piece)}
+    assert seen.keys() == whole.keys() - set(pieces[1].columns["id"])
+    assert all(seen[each].group == whole[each].group for each in seen)
+    learnt = set(pieces[0].owners)
+    for piece in pieces[2:]:
+        assert all(
+            np.isnan(seen[each].typicality) == (owner not in learnt)
+            for each, owner in zip(piece.columns["id"], piece.owners, strict=True)
+        )

@@ -101,10 +101,13 @@ class Reader:
     def read(self, piece: Piece) -> Iterator[tuple[int, Reading]]:
         """What it sees in the images of a part, each with its row; those that it did not see are left out."""
         rows, units = self._vectors(piece)
+        if not len(rows):
+            return
         groups, margins = self._sides(units)
         typicality = np.full(len(rows), nan)
         for owner, own in _by_owner(piece, rows):
-            typicality[own] = _cosines(units[own], self._sums[owner])
+            if owner in self._sums:  # else its images were embedded since
+                typicality[own] = _cosines(units[own], self._sums[owner])
         for row, *cells in zip(rows.tolist(), groups, margins.tolist(), typicality.tolist(), strict=True):
             yield row, Reading(*cells)
 
