@@ -112,6 +112,46 @@ def test_a_holder_that_comes_back_is_told_and_takes_nothing_with_it(directory):
     assert files(directory) == []
 
 
+def test_a_holder_that_wakes_looks_before_it_writes(tmp_path, monkeypatch):
+    """Its thread that gives signs may wake after the one that writes."""
+    monkeypatch.setattr("clinometer.runs.holding.LIFETIME", 0.3)
+    monkeypatch.setattr(Lease, "_give_signs", lambda self: None)  # asleep
+    directory = Directory(f"memory://wakes{tmp_path}")
+    with directory.locked():
+        directory.write_bytes("x", b"first")
+        successor = lease(directory)
+        successor.acquire(wait=5)
+        with pytest.raises(RunLockedError, match=r"silent for 0\.3 s, and another has taken over"):
+            directory.write_bytes("x", b"second")
+    assert directory.read_bytes("x") == b"first"
+    successor.require_held()
+    successor.release()
+    assert files(directory) == []
+
+
+def test_who_slept_while_it_changed_run_json_changes_nothing(tmp_path, monkeypatch):
+    run = cm.audit(Painter(), toy_suite(target=2, attribute=2, concepts=2), f"memory://s{tmp_path}", encoder=Eye())
+    monkeypatch.setattr("clinometer.runs.ledger._WAIT", 0.6)
+
+    def change_and_sleep():
+        with monkeypatch.context() as asleep:
+            asleep.setattr(Lease, "_give_signs", lambda self: None)
+            with run.ledger.together():
+                run.ledger.update(lambda record: {"batch_size": 7})
+                asleep.undo()
+                time.sleep(0.4)
+                monkeypatch.setattr("clinometer.runs.ledger._WAIT", 5)
+                thread = threading.Thread(
+                    target=Ledger(Directory(run.url)).update, args=(lambda record: {"batch_size": 9},)
+                )
+                thread.start()
+                thread.join()
+
+    with pytest.raises(RunLockedError, match="another has taken over"):
+        change_and_sleep()
+    assert cm.open_run(run.url).record["batch_size"] == 9
+
+
 @pytest.mark.parametrize("ahead", [-7200, 7200])
 def test_a_clock_that_is_wrong_takes_it_from_nobody(directory, monkeypatch, ahead):
     now = time.time

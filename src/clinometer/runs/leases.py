@@ -114,6 +114,7 @@ class Lease:
         self._over: list[int] = []
         self._has_beat = False
         self._lost: str = ""
+        self._held_at = 0.0
         self._released = Event()
         self._signs: Thread | None = None
 
@@ -145,7 +146,7 @@ class Lease:
         claim = asdict(self._holder) | {"time": time.time()}
         if not self._place.create_bytes(self._claim(generation), json.dumps(claim).encode()):
             return False
-        self._generation, self._over = generation, claimed
+        self._generation, self._over, self._held_at = generation, claimed, claim["time"]
         return True
 
     def _generations(self) -> list[int]:
@@ -164,8 +165,13 @@ class Lease:
         before = self._last_sign(generation, holder)
         if abs(time.time() - before) < self._lifetime:
             return False
-        time.sleep(2 * self._lifetime / SIGNS)
+        time.sleep(self._watched)
         return self._last_sign(generation, holder) == before
+
+    @property
+    def _watched(self) -> float:
+        """Seconds that a silent holder is watched before its lease is taken."""
+        return 2 * self._lifetime / SIGNS
 
     def _read_holder(self, generation: int) -> Holder | None:
         """Who made a claim; None where it is gone or cannot be read."""
@@ -209,19 +215,27 @@ class Lease:
         self._place.write_json(_beat(self._holder), {"time": time.time()})
 
     def _find_out_whether_lost(self) -> None:
+        now = time.time()
         later = [number for number in self._generations() if number > self._generation]
         own = self._read_holder(self._generation)
         if later or own != self._holder:
             self._lost = self._last_holder()
+        else:
+            self._held_at = now
 
     def require_held(self) -> None:
         """Refuse to write once another process has taken over.
+
+        Who has just woken may come here before the thread that gives signs. After a silence in which others may have
+        taken over, the claims are looked at again.
 
         Raises
         ------
         RunLockedError
             It has; the message says which.
         """
+        if not self._lost and abs(time.time() - self._held_at) >= self._watched:
+            self._find_out_whether_lost()
         if self._lost:
             raise RunLockedError(
                 f"{self._place.url}: this process was silent for {self._lifetime:g} s, and another has taken over "

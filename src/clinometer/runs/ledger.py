@@ -86,11 +86,12 @@ class Ledger:
             if self._changed is not None:
                 yield
                 return
-            with self._changing():
+            with self._changing() as require_held:
                 self._changed = before = self._read_anew()
                 try:
                     yield
                     if self._changed != before:
+                        require_held()
                         self._write_record(self._changed)
                 finally:
                     self._changed = None
@@ -102,11 +103,14 @@ class Ledger:
             self._record = written
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """No other process writes run.json between reading and writing it; without locks a lease ensures it."""
+    def _changing(self) -> Iterator[Callable[[], None]]:
+        """No other process writes run.json between reading and writing it; without locks a lease ensures it.
+
+        Yields what refuses to write where the lease was lost.
+        """
         if not self.directory.is_local:
-            with self._leased():
-                yield
+            with self._leased() as lease:
+                yield lease.require_held
             return
         lock = FileLock(self.directory.path(".record.lock"), timeout=_WAIT)
         try:
@@ -117,16 +121,16 @@ class Ledger:
                 "end, and give the same command again"
             ) from error
         try:
-            yield
+            yield lambda: None
         finally:
             lock.release()
 
     @contextmanager
-    def _leased(self) -> Iterator[None]:
+    def _leased(self) -> Iterator[Lease]:
         lease = Lease(self.directory, "record", lifetime=_WAIT / 2, is_dead=is_gone)
         lease.acquire(_WAIT)
         try:
-            yield
+            yield lease
         finally:
             lease.release()
 
