@@ -76,6 +76,32 @@ def test_of_many_at_once_one_has_it(directory):
     assert files(directory) == []
 
 
+def test_one_that_was_given_back_while_it_was_asked_for_is_free(directory, monkeypatch):
+    first, second = lease(directory, 60), lease(directory, 60)
+    first.acquire()
+    look = Lease._is_over
+
+    def look_and_give_back(self, generation):
+        over = look(self, generation)
+        first.release()
+        return over
+
+    monkeypatch.setattr(Lease, "_is_over", look_and_give_back)
+    second.acquire()
+    second.require_held()
+    second.release()
+
+
+def test_a_holder_that_comes_back_after_all_is_done_is_told_so(directory):
+    asleep, awake = lease(directory), lease(directory)
+    asleep.acquire()
+    die(asleep)
+    awake.acquire(wait=5)
+    awake.release()
+    with pytest.raises(RunLockedError, match=r"another has taken over \(a process that has ended since\)"):
+        asleep.require_held()
+
+
 def test_a_holder_that_gives_signs_keeps_it(directory):
     first = lease(directory)
     first.acquire()

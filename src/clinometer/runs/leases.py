@@ -128,10 +128,12 @@ class Lease:
         """
         deadline = time.monotonic() + wait
         while not self._claimed():
-            if time.monotonic() >= deadline:
+            late = time.monotonic() - deadline
+            holder = self._last_holder() if late >= 0 else ""
+            if holder or late >= self._lifetime:  # without a holder it was given back meanwhile
                 raise RunLockedError(
-                    f"{self._place.url}: another process is working on this run ({self._last_holder()}); wait for it, "
-                    "or give another --out"
+                    f"{self._place.url}: another process is working on this run ({holder or 'process unknown'}); wait "
+                    "for it, or give another --out"
                 )
             time.sleep(min(0.2, self._lifetime / 10))
         self._signs = Thread(target=self._give_signs, name=f"lease {self._name}", daemon=True)
@@ -198,8 +200,9 @@ class Lease:
         return 0.0
 
     def _last_holder(self) -> str:
+        """Who made the last claim, in words; nobody where none is left."""
         last = self._generations()[-1:]
-        return str((self._read_holder(last[0]) if last else None) or "process unknown")
+        return str(self._read_holder(last[0]) or "process unknown") if last else ""
 
     def _give_signs(self) -> None:
         """Give signs until the lease is released or lost. A disk that does not answer once is asked again."""
@@ -219,7 +222,7 @@ class Lease:
         later = [number for number in self._generations() if number > self._generation]
         own = self._read_holder(self._generation)
         if later or own != self._holder:
-            self._lost = self._last_holder()
+            self._lost = self._last_holder() or "a process that has ended since"
         else:
             self._held_at = now
 
