@@ -21,7 +21,16 @@ except ImportError as error:  # pragma: no cover - needs a machine without torch
         "`pip install 'clinometer[models]'`"
     ) from error
 
-__all__ = ["bytes_of", "dtype_name", "is_out_of_memory", "resolve_device", "resolve_dtype", "to_device", "torch"]
+__all__ = [
+    "bytes_of",
+    "drop_weights",
+    "dtype_name",
+    "is_out_of_memory",
+    "resolve_device",
+    "resolve_dtype",
+    "to_device",
+    "torch",
+]
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 keep_freed_memory()
@@ -108,3 +117,10 @@ def bytes_of(parts: Iterable[object], device: torch.device | None = None) -> int
         if device is None or tensor.device.type == device.type
     }
     return sum(sizes.values())
+
+
+def drop_weights(parts: Iterable[object]) -> None:
+    """Let go of the weights of those parts that are modules. Their shapes stay; to compute with them is an error."""
+    for part in parts:
+        if isinstance(part, torch.nn.Module):
+            part.to("meta")

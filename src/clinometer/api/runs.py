@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from clinometer.models.abilities import weights_of
@@ -79,9 +80,11 @@ def score_run(
     run = Run(path)
     with run.directory.locked():
         run.change_suite(suite_options)
-        encoders, recipes = Models().encoders(encoder, device)
+        models = Models()
+        encoders, recipes = models.encoders(encoder, device)
         require_texts(encoders, run.suite, until=run.record.get("until") is not None)
-        with Workers(engine, workers).opened(device, weights_of(encoders)) as opened:
+        make_room = partial(models.release, generator=False)
+        with Workers(engine, workers).opened(device, weights_of(encoders), make_room) as opened:
             executor = executor_of(opened, None, recipes)
             for added_encoder in encoders:
                 executor.encode(run, added_encoder, progress)

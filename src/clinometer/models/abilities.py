@@ -150,6 +150,14 @@ class Parks(Protocol):
         ...
 
 
+class Releases(Protocol):
+    """Lets go of its weights for good, where others compute in its place; its card and its abilities stay."""
+
+    def release(self) -> None:
+        """Let go; nothing is computed by it any more."""
+        ...
+
+
 def weights_of(models: Iterable[object]) -> int:
     """Bytes that the weights of models take together; 0 where one of them that computes here does not say."""
     sizes = [model.weight_bytes if offers(model, Weighs) else 0 for model in models]

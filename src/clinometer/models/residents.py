@@ -6,11 +6,11 @@ So one that makes room takes its weights along, if it can (`Parks`) and the host
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from clinometer._memory import give_back_freed_memory, memory
-from clinometer.models.abilities import Parks, offers
+from clinometer.models.abilities import Parks, Releases, offers
 
 KEPT_FREE: Final = 0.25
 """Share of memory that stays free beside what waits: the next model passes through it, and others need some too.
@@ -33,6 +33,12 @@ class Residents:
             model = self._fetched(key)
             self._at_work = key, load() if model is None else model
         return self._at_work[1]
+
+    def release(self) -> None:
+        """Let go of all weights, also where others still hold the models."""
+        at_work, self._at_work = self._at_work, None
+        self._waiting.clear()
+        release([] if at_work is None else [at_work[1]])
 
     def _set_aside(self, following: str) -> None:
         """Have none at work, and tell which is to follow: it need not leave where memory has become scarce.
@@ -60,6 +66,14 @@ class Residents:
         del model
         give_back_freed_memory()
         return None
+
+
+def release(models: Iterable[Any]) -> None:
+    """Have models let go of their weights, those that can."""
+    for model in models:
+        if offers(model, Releases):
+            _is_done(model.release)
+    give_back_freed_memory()
 
 
 def _fits(model: Any) -> bool:

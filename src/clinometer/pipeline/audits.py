@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -28,6 +29,7 @@ from clinometer.pipeline.reporting import refresh_report
 from clinometer.pipeline.rounds import Rounds, SteeredRounds, rounds_of
 from clinometer.pipeline.score import score
 from clinometer.runs import Directory, Progress, store
+from clinometer.runs.budget import price_of
 from clinometer.runs.failures import named
 from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
@@ -36,6 +38,7 @@ from clinometer.runs.protocol import portrait_departures, suite_under
 from clinometer.runs.record import card_record
 from clinometer.studies import study_of
 from clinometer.studies.fit import misfits
+from clinometer.studies.study import PartStage, WholeStage
 from clinometer.suites import PromptSpec, Suite, load_suite
 
 
@@ -105,8 +108,14 @@ class Steering:
 class OpensEngine(Protocol):
     """Who does the work, once it is known on which device."""
 
-    def opened(self, device: str, weights: int = 0) -> AbstractContextManager[Engine | None]:
-        """Open the engine, for models of so many bytes; None where this process alone does the work."""
+    def opened(
+        self, device: str, weights: int = 0, make_room: Callable[[], None] = lambda: None
+    ) -> AbstractContextManager[Engine | None]:
+        """Open the engine, for models of so many bytes; None where this process alone does the work.
+
+        ``make_room`` : lets go of this process's own models. It is called before the engine looks for room, unless
+        there is none to open or the next audit needs them.
+        """
         ...
 
 
@@ -118,10 +127,16 @@ class Workers:
     workers: int | None = None
 
     @contextmanager
-    def opened(self, device: str, weights: int = 0) -> Iterator[Engine | None]:
+    def opened(
+        self, device: str, weights: int = 0, make_room: Callable[[], None] = lambda: None
+    ) -> Iterator[Engine | None]:
         """Open the engine, and close it again unless it was given open; None where this process alone does the work."""
         spec = self.engine
-        engine = open_engine(spec, self.workers, device, weights) if isinstance(spec, str) else spec
+        if isinstance(spec, str):
+            engine = open_engine(spec, self.workers, device, weights, make_room)
+        else:
+            make_room()
+            engine = spec
         try:
             yield engine
         finally:
@@ -215,7 +230,9 @@ def finish(
             score(run := store.Run(out), progress)  # which says so
             refresh_report(run)
             return directory.url
-        engine = opened.enter_context(workers.opened(device, weights))
+        is_shared = all(isinstance(stage, PartStage | WholeStage) for stage in study_of(job.suite).stages)
+        make_room = partial(models.release, generator=is_shared and not price_of(job.generator))
+        engine = opened.enter_context(workers.opened(device, weights, make_room))
         run = execute(job, out, encoders, progress, executor_of(engine, generator, recipes))
         if not job.unscored:
             refresh_report(run)

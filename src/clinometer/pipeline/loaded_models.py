@@ -13,7 +13,7 @@ from clinometer.models import load_encoder
 from clinometer.models.abilities import TakesSettings, offers
 from clinometer.models.presets import with_presets
 from clinometer.models.protocols import SETTINGS, Encoder, Generator
-from clinometer.models.residents import Residents
+from clinometer.models.residents import Residents, release
 from clinometer.pipeline.encoders import require_images, require_names
 from clinometer.pipeline.recipes import AtSettings, Given, Loaded, Recipe, recipe_of
 
@@ -67,6 +67,16 @@ class Models:
         generator: Generator = self._generators.take(recipe.key, recipe.load)
         self._recipes[for_any if offers(generator, TakesSettings) else for_these] = recipe
         return recipe, generator
+
+    def release(self, *, generator: bool) -> None:
+        """Let go of the weights of what was loaded here: workers have their own. Objects of the user's stay whole.
+
+        ``generator`` : of the generator, too.
+        """
+        if generator:
+            self._generators.release()
+        release(encoder for encoder, _ in self._encoders.values())
+        self._encoders.clear()
 
     def encoders(self, specs: Encoders, device: str) -> tuple[list[Encoder], dict[str, Recipe]]:
         """The encoders, and how workers come by each, by its name.

@@ -24,7 +24,7 @@ from clinometer.runs.failures import Failures
 from clinometer.runs.plan import Sample
 from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
-from clinometer.studies.study import PartStage, Pool, Stage, Work
+from clinometer.studies.study import PartStage, Pool, Stage, WholeStage, Work
 
 TEXTS: Final[Unit] = ()
 """The unit of no part: the texts, which an encoder embeds before any image."""
@@ -57,9 +57,13 @@ class Parallel:
         self._draw(generate, run, generator, parts, progress, title)
 
     def stage(self, stage: Stage, run: Run, generator: Generator, progress: Progress) -> None:
-        """See :class:`clinometer.pipeline.execution.Executor`. A stage without parts is this process's own."""
-        if not isinstance(stage, PartStage) or self.generator is None:
+        """See :class:`clinometer.pipeline.execution.Executor`. A stage of no kind that is shared is done here."""
+        if not isinstance(stage, PartStage | WholeStage) or self.generator is None:
             Serial().stage(stage, run, generator, progress)
+        elif isinstance(stage, WholeStage):
+            if stage.is_missing(run, generator):
+                work = self._work(stage.make, run, self.generator, generator)
+                self._make(run, work, [TEXTS], Silently(progress), stage.title)
         elif stage.missing is None:
             parts = {part: samples for part, samples in run.parts.items() if samples[0].source}
             self._draw(stage.make, run, generator, parts, progress, stage.title)
@@ -165,6 +169,8 @@ class Parallel:
                     progress.note(note)
                 progress.advance(sum(sizes[part] for part in done.unit))
                 written.update(done.result.written)
+                for card in done.result.own_encoders:
+                    run.add_own_encoder(card)
                 yield done.result
         progress.finish()
 

@@ -32,6 +32,7 @@ class WorkOutcome:
     results : what became of the samples of the unit; no images.
     conversions : what was done to images that were read from files, and to how many.
     written : the files that were not there before, and their checksums.
+    own_encoders : cards of the model's own encoders that made some of them.
     """
 
     notes: tuple[str, ...]
@@ -39,6 +40,7 @@ class WorkOutcome:
     results: tuple[GenerationResult, ...]
     conversions: Mapping[str, int]
     written: Mapping[str, str] = field(default_factory=dict)
+    own_encoders: tuple[Card, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class StageWork:
             results=tuple(GenerationResult(*row[:2], None, row[2]) for row in run.drawn()) if self.draws else (),
             conversions={what: count - before.get(what, 0) for what, count in after.items()},
             written=run.take_created(),
+            own_encoders=run.take_own_encoders(),
         )
 
 

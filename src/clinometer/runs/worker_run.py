@@ -32,6 +32,7 @@ class WorkerRun(Run):
         super().__init__(url)
         self.ledger: _FirstWins = _FirstWins(self.directory)
         self._chosen: tuple[int, ...] = ()
+        self._own_encoders: list[Card] = []
         self._drawn_here: dict[int, list[tuple[str, Status, str | None]]] = {}
         self.redraw(redraw)
 
@@ -98,7 +99,13 @@ class WorkerRun(Run):
         """Forget nothing: the driver does, once no worker writes any more."""
 
     def add_own_encoder(self, card: Card) -> None:
-        """Record nothing: the driver has."""
+        """Keep it for the driver, which records it."""
+        self._own_encoders.append(card)
+
+    def take_own_encoders(self) -> tuple[Card, ...]:
+        """The model's own encoders that this worker used since it was last asked."""
+        cards, self._own_encoders = self._own_encoders, []
+        return tuple(cards)
 
     def record_batch_size(self, batch_size: int) -> None:
         """Record nothing: the driver does."""

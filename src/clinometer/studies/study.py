@@ -67,8 +67,8 @@ class PartStage:
     make : makes what is missing of a run's parts; a function of a module, as workers import it by its name.
     title : what a user is told it does.
     missing : (run, generator) → the parts that lack what it adds, asked once before any is made; None where it has
-        nothing to add for this generator. Left out of a stage that draws samples from others, such as edits: its parts
-        are those whose samples have a source.
+        nothing to add for this generator. It asks no weights: the command may have let go of its own. Left out of a
+        stage that draws samples from others, such as edits: its parts are those whose samples have a source.
     """
 
     make: Stage
@@ -77,6 +77,27 @@ class PartStage:
 
     def __call__(self, run: Run, generator: Generator, progress: Progress) -> None:
         """Make all parts, one after the other."""
+        self.make(run, generator, progress)
+
+
+@dataclass(frozen=True)
+class WholeStage:
+    """A stage that is done in one go, by one of an engine's workers. Calling it does it here.
+
+    Attributes
+    ----------
+    make : does what is missing; a function of a module, as workers import it by its name.
+    title : what a user is told it does.
+    is_missing : (run, generator) → whether there is anything to do. It asks no weights: the command may have let go of
+        its own.
+    """
+
+    make: Stage
+    title: str
+    is_missing: Callable[[Run, Generator], bool]
+
+    def __call__(self, run: Run, generator: Generator, progress: Progress) -> None:
+        """Do it here."""
         self.make(run, generator, progress)
 
 
@@ -119,7 +140,7 @@ class Study:
     page : suite → how its runs are shown.
     comparison : suite → how its runs are shown beside each other.
     stages : what happens between drawing and embedding, in order. One that is a :class:`PartStage` is shared out among
-        workers.
+        workers, a :class:`WholeStage` is done by one of them, and any other by the command.
     encoders_needed : whether scoring needs an encoder's embeddings.
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     extend_plan : (suite, samples of its questions, part size) → the whole plan, where more samples follow from those.

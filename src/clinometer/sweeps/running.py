@@ -51,8 +51,13 @@ class SharedWorkers:
         self._is_open, self._weights = False, 0
 
     @contextmanager
-    def opened(self, device: str, weights: int = 0) -> Iterator[Engine | None]:
-        """Open the engine the first time, and keep it for as long as nothing goes wrong and no larger model comes."""
+    def opened(
+        self, device: str, weights: int = 0, make_room: Callable[[], None] = lambda: None
+    ) -> Iterator[Engine | None]:
+        """Open the engine the first time, and keep it for as long as nothing goes wrong and no larger model comes.
+
+        Room is not made: this process needs its models for the next cell, and their place on the device.
+        """
         if weights > self._weights:
             self.close()
         if not self._is_open:

@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image
 
 from clinometer._cores import available_cores
-from clinometer._torch import bytes_of, torch
+from clinometer._torch import bytes_of, drop_weights, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import BatchBounds, Batches, largest_batch
 from clinometer.models.diffusers import placement
@@ -117,6 +117,10 @@ class DiffusersGenerator:
     def unpark(self) -> None:
         """Have the weights where they were before `park`."""
         placement.unparked(self.pipeline, self._home)
+
+    def release(self) -> None:
+        """Let go of the weights for good, of all that share them."""
+        drop_weights(self.pipeline.components.values())
 
     @property
     def batch_size(self) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from clinometer._messages import first_and_more
-from clinometer._torch import bytes_of, is_out_of_memory, resolve_device, resolve_dtype, torch
+from clinometer._torch import bytes_of, drop_weights, is_out_of_memory, resolve_device, resolve_dtype, torch
 from clinometer.errors import ModelError
 from clinometer.models.batching import Batches
 
@@ -113,6 +113,10 @@ class ImageEncoderBase(ABC):
     def weight_bytes(self) -> int:
         """Bytes of the device that the weights take."""
         return bytes_of([getattr(self, "model", None)])
+
+    def release(self) -> None:
+        """Let go of the weights for good."""
+        drop_weights([getattr(self, "model", None)])
 
     def encode_images(self, images: Sequence[Image.Image]) -> np.ndarray:
         """Embed images of any mode and size: (n, d) float32, not normalised."""

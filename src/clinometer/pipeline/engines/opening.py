@@ -18,7 +18,13 @@ from clinometer.pipeline.engines.protocol import Engine
 GROUP: Final = "clinometer.engines"
 
 
-def open_engine(spec: str, workers: int | None, device: str = "auto", weights: int = 0) -> Engine | None:
+def open_engine(
+    spec: str,
+    workers: int | None,
+    device: str = "auto",
+    weights: int = 0,
+    make_room: Callable[[], None] = lambda: None,
+) -> Engine | None:
     """Open the engine that ``spec`` names; None where this process alone is to do the work.
 
     Parameters
@@ -27,6 +33,7 @@ def open_engine(spec: str, workers: int | None, device: str = "auto", weights: i
     workers : how many; None leaves it to the engine.
     device : where models are; of ``local``, one process is opened for each of several GPUs where it is not named.
     weights : bytes that the models of a worker take; workers are placed where GPUs have room. 0 where nobody knows.
+    make_room : called before anybody looks for room, once it is clear that this process is not to do the work.
 
     Raises
     ------
@@ -37,8 +44,9 @@ def open_engine(spec: str, workers: int | None, device: str = "auto", weights: i
         raise EngineError(f"workers: expected 1 or more, found {workers}")
     name, _, address = spec.partition("=")
     if name == "local":
-        return _local(address, workers, device, weights)
+        return _local(address, workers, device, weights, make_room)
     factory = partial(_open_ray, weights) if name == "ray" else _plug_in(name)
+    make_room()
     try:
         engine: Engine = factory(address, workers)
     except ClinometerError:
@@ -48,12 +56,15 @@ def open_engine(spec: str, workers: int | None, device: str = "auto", weights: i
     return engine
 
 
-def _local(address: str, workers: int | None, device: str, weights: int) -> LocalEngine | None:
+def _local(
+    address: str, workers: int | None, device: str, weights: int, make_room: Callable[[], None]
+) -> LocalEngine | None:
     if address:
         raise EngineError(f"engine: 'local' is this machine and takes no address, found {address!r}; leave it out")
     gpus = visible_gpus() if device in ("auto", "cuda") else []
     if workers is None and len(gpus) < 2:
         return None
+    make_room()
     if not gpus:
         return LocalEngine(workers or 1)
     places = placed(gpus, weights, workers, gpu_table())

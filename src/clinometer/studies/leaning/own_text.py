@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from clinometer.errors import ModelError, RunNotFoundError
@@ -14,19 +17,23 @@ from clinometer.runs.vectors import require_vectors
 from clinometer.studies.leaning import EncoderEmbeddings
 from clinometer.suites import LeaningSuite
 
+if TYPE_CHECKING:
+    from clinometer.models.encoders.own_text import OwnTextEncoder
+
+
+def lacks_own_texts(run: Run, generator: Generator) -> bool:
+    """Whether a text encoder of the model has not embedded the suite's texts."""
+    return any(not _has_texts(run, encoder.name) for encoder in _own_encoders(generator))
+
 
 def embed_own_texts(run: Run, generator: Generator, progress: Progress) -> None:
     """Embed the suite's texts with each text encoder of the model that is not done; nothing where it shows none.
 
     One that cannot be asked, or gives no vectors, is left out with a note: no other number depends on it.
     """
-    if not offers(generator, ShowsPipeline):
-        return
-    from clinometer.models.encoders.own_text import own_text_encoders  # and with it PyTorch, which takes seconds
-
     texts = [text for text in run.suite.texts() if text.strip()]  # an empty text may have no token at all
-    for encoder in own_text_encoders(generator):
-        if run.has_texts(encoder.name):
+    for encoder in _own_encoders(generator):
+        if _has_texts(run, encoder.name):
             continue
         progress.start(f"texts in {encoder.name}", len(texts), 0)
         try:
@@ -39,6 +46,19 @@ def embed_own_texts(run: Run, generator: Generator, progress: Progress) -> None:
             run.write_texts(encoder.name, texts, vectors)
         progress.advance(len(texts))
         progress.finish()
+
+
+def _own_encoders(generator: Generator) -> Iterator[OwnTextEncoder]:
+    if not offers(generator, ShowsPipeline):
+        return
+    from clinometer.models.encoders.own_text import own_text_encoders  # and with it PyTorch, which takes seconds
+
+    yield from own_text_encoders(generator)
+
+
+def _has_texts(run: Run, name: str) -> bool:
+    """Whether they are there, and recorded: a command that is killed may not have recorded what a worker wrote."""
+    return run.has_texts(name) and name in run.own_encoder_cards
 
 
 def own_embeddings(run: Run, suite: LeaningSuite) -> list[EncoderEmbeddings]:

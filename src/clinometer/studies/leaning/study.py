@@ -9,13 +9,13 @@ from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page
 from clinometer.studies.leaning.cells_compared import CROSSED, TO_DECIDE
 from clinometer.studies.leaning.cells_page import CELLS
-from clinometer.studies.leaning.own_text import embed_own_texts
+from clinometer.studies.leaning.own_text import embed_own_texts, lacks_own_texts
 from clinometer.studies.leaning.page import LEANING as PAGE
 from clinometer.studies.leaning.prior import draw_prior_embeddings, parts_without_prior
 from clinometer.studies.leaning.scoring import compare_leaning, open_concepts, paired_evidence_of, score_leaning
 from clinometer.studies.leaning.side_by_side import side_by_side
 from clinometer.studies.leaning.view import LeaningView
-from clinometer.studies.study import ComparedGroups, PartStage, Study
+from clinometer.studies.study import ComparedGroups, PartStage, Study, WholeStage
 from clinometer.suites import LeaningSuite, Suite
 
 
@@ -106,7 +106,10 @@ LEANING: Final = Study(
     compare=compare_leaning,
     page=page_of,
     comparison=runs_compared,
-    stages=(embed_own_texts, PartStage(draw_prior_embeddings, "the prior's embeddings", parts_without_prior)),
+    stages=(
+        WholeStage(embed_own_texts, "texts in the model's own encoders", lacks_own_texts),
+        PartStage(draw_prior_embeddings, "the prior's embeddings", parts_without_prior),
+    ),
     check_rounds=require_a_pair,
     open_concepts=open_concepts,
     paired_evidence_of=paired_evidence_of,
