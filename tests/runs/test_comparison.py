@@ -16,11 +16,12 @@ from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
-from clinometer.errors import RunMismatchError, RunStorageError
+from clinometer.errors import RunMismatchError, RunNotFoundError, RunStorageError
 from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.comparison_page import comparison_refusals, comparison_verdict, pairing_in_words
 from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.runs.comparison import shared_encoders
+from tests.docs.pages import ROOT
 from tests.toy_denoisers import ClassifyingPainter, toy_classification
 from tests.toy_editing import Reader, Recolourer
 from tests.toy_editing import toy_suite as toy_editing_suite
@@ -458,6 +459,21 @@ def test_a_prompt_without_its_images_is_left_out_of_both_runs(associations):
     assert row.n_splits == 2**7
     assert "left out for want of images in one of the runs: 1 of the prompts" in row.reason
     assert differences(found, "association").verdict["0.670"] == "not measured"
+
+
+@pytest.mark.parametrize("study", ["leaning", "editing", "classification"])
+def test_a_run_that_is_not_drawn_to_the_end_is_refused_with_the_way_out(study, tmp_path):
+    whole, half = ROOT / "tests/fixtures/runs" / study, tmp_path / "half"
+    shutil.copytree(whole, half)
+    ledger = cm.open_run(half).ledger
+    last = max(name for name in ledger.files if name.startswith("samples/"))
+    for name in [name for name in ledger.files if name.endswith(last.removeprefix("samples"))]:
+        ledger.remove(name)
+    for runs in ((whole, half), (half, whole)):
+        with pytest.raises(
+            RunNotFoundError, match=r"half: \d of \d+ images are not drawn yet; give the command that began the run"
+        ):
+            cm.compare(*runs)
 
 
 def test_association_runs_have_a_command_a_page_and_a_table(associations, tmp_path):

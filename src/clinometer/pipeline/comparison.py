@@ -10,6 +10,7 @@ from clinometer.errors import RunMismatchError
 from clinometer.metrics.stopping import Evidence
 from clinometer.pipeline.score import RESAMPLES
 from clinometer.runs.comparison import Comparison, shared_encoders
+from clinometer.runs.encoding import require_drawn
 from clinometer.runs.plan import Sample
 from clinometer.runs.store import Run
 from clinometer.studies import study_of
@@ -31,8 +32,13 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
     ------
     RunMismatchError
         Another suite, study or encoder; the message names what differs.
+    RunNotFoundError
+        Images of a run are still to be drawn, or an encoder has not finished.
     """
     encoders = _comparable(first, second)
+    for run in (first, second):
+        with run.directory.listed_once():
+            require_drawn(run)
     unpaired = _unpaired(first, second)
     _require_pairs_until_decided(first, second, unpaired)
     drawn = _drawn_of_both(first, second) if not unpaired else [{}, {}]
