@@ -276,6 +276,23 @@ def test_threads_that_read_and_one_that_changes_run_json_see_whole_records(run):
     assert cm.open_run(run).record["batch_size"] == 29
 
 
+def test_of_two_reports_at_once_the_one_that_stays_is_listed(run, monkeypatch):
+    first, second = cm.open_run(run), cm.open_run(run)
+    monkeypatch.setattr("clinometer.pipeline.reporting.render_html", lambda report: f"page {threading.get_ident()}")
+    other, write = threading.Thread(target=write_report, args=(second,)), Directory.write_bytes
+
+    def write_and_let_the_other(directory, name, content):
+        write(directory, name, content)
+        if directory is first.directory and name == "report.html":
+            other.start()
+            other.join(1)
+
+    monkeypatch.setattr(Directory, "write_bytes", write_and_let_the_other)
+    write_report(first)
+    other.join()
+    verify_run(run)
+
+
 def test_a_run_killed_at_any_rename_goes_on_to_the_same(tmp_path, monkeypatch):
     """Before a file's new name and after it, run.json among them: what is read back is never refused."""
     few = toy_suite(target=3, attribute=2, concepts=2, margin=0.1)

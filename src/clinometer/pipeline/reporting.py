@@ -30,8 +30,9 @@ def write_report(run: Run) -> list[str]:
     with run.directory.listed_once():
         report = report_input(run)
         page = render_html(report)
-    run.ledger.write_bytes(REPORT, page.encode("utf-8", "replace"))
-    with run.ledger.together():
+    run.ledger.unlist([REPORT])
+    with run.ledger.together():  # of two reports that are written at once the list names the one that stays
+        run.ledger.write_bytes(REPORT, page.encode("utf-8", "replace"))
         run.ledger.list_files([REPORT])
         if not report.damage:
             run.ledger.note_made_of(REPORT, fingerprint_of_report(run))

@@ -81,7 +81,7 @@ class Ledger:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Have several changes of run.json written as one. No file is written in between, or removed."""
+        """Have several changes of run.json written as one. No file that is listed is written in between, or removed."""
         with self._changes:
             if self._changed is not None:
                 yield
