@@ -120,11 +120,6 @@ def test_an_encoder_that_is_added_by_workers_is_let_go(by_one_process, tmp_path,
     assert engine.gone[0] == {"load_encoder": True}
 
 
-def test_one_process_keeps_what_it_works_with(tmp_path, asked, loaded):
-    cm.audit(out=tmp_path / "run", **asked)
-    assert on_meta(loaded) == {"load_generator": False, "load_encoder": False}
-
-
 def test_objects_of_the_users_stay_whole(tmp_path, asked):
     mine = {
         "model": load_generator(asked["model"], steps=1, device="cpu"),
