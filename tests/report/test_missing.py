@@ -239,4 +239,4 @@ def test_a_refused_picture_is_no_second_encoder(tmp_path):
     run = cm.audit(Painter(refuse="0.71"), suite, tmp_path / "association", encoder=Eye())
     page = Page(run.directory.read_bytes("report.html").decode())
     assert "Encoder by encoder" not in section(page, "tests")
-    assert "Sensitivity across encoders is shown above" not in section(page, "method")
+    assert "The report shows how far its encoders agree" not in section(page, "method")

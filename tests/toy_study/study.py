@@ -14,7 +14,7 @@ from clinometer.metrics.records import Score
 from clinometer.models.protocols import Generator
 from clinometer.report import wording
 from clinometer.report.comparison import Quantity, RunsCompared
-from clinometer.report.page import Page, Section, Summary
+from clinometer.report.page import Page, Section, Summary, Told, Verdicts, judged
 from clinometer.report.rows import Scores
 from clinometer.report.sections.masthead import facts
 from clinometer.report.sections.table import table
@@ -74,7 +74,7 @@ def compare(
 
 
 def masthead(view: View) -> dict[str, Any]:
-    return {"title": view.report.title, "finding": "Brightness, prompt by prompt.", "facts": facts(view),
+    return {"title": view.report.title, "finding": told(view).finding, "facts": facts(view),
             "verdict_groups": [],
             "strongest": "", "figure": None, "caption": ""}  # fmt: skip
 
@@ -92,6 +92,14 @@ def summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     )
 
 
+def told(view: View) -> Told:
+    rows = tuple(
+        judged(row, row.concept, view.label, wording.signed(row.value), "", ends=(row.low, row.high))
+        for row in view.scores.select(METRIC)
+    )
+    return Told("Brightness, prompt by prompt.", "", (Verdicts("prompt", "Brightness", "less one half", rows),))
+
+
 def side_by_side(views: Mapping[str, View], encoder: str) -> dict[str, Any]:
     return {"brightness": {name: verdicts(view)["rows"] for name, view in views.items()}}
 
@@ -105,6 +113,7 @@ PAGE = Page(
         Section("table", "All numbers", table, "table"),
     ),
     summary=summary,
+    told=told,
 )
 
 BRIGHTNESS = Study(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from clinometer.report import wording
 from clinometer.report.rows import Row
-from clinometer.report.verdict_words import reason_words, verdict_group_of
+from clinometer.report.verdict_words import Label, not_measured, reason_words, verdict_group_of, verdict_words
 from clinometer.report.view import View
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from clinometer.suites import Suite
+
+NO_VERDICT: Final = "there is no verdict"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,89 @@ class Summary:
     unmeasured: str = ""
 
 
+@dataclass(frozen=True)
+class Judged:
+    """One thing that was judged, in the words of the page; what it could not measure has no value and a note.
+
+    Attributes
+    ----------
+    name : what it is about: a concept, a test, a contrast.
+    row : its score.
+    value, interval, q, verdict : as the page writes them; empty where there is none.
+    ends : the interval that the verdict rests on, as numbers.
+    notes : what else the page says of it: how many images, on what it depends, why there is no verdict.
+    """
+
+    name: str
+    row: Row
+    value: str
+    interval: str
+    q: str
+    verdict: str
+    ends: tuple[float, float]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What a study judges by one quantity.
+
+    Attributes
+    ----------
+    unit : what a row is about: ``"concept"``.
+    symbol : the quantity as a column is headed: ``"MCAS"``.
+    meaning : its scale and the meaning of its sign.
+    rows : everything that was judged, in the order of the suite.
+    label : the label of a side.
+    """
+
+    unit: str
+    symbol: str
+    meaning: str
+    rows: tuple[Judged, ...]
+    label: Label = str
+
+
+@dataclass(frozen=True)
+class Told:
+    """The first screen and the verdicts of a page as plain words and rows, for documents that are no page.
+
+    Attributes
+    ----------
+    finding : the finding in one sentence.
+    strongest : the strongest of it with its numbers; empty where nothing stands out.
+    verdicts : the verdicts, a list for each quantity.
+    """
+
+    finding: str
+    strongest: str
+    verdicts: tuple[Verdicts, ...]
+
+
+def judged(
+    row: Row,
+    name: str,
+    label: Label,
+    value: str,
+    interval: str,
+    *,
+    ends: tuple[float, float],
+    notes: Iterable[str] = (),
+) -> Judged:
+    """One row with its verdict; one that could not be judged says why."""
+    why = [reason_words(row) or NO_VERDICT] if not_measured(row) or not row.defined else []
+    return Judged(
+        name=name,
+        row=row,
+        value=value if row.defined else "",
+        interval=interval,
+        q=wording.bare_probability(row.q),
+        verdict=verdict_words(row, label) or "not measured",
+        ends=ends,
+        notes=tuple(dict.fromkeys(note for note in (*(notes if row.defined else ()), *why) if note)),
+    )
+
+
 def digits_of(rows: Sequence[Row], *, stimulus: bool = False) -> int:
     """Decimals of a column: those that the values and their intervals deserve together."""
     ends = ("stimulus_low", "stimulus_high") if stimulus else ("low", "high")
@@ -65,7 +150,7 @@ def unmeasured(rows: Sequence[Row], unit: str) -> str:
     if not rows:
         return f"the scores hold no {unit}"
     lacking = [row for row in rows if verdict_group_of(row) == "unmeasured"]
-    return wording.commonest((reason_words(row) or "there is no verdict" for row in lacking), unit)
+    return wording.commonest((reason_words(row) or NO_VERDICT for row in lacking), unit)
 
 
 @dataclass(frozen=True)
@@ -78,9 +163,11 @@ class Page:
     package : the package whose folder ``templates`` holds those of the sections.
     sections : in the order of the page; the first is the masthead, and one has the id ``verdicts``.
     summary : (suite, scores) → a few lines.
+    told : the view → what its first screen and its verdicts say, for a model card.
     """
 
     view: type[View]
     package: str
     sections: tuple[Section, ...]
     summary: Callable[[Suite, pd.DataFrame], Summary]
+    told: Callable[[Any], Told]

@@ -15,9 +15,11 @@ from clinometer.studies.classification.sections import (
     classification_gallery,
     classification_masthead,
     classification_method,
+    classification_told,
     classification_verdicts,
     noise,
     pairs,
+    signs,
 )
 from clinometer.studies.classification.view import DENOISER, METRIC, ClassificationView
 from clinometer.suites import ClassificationSuite
@@ -36,7 +38,7 @@ def classification_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     rows = Scores.from_frame(scores).select(METRIC, "differential", encoder=DENOISER, setting=setting)
     return Summary(
         verdicts=counted(rows),
-        title=f"\N{GREEK CAPITAL LETTER DELTA}S at {setting}: + where the first side goes to those {suite.a.label}",
+        title=f"\N{GREEK CAPITAL LETTER DELTA}S {signs(suite)}",
         columns=("contrast", "\N{GREEK CAPITAL LETTER DELTA}S", "95 %", "q", "verdict"),
         rows=tuple(_cells(row) for row in rows),
         unmeasured=unmeasured(rows, "contrast"),
@@ -68,4 +70,5 @@ CLASSIFICATION: Final = Page(
         Section("method", "Method and limits", classification_method, "method"),
     ),
     summary=classification_summary,
+    told=classification_told,
 )

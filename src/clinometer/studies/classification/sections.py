@@ -7,6 +7,7 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.figures.marks import Mark
 from clinometer.report.figures.svg import Ink
+from clinometer.report.page import Judged, Told, Verdicts, judged
 from clinometer.report.rows import Row
 from clinometer.report.samples import Samples
 from clinometer.report.sections.gallery import (
@@ -32,6 +33,7 @@ from clinometer.studies.classification.figures import (
     pair_figure,
 )
 from clinometer.studies.classification.view import ClassificationView
+from clinometer.suites import ClassificationSuite
 
 _GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
 _INKS = {"A": "lean-a", "B": "lean-b", "THIRD": "lean-third", "ACCENT": "accent", "BALANCED": "lean-balanced",
@@ -146,6 +148,26 @@ def classification_verdicts(view: ClassificationView) -> dict[str, Any]:
         "setting": view.setting,
         "margin": view.suite.margin,
     }
+
+
+def signs(suite: ClassificationSuite) -> str:
+    """What the sign of ΔS means, at the most noise samples."""
+    return f"at {suite.settings[suite.noise_samples[-1]]}: + where the first side goes to those {suite.a.label}"
+
+
+def classification_told(view: ClassificationView) -> Told:
+    """The finding, and every contrast."""
+    strongest = " ".join(part for part in (resting(view), amplification_words(view)) if part)
+    rows = tuple(_judged(view, row) for row in view.differentials.values())
+    return Told(
+        finding(view), strongest, (Verdicts("contrast", "\N{GREEK CAPITAL LETTER DELTA}S", signs(view.suite), rows),)
+    )
+
+
+def _judged(view: ClassificationView, row: Row) -> Judged:
+    item = _item(view, row)
+    name, notes = f"{item['subject']}: {item['sides']}", (item["n"], item["reason"])
+    return judged(row, name, str, item["value"], item["interval"], ends=(row.low, row.high), notes=notes)
 
 
 def _item(view: ClassificationView, row: Row) -> dict[str, str]:

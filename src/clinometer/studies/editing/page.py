@@ -14,6 +14,7 @@ from clinometer.report.sections.table import table
 from clinometer.report.verdict_words import counted, verdict_words
 from clinometer.studies.editing.sections.edits import (
     editing_masthead,
+    editing_told,
     editing_verdicts,
     flipped,
     skin,
@@ -74,4 +75,5 @@ EDITING: Final = Page(
         Section("method", "Method and limits", measured_how, "method"),
     ),
     summary=editing_summary,
+    told=editing_told,
 )

@@ -12,10 +12,12 @@ from clinometer.report.sections.table import table
 from clinometer.studies.leaning.cells_view import CellsView
 from clinometer.studies.leaning.cells_wording import axis_counts, interaction_counts, interaction_name, verdict_words
 from clinometer.studies.leaning.sections.cells import (
+    axis_signs,
     cells_masthead,
     cells_method,
     cells_planted,
     cells_reader,
+    cells_told,
     cells_verdicts,
 )
 from clinometer.studies.leaning.sections.gallery import gallery
@@ -39,13 +41,9 @@ def cells_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
         f"{interaction_name(view, component)}: {interaction_counts(view, component)}" for component in view.interactions
     ]
     rows = [row for axis in view.axes for name in view.concepts for row in view.rows(f"axis:{axis}", name)]
-    ends = [
-        f"{suite.axis_label(axis)} + {next(iter(crossed_axis.levels.values()))}"
-        for axis, crossed_axis in view.axes.items()
-    ]
     return Summary(
         verdicts="; ".join(counted),
-        title=f"MCAS along each axis: {', '.join(ends)}",
+        title=f"MCAS along each axis: {', '.join(axis_signs(view, axis) for axis in view.axes)}",
         columns=("concept", *map(suite.axis_label, view.axes), "verdict"),
         rows=tuple(_cells(view, concept.name) for concept in view.ordered[:SHOWN]),
         unmeasured=unmeasured(rows, "axis of a concept"),
@@ -89,4 +87,5 @@ CELLS: Final = Page(
         Section("method", "Method and limits", cells_method, "cells_method"),
     ),
     summary=cells_summary,
+    told=cells_told,
 )

@@ -119,7 +119,11 @@ def excess(row: Row | None) -> str:
     """A share of images with its sign and interval: ``+5.2 % [−1.0 %, +11.4 %]``."""
     if row is None or not row.defined:
         return wording.MISSING
-    text = wording.signed_percent(row.value)
-    if row.has_interval:
-        text += f" [{wording.signed_percent(row.low)}, {wording.signed_percent(row.high)}]"
-    return text
+    return f"{wording.signed_percent(row.value)} {excess_interval(row)}".strip()
+
+
+def excess_interval(row: Row) -> str:
+    """The interval of a share of images; empty where there is none."""
+    if not row.has_interval:
+        return ""
+    return f"[{wording.signed_percent(row.low)}, {wording.signed_percent(row.high)}]"

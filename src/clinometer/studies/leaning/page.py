@@ -23,7 +23,7 @@ from clinometer.studies.leaning.sections.planted import planted
 from clinometer.studies.leaning.sections.prior import prior
 from clinometer.studies.leaning.sections.reader import reader
 from clinometer.studies.leaning.sections.sensitivity import sensitivity
-from clinometer.studies.leaning.sections.verdicts import verdicts
+from clinometer.studies.leaning.sections.verdicts import signs, told, verdicts
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import LeaningSuite
 
@@ -39,11 +39,10 @@ SHOWN: Final = 4
 def leaning_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     """The concepts that lean most to either side."""
     assert isinstance(suite, LeaningSuite)
-    label_a, label_b = suite.label_of(suite.compared.a), suite.label_of(suite.compared.b)
     rows = Scores.from_frame(scores).select("mcas", "mcas")
     return Summary(
         verdicts=counted(rows, suite.label_of),
-        title=f"MCAS: + leans to {label_a}, {wording.MINUS} to {label_b}",
+        title=f"MCAS: {signs(suite)}",
         columns=("concept", "MCAS", "95 %", "q", "verdict"),
         rows=tuple(_cells(row, suite.label_of, digits_of(rows)) for row in _ends(rows)),
         unmeasured=unmeasured(rows, "concept"),
@@ -89,4 +88,5 @@ LEANING: Final = Page(
         Section("method", "Method and limits", method, "method"),
     ),
     summary=leaning_summary,
+    told=told,
 )

@@ -16,8 +16,10 @@ from clinometer.studies.t2iat.sections.gallery import association_gallery
 from clinometer.studies.t2iat.sections.tests import (
     amplification,
     association_method,
+    association_told,
     association_verdicts,
     distributions,
+    signs,
     tests,
 )
 from clinometer.studies.t2iat.view import AssociationView
@@ -36,14 +38,13 @@ def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     """The tests; where the suite has none, the stimuli that lean most to either side."""
     assert isinstance(suite, AssociationSuite)
     all_rows = Scores.from_frame(scores)
-    label_a, label_b = (suite.label_of(group) for group in suite.pair)
     if suite.tests:
         rows = list(all_rows.by_concept("t2iat", "differential_association").values())
         effects = all_rows.by_concept("t2iat", "effect_size")
         digits = digits_of(rows, stimulus=True)
         return Summary(
             verdicts=counted(rows, suite.label_of),
-            title=f"S: + ties X closer to {label_a} than Y, {wording.MINUS} to {label_b}",
+            title=f"S: {signs(suite)}",
             columns=("test", "S", "95 %", "d", "q", "verdict"),
             rows=tuple(_test_cells(row, effects.get(row.concept), suite.label_of, digits) for row in rows),
             unmeasured=unmeasured(rows, "test"),
@@ -51,7 +52,7 @@ def association_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     rows = list(all_rows.by_concept("association", "mean").values())
     return Summary(
         verdicts=counted(rows, suite.label_of),
-        title=f"Asc: + leans to {label_a}, {wording.MINUS} to {label_b}",
+        title=f"Asc: {signs(suite)}",
         columns=("prompt", "Asc", "95 %", "q", "verdict"),
         rows=tuple(_cells(row, suite.label_of, digits_of(rows)) for row in _ends(rows)),
         unmeasured=unmeasured(rows, "prompt"),
@@ -101,4 +102,5 @@ ASSOCIATION: Final = Page(
         Section("method", "Method and limits", association_method, "method"),
     ),
     summary=association_summary,
+    told=association_told,
 )

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any, Final
 
 from clinometer.report import wording
+from clinometer.report.page import Judged, Told, Verdicts, judged
 from clinometer.report.rows import Row, is_empty
 from clinometer.report.sections.gallery import is_flagged
 from clinometer.report.sections.masthead import facts
@@ -121,8 +122,7 @@ def editing_verdicts(view: EditingView) -> dict[str, Any]:
             "id": "flip",
             "lean": "",
             "heading": f"Towards {view.label_a} or {view.label_b}",
-            "note": f"Flip rate of \u201c{view.label_b}\u201d portraits minus that of \u201c{view.label_a}\u201d: "
-            f"positive means that edits move to {view.label_a}.",
+            "note": _flip_note(view),
             "items": [_item(row, 100, "points") for row in view.class_rows("flip_asymmetry", view.reader)],
         }
     ]
@@ -132,14 +132,47 @@ def editing_verdicts(view: EditingView) -> dict[str, Any]:
                 "id": "skin",
                 "lean": "",
                 "heading": f"Skin: {tones[1]} against {tones[0]}",
-                "note": f"Change of the skin's angle of {tones[1]} portraits minus that of {tones[0]} ones: positive "
-                f"means that {tones[1]} skin is lightened more.",
+                "note": _skin_note(*tones),
                 "items": [
                     _item(row, 1, "\N{DEGREE SIGN}") for row in view.pixel_rows("ita_contrast") if not row.concept
                 ],
             }
         )
     return {"verdict_groups": verdict_groups}
+
+
+def editing_told(view: EditingView) -> Told:
+    """The finding, and the contrasts of every class and strength."""
+    strongest = " ".join(part for part in (resting(view), skin_finding(view)) if part)
+    flips = _judged(view.class_rows("flip_asymmetry", view.reader), 100, "points")
+    verdicts = [Verdicts("edited into", "Flip asymmetry", _flip_note(view), flips)]
+    if view.suite.tones:
+        skins = _judged([row for row in view.pixel_rows("ita_contrast") if not row.concept], 1, "\N{DEGREE SIGN}")
+        verdicts.append(Verdicts("edited into", "Change of skin", _skin_note(*view.suite.tones), skins))
+    return Told(finding(view), strongest, tuple(verdicts))
+
+
+def _judged(rows: Sequence[Row], scale: float, unit: str) -> tuple[Judged, ...]:
+    items = [(row, _item(row, scale, unit)) for row in rows]
+    return tuple(
+        judged(row, item["subject"], str, item["value"], item["interval"], ends=(row.low, row.high),
+               notes=(item["reason"],))
+        for row, item in items
+    )  # fmt: skip
+
+
+def _flip_note(view: EditingView) -> str:
+    return (
+        f"Flip rate of \u201c{view.label_b}\u201d portraits minus that of \u201c{view.label_a}\u201d: "
+        f"positive means that edits move to {view.label_a}."
+    )
+
+
+def _skin_note(lighter: str, darker: str) -> str:
+    return (
+        f"Change of the skin's angle of {darker} portraits minus that of {lighter} ones: positive means that {darker} "
+        "skin is lightened more."
+    )
 
 
 def _item(row: Row, scale: float, unit: str) -> dict[str, str]:

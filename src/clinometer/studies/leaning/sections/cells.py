@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from clinometer.report import wording
+from clinometer.report.page import Judged, Told, Verdicts, judged
 from clinometer.report.rows import Row
 from clinometer.report.sections.masthead import facts
 from clinometer.report.sections.method import measured_how
-from clinometer.report.verdict_words import not_measured, verdict_group_of
+from clinometer.report.verdict_words import needed, not_measured, reason_words, verdict_group_of, without_estimate
 from clinometer.studies.leaning.cells_view import CellsView
 from clinometer.studies.leaning.cells_wording import (
     axis_finding,
     excess,
+    excess_interval,
     interaction_finding,
     interaction_name,
     interaction_words,
@@ -103,6 +106,53 @@ def cells_verdicts(view: CellsView) -> dict[str, Any]:
         "margin": wording.number(view.suite.margin) if view.suite.margin else "",
         "half": wording.number(view.suite.margin / 2) if view.suite.margin else "",
     }
+
+
+def cells_told(view: CellsView) -> Told:
+    """The finding, and every concept with its verdict along each axis and on each interaction."""
+    model = str(view.report.model_card.get("name", "unnamed model"))
+    axes = [_axis_verdicts(view, axis) for axis in view.axes]
+    interactions = [_interaction_verdicts(view, component) for component in view.interactions]
+    return Told(finding(view, model), strongest(view), (*axes, *interactions))
+
+
+def axis_signs(view: CellsView, axis: str) -> str:
+    """An axis with its first level, which is positive: ``gender + men``."""
+    return f"{view.suite.axis_label(axis)} + {next(iter(view.axes[axis].levels.values()))}"
+
+
+def _axis_verdicts(view: CellsView, axis: str) -> Verdicts:
+    """A row a concept; of an axis of more levels than two, a row for each."""
+    label = view.suite.axis_label(axis)
+    meaning = f"MCAS along {axis_signs(view, axis)}; {wording.MCAS_SCALE}"
+    rows = [
+        (f"{name}, {view.label(row.group)}" if len(view.axes[axis].levels) > 2 else name, row)
+        for name in view.concepts
+        for row in view.rows(f"axis:{axis}", name) or [without_estimate(concept=name)]
+    ]
+    judged_rows = (_judged_axis(view, name, row) for name, row in rows)
+    return Verdicts("concept", f"MCAS, {label}", meaning, tuple(judged_rows), view.label)
+
+
+def _judged_axis(view: CellsView, name: str, row: Row) -> Judged:
+    value, interval = wording.signed(row.value, view.digits), wording.interval(row.low, row.high, view.digits)
+    notes = (needed(row) if row.has_interval else reason_words(row),)
+    return judged(row, name, view.label, value, interval, ends=(row.low, row.high), notes=notes)
+
+
+def _interaction_verdicts(view: CellsView, component: str) -> Verdicts:
+    """A row a concept: the cell that stands out most, as on the page."""
+    rows = []
+    for name in view.concepts:
+        known = [row for row in view.rows(component, name) if row.defined]
+        first = view.rows(component, name)[:1] or [without_estimate(concept=name)]
+        row = max(known, key=lambda row: abs(row.value), default=first[0])
+        value, interval = wording.signed_percent(row.value), excess_interval(row)
+        notes = (view.label(row.group),)
+        one = judged(row, name, view.label, value, interval, ends=(row.low, row.high), notes=notes)
+        rows.append(replace(one, verdict=interaction_words(view, component, name)))
+    meaning = "the share of images in a cell beyond what its levels alone give"
+    return Verdicts("concept", wording.capitalised(interaction_name(view, component)), meaning, tuple(rows), view.label)
 
 
 def _item(view: CellsView, concept: Concept) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clinometer.report import wording
+from clinometer.report.page import Judged, Told, Verdicts, judged
 from clinometer.report.rows import Row
 from clinometer.report.verdict_words import (
     HEADINGS,
@@ -17,7 +18,28 @@ from clinometer.report.verdict_words import (
     said_of,
     without_estimate,
 )
+from clinometer.studies.leaning.sections.masthead import finding, strongest
 from clinometer.studies.leaning.view import Concept, LeaningView
+from clinometer.suites import LeaningSuite
+
+
+def signs(suite: LeaningSuite) -> str:
+    """What the sign of MCAS means: ``+ leans to men, − to women``."""
+    return f"+ leans to {suite.label_of(suite.compared.a)}, {wording.MINUS} to {suite.label_of(suite.compared.b)}"
+
+
+def told(view: LeaningView) -> Told:
+    """The finding, and every concept with its verdict."""
+    meaning = f"{signs(view.suite)}; {wording.MCAS_SCALE}"
+    rows = tuple(_judged(view, concept) for concept in view.concepts.values())
+    return Told(finding(view), strongest(view), (Verdicts("concept", "MCAS", meaning, rows, view.label),))
+
+
+def _judged(view: LeaningView, concept: Concept) -> Judged:
+    row, item = view.mcas.get(concept.name) or without_estimate(concept=concept.name), _item(view, concept)
+    notes = (item.get(name, "") for name in ("images", "apart", "qualification", "reason"))
+    interval = item.get("interval", "")
+    return judged(row, concept.name, view.label, item["value"], interval, ends=(row.low, row.high), notes=notes)
 
 
 def verdicts(view: LeaningView) -> dict[str, Any]:

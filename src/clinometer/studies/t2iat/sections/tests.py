@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clinometer.report import wording
+from clinometer.report.page import Judged, Told, Verdicts, judged
 from clinometer.report.rows import Row
 from clinometer.report.sections.method import measured_how
 from clinometer.report.verdict_words import (
@@ -22,8 +23,16 @@ from clinometer.studies.t2iat.figures import (
     distribution_figure,
     distribution_limits,
 )
-from clinometer.studies.t2iat.sections.finding import effect_words, judged_ends, judged_interval, magnitude
+from clinometer.studies.t2iat.sections.finding import (
+    effect_words,
+    finding,
+    judged_ends,
+    judged_interval,
+    magnitude,
+    strongest,
+)
 from clinometer.studies.t2iat.view import AssociationView
+from clinometer.suites import AssociationSuite
 
 
 def association_verdicts(view: AssociationView) -> dict[str, Any]:
@@ -47,6 +56,29 @@ def association_verdicts(view: AssociationView) -> dict[str, Any]:
         "label_b": view.label_b,
         "tests": bool(view.suite.tests),
     }
+
+
+def signs(suite: AssociationSuite) -> str:
+    """What the sign of S means, or of Asc where the suite has no tests."""
+    label_a, label_b = (suite.label_of(group) for group in suite.pair)
+    verb = f"ties X closer to {label_a} than Y" if suite.tests else f"leans to {label_a}"
+    return f"+ {verb}, {wording.MINUS} to {label_b}"
+
+
+def association_told(view: AssociationView) -> Told:
+    """The finding, and every test, or every stimulus where the suite has none."""
+    unit, symbol = ("test, X against Y", "S") if view.suite.tests else ("prompt", "Asc")
+    rows = tuple(_judged(view, name, row) for name, row in view.judged.items())
+    return Told(finding(view), strongest(view), (Verdicts(unit, symbol, signs(view.suite), rows, view.label),))
+
+
+def _judged(view: AssociationView, name: str, row: Row) -> Judged:
+    item = _item(view, name, row)
+    notes = (effect_words(view.effect_sizes.get(name)), item["reason"])
+    return judged(
+        row, view.subject(name), view.label, item["value"], item.get("interval", ""), ends=judged_ends(view, row),
+        notes=notes,
+    )  # fmt: skip
 
 
 def _items(view: AssociationView, lean: str) -> list[dict[str, str]]:
