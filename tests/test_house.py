@@ -22,6 +22,7 @@ def test_the_public_names():
         "audit",
         "compare",
         "import_images",
+        "model_card",
         "open_run",
         "paper_table",
         "plan",

@@ -71,6 +71,23 @@ def test_a_model_says_in_a_line_what_it_needs():
         assert "pip install 'clinometer[models]'" in line
 
 
+CARD = """
+import clinometer as cm
+from clinometer.errors import ModelError
+try:
+    cm.model_card(sys.argv[1])
+except ModelError as error:
+    print(error)
+"""
+
+
+def test_a_model_card_says_in_a_line_what_it_needs():
+    done = run(CARD, ROOT / "tests/fixtures/runs/leaning")
+    (line,) = done.stdout.splitlines()
+    assert "huggingface_hub" in line, done.stderr
+    assert "pip install 'clinometer[models]'" in line
+
+
 def test_the_extra_brings_what_is_named_when_it_is_missing():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     brought = {name.split(">")[0].removesuffix("_torch") for name in project["optional-dependencies"]["models"]}

@@ -2,8 +2,8 @@
 
     >>> import clinometer as cm
     >>> cm.__all__  # doctest: +NORMALIZE_WHITESPACE
-    ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'import_images', 'open_run', 'paper_table', 'plan',
-    'score_run', 'sweep']
+    ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'import_images', 'model_card', 'open_run',
+    'paper_table', 'plan', 'score_run', 'sweep']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
 The formulas alone are in :mod:`clinometer.metrics`; they need no torch.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         audit,
         compare,
         import_images,
+        model_card,
         open_run,
         paper_table,
         plan,
@@ -33,6 +34,7 @@ __all__ = [
     "audit",
     "compare",
     "import_images",
+    "model_card",
     "open_run",
     "paper_table",
     "plan",

@@ -60,6 +60,7 @@ def test_it_is_planned_drawn_scored_compared_and_reported(suite, tmp_path):
     assert report_input(runs[0]).suite.study == "brightness"
     assert "<strong><bdi>light</bdi></strong>" in (tmp_path / "painter/report.html").read_text()
     assert "brightness" in runs[0]._repr_html_()
+    assert "| light | " in cm.model_card(runs[0])
     (comparison,) = cm.compare(*runs, out=tmp_path / "compared")
     table = comparison.scores
     differences = table[table.component == "brightness"]

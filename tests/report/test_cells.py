@@ -10,6 +10,7 @@ import pytest
 from clinometer.metrics.records import Score
 from clinometer.pipeline.reporting import render_html
 from clinometer.report import ReportInput, wording
+from clinometer.report.model_card import CardInput, eval_results, section_of
 from clinometer.studies import study_of
 from clinometer.studies.common import scores_table
 from clinometer.studies.leaning import mcas_study
@@ -18,6 +19,7 @@ from clinometer.studies.leaning.cells_wording import verdict_words
 from clinometer.studies.leaning.embeddings import study_design
 from clinometer.suites import LeaningSuite, suite_from_mapping
 from tests.metrics.crossed import THREE, TWO, crossed_embeddings
+from tests.report.markdown import tables
 from tests.report.page import Page
 from tests.report.synthetic import encoder_card, model_card, picture
 
@@ -171,3 +173,21 @@ def test_an_unmeasured_concept_has_its_reason():
     lost = replace(held, target_images=(held.target_images[0][:0], *held.target_images[1:]))
     html = render_html(input_of(suite, mcas_study([lost], design)))
     assert "no image of the target" in html
+
+
+@pytest.mark.parametrize("axes", [TWO, THREE])
+def test_a_model_card_has_each_axis_and_the_interaction(axes):
+    suite = suite_of(axes)
+    rows = said(rows_of(suite), gender=("leans", 0.3))
+    report = input_of(suite, rows)
+    run = CardInput(report, study_of(suite).page(suite), "clinometer audit")
+    section = section_of([run], rows=100, version="1")
+    gender, tone, interaction = (table[1:] for table in tables(section) if "Verdict" in table[0])
+    assert [len(each) for each in (gender, tone, interaction)] == [3, 9 if axes is THREE else 3, 3]
+    assert [row[1] for row in gender if row[0] == "teacher"] == ["+0.30"]
+    assert all(row[2].startswith("[") and row[3] for row in (*gender, *tone, *interaction))
+    judged = [row for row in (*gender, *tone, *interaction) if "not measured" in row[4]]
+    assert judged
+    assert all("cannot read its own attribute images" in row[5] for row in judged)
+    values = {row.value for row in rows}
+    assert {result.metric_value for result in eval_results([run], rows=100)} <= values

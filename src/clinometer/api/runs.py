@@ -1,4 +1,4 @@
-"""A finished run: open, score, verify, compare, hold against a paper."""
+"""A finished run: open, score, verify, compare, hold against a paper, tell in a model card."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from clinometer.pipeline.comparison_page import write_comparison
 from clinometer.pipeline.encoders import require_texts
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.loaded_models import Models
+from clinometer.pipeline.model_cards import write_model_card
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.paper_tables import paper_table as tabulate
 from clinometer.pipeline.reporting import refresh_report
+from clinometer.report.model_card.content import ROWS
 from clinometer.runs import Directory, NoProgress, Progress, store
 from clinometer.runs.comparison import Comparison
 from clinometer.runs.protocol import refresh_protocol
@@ -131,6 +133,32 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     if out is not None:
         write_comparison(compared, out)
     return compared
+
+
+def model_card(
+    *runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None, rows: int = ROWS
+) -> str:
+    """The part on bias of a model card: Markdown, and the results that the Hugging Face Hub reads as metadata.
+
+    Parameters
+    ----------
+    runs : one or more finished runs of one model, as paths or opened.
+    out : a card, such as ``README.md``. One that is there keeps its text and its metadata: only the section between our
+        markers, and our own results in ``model-index``, are replaced. Nothing is written without it.
+    rows : verdicts of each quantity that are listed, the strongest first; the others are counted.
+
+    Returns
+    -------
+    The whole card: of ``out``, as it is written there; without it, one with nothing else.
+
+    Raises
+    ------
+    RunError, InvalidInputError, ModelError
+        A run that is not scored, or of another model than the first; a card that cannot be changed without losing
+        something of it; huggingface_hub, which the extra ``models`` brings, is not installed.
+    """
+    opened = [run if isinstance(run, store.Run) else Run(run) for run in runs]
+    return write_model_card(opened, out, rows=rows)
 
 
 def paper_table(

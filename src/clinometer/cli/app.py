@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from clinometer.cli.audit import audit
+from clinometer.cli.card import card
 from clinometer.cli.listing import models, plan, suites
 from clinometer.cli.measuring import association_test, classify
 from clinometer.cli.options import as_typed, refuse_repeated
@@ -57,7 +58,7 @@ app.add_typer(ratings)
 COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "audit": audit, "score": score, "report": report, "verify": verify, "compare": compare, "import": import_,
     "classify": classify, "test": association_test, "plan": plan, "suites": suites, "models": models, "sweep": sweep,
-    "serve": serve,
+    "card": card, "serve": serve,
 }  # fmt: skip
 for name, command in COMMANDS.items():
     app.command(name)(command)

@@ -42,7 +42,8 @@ USAGES = {
     "sentence": "DIRECTORY or OWNER/NAME[@REVISION]; texts only",
     "embeddings": "a file of vectors (.txt, .vec, .csv, .tsv, .parquet, .npy, .npz); texts only",
 }
-EXTRA_PACKAGES = ("torch", "torchvision", "diffusers", "transformers", "accelerate", "safetensors", "open_clip")
+EXTRA_PACKAGES = ("torch", "torchvision", "diffusers", "transformers", "accelerate", "safetensors", "open_clip",
+                  "huggingface_hub")  # fmt: skip
 """What the extra ``models`` brings, as it is imported."""
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w./-]+)?")
 

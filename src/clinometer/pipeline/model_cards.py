@@ -1,0 +1,179 @@
+"""From finished runs to a model card: the part on bias, by itself or within a card that is there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import Any, Final
+
+from clinometer.errors import InvalidInputError, RunMismatchError, RunNotFoundError
+from clinometer.report.from_run import report_input
+from clinometer.report.model_card import CardInput, eval_results, merged, section_of
+from clinometer.runs import Directory, Run
+from clinometer.studies import study_of
+from clinometer.suites import Suite, load_suite, suite_names
+
+_OPTIONS: Final = {"steps": "--steps", "guidance_scale": "--guidance"}
+"""Settings of every model that draws in steps, as ``clinometer audit`` takes them."""
+
+FOLDER: Final = "DIR"
+FILE: Final = "SUITE.yaml"
+_STANDS_FOR: Final = {
+    FOLDER: f"{FOLDER} stands for the folder of images and manifest.",
+    FILE: f"{FILE} stands for a file with the suite, which run.json holds.",
+}
+
+
+def write_model_card(runs: Sequence[Run], out: str | os.PathLike[str] | None, *, rows: int) -> str:
+    """The card of the runs' model; into a file where one is named, whose own text and metadata stay.
+
+    Raises
+    ------
+    InvalidInputError, RunError, ModelError
+        No run, or a card that cannot be changed; a run that cannot be read; huggingface_hub is not there.
+    """
+    if not runs:
+        raise InvalidInputError("runs: found none, expected one or more")
+    if rows < 1:
+        raise InvalidInputError(f"rows: found {rows}, expected 1 or more")
+    require_one_model(runs)
+    folder, name = _place(out)
+    before = _read(folder, name) if folder is not None else ""
+    inputs = [card_input(run) for run in runs]
+    text = merged(
+        before.removeprefix(_BOM),
+        section_of(inputs, rows=rows, version=metadata.version("clinometer")),
+        eval_results(inputs, rows=rows),
+        model_name=str(runs[0].model_card["name"]),
+        source=os.fspath(out) if out is not None else "the card",
+    )
+    if before.startswith(_BOM):
+        text = _BOM + text
+    if folder is not None and text != before:
+        folder.write_bytes(name, text.encode("utf-8"))
+    return text
+
+
+_BOM: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
+
+
+def card_input(run: Run) -> CardInput:
+    """What a card shows of a run."""
+    with run.directory.listed_once():
+        report = report_input(run)
+    words = list(command_words(run))
+    missing = " ".join(_STANDS_FOR[word] for word in words if word in _STANDS_FOR)
+    return CardInput(report, study_of(report.suite).page(report.suite), in_a_shell(words), missing)
+
+
+def require_one_model(runs: Sequence[Run]) -> None:
+    """Refuse runs of different models: by their weights, where these are known, else by their names.
+
+    Raises
+    ------
+    RunMismatchError
+        They are.
+    """
+    first = runs[0]
+    for run in runs[1:]:
+        if _model(run.model_card) != _model(first.model_card):
+            raise RunMismatchError(
+                f"{run.url}: its model is {run.model_card['name']}, that of {first.url} is {first.model_card['name']}, "
+                "or their weights differ; a model card is of one model, so give each its own"
+            )
+
+
+def _model(card: Mapping[str, Any]) -> Any:
+    return card.get("weights_sha256") or (card["name"], card.get("revision"))
+
+
+def _place(out: str | os.PathLike[str] | None) -> tuple[Directory | None, str]:
+    """The folder of the card, which must be there, and the card's name in it."""
+    if out is None:
+        return None, ""
+    path = os.fspath(out)
+    path = path if "://" in path else os.path.realpath(os.path.expanduser(path))  # a link stays one
+    parent, _, name = path.rpartition("/")
+    if not name or ("://" not in path and os.path.isdir(path)):
+        raise InvalidInputError(f"out: found the folder {out}, expected a file; give {path.rstrip('/')}/README.md")
+    folder = Directory(parent or "/")
+    if folder.is_local and not os.path.isdir(parent or "/"):
+        raise InvalidInputError(f"out: found {out}, and no folder {parent}; make it first")
+    folder.require_writable()
+    return folder, name
+
+
+def _read(folder: Directory, name: str) -> str:
+    try:
+        return folder.read_bytes(name).decode("utf-8")
+    except RunNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{folder.path(name)}: it is not UTF-8 text; save it as such") from error
+
+
+def command_words(run: Run) -> Iterator[str]:
+    """The command that draws and measures a run again; capitals stand for what the run does not name."""
+    if run.record["origin"] == "generated":
+        yield from ("clinometer", "audit", *_model_words(run.model_card), *_suite_words(run), *_drawing_words(run))
+    else:
+        yield from ("clinometer", "import", FOLDER, *_suite_words(run))
+    for name in run.encoder_cards:
+        yield from ("--encoder", name)
+    yield from ("--seed", str(run.record["seed"]))
+
+
+def in_a_shell(words: Sequence[str]) -> str:
+    """Words as a shell takes them, and without a comment of HTML: one of ours would end the section.
+
+    >>> in_a_shell(["clinometer", "audit", "--model", "a <!-- b"])
+    "clinometer audit --model 'a <''!-- b'"
+    """
+    return shlex.join(words).replace("<!--", "<''!--")
+
+
+def _model_words(card: Mapping[str, Any]) -> Iterator[str]:
+    revision = card.get("revision")
+    yield from ("--model", f"{card['name']}@{revision}" if revision else str(card["name"]))
+
+
+def _drawing_words(run: Run) -> Iterator[str]:
+    settings = run.model_card["settings"]
+    for name, option in _OPTIONS.items():
+        if settings.get(name) is not None:
+            yield from (option, f"{settings[name]:g}")
+    if settings.get("portraits"):
+        yield from ("--portraits", str(settings["portraits"]["name"]))
+    until = run.record.get("until")
+    if until is not None and not until.get("of"):
+        yield from ("--until", "decided" if until["precision"] is None else f"{until['precision']:g}")
+
+
+def _suite_words(run: Run) -> Iterator[str]:
+    """A built-in suite by its name, with the options by which it becomes the run's; of any other, its file."""
+    suite = run.suite
+    protocol = ["--protocol", "paper"] if run.record.get("protocol") else []
+    if suite.name in suite_names():
+        for options in _options(load_suite(suite.name), suite, protocol):
+            yield from ("--suite", suite.name, *protocol, *options)
+            return
+    yield from ("--suite", FILE, *protocol)
+
+
+def _options(built_in: Suite, suite: Suite, protocol: Sequence[str]) -> Iterator[list[str]]:
+    """The options that make the built-in suite the run's, the fewest first."""
+    base = built_in.as_in_the_paper() if protocol else built_in
+    held = suite.model_dump()["images"]
+    numbers = held.values() if isinstance(held, Mapping) else [held]
+    for images in (None, *dict.fromkeys(number for number in numbers if isinstance(number, int))):
+        for text_targets in (None, getattr(suite, "text_targets", None)):
+            given = {"images": images, "text_targets": text_targets}
+            if base.with_options(**given).fingerprint == suite.fingerprint:
+                yield [
+                    word
+                    for name, value in given.items()
+                    if value
+                    for word in (f"--{name.replace('_', '-')}", str(value))
+                ]

@@ -1,0 +1,233 @@
+"""Model cards of runs: of every study, of places of every kind, into files that hold somebody else's words."""
+
+import os
+import shutil
+from dataclasses import replace
+from math import isnan
+from types import SimpleNamespace
+
+import pytest
+from huggingface_hub import ModelCard
+from typer.testing import CliRunner
+
+import clinometer as cm
+from clinometer.cli.app import app
+from clinometer.errors import InvalidInputError, RunError, RunMismatchError
+from clinometer.pipeline.model_cards import card_input, command_words
+from clinometer.report.model_card import section_of
+from clinometer.report.model_card.existing import BEGIN, END
+from clinometer.report.model_card.markdown import escaped
+from clinometer.report.wording import MISSING
+from clinometer.runs import Run
+from clinometer.studies import study_of
+from clinometer.suites import load_suite
+from tests.docs.pages import ROOT, blocks, page, table_rows
+from tests.report.markdown import tables
+from tests.toys import Eye, Painter, toy_suite
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
+RUNS = ROOT / "tests/fixtures/runs"
+STUDIES = ("leaning", "association", "editing", "classification")
+THEIRS = "---\nlicense: mit # mine\n---\n# A model\n\nIt draws.\n"
+
+
+def results_of(text):
+    return ModelCard(text).data.eval_results
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_number_of_every_study_is_one_of_the_scores(study):
+    scores = cm.open_run(RUNS / study).scores
+    results = results_of(cm.model_card(RUNS / study))
+    assert results
+    for result in results:
+        rows = scores[(scores.component == result.metric_type) & (scores.encoder == result.metric_args["encoder"])]
+        known = rows[(rows.value == result.metric_value) & (rows.q == result.metric_args["q"])]
+        ends = {
+            tuple(row) for names in (["low", "high"], ["stimulus_low", "stimulus_high"]) for row in known[names].values
+        }
+        assert (result.metric_args["low"], result.metric_args["high"]) in ends
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_study_says_its_finding_and_lists_what_its_summary_lists(study):
+    run = cm.open_run(RUNS / study)
+    text, page = cm.model_card(run), study_of(run.suite).page(run.suite)
+    told = page.told(page.view.of(card_input(run).report))
+    summary = page.summary(run.suite, run.scores)
+    assert escaped(told.finding) in text
+    assert escaped(told.strongest) in text
+    shown = [table for table in tables(text) if "Verdict" in table[0]]
+    assert len(shown) == len([verdicts for verdicts in told.verdicts if verdicts.rows])
+    verdicts = sorted(row[4] for row in shown[0][1:])
+    assert verdicts == sorted(row[-1] for row in summary.rows)
+    for row in shown[0][1:]:
+        assert (row[1] == MISSING) is (row[2] == "")
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_a_file_is_written_once_and_keeps_what_was_there(study, tmp_path):
+    card = tmp_path / "README.md"
+    card.write_text(THEIRS)
+    text = cm.model_card(RUNS / study, out=card)
+    assert card.read_text() == text
+    assert text.startswith("---\nlicense: mit # mine\nmodel-index:")
+    assert "---\n# A model\n\nIt draws.\n\n<!--" in text
+    before = card.stat()
+    assert cm.model_card(RUNS / study, out=card) == text
+    assert (card.stat().st_mtime_ns, card.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    assert os.listdir(tmp_path) == ["README.md"]
+
+
+def test_several_suites_of_one_model_are_one_card(tmp_path):
+    text = cm.model_card(RUNS / "leaning", RUNS / "association", out=tmp_path / "README.md")
+    assert text.count(BEGIN) == text.count(END) == 1
+    assert {result.dataset_type for result in results_of(text)} == {"clinometer/toy", "clinometer/toy-tests"}
+    assert cm.model_card(RUNS / "leaning", out=tmp_path / "README.md") == cm.model_card(RUNS / "leaning")
+
+
+def test_fewer_rows_are_asked_for():
+    one = cm.model_card(RUNS / "leaning", rows=1)
+    assert len(results_of(one)) == 1
+    assert "3 of them are not listed: 2 to woman · 1 undecided." in one
+
+
+def test_a_run_elsewhere_has_the_same_card(tmp_path):
+    run = cm.audit(Painter(), toy_suite(target=2, attribute=2, concepts=2), f"memory://card{tmp_path}", encoder=Eye())
+    there = f"memory://card{tmp_path}/README.md"
+    text = cm.model_card(run.url, out=there)
+    assert run.directory.read_bytes("README.md").decode() == text == cm.model_card(run)
+    assert cm.model_card(run.url, out=there) == text
+
+
+def test_refusals_are_told(tmp_path):
+    run = cm.audit(Painter(refuse="lean 0.20"), toy_suite(target=3, attribute=3), tmp_path / "run", encoder=Eye())
+    text = cm.model_card(run)
+    assert "3 refused" in text
+    assert "not measured" in text
+    assert "Not measured: " in text
+    lost = run.scores[(run.scores.component == "mcas") & (run.scores.concept == "concept 0.20")].iloc[0]
+    assert isnan(lost.value)
+    assert lost.reason in text
+    assert "concept 0.20" not in str(results_of(text))
+
+
+def test_what_cannot_be_is_refused(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for out, said in ((folder, "give .*folder/README.md"), (tmp_path / "no/README.md", "no folder")):
+        with pytest.raises(InvalidInputError, match=said):
+            cm.model_card(RUNS / "leaning", out=out)
+    with pytest.raises(InvalidInputError, match="runs: found none"):
+        cm.model_card()
+    with pytest.raises(InvalidInputError, match="rows: found 0"):
+        cm.model_card(RUNS / "leaning", rows=0)
+    with pytest.raises(RunMismatchError, match=r"recolourer.*a model card is of one model"):
+        cm.model_card(RUNS / "leaning", RUNS / "editing")
+    with pytest.raises(RunError):
+        cm.model_card(folder)
+    (folder / "README.md").write_bytes(b"\xff")
+    with pytest.raises(InvalidInputError, match="not UTF-8"):
+        cm.model_card(RUNS / "leaning", out=folder / "README.md")
+    assert (folder / "README.md").read_bytes() == b"\xff"
+
+
+def test_a_card_that_cannot_be_merged_stays_as_it_is(tmp_path):
+    card = tmp_path / "README.md"
+    card.write_text(f"{BEGIN}\n")
+    with pytest.raises(InvalidInputError, match="expected one of each"):
+        cm.model_card(RUNS / "leaning", out=card)
+    assert card.read_text() == f"{BEGIN}\n"
+
+
+def test_a_link_and_a_mark_of_the_byte_order_stay(tmp_path):
+    (tmp_path / "real.md").write_text(f"\ufeff{THEIRS}", encoding="utf-8")
+    (tmp_path / "README.md").symlink_to("real.md")
+    cm.model_card(RUNS / "leaning", out=tmp_path / "README.md")
+    assert (tmp_path / "README.md").is_symlink()
+    assert (tmp_path / "real.md").read_text(encoding="utf-8").startswith("\ufeff---\nlicense")
+
+
+def test_a_damaged_run_says_so(tmp_path):
+    shutil.copytree(RUNS / "leaning", tmp_path / "run")
+    next((tmp_path / "run/samples").iterdir()).unlink()
+    assert "Part of this run is missing or damaged: " in cm.model_card(tmp_path / "run")
+
+
+def test_the_pages_python_runs(tmp_path, monkeypatch):
+    (block,) = blocks(page("docs/model-card.md"), "python")
+    shutil.copytree(RUNS / "leaning", tmp_path / "runs/mine")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "docs/model-card.md", "exec"), {})
+    assert (tmp_path / "README.md").read_text() == cm.model_card(tmp_path / "runs/mine")
+
+
+def test_the_page_names_the_fields_that_are_written():
+    told = page("docs/model-card.md")
+    (entry, *_) = ModelCard(cm.model_card(RUNS / "leaning")).data.to_dict()["model-index"][0]["results"]
+    fields = {f"{part}.{name}" for part in ("task", "dataset") for name in entry[part]} - {"dataset.name"}
+    fields |= {f"metrics.{name}" for metric in entry["metrics"] for name in metric}
+    assert {row[0].strip("`") for row in table_rows(told, "field")} == fields
+    assert all(f"`{name}`" in told for metric in entry["metrics"] for name in metric["args"])
+    assert BEGIN in told
+    assert END in told
+
+
+# the command
+
+
+def run_of(suite, *, settings=None, encoders=("eye",), **record) -> Run:
+    card = {"name": "owner/model", "revision": "abc", "settings": settings or {}}
+    record = {"origin": "generated", "seed": 3, "until": None, "protocol": None, **record}
+    return SimpleNamespace(suite=suite, model_card=card, encoder_cards={name: {} for name in encoders}, record=record)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({}, ""), ({"images": 7}, " --images 7"), ({"text_targets": "keyword"}, " --text-targets keyword")],
+)
+def test_the_command_names_a_built_in_suite_and_what_was_changed(options, words):
+    run = run_of(load_suite("mcas").with_options(**options), settings={"steps": 20, "guidance_scale": 7.5})
+    assert " ".join(command_words(run)) == (
+        f"clinometer audit --model owner/model@abc --suite mcas{words} --steps 20 --guidance 7.5 --encoder eye --seed 3"
+    )
+
+
+def test_the_command_follows_the_protocol_the_rounds_and_what_was_imported():
+    suite = load_suite("internal-bias")
+    under = run_of(suite.as_in_the_paper(), protocol={"departures": []}, until={"precision": None})
+    assert "--suite internal-bias --protocol paper --until decided" in " ".join(command_words(under))
+    assert " ".join(command_words(run_of(toy_suite(), origin="imported"))) == (
+        "clinometer import DIR --suite SUITE.yaml --encoder eye --seed 3"
+    )
+
+
+def test_a_suite_of_ones_own_with_the_name_of_another_is_no_built_in_one():
+    suite = load_suite("mcas").model_copy(update={"description": "another"})
+    assert "SUITE.yaml" in list(command_words(run_of(suite)))
+
+
+def test_the_card_says_what_the_command_lacks():
+    assert "SUITE.yaml stands for a file with the suite, which run.json holds." in cm.model_card(RUNS / "leaning")
+
+
+# the command line
+
+
+def test_the_command_line_prints_or_writes(tmp_path):
+    run, card = str(RUNS / "leaning"), tmp_path / "README.md"
+    printed = CliRunner().invoke(app, ["card", run, "--rows", "2"])
+    assert printed.exit_code == 0
+    assert printed.stdout == cm.model_card(run, rows=2)
+    written = CliRunner().invoke(app, ["card", run, "--rows", "2", "--out", str(card)])
+    assert "Card: " in written.stdout
+    assert card.read_text() == printed.stdout
+
+
+def test_a_study_of_another_shape_needs_no_limits():
+    run = card_input(cm.open_run(RUNS / "leaning"))
+    page = replace(run.page, sections=tuple(section for section in run.page.sections if section.id != "method"))
+    text = section_of([replace(run, page=page)], rows=5, version="1")
+    assert "Nobody’s gender" not in text
+    assert "#### How to measure it again" in text
