@@ -5,6 +5,8 @@ import os
 import pytest
 
 import clinometer as cm
+from clinometer.pipeline.audits import Workers
+from clinometer.sweeps.running import SharedWorkers
 from tests.sweeps.loaded_toys import LOG, installed, loads
 from tests.sweeps.toy_sweeps import record
 from tests.toys import toy_suite
@@ -62,3 +64,16 @@ def test_those_that_cannot_leave_are_loaded_in_each_round_and_give_the_same(tmp_
     generators = [name for name in loads()[os.getpid()] if name in ("plain", "far")]
     assert generators == ["plain", "far"] * (ROUNDS + 1)  # and once more to score
     assert parts(fixed) == parts(mobile)
+
+
+@pytest.mark.parametrize(("gpus", "engines"), [([], 1), (["0"], 2)])
+def test_a_larger_model_has_other_workers_only_where_they_need_another_place(monkeypatch, gpus, engines):
+    monkeypatch.setattr("clinometer.pipeline.engines.opening.visible_gpus", lambda: gpus)
+    monkeypatch.setattr("clinometer.pipeline.engines.opening.gpu_table", dict)
+    shared, opened = SharedWorkers(Workers("local", 1)), []
+    for weights in (5, 8, 3, 8):
+        with shared.opened("auto", weights) as engine:
+            opened.append(engine)
+    shared.close()
+    assert len(set(map(id, opened))) == engines
+    assert opened[1] is opened[2] is opened[3]

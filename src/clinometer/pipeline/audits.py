@@ -20,7 +20,7 @@ from clinometer.models.files.portraits import PortraitSource, choose_portraits, 
 from clinometer.models.files.source import FolderSource
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.pipeline.encoders import require_texts
-from clinometer.pipeline.engines import Engine, open_engine
+from clinometer.pipeline.engines import Engine, open_engine, places_by_weights
 from clinometer.pipeline.execution import Executor, Job, Serial, execute, is_finished, part_size_of
 from clinometer.pipeline.loaded_models import Encoders, Models
 from clinometer.pipeline.parallel import Parallel
@@ -125,6 +125,10 @@ class Workers:
 
     engine: str | Engine = "local"
     workers: int | None = None
+
+    def places_by_weights(self, device: str) -> bool:
+        """Whether models that take more may need other workers."""
+        return isinstance(self.engine, str) and places_by_weights(self.engine, device)
 
     @contextmanager
     def opened(

@@ -54,11 +54,11 @@ class SharedWorkers:
     def opened(
         self, device: str, weights: int = 0, make_room: Callable[[], None] = lambda: None
     ) -> Iterator[Engine | None]:
-        """Open the engine the first time, and keep it for as long as nothing goes wrong and no larger model comes.
+        """Open the engine the first time, and keep it for as long as nothing goes wrong and its workers have room.
 
         Room is not made: this process needs its models for the next cell, and their place on the device.
         """
-        if weights > self._weights:
+        if weights > self._weights and self._workers.places_by_weights(device):
             self.close()
         if not self._is_open:
             self._engine = self._resources.enter_context(self._workers.opened(device, weights))

@@ -7,7 +7,7 @@ A package offers one by an entry point in the group ``clinometer.engines``: a ca
 int | None)`` that returns an :class:`Engine`. ``address`` is what follows the equals sign in ``--engine name=address``.
 """
 
-from clinometer.pipeline.engines.opening import open_engine
+from clinometer.pipeline.engines.opening import open_engine, places_by_weights
 from clinometer.pipeline.engines.protocol import MOST_DEATHS, Death, Done, Engine, Unit, Work
 
-__all__ = ["MOST_DEATHS", "Death", "Done", "Engine", "Unit", "Work", "open_engine"]
+__all__ = ["MOST_DEATHS", "Death", "Done", "Engine", "Unit", "Work", "open_engine", "places_by_weights"]

@@ -71,6 +71,12 @@ def _local(
     return LocalEngine(len(places), places)
 
 
+def places_by_weights(spec: str, device: str) -> bool:
+    """Whether what weights take says where the workers of an engine go: larger ones may need others."""
+    name = spec.partition("=")[0]
+    return name == "ray" or (name == "local" and device in ("auto", "cuda") and bool(visible_gpus()))
+
+
 def visible_gpus() -> list[str]:
     """The GPUs that this process sees, as ``CUDA_VISIBLE_DEVICES`` names them; none where no model asked for torch."""
     if "torch" not in sys.modules:
