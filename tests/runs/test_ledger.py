@@ -220,10 +220,6 @@ def test_what_another_process_has_written_since_is_no_damage(run):
     assert len(held.scores) > len(before)
 
 
-# --- killed, damaged, mended -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
 def swap_images(run):
     """Put the images of one part in the place of another's: a whole file, and not the one that is listed."""
     table = cm.open_run(run).ledger.read_table("samples/part-00000.parquet")
@@ -293,6 +289,10 @@ def test_of_two_reports_at_once_the_one_that_stays_is_listed(run, monkeypatch):
     verify_run(run)
 
 
+# --- killed, damaged, mended -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
 def test_a_run_killed_at_any_rename_goes_on_to_the_same(tmp_path, monkeypatch):
     """Before a file's new name and after it, run.json among them: what is read back is never refused."""
     few = toy_suite(target=3, attribute=2, concepts=2, margin=0.1)

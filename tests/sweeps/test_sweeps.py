@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import clinometer as cm
 from clinometer.cli.sweep import print_sweep
-from clinometer.errors import ModelError, RunMismatchError, SweepError
+from clinometer.errors import ModelError, RunCorruptError, RunMismatchError, SweepError
 from clinometer.runs.browse import found_below
 from clinometer.runs.pooled import pooled
 from clinometer.runs.storage import Directory
@@ -131,6 +132,26 @@ def test_seeds_of_a_setting_are_one_sample(whole):
     assert not held
     assert len(both.samples) == len(both.plan)
     assert dict(both.images(both.samples.id)).keys() == set(both.samples.id)
+
+
+def test_what_another_process_writes_into_a_pooled_run_is_no_damage(whole, tmp_path):
+    runs = []
+    for seed in (0, 1):
+        runs.append(cm.open_run(shutil.copytree(whole.runs[f"plain-toy-seed-{seed}"].url, tmp_path / str(seed))))
+    both = pooled(runs)
+    before = both.embeddings("eye")
+    for run in runs:
+        part = max(run.parts)
+        vectors = {key: 2 * vector for key, vector in run.part_vectors("eye", part).items()}
+        other = cm.open_run(run.url)
+        other.write_embeddings("eye", part, [*vectors], np.stack([*vectors.values()]))
+        other.end_stage()
+    after = both.embeddings("eye")
+    assert after.keys() == before.keys()
+    assert any((after[key] == 2 * before[key]).all() for key in before)
+    Directory(runs[1].url).write_table("embeddings/eye/part-00000.parquet", pa.table({"id": ["x"]}))
+    with pytest.raises(RunCorruptError, match=r"1/embeddings/eye/part-00000\.parquet: it is another file"):
+        both.embeddings("eye")
 
 
 def test_runs_of_other_questions_are_not_pooled(whole):

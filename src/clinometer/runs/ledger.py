@@ -63,7 +63,7 @@ class Ledger:
             warnings.warn(UncheckedRunWarning(unchecked(self.directory)), stacklevel=2)
         return record
 
-    def _read_anew(self) -> dict[str, Any]:
+    def read_anew(self) -> dict[str, Any]:
         """What run.json says now; what another thread is about to write stays untouched."""
         with self._reading:
             record = self._record = self._read_record()
@@ -87,7 +87,7 @@ class Ledger:
                 yield
                 return
             with self._changing() as require_held:
-                self._changed = before = self._read_anew()
+                self._changed = before = self.read_anew()
                 try:
                     yield
                     if self._changed != before:
@@ -194,7 +194,7 @@ class Ledger:
             )
         if self._listed.get(name, checksum) == checksum:
             return
-        listed = (self._read_anew().get("files") or {}).get(name, checksum)  # another process may have written both
+        listed = (self.read_anew().get("files") or {}).get(name, checksum)  # another process may have written both
         if listed != checksum:
             raise RunCorruptError(
                 f"{self.directory.path(name)}: it is another file than run.json lists (checksum {listed[:8]}…, found "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import accumulate
@@ -93,16 +93,25 @@ class _PooledLedger(Ledger):
 
     def __init__(self, directory: _PooledDirectory, runs: Sequence[Run]) -> None:
         super().__init__(directory)
+        self._pooled, self._runs = directory, runs
+        self._record = self._joined([run.record for run in runs])
+
+    def _read_record(self) -> dict[str, Any]:
+        return self._joined([run.ledger.read_anew() for run in self._runs])
+
+    def _joined(self, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         files = {
-            directory.renumbered(name, order): checksum
-            for order, run in enumerate(runs)
-            for name, checksum in run.ledger.files.items()
+            self._pooled.renumbered(name, order): checksum
+            for order, record in enumerate(records)
+            for name, checksum in (record.get("files") or {}).items()
             if order == 0 or _PART.fullmatch(name)
         }
-        shared = {
-            name: card for name, card in runs[0].encoder_cards.items() if all(name in r.encoder_cards for r in runs)
+        encoders = {
+            name: card
+            for name, card in records[0]["encoders"].items()
+            if all(name in record["encoders"] for record in records)
         }
-        self._record = dict(runs[0].record) | {"files": files, "encoders": shared}
+        return dict(records[0]) | {"files": files, "encoders": encoders}
 
 
 class PooledRun(Run):
