@@ -1,0 +1,54 @@
+"""What scoring holds of a run's vectors: little more than they take as float32, whatever is made of them."""
+
+import tracemalloc
+
+import pytest
+
+from benchmarks.study_runs import make_study_run
+from clinometer.pipeline.score import score
+from clinometer.runs import NoProgress
+from clinometer.stats import scratch
+from clinometer.studies.editing.scoring import edits_of, gender_readings
+from clinometer.studies.t2iat.scores import ConceptMeasurer
+from clinometer.studies.t2iat.scoring import association_design, association_embeddings
+
+IMAGES, WIDTH = 4000, 768
+
+
+def made_up(place, study, concepts):
+    return make_study_run(place, study, IMAGES, concepts, part=400, width=WIDTH, side=8)
+
+
+def peak_of(function, *arguments):
+    """The most bytes that were held at once, beyond those that are held before."""
+    tracemalloc.start()
+    function(*arguments)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
+
+
+def test_vectors_of_edits_are_held_once(tmp_path):
+    run = made_up(tmp_path / "run", "editing", 4)
+    portraits = [sample for sample in run.plan if sample.role == "portrait"]
+    edits = edits_of(run, run.suite, portraits)
+    peak = peak_of(gender_readings, run, run.suite, "eye", portraits, edits)
+    assert len(run.plan) * WIDTH * 4 <= peak < 1.5 * len(run.plan) * WIDTH * 4
+
+
+def test_vectors_of_concepts_wait_outside_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(scratch, "IN_MEMORY", 2**20)
+    run = made_up(tmp_path / "run", "association", 10)
+
+    def measure_each():
+        embeddings = association_embeddings(run, run.suite, "eye")
+        measure = ConceptMeasurer([embeddings], association_design(run.suite), 20, 0)
+        return [measure(number) for number in range(10)]
+
+    assert peak_of(measure_each) < len(run.plan) * WIDTH * 4
+
+
+@pytest.mark.parametrize("study", ["leaning", "crossed", "editing", "association", "classification"])
+def test_every_made_up_run_can_be_scored(tmp_path, study):
+    run = make_study_run(tmp_path / "run", study, 120, 2, part=16, width=8, side=8)
+    assert len(score(run, NoProgress(), resamples=50))
