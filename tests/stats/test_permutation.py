@@ -201,11 +201,15 @@ def test_blocks_add_their_differences():
     assert test.n_splits == math.comb(6, 3) * 4
 
 
-def test_chunks_do_not_change_the_sample(monkeypatch):
+@pytest.mark.parametrize(("limit", "value", "rows"), [("CHUNK", 7, 7), ("CHUNK_LABELS", 40, 3), ("CHUNK_LABELS", 5, 1)])
+def test_chunks_do_not_change_the_sample(monkeypatch, limit, value, rows):
+    """There are as many relabellings in one as are asked for, and no more labels than are held at once."""
     labels, strata = np.arange(12) < 6, np.arange(12) % 3
     whole = np.concatenate(list(sample_memberships(labels, strata, 50, np.random.default_rng(5))))
-    monkeypatch.setattr(splits, "CHUNK", 7)
-    parts = np.concatenate(list(sample_memberships(labels, strata, 50, np.random.default_rng(5))))
+    monkeypatch.setattr(splits, limit, value)
+    chunks = list(sample_memberships(labels, strata, 50, np.random.default_rng(5)))
+    assert max(map(len, chunks)) == rows
+    parts = np.concatenate(chunks)
     np.testing.assert_array_equal(whole, parts)
     for h in range(3):
         assert (parts[:, strata == h].sum(axis=1) == 2).all()

@@ -13,6 +13,7 @@ import numpy as np
 Alternative = Literal["two-sided", "greater", "less"]
 HALF_LIMIT = 200_000  # sums in the longer of two lists, for splits within strata
 CHUNK = 8192  # relabellings handled at a time
+CHUNK_LABELS = 2**23  # of more than 1,024 items fewer: their labels are 67 MB as the numbers that they are weighed as
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,9 @@ def sample_memberships(
     """
     positions = [np.flatnonzero(strata == h) for h in np.unique(strata)]
     children = rng.spawn(len(positions))
-    for start in range(0, n_permutations, CHUNK):
-        n_rows = min(CHUNK, n_permutations - start)
+    chunk = max(1, min(CHUNK, CHUNK_LABELS // max(len(labels), 1)))
+    for start in range(0, n_permutations, chunk):
+        n_rows = min(chunk, n_permutations - start)
         members = np.empty((n_rows, len(labels)), labels.dtype)
         for where, child in zip(positions, children, strict=True):
             members[:, where] = child.permuted(np.tile(labels[where], (n_rows, 1)), axis=1)
