@@ -5,6 +5,7 @@ from math import isfinite
 import pytest
 import yaml
 from huggingface_hub import EvalResult, ModelCard
+from huggingface_hub.repocard import REGEX_YAML_BLOCK
 from huggingface_hub.repocard_data import model_index_to_eval_results
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,7 +72,8 @@ def without_ours(text: str) -> tuple[str, object]:
     """What is left of a card without our section and results: its text, and its metadata."""
     body = ModelCard(text).text if text.startswith("---") else text
     before, _, rest = body.partition(BEGIN)
-    metadata = yaml.safe_load(text.split("---")[1]) or {} if text.startswith("---") else {}
+    found = REGEX_YAML_BLOCK.search(text)
+    metadata = (yaml.safe_load(found[2]) or {}) if found else {}
     index = metadata.pop("model-index", None) or []
     theirs = [entry | {"results": [each for each in entry["results"] if not is_ours(each)]} for entry in index]
     return before.strip() + rest.partition(END)[2].strip(), (metadata, [each for each in theirs if each["results"]])
@@ -83,6 +85,7 @@ def without_ours(text: str) -> tuple[str, object]:
 @given(st.text())
 def test_escaped_text_is_one_line_of_nothing_but_itself(text):
     shown = one_line(text)
+    assert [text_of(token) for token in tokens(f"### {escaped(text)}\n") if token.type == "inline"] == [shown]
     if shown:
         block = tokens(f"{escaped(text)}\n")
         assert [token.type for token in block] == ["paragraph_open", "inline", "paragraph_close"]
@@ -100,6 +103,26 @@ def test_code_is_fenced_whatever_it_holds(text):
 def test_writing_twice_changes_nothing(card):
     once = put(card)
     assert put(once) == once
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner))
+
+
+@given(
+    st.dictionaries(st.text(min_size=1, max_size=8).filter(lambda key: key != "model-index"), values, min_size=1),
+    st.lists(st.sampled_from(["# A", "It draws.", "", "---", "<!-- x -->", "~~~"])).map("\n".join),
+    st.sampled_from([None, "'", '"', "|"]),
+    st.booleans(),
+)
+def test_any_metadata_and_text_stay(metadata, body, style, is_ascii):
+    dumped = yaml.dump(metadata, default_style=style, default_flow_style=False, allow_unicode=not is_ascii)
+    text = put(f"---\n{dumped}---\n{body}")
+    assert put(text) == text
+    assert dumped in text
+    read, entries = without_ours(text)[1]
+    assert (read, entries) == (yaml.safe_load(dumped), [])
+    assert ModelCard(text).text.startswith(body)
 
 
 def test_the_last_one_wins_and_leaves_no_trace_of_others(card):
@@ -265,6 +288,7 @@ def test_a_name_cannot_end_our_section():
         (f"{BEGIN}{END}{BEGIN}{END}", "found 2 of"),
         ("---\n- a\n---\n", "its metadata is a list, expected a mapping"),
         ("---\na: [\n---\n", "its metadata cannot be read"),
+        ("---\na: !!bool perhaps\n---\n", "its metadata cannot be read: 'perhaps'; mend it"),
         ("---\n{a: 1}\n---\n", "stands in braces"),
         ("---\nmodel-index: 3\n---\n", "is no list of models with their results"),
         ("---\nmodel-index:\n- name: a # mine\n  results: []\n---\n", "a comment within model-index"),
@@ -283,6 +307,12 @@ def test_what_would_lose_something_is_refused(card, said):
 def test_a_number_sign_in_a_name_is_no_comment():
     card = '---\nmodel-index:\n- name: "a #1"\n  results: []\n---\n'
     assert ModelCard(put(card)).data.model_name == "a #1"
+
+
+def test_metadata_without_a_number_stay():
+    card = "---\nmodel-index:\n- name: a\n  results:\n  - {task: {type: a}, loss: .nan}\nloss: .nan\n---\n"
+    assert "loss: .nan\n---" in put(card)
+    assert put(put(card)) == put(card)
 
 
 def test_ours_are_known_by_what_only_ours_have():

@@ -80,7 +80,7 @@ def _with_results(
     block = hub().utils.yaml_dump({KEY: index}, sort_keys=False).strip() if index else ""
     changed = _spliced(metadata, block.replace("\n", newline), newline, source)
     wanted = {key: value for key, value in held.items() if key != KEY} | ({KEY: index} if index else {})
-    if _read(changed, source) != wanted:
+    if not _same(_read(changed, source), wanted):
         raise InvalidInputError(
             f"{source}: its metadata refers to something within {KEY}, which would be lost; write it out, or "
             "give no --out and paste what is printed"
@@ -88,11 +88,16 @@ def _with_results(
     return changed
 
 
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two metadata say the same, whatever the order of their keys; NaN is the same as NaN."""
+    return one.keys() == other.keys() and all(repr(one[key]) == repr(other[key]) for key in one)
+
+
 def _read(metadata: str, source: str) -> dict[str, Any]:
     """The metadata as a mapping."""
     try:
         held = yaml.safe_load(metadata)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except Exception as error:  # of any kind: PyYAML lets through what its constructors raise
         message = " ".join(str(error).split())
         raise InvalidInputError(f"{source}: its metadata cannot be read: {message}; mend it") from error
     if held is None:

@@ -20,8 +20,8 @@ _ENTITIES: Final = {ord(character): f"&#{ord(character)};" for character in "|$\
 _BACKSLASHED: Final = re.compile(r"[*\[\]]|(?<![^\W_])_|_(?![^\W_])")
 """What begins emphasis or a link; an underscore between letters begins nothing."""
 
-_LEADING: Final = re.compile(r"^([#+=-]+)(?=\s|$|[=-])|^(\d{1,9})([.)])(?=\s|$)")
-"""What would begin a heading, a list or a rule, were it the first word of a line."""
+_LEADING: Final = re.compile(r"^([+=-]+)(?=\s|$|[=-])|(?<!\S)(#+)|^(\d{1,9})([.)])(?=\s|$)")
+"""What would begin a heading, a list or a rule, were it the first word of a line; or end a heading."""
 
 
 def escaped(text: object) -> str:
@@ -31,7 +31,7 @@ def escaped(text: object) -> str:
     and readers differ in what they make of a backslash.
 
     >>> escaped("a_b _c | <b>`x`\n# y")
-    'a_b \\_c &#124; &lt;b&gt;&#96;x&#96; # y'
+    'a_b \\_c &#124; &lt;b&gt;&#96;x&#96; &#35; y'
     >>> escaped("# a"), escaped("1. a"), escaped("+0.30"), escaped("- ")
     ('&#35; a', '1&#46; a', '+0.30', '&#45;')
     """
@@ -40,9 +40,9 @@ def escaped(text: object) -> str:
 
 
 def _as_entities(found: re.Match[str]) -> str:
-    if found[1]:
-        return "".join(f"&#{ord(character)};" for character in found[1])
-    return f"{found[2]}&#{ord(found[3])};"
+    if found[3]:
+        return f"{found[3]}&#{ord(found[4])};"
+    return "".join(f"&#{ord(character)};" for character in found[0])
 
 
 def one_line(text: object) -> str:
