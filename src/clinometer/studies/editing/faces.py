@@ -5,7 +5,7 @@ Images are read part by part, by an engine's workers where there are some. Small
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Any, Final
@@ -148,7 +148,7 @@ class FaceReading(RunWork):
         return lambda unit: [read(part) for part in unit]
 
 
-def _pictures(run: Run, part: int, *, portraits: bool = False) -> Any:
+def _pictures(run: Run, part: int, *, portraits: bool = False) -> Iterator[tuple[str, Image.Image]]:
     """The images of a part that are there, with their ids; of portraits alone where those are asked for."""
     roles = dict(run.parts[part].rows("id", "role"))
     for row in run.read_images(part):
