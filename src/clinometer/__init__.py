@@ -2,7 +2,7 @@
 
     >>> import clinometer as cm
     >>> cm.__all__  # doctest: +NORMALIZE_WHITESPACE
-    ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'import_images', 'model_card', 'open_run',
+    ['Run', 'Sweep', 'association_test', 'audit', 'compare', 'gate', 'import_images', 'model_card', 'open_run',
     'paper_table', 'plan', 'score_run', 'sweep']
 
 ``cm.audit(...)`` draws, embeds, scores and reports; ``cm.open_run(path).scores`` is the table of every number.
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         association_test,
         audit,
         compare,
+        gate,
         import_images,
         model_card,
         open_run,
@@ -33,6 +34,7 @@ __all__ = [
     "association_test",
     "audit",
     "compare",
+    "gate",
     "import_images",
     "model_card",
     "open_run",

@@ -10,6 +10,7 @@
     ├── ImportManifestError              a manifest of finished images does not say what it must
     ├── EngineError                      workers cannot be started, or die over a part again and again
     ├── SweepError                       a sweep: unknown key, empty axis, doubled cell, baseline that is not there
+    ├── GateError                        a gate's policy, or a rule that names numbers which a run does not have
     ├── RatingsError                     ratings by people, or a rating task, that cannot be used
     └── RunError                         a run directory
         ├── RunNotFoundError             there is none at that place
@@ -53,6 +54,10 @@ class EngineError(ClinometerError):
 
 class SweepError(ClinometerError):
     """A sweep that cannot be made of what was asked, or of whose cells some failed."""
+
+
+class GateError(ClinometerError):
+    """A gate's policy that cannot be read, or that names numbers which a run does not have."""
 
 
 class RatingsError(ClinometerError):

@@ -1,12 +1,14 @@
-"""A finished run: open, score, verify, compare, hold against a paper, tell in a model card."""
+"""A finished run: open, score, verify, compare, hold to limits or against a paper, tell in a model card."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from clinometer.gates import Gate, Policy, load_policy, policy_from_mapping
+from clinometer.gates import gate as hold_to_policy
 from clinometer.models.abilities import weights_of
 from clinometer.pipeline import score
 from clinometer.pipeline.audits import Workers, executor_of
@@ -133,6 +135,41 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     if out is not None:
         write_comparison(compared, out)
     return compared
+
+
+def gate(
+    run: str | os.PathLike[str] | store.Run,
+    policy: str | os.PathLike[str] | Mapping[str, Any] | Policy,
+    *,
+    baseline: str | os.PathLike[str] | store.Run | None = None,
+) -> Gate:
+    """Hold a finished run to limits, such as before a model is released.
+
+    Parameters
+    ----------
+    run : a scored run, as a path or opened.
+    policy : a YAML file with rules, or a mapping of the same keys: ``{"rules": [{"metric": "mcas", "within": 0.25}]}``.
+    baseline : the run that rules about a ``difference`` are held against: this run less the baseline.
+
+    Returns
+    -------
+    Its ``outcome`` is ``"holds"`` where every number is shown to keep its limits, ``"broken"`` where any is shown to
+    be beyond, else ``"undecided"``; ``table`` has a row a number.
+
+    Raises
+    ------
+    GateError, RunError
+        A policy that cannot be read; numbers that the run does not have; a run that is not scored, or cannot be
+        compared with the baseline.
+    """
+    source = "gate" if isinstance(policy, Policy | Mapping) else os.fspath(policy)
+    if isinstance(policy, Mapping):
+        policy = policy_from_mapping(policy)
+    elif not isinstance(policy, Policy):
+        policy = load_policy(policy)
+    opened = run if isinstance(run, store.Run) else Run(run)
+    held_against = baseline if baseline is None or isinstance(baseline, store.Run) else Run(baseline)
+    return hold_to_policy(opened, policy, held_against, source=source)
 
 
 def model_card(

@@ -14,7 +14,7 @@ from clinometer.cli.listing import models, plan, suites
 from clinometer.cli.measuring import association_test, classify
 from clinometer.cli.options import as_typed, refuse_repeated
 from clinometer.cli.ratings import ratings
-from clinometer.cli.runs import compare, import_, report, score, verify
+from clinometer.cli.runs import compare, gate, import_, report, score, verify
 from clinometer.cli.serve import serve
 from clinometer.cli.sweep import sweep
 from clinometer.cli.unforeseen import RESUMED, VARIABLE
@@ -56,9 +56,9 @@ app = typer.Typer(
 app.add_typer(ratings)
 
 COMMANDS: Final[dict[str, Callable[..., None]]] = {
-    "audit": audit, "score": score, "report": report, "verify": verify, "compare": compare, "import": import_,
-    "classify": classify, "test": association_test, "plan": plan, "suites": suites, "models": models, "sweep": sweep,
-    "card": card, "serve": serve,
+    "audit": audit, "score": score, "report": report, "verify": verify, "compare": compare, "gate": gate,
+    "card": card, "import": import_, "classify": classify, "test": association_test, "plan": plan, "suites": suites,
+    "models": models, "sweep": sweep, "serve": serve,
 }  # fmt: skip
 for name, command in COMMANDS.items():
     app.command(name)(command)

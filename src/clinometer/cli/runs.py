@@ -1,4 +1,4 @@
-"""Commands on finished images and runs: import, score, report, verify, compare."""
+"""Commands on finished images and runs: import, score, report, verify, compare, gate."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from clinometer.cli.options import (
     ManifestOption,
     RunArgument,
     WorkersOption,
+    given_options,
     refuse_without,
 )
+from clinometer.errors import InvalidInputError
 
 
 def score(
@@ -111,6 +113,48 @@ def compare(
     compared = api.compare(*runs, out=out)
     print_comparisons(compared)
     print_place(out)
+
+
+def gate(
+    run: RunArgument,
+    policy: Annotated[
+        Path | None, typer.Option("--policy", "-p", help="A YAML file with rules; see docs/gates.md.")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="The run that a difference is taken from, such as the last release."),
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="In place of a policy, one rule: the metric whose numbers have a limit.")
+    ] = None,
+    component: Annotated[str | None, typer.Option(help="Its component. [default: that of the metric's name]")] = None,
+    within: Annotated[float | None, typer.Option(help="Its limits: ± this.")] = None,
+    at_least: Annotated[float | None, typer.Option(help="Its lower limit.")] = None,
+    at_most: Annotated[float | None, typer.Option(help="Its upper limit.")] = None,
+    allow_undecided: Annotated[
+        bool, typer.Option("--allow-undecided", help="Status 0 where nothing is shown to be broken.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A file for the table of all numbers: .csv, .json or .parquet.")
+    ] = None,
+) -> None:
+    """Hold a finished run to limits: status 0 if all hold, 1 if one is broken, 3 if one is undecided."""
+    from clinometer import api
+    from clinometer.cli.gate import STATUS, print_gate
+    from clinometer.cli.tables import check_place, write_table
+    from clinometer.gates import policy_from_mapping
+
+    asked = given_options(metric=metric, component=component, within=within, at_least=at_least, at_most=at_most)
+    if policy is not None and asked:
+        option = next(iter(asked)).replace("_", "-")
+        raise InvalidInputError(f"--{option}: a policy is given, too; put the limit there, or leave --policy out")
+    if policy is None and not asked:
+        raise InvalidInputError("gate: no limit is given; give --policy FILE, or --metric mcas --within 0.25")
+    check_place(out)
+    judged = api.gate(run, policy or policy_from_mapping({"rules": [asked]}, source="gate"), baseline=baseline)
+    print_gate(judged)
+    write_table(judged.table, out)
+    raise typer.Exit(0 if allow_undecided and judged.outcome != "broken" else STATUS[judged.outcome])
 
 
 def import_(

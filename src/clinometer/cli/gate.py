@@ -1,0 +1,89 @@
+"""A gate's outcome in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from clinometer.cli.words import plain_text
+from clinometer.gates.gate import limits_in_words
+from clinometer.report import wording
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from clinometer.gates import Gate, RuleOutcome
+
+STATUS: Final = {"holds": 0, "broken": 1, "undecided": 3}
+"""Exit status by outcome; 2 is a user's mistake."""
+
+MOST_ROWS: Final = 40
+"""Numbers that a terminal shows; all are in the file."""
+
+
+def print_gate(judged: Gate) -> None:
+    """A line a rule, the numbers of those that do not hold, and what follows."""
+    console = Console()
+    if judged.policy.title:
+        console.print(f"[bold]{plain_text(judged.policy.title)}[/]")
+    for rule in judged.rules:
+        console.print(plain_text(_counted(rule)))
+        open_rows = rule.rows[rule.rows.outcome != "holds"]
+        if len(open_rows):
+            console.print(_numbers(open_rows))
+    console.print(f"[bold]{_sentence(judged)}[/]")
+
+
+def _counted(rule: RuleOutcome) -> str:
+    """``mcas within ±0.25: broken; 2 broken and 20 undecided of 30 numbers.``"""
+    counts = rule.rows.outcome.value_counts()
+    limits = limits_in_words(*rule.rule.limits)
+    named = rule.name if rule.name.endswith(limits) else f"{rule.name} ({limits})"
+    if len(rule.rows) == 1 or rule.outcome == "holds":
+        return (
+            f"{named}: {rule.outcome}." if len(rule.rows) == 1 else f"{named}: holds for all {len(rule.rows)} numbers."
+        )
+    phrases = [f"{counts[outcome]} {outcome}" for outcome in ("broken", "undecided") if outcome in counts]
+    return f"{named}: {rule.outcome}; {' and '.join(phrases)} of {len(rule.rows)} numbers."
+
+
+def _are(n: int) -> str:
+    return f"{n} is" if n == 1 else f"{n} are"
+
+
+def _numbers(rows: pd.DataFrame) -> Table:
+    """The numbers that are broken, the farthest first, then those that are undecided."""
+    rows = rows.sort_values(["outcome", "p"], kind="stable")
+    caption = f"{MOST_ROWS} of {len(rows)} are shown; --out FILE has all" if len(rows) > MOST_ROWS else None
+    table = Table(caption=caption)
+    for heading in ("number", "value", "95 %", "outcome", "decided by about"):
+        table.add_column(heading, justify="right" if heading in ("value", "95 %") else "left", overflow="fold")
+    digits = wording.digits_for([end for name in ("value", "low", "high") for end in rows[name]])
+    for row in rows.head(MOST_ROWS).to_dict("records"):
+        table.add_row(
+            plain_text(_about(row)),
+            wording.signed(row["value"], digits),
+            wording.interval(row["low"], row["high"], digits),
+            plain_text(": ".join(filter(None, (row["outcome"], row["reason"])))),
+            f"{row['n_decide']:,} for {row['n_target']:,}" if row["n_decide"] else "",
+        )
+    return table
+
+
+def _about(row: Mapping[Any, Any]) -> str:
+    """What a number is about; of the whole suite, which number it is."""
+    about = [row["concept"] or row["category"], row["group"], row["setting"]]
+    encoder = "" if row["encoder"] == "mean" else row["encoder"]
+    return ", ".join(filter(None, (*about, encoder))) or str(row["component"])
+
+
+def _sentence(judged: Gate) -> str:
+    if judged.outcome == "holds":
+        return "The gate holds: every number is shown to keep its limits."
+    if judged.outcome == "broken":
+        broken = int((judged.table.outcome == "broken").sum())
+        return f"The gate is broken: of {len(judged.table)} numbers {_are(broken)} shown to be beyond the limit."
+    return "The gate is undecided: none is shown to be beyond its limit, and not all are shown to keep it."

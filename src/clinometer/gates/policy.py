@@ -1,0 +1,138 @@
+"""A gate's policy as requested: a YAML file, or a mapping of the same keys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from math import inf
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from clinometer._messages import did_you_mean, first_and_more
+from clinometer.errors import GateError, SuiteError
+from clinometer.suites.base import explain
+from clinometer.suites.reading import read_text, read_yaml
+from clinometer.suites.strict import Name, Strict, Text
+
+
+def _several(entry: Any) -> Any:
+    """One value as a list of one."""
+    return list(entry) if isinstance(entry, list | tuple) else [entry]
+
+
+Patterns = Annotated[tuple[Text, ...], BeforeValidator(_several), Field(min_length=1)]
+
+SELECTORS: Final = ("concept", "category", "group", "setting", "encoder")
+"""Columns of the scores by which a rule chooses rows, with patterns such as ``*worker``."""
+
+
+class Rule(Strict):
+    """Numbers and the limits that every one of them must keep.
+
+    Attributes
+    ----------
+    name : what it is called.
+    metric : the numbers' metric, in the run's scores; or
+    difference : the component of a difference from the baseline (this run less the baseline).
+    component : of the metric; by default the metric's own, where one has its name.
+    concept, category, group, setting, encoder : which of these numbers; patterns as of file names. Without ``encoder``
+        those of the average over encoders, where there is one.
+    within : the limits are ± this.
+    at_least, at_most : or they are these; either may be left out.
+    interval : what the interval that is held to the limits is over; by default what the number's verdict rests on.
+    """
+
+    name: Name | None = None
+    metric: Name | None = None
+    difference: Name | None = None
+    component: Name | None = None
+    concept: Patterns | None = None
+    category: Patterns | None = None
+    group: Patterns | None = None
+    setting: Patterns | None = None
+    encoder: Patterns | None = None
+    within: Annotated[float, Field(gt=0)] | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    interval: Literal["images", "stimuli"] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.metric is None) == (self.difference is None):
+            raise ValueError("expected one of metric and difference: of this run, or of this run less the baseline")
+        if self.difference is not None and self.component is not None:
+            raise ValueError("a difference is named by its component alone; leave out component")
+        if self.within is not None and (self.at_least is not None or self.at_most is not None):
+            raise ValueError("within stands for both limits; leave out at_least and at_most")
+        if self.within is None and self.at_least is None and self.at_most is None:
+            raise ValueError("it has no limit; give within, at_most or at_least")
+        if self.limits[0] > self.limits[1]:
+            raise ValueError(f"at_least {self.at_least:g} is above at_most {self.at_most:g}")
+        return self
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The lower and the upper limit; ∓∞ for none."""
+        if self.within is not None:
+            return -self.within, self.within
+        return -inf if self.at_least is None else self.at_least, inf if self.at_most is None else self.at_most
+
+
+class Policy(Strict):
+    """The rules of a gate."""
+
+    title: Text | None = None
+    rules: tuple[Rule, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.rules:
+            raise ValueError("rules: expected one or more")  # a bound of the field would count a rule's error twice
+        return self
+
+    @property
+    def needs_baseline(self) -> bool:
+        """Whether a rule is about a difference."""
+        return any(rule.difference is not None for rule in self.rules)
+
+
+def load_policy(path: str | os.PathLike[str]) -> Policy:
+    """Read a policy's file.
+
+    Raises
+    ------
+    GateError
+        There is none, or it says something it must not: the message names the file and the key.
+    """
+    place = Path(path)
+    try:
+        return policy_from_mapping(read_yaml(read_text(place), source=str(place)), source=str(place))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise GateError(f"{place}: no such file; give a YAML file with rules, see docs/gates.md") from error
+    except (OSError, ValueError) as error:
+        raise GateError(f"{place}: cannot be read as text: {error}") from error
+    except SuiteError as error:
+        raise GateError(str(error)) from error
+
+
+def policy_from_mapping(data: Mapping[str, Any], *, source: str = "policy") -> Policy:
+    """Check a policy that is already a mapping.
+
+    Raises
+    ------
+    GateError
+        It says something it must not.
+    """
+    try:
+        return Policy.model_validate(data)
+    except ValidationError as error:
+        raise GateError(explain(error, source)) from error
+
+
+def require_known(value: str, known: tuple[str, ...], what: str) -> None:
+    """Refuse a name that the scores do not have."""
+    if value not in known:
+        hint = did_you_mean(value, known) or f"the run has {first_and_more(known, most=5) or 'none'}"
+        raise GateError(f"{what}: found {value!r}; {hint}")
