@@ -63,6 +63,8 @@ HEADS = {
     "compare-power": ("differences", "nominal"),
     "sweep-level": ("differences of equal settings", "promised"),
     "sweep-away": ("differences where settings differ", "promised"),
+    "gate-level": ("gates", "promised, at most"),
+    "gate-power": ("gates", "nominal"),
     "intersections-level": ("test", "p ≤"),
     "intersections-coverage": ("interval", "nominal"),
     "reader-coverage": ("corrected share", "nominal"),

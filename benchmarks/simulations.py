@@ -24,6 +24,7 @@ from scipy import stats
 from benchmarks import (
     comparison_simulations,
     downstream_simulations,
+    gate_simulations,
     intersection_simulations,
     ratings_simulations,
     reader_simulations,
@@ -429,6 +430,7 @@ MODULES = (
     verdict_simulations,
     comparison_simulations,
     sweep_simulations,
+    gate_simulations,
     intersection_simulations,
     reader_simulations,
     downstream_simulations,

@@ -111,9 +111,9 @@ def _factors_to_lean(values: np.ndarray, errors: np.ndarray, p_values: np.ndarra
     to_reach = np.full(values.shape, scipy.stats.norm.isf(alpha / 2))
     tested = np.isfinite(p_values)
     scores = scipy.stats.norm.isf(np.clip(p_values[tested], 1e-300, 1 - 1e-9) / 2)  # neither infinite nor 0
-    grown = factors_in_family(_squared_ratio(scipy.stats.norm.isf(_steps(tested.sum(), alpha) / 2), scores[:, None]))
+    grown = factors_in_family(squared_ratio(scipy.stats.norm.isf(_steps(tested.sum(), alpha) / 2), scores[:, None]))
     to_reach[tested] = np.where(grown > 1, scores * np.sqrt(grown), to_reach[tested])
-    factors = _squared_ratio(to_reach * errors, values)
+    factors = squared_ratio(to_reach * errors, values)
     return np.where(factors > 1, factors, inf)
 
 
@@ -121,8 +121,8 @@ def _factors_to_balance(values: np.ndarray, errors: np.ndarray, margin: float, a
     factors = np.full(values.shape, inf)
     tested = np.isfinite(values) & np.isfinite(errors)
     needed, errors = scipy.stats.norm.isf(_steps(tested.sum(), alpha)), errors[tested, None]
-    at_estimate = _squared_ratio(needed * errors, margin - values[tested, None])
-    at_0 = _squared_ratio((needed + scipy.stats.norm.ppf(0.75)) * errors, np.array(margin))
+    at_estimate = squared_ratio(needed * errors, margin - values[tested, None])
+    at_0 = squared_ratio((needed + scipy.stats.norm.ppf(0.75)) * errors, np.array(margin))
     factors[tested] = factors_in_family(np.maximum(at_estimate, at_0))
     return factors
 
@@ -138,7 +138,7 @@ def _steps(m: int, alpha: float) -> np.ndarray:
     return alpha * np.arange(1, m + 1) / m
 
 
-def _squared_ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+def squared_ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """``(part / whole)²``, infinite where the whole is 0, negative or too small to divide by."""
     large = whole > 1e-100 * np.maximum(part, 1.0)
     return np.where(large, part / np.where(large, whole, 1.0), inf) ** 2

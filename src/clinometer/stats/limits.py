@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.equivalence import images_to_decide
+from clinometer.stats.equivalence import images_to_decide, squared_ratio
 from clinometer.stats.multiplicity import holm
 
 CONFIDENCE = 0.95
@@ -140,14 +140,11 @@ def _units_to_decide(
         return 0
     if lower <= value <= upper:
         factors = [
-            _squared(half, distance)
+            float(squared_ratio(half, np.float64(distance)))
             for half, distance in ((high - value, upper - value), (value - low, value - lower))
             if isfinite(distance)
         ]
         return images_to_decide(int(units), max(factors, default=0.0))
     half, distance = (value - low, value - upper) if value > upper else (high - value, lower - value)
-    return images_to_decide(int(units), _squared(stretch * half, distance))
+    return images_to_decide(int(units), float(squared_ratio(stretch * half, np.float64(distance))))
 
-
-def _squared(half: float, distance: float) -> float:
-    return (half / distance) ** 2 if distance > 0 else np.inf

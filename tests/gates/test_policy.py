@@ -1,0 +1,78 @@
+"""Policies as files: what they may say, and what is told of what they may not."""
+
+from math import inf
+
+import pytest
+
+from clinometer.errors import GateError
+from clinometer.gates import load_policy, policy_from_mapping
+from clinometer.gates.gate import limits_in_words
+
+RULES = """
+title: Release of portraits
+rules:
+  - name: no profession leans far
+    metric: mcas
+    category: occupation
+    within: 0.3
+  - difference: magnitude
+    at_most: 0.05
+"""
+
+
+def test_a_file_is_read(tmp_path):
+    place = tmp_path / "gate.yaml"
+    place.write_text(RULES)
+    policy = load_policy(place)
+    assert policy.title == "Release of portraits"
+    assert [rule.limits for rule in policy.rules] == [(-0.3, 0.3), (-inf, 0.05)]
+    assert policy.rules[0].category == ("occupation",)
+    assert policy.needs_baseline
+
+
+RULE = {"metric": "mcas", "within": 1}
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ([], "policy: rules: expected one or more"),
+        ([{"within": 1}], "policy: rules.0: expected one of metric and difference"),
+        ([RULE | {"difference": "mcas"}], "expected one of metric and difference"),
+        ([{"difference": "mcas", "component": "ii", "within": 1}], "leave out component"),
+        ([{"metric": "mcas"}], "policy: rules.0: it has no limit; give within, at_most or at_least"),
+        ([RULE | {"at_most": 1}], "within stands for both limits"),
+        ([{"metric": "mcas", "at_least": 2, "at_most": 1}], "at_least 2 is above at_most 1"),
+        ([RULE | {"within": 0}], "rules.0.within: Input should be greater than 0, found 0"),
+        ([RULE | {"within": inf}], "rules.0.within: Input should be a finite number"),
+        ([RULE | {"wihtin": 1}], "policy: rules.0.wihtin: unknown key"),
+        ([RULE | {"concept": []}], "rules.0.concept"),
+        ([RULE | {"interval": "words"}], "rules.0.interval: Input should be 'images' or 'stimuli'"),
+    ],
+)
+def test_what_a_rule_cannot_say_is_told_in_one_line(rules, message):
+    with pytest.raises(GateError) as raised:
+        policy_from_mapping({"rules": rules})
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert "more)" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(None, "no such file; give a YAML file with rules"), ("rules: [", "gate.yaml: "), ("- a", "gate.yaml: "),
+     ("\udcff", "gate.yaml: "), ("", "gate.yaml: ")],
+)  # fmt: skip
+def test_a_file_that_is_no_policy_is_told(tmp_path, text, message):
+    place = tmp_path / "gate.yaml"
+    if text is not None:
+        place.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(GateError) as raised:
+        load_policy(place)
+    assert message in str(raised.value)
+    assert str(place) in str(raised.value)
+
+
+def test_limits_in_words():
+    assert limits_in_words(-inf, 0.2) == "at most 0.2"
+    assert limits_in_words(0.2, inf) == "at least 0.2"

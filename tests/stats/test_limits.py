@@ -1,0 +1,126 @@
+"""Estimates held to limits: what the intervals say, the correction over a family, and how often it errs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from clinometer.errors import InvalidInputError
+from clinometer.stats.limits import hold_to_limits
+
+INF = np.inf
+numbers = st.floats(-5, 5)
+halves = st.floats(0.01, 3)
+
+
+def held(value, low, high, *, at_least=-INF, at_most=INF, units=20, freedom=19, alpha=0.05):
+    arrays = np.broadcast_arrays(*np.atleast_1d(value, low, high, units, freedom, at_least, at_most))
+    value, low, high, units, freedom, at_least, at_most = arrays
+    return hold_to_limits(value, low, high, units, freedom, at_least=at_least, at_most=at_most, alpha=alpha)
+
+
+@given(numbers, halves, halves, numbers, st.integers(1, 500))
+def test_a_single_estimate_is_judged_by_its_interval_alone(value, below, above, limit, freedom):
+    low, high = value - below, value + above
+    judged = held(value, low, high, at_most=limit, freedom=freedom)
+    assert judged.within[0] == (high <= limit)
+    if abs(low - limit) > 1e-9:
+        assert judged.beyond[0] == (low > limit)
+
+
+@given(st.lists(st.tuples(numbers, halves, numbers), min_size=1, max_size=8))
+def test_limits_turned_round_are_kept_and_broken_alike(estimates):
+    value, half, limit = np.array(estimates).T
+    above = held(value, value - half, value + 2 * half, at_most=limit)
+    below = held(-value, -value - 2 * half, -value + half, at_least=-limit)
+    for name in ("within", "beyond", "p", "p_holm", "n_decide"):
+        np.testing.assert_array_equal(getattr(above, name), getattr(below, name))
+
+
+@given(st.lists(st.tuples(numbers, halves), min_size=2, max_size=8), st.permutations(range(8)))
+def test_the_order_of_estimates_does_not_count(estimates, order):
+    order = [place for place in order if place < len(estimates)]
+    value, half = np.array(estimates).T
+    straight, shuffled = (held(v, v - h, v + h, at_least=-1, at_most=1)
+                          for v, h in ((value, half), (value[order], half[order])))  # fmt: skip
+    np.testing.assert_array_equal(straight.beyond[order], shuffled.beyond)
+    np.testing.assert_allclose(straight.p_holm[order], shuffled.p_holm)
+
+
+@given(st.lists(st.tuples(numbers, halves), min_size=1, max_size=8))
+def test_nothing_is_both_within_and_beyond_and_more_estimates_call_no_more_beyond(estimates):
+    value, half = np.array(estimates).T
+    judged = held(value, value - half, value + half, at_least=-1, at_most=1)
+    assert not (judged.within & judged.beyond).any()
+    alone = [held(v, v - h, v + h, at_least=-1, at_most=1).beyond[0] for v, h in estimates]
+    assert (judged.beyond <= alone).all()
+
+
+def test_p_is_that_of_student_where_the_interval_is():
+    rng = np.random.default_rng(0)
+    x = rng.normal(0.6, 1, 12)
+    mean, error = x.mean(), x.std(ddof=1) / np.sqrt(12)
+    reach = stats.t.ppf(0.975, 11) * error
+    judged = held(mean, mean - reach, mean + reach, at_most=0.1, freedom=11)
+    assert judged.p[0] == pytest.approx(stats.ttest_1samp(x, 0.1).pvalue)
+
+
+def test_what_has_no_interval_is_neither():
+    judged = held([1.0, np.nan, 1.0], [np.nan, 0, 0.9], [np.nan, 1, 1.1], at_most=0.5)
+    assert judged.within.tolist() == [False] * 3
+    assert judged.beyond.tolist() == [False, False, True]
+    assert np.isnan(judged.p[:2]).all()
+    assert judged.n_decide.tolist() == [0, 0, 0]
+
+
+def test_an_estimate_without_doubt_is_decided():
+    judged = held([0.5, 0.6], [0.5, 0.6], [0.5, 0.6], at_most=0.5)
+    assert judged.within.tolist() == [True, False]
+    assert judged.beyond.tolist() == [False, True]
+
+
+@given(st.floats(0.01, 0.99), st.floats(0.2, 3))
+def test_the_units_that_decide_do_if_the_estimate_stands(value, half):
+    """An interval that shrinks by 1/√n lies within its limits at so many units, and not much sooner."""
+    judged = held(value, value - half, value + half, at_least=-1, at_most=1)
+    n = judged.n_decide[0]
+    if n:
+        at = [half * np.sqrt(20 / units) for units in (n, 0.9 * n)]
+        assert value + at[0] <= 1 + 1e-6
+        assert n <= 21 or value + at[1] > 1
+
+
+def test_the_units_that_decide_pass_the_correction():
+    value, half = np.full(30, 1.3), np.full(30, 0.25)
+    judged = held(value, value - half, value + half, at_most=1)
+    assert not judged.beyond.any()
+    n = judged.n_decide[0]
+    shrunk = half * np.sqrt(20 / n)
+    assert held(value, value - shrunk, value + shrunk, at_most=1, units=n).beyond.all()
+
+
+@pytest.mark.parametrize("bad", [{"at_least": 1, "at_most": 0}, {"at_most": np.nan}])
+def test_limits_that_cannot_be_are_refused(bad):
+    with pytest.raises(InvalidInputError, match="^limits: expected at_least ≤ at_most"):
+        held(0.0, -1.0, 1.0, **bad)
+
+
+def test_arrays_of_other_lengths_are_refused():
+    with pytest.raises(InvalidInputError, match=r"one shape \(m,\), found \(1,\)"):
+        hold_to_limits([0], [0], [0, 1], [1], [1], at_least=[0], at_most=[1])
+
+
+def test_levels_hold_at_the_limit():
+    """Thirty means exactly at their limit: any is called beyond in at most 5 %, a single one passes in 2.5 %."""
+    rng = np.random.default_rng(5)
+    any_beyond, passes = [], []
+    for _ in range(2_000):
+        x = rng.normal(1.0, 1.0, (30, 12))
+        mean, error = x.mean(1), x.std(1, ddof=1) / np.sqrt(12)
+        reach = stats.t.ppf(0.975, 11) * error
+        judged = held(mean, mean - reach, mean + reach, at_most=1.0, freedom=11)
+        any_beyond.append(judged.beyond.any())
+        passes.append(judged.within[0])
+    assert np.mean(any_beyond) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2_000)
+    assert abs(np.mean(passes) - 0.025) <= 3 * np.sqrt(0.025 * 0.975 / 2_000)
