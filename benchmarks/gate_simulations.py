@@ -51,9 +51,10 @@ def one_at_its_limit(n: int, population: int, images: int) -> list[Found]:
     limit = np.full(CONCEPTS, chosen.truth(shares)[0])
     held = gates(chosen, shares, limit, images, n, 72, population, both=True)
     setting = f"{chosen.name}, one of {CONCEPTS} concepts at its limit, {images} images"
+    holds, broken = np.array([(gate.within.all(), gate.beyond.any()) for gate in held]).T
     return [
-        rate_over_studies("gate-level", "gate holds", setting, 0.025, np.array([gate.within.all() for gate in held])),
-        rate_over_studies("gate-level", "gate is broken", setting, 0.05, np.array([gate.beyond.any() for gate in held])),
+        rate_over_studies("gate-level", "gate holds", setting, 0.025, holds),
+        rate_over_studies("gate-level", "gate is broken", setting, 0.05, broken),
     ]
 
 

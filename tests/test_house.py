@@ -21,6 +21,7 @@ def test_the_public_names():
         "association_test",
         "audit",
         "compare",
+        "gate",
         "import_images",
         "model_card",
         "open_run",

@@ -26,7 +26,7 @@ def shown(monkeypatch, tmp_path):
 
     console = Console(width=200, record=True, file=(tmp_path / "shown").open("w"))
     monkeypatch.setattr(gate, "Console", lambda: console)
-    return lambda: console.export_text()
+    return console.export_text
 
 
 @pytest.mark.parametrize(

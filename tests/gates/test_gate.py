@@ -129,7 +129,7 @@ def test_tests_of_associations_are_held_by_the_interval_over_prompts(tmp_path):
         ({"metric": "mcsa", "within": 1}, "gate: rules.0.metric: found 'mcsa'; did you mean mcas"),
         ({"metric": "mcas", "component": "iit", "within": 1}, "rules.0.component: found 'iit'; did you mean ii"),
         ({"metric": "internal_bias", "within": 1}, "metric 'internal_bias' has several components; give component"),
-        ({"metric": "mcas", "concept": "nurse", "within": 1}, "rules.0.concept: found 'nurse'; the run has concept 0.20"),
+        ({"metric": "mcas", "concept": "nurse", "within": 1}, "concept: found 'nurse'; the run has concept 0.20"),
         ({"difference": "mcas", "within": 1}, "gate: a rule is about a difference, and there is no baseline"),
     ],
 )

@@ -102,7 +102,7 @@ def test_the_units_that_decide_pass_the_correction():
 
 @pytest.mark.parametrize("bad", [{"at_least": 1, "at_most": 0}, {"at_most": np.nan}])
 def test_limits_that_cannot_be_are_refused(bad):
-    with pytest.raises(InvalidInputError, match="^limits: expected at_least ≤ at_most"):
+    with pytest.raises(InvalidInputError, match=r"^limits: expected at_least ≤ at_most"):
         held(0.0, -1.0, 1.0, **bad)
 
 

@@ -140,11 +140,14 @@ def _units_to_decide(
         return 0
     if lower <= value <= upper:
         factors = [
-            float(squared_ratio(half, np.float64(distance)))
+            _squared(half, distance)
             for half, distance in ((high - value, upper - value), (value - low, value - lower))
             if isfinite(distance)
         ]
         return images_to_decide(int(units), max(factors, default=0.0))
     half, distance = (value - low, value - upper) if value > upper else (high - value, lower - value)
-    return images_to_decide(int(units), float(squared_ratio(stretch * half, np.float64(distance))))
+    return images_to_decide(int(units), _squared(stretch * half, distance))
 
+
+def _squared(half: float, distance: float) -> float:
+    return float(squared_ratio(np.array(half), np.array(distance)))
