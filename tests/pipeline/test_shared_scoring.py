@@ -141,10 +141,11 @@ def test_an_earlier_run_is_measured_to_the_same_bits_by_any_number_of_workers(tm
         assert len(set(engine.units)) >= min(workers, 2)
 
 
-def test_a_worker_that_dies_over_portraits_is_replaced(tmp_path, workers):
+@pytest.mark.parametrize("study", ["editing", "association"])
+def test_a_worker_that_dies_over_portraits_or_concepts_is_replaced(tmp_path, workers, study):
     engine = WatchedEngine(workers, tmp_path / "deaths", unit=(1,), times=1)
-    found = scored(unscored_copy(tmp_path / "run", "editing"), engine)
-    assert found == scored(unscored_copy(tmp_path / "alone", "editing"))
+    found = scored(unscored_copy(tmp_path / "run", study), engine)
+    assert found == scored(unscored_copy(tmp_path / "alone", study))
     assert len(list((tmp_path / "deaths").iterdir())) == 1
     assert os.getpid() not in engine.measured.values()
 
