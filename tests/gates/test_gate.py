@@ -49,6 +49,20 @@ def test_a_number_is_held_as_its_interval_says(run):
     )  # fmt: skip
 
 
+def test_more_images_are_named_where_these_are_counted(run):
+    rows = mcas(run)
+    judged = gate(
+        run,
+        {"metric": "mcas", "at_most": float(rows.value.max()) + 1e-3},
+        {"metric": "internal_bias_summary", "component": "diffusion_bias_mean", "at_most": 1e-3},
+    )
+    open_rows = judged.table[judged.table.outcome == "undecided"]
+    counted = open_rows.concept != ""
+    assert (open_rows.n_decide[counted] > open_rows.n_target[counted]).all()
+    assert (open_rows.n_decide[~counted] == 0).all()
+    assert counted.any()
+
+
 @pytest.mark.parametrize(("limit", "outcome"), [(9.0, "holds"), (0.0, "broken")])
 def test_a_gate_holds_where_all_do_and_is_broken_where_one_is(run, limit, outcome):
     judged = gate(run, {"metric": "mcas", "at_most": limit}, {"metric": "mcas", "within": 9})

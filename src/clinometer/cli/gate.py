@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +21,9 @@ STATUS: Final = {"holds": 0, "broken": 1, "undecided": 3}
 
 MOST_ROWS: Final = 40
 """Numbers that a terminal shows; all are in the file."""
+
+ABOUT: Final = ("concept", "category", "group", "setting", "encoder")
+"""What tells numbers apart, where it differs between them."""
 
 
 def print_gate(judged: Gate) -> None:
@@ -62,22 +64,18 @@ def _numbers(rows: pd.DataFrame) -> Table:
     for heading in ("number", "value", "95 %", "outcome", "decided by about"):
         table.add_column(heading, justify="right" if heading in ("value", "95 %") else "left", overflow="fold")
     digits = wording.digits_for([end for name in ("value", "low", "high") for end in rows[name]])
+    named = [name for name in ABOUT if rows[name].nunique() > 1]
+    if "concept" in named and "category" in named:
+        named.remove("category")
     for row in rows.head(MOST_ROWS).to_dict("records"):
         table.add_row(
-            plain_text(_about(row)),
+            plain_text(", ".join(row[name] for name in named if row[name]) or str(row["component"])),
             wording.signed(row["value"], digits),
             wording.interval(row["low"], row["high"], digits),
             plain_text(": ".join(filter(None, (row["outcome"], row["reason"])))),
             f"{row['n_decide']:,} for {row['n_target']:,}" if row["n_decide"] else "",
         )
     return table
-
-
-def _about(row: Mapping[Any, Any]) -> str:
-    """What a number is about; of the whole suite, which number it is."""
-    about = [row["concept"] or row["category"], row["group"], row["setting"]]
-    encoder = "" if row["encoder"] == "mean" else row["encoder"]
-    return ", ".join(filter(None, (*about, encoder))) or str(row["component"])
 
 
 def _sentence(judged: Gate) -> str:

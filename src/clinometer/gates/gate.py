@@ -194,7 +194,8 @@ class _Numbers:
             high=np.where(stimuli, rows.stimulus_high, rows.high),
             # how many stimuli there are, a row does not tell: as few as an interval can have
             freedom=np.where(stimuli, 1, np.maximum(rows.n_target - 1, 1)),
-            units=np.where(stimuli, 0, rows.n_target),
+            # of a number about all concepts, n_target counts these
+            units=np.where(stimuli | (rows.concept == ""), 0, rows.n_target),
             at_least=at_least,
             at_most=at_most,
             withheld=[self._withheld(row) for row in rows.to_dict("records")],
