@@ -1,6 +1,7 @@
 """Model cards of runs: of every study, of places of every kind, into files that hold somebody else's words."""
 
 import os
+import shlex
 import shutil
 from dataclasses import replace
 from math import isnan
@@ -8,12 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import ModelCard
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, RunError, RunMismatchError
-from clinometer.pipeline.model_cards import card_input, command_words
+from clinometer.pipeline.model_cards import card_input, command_words, in_a_shell
 from clinometer.report.model_card import section_of
 from clinometer.report.model_card.existing import BEGIN, END
 from clinometer.report.model_card.markdown import escaped
@@ -201,6 +203,21 @@ def test_the_command_follows_the_protocol_the_rounds_and_what_was_imported():
     assert " ".join(command_words(run_of(toy_suite(), origin="imported"))) == (
         "clinometer import DIR --suite SUITE.yaml --encoder eye --seed 3"
     )
+
+
+def test_the_command_takes_every_setting_that_is_recorded_under_a_name_of_audit():
+    settings = {
+        "steps": 4, "guidance_scale": 7.125, "height": 64, "width": 32, "negative_prompt": "a $b 'c'",
+        "edit_steps": None, "edit_guidance_scale": 2.0, "lora": {"name": "owner/lora", "revision": "f0", "scale": 1.0},
+        "portraits": {"name": "CFD"}, "scheduler": {"class": "DDIM"},
+    }  # fmt: skip
+    words = list(command_words(run_of(load_suite("mcas"), settings=settings)))
+    options = get_command(app).commands["audit"].make_context("audit", words[2:]).params
+    assert (options["steps"], options["guidance"], options["seed"]) == (["4"], ["7.125"], ["3"])
+    assert (options["height"], options["width"], options["edit_steps"]) == (64, 32, None)
+    assert (options["lora"], options["lora_scale"]) == (["owner/lora@f0"], 1.0)
+    assert (options["edit_guidance_scale"], options["portraits"]) == (2.0, "CFD")
+    assert shlex.split(in_a_shell(words))[words.index("a $b 'c'")] == "a $b 'c'" == options["negative_prompt"]
 
 
 def test_a_suite_of_ones_own_with_the_name_of_another_is_no_built_in_one():

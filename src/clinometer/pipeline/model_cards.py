@@ -15,8 +15,18 @@ from clinometer.runs import Directory, Run
 from clinometer.studies import study_of
 from clinometer.suites import Suite, load_suite, suite_names
 
-_OPTIONS: Final = {"steps": "--steps", "guidance_scale": "--guidance"}
-"""Settings of every model that draws in steps, as ``clinometer audit`` takes them."""
+_OPTIONS: Final = {
+    "steps": "--steps",
+    "guidance_scale": "--guidance",
+    "height": "--height",
+    "width": "--width",
+    "negative_prompt": "--negative-prompt",
+    "prior_steps": "--prior-steps",
+    "prior_guidance_scale": "--prior-guidance",
+    "edit_steps": "--edit-steps",
+    "edit_guidance_scale": "--edit-guidance",
+}
+"""Settings of drawing, as ``clinometer audit`` takes them."""
 
 FOLDER: Final = "DIR"
 FILE: Final = "SUITE.yaml"
@@ -135,20 +145,29 @@ def in_a_shell(words: Sequence[str]) -> str:
 
 
 def _model_words(card: Mapping[str, Any]) -> Iterator[str]:
-    revision = card.get("revision")
-    yield from ("--model", f"{card['name']}@{revision}" if revision else str(card["name"]))
+    yield from ("--model", _with_revision(card))
+
+
+def _with_revision(source: Mapping[str, Any]) -> str:
+    return f"{source['name']}@{source['revision']}" if source.get("revision") else str(source["name"])
 
 
 def _drawing_words(run: Run) -> Iterator[str]:
     settings = run.model_card["settings"]
     for name, option in _OPTIONS.items():
         if settings.get(name) is not None:
-            yield from (option, f"{settings[name]:g}")
+            yield from (option, _typed(settings[name]))
+    if settings.get("lora"):
+        yield from ("--lora", _with_revision(settings["lora"]), "--lora-scale", _typed(settings["lora"]["scale"]))
     if settings.get("portraits"):
         yield from ("--portraits", str(settings["portraits"]["name"]))
     until = run.record.get("until")
     if until is not None and not until.get("of"):
-        yield from ("--until", "decided" if until["precision"] is None else f"{until['precision']:g}")
+        yield from ("--until", "decided" if until["precision"] is None else _typed(until["precision"]))
+
+
+def _typed(value: Any) -> str:
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _suite_words(run: Run) -> Iterator[str]:
