@@ -87,7 +87,7 @@ def table(found: Sequence[Found], kind: str) -> str:
     lines = [f"| {head[0]} | data | {head[1]} | measured | Monte-Carlo error | studies |", "|---|---|---|---|---|---|"]
     for each in (each for each in found if each.kind == kind):
         error = f"{each.error:.2%}" if each.n else "exact"
-        lines.append(f"| {each.what} | {each.setting} | {each.nominal:.0%} | {each.rate:.2%} | {error} "
+        lines.append(f"| {each.what} | {each.setting} | {100 * each.nominal:g}% | {each.rate:.2%} | {error} "
                      f"| {each.n or '–'} |")  # fmt: skip
     return "\n".join(lines) + "\n"
 
