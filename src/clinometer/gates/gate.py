@@ -94,8 +94,8 @@ def gate(run: Run, policy: Policy, baseline: Run | None = None, *, source: str =
     """Hold a run to a policy.
 
     A number keeps its limits where its 95 % interval lies within them, and breaks them where the interval lies beyond,
-    after Holm's correction over all numbers of the policy. So of runs with a number at its limit or beyond about 2.5 in 100
-    pass at most, and of runs whose numbers all keep their limits at most 5 in 100 are called broken
+    after Holm's correction over all numbers of the policy. So of runs with a number at its limit or beyond about 2.5 in
+    100 pass at most, and of runs whose numbers all keep their limits at most 5 in 100 are called broken
     (:func:`clinometer.stats.limits.hold_to_limits`). A number that has no verdict because there are too few images, or
     because its encoder does not fit, is undecided.
 
