@@ -80,6 +80,18 @@ def test_an_estimate_without_doubt_is_decided():
     assert judged.beyond.tolist() == [False, True]
 
 
+def test_an_estimate_beyond_its_limit_does_not_keep_it_whatever_its_interval_says():
+    judged = held([0.3, -0.3], [0.05, -0.15], [0.15, -0.05], at_least=-0.2, at_most=0.2)
+    assert not judged.within.any()
+    assert not judged.beyond.any()
+
+
+def test_an_interval_that_leaves_its_estimate_out_is_corrected_as_any_other():
+    value, low, high = (np.full(1_000, x) for x in (0.25, 0.3, 0.5))
+    assert held(value[:1], low[:1], high[:1], at_most=0.2).beyond.all()
+    assert not held(value, low, high, at_most=0.2).beyond.any()
+
+
 @given(st.floats(0.01, 0.99), st.floats(0.2, 3))
 def test_the_units_that_decide_do_if_the_estimate_stands(value, half):
     """An interval that shrinks by 1/√n lies within its limits at so many units, and not much sooner."""

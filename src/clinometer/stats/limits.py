@@ -26,7 +26,7 @@ class HeldToLimits:
 
     Attributes
     ----------
-    within : the interval lies within the limits.
+    within : the interval lies within the limits, and so does the estimate.
     beyond : the estimate is beyond a limit, by ``p_holm``.
     p : that an estimate that keeps its limits comes out so far beyond them; twice the one-sided p, so that it is 0.05
         where the interval ends at the limit. 1 for an estimate within its limits, NaN without an interval.
@@ -56,7 +56,7 @@ def hold_to_limits(
 
     ::
 
-        within:   at_least ≤ low  and  high ≤ at_most
+        within:   at_least ≤ low  and  high ≤ at_most, and the estimate as well, where the interval leaves it out
         beyond:   p̃ ≤ α,   p = 2 P( T_f ≥ t_f · d / h ),   p̃ by Holm over the family
                   d: how far the estimate is beyond its limit;  h: the half of its interval that faces the limit
                   T_f: Student's t with f degrees of freedom;  t_f: its 97.5 % quantile
@@ -93,7 +93,7 @@ def hold_to_limits(
     if np.isnan(lower).any() or np.isnan(upper).any() or (lower > upper).any():
         raise InvalidInputError("limits: expected at_least ≤ at_most, found a NaN or a lower limit above the upper one")
     with np.errstate(invalid="ignore"):
-        within = (lower <= low) & (high <= upper)
+        within = (lower <= np.minimum(low, value)) & (np.maximum(high, value) <= upper)
     distance, half = _beyond(value, low, high, lower, upper)
     p = _p_values(distance, half, freedom)
     adjusted = holm(p)
@@ -110,11 +110,17 @@ def hold_to_limits(
 def _beyond(
     value: np.ndarray, low: np.ndarray, high: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How far each estimate is beyond the limit next to it, negative where it keeps it; and the half that faces it."""
+    """How far each estimate is beyond the limit next to it, negative where it keeps it; and the half that faces it.
+
+    An estimate that lies outside of its own interval, on the side of the limit, is stood for by the interval's middle.
+    """
     above = value - upper >= lower - value
     distance = np.where(above, value - upper, lower - value)
     half = np.where(above, value - low, high - value)
-    return distance, half
+    with np.errstate(invalid="ignore"):
+        middle, apart = (low + high) / 2, (half < 0) & (distance > 0)
+    from_middle = np.where(above, middle - upper, lower - middle)
+    return np.where(apart, from_middle, distance), np.where(apart, (high - low) / 2, half)
 
 
 def _reach(freedom: np.ndarray, alpha: float) -> np.ndarray:
