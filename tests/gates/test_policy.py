@@ -45,6 +45,8 @@ RULE = {"metric": "mcas", "within": 1}
         ([{"metric": "mcas", "at_least": 2, "at_most": 1}], "at_least 2 is above at_most 1"),
         ([RULE | {"within": 0}], "rules.0.within: Input should be greater than 0, found 0"),
         ([RULE | {"within": inf}], "rules.0.within: Input should be a finite number"),
+        ([RULE | {"within": True}], "rules.0.within: expected a number, found true"),
+        ([{"metric": "mcas", "at_most": False}], "rules.0.at_most: expected a number, found false"),
         ([RULE | {"wihtin": 1}], "policy: rules.0.wihtin: unknown key"),
         ([RULE | {"concept": []}], "rules.0.concept"),
         ([RULE | {"interval": "words"}], "rules.0.interval: Input should be 'images' or 'stimuli'"),

@@ -22,6 +22,15 @@ def _several(entry: Any) -> Any:
     return list(entry) if isinstance(entry, list | tuple) else [entry]
 
 
+def _no_truth(entry: Any) -> Any:
+    """Refuse ``yes`` and ``true``, which would pass for the number 1."""
+    if isinstance(entry, bool):
+        raise ValueError(f"expected a number, found {str(entry).lower()}")
+    return entry
+
+
+Limit = Annotated[float, BeforeValidator(_no_truth)]
+
 Patterns = Annotated[tuple[Text, ...], BeforeValidator(_several), Field(min_length=1)]
 
 SELECTORS: Final = ("concept", "category", "group", "setting", "encoder")
@@ -53,9 +62,9 @@ class Rule(Strict):
     group: Patterns | None = None
     setting: Patterns | None = None
     encoder: Patterns | None = None
-    within: Annotated[float, Field(gt=0)] | None = None
-    at_least: float | None = None
-    at_most: float | None = None
+    within: Annotated[Limit, Field(gt=0)] | None = None
+    at_least: Limit | None = None
+    at_most: Limit | None = None
     interval: Literal["images", "stimuli"] | None = None
 
     @model_validator(mode="after")
