@@ -1,10 +1,14 @@
 """Runs held to policies: which numbers are judged, by which interval, and what follows."""
 
+import shutil
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 
 import clinometer as cm
 from clinometer.errors import GateError
+from clinometer.gates import gate as hold
 from clinometer.gates import policy_from_mapping
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
@@ -107,15 +111,106 @@ def test_an_encoder_that_cannot_read_decides_nothing(run):
     scores = run.scores
     scores.loc[scores.metric == "mcas", "reason_code"] = "the encoder does not read its own attribute images"
 
-    class Unread:
-        suite = run.suite
-
-    Unread.scores = scores
-    from clinometer.gates import gate as hold
-
-    judged = hold(Unread, policy_from_mapping({"rules": [{"metric": "category", "component": "mean", "within": 9}]}))
+    judged = hold(
+        with_scores(run, scores),
+        policy_from_mapping({"rules": [{"metric": "category", "component": "mean", "within": 9}]}),
+    )
     assert judged.outcome == "undecided"
     assert judged.table.reason.str.contains("cannot read its own attribute images").all()
+
+
+def with_scores(run, scores, encoder_cards=None):
+    """A run that says other things of itself."""
+    cards = run.encoder_cards if encoder_cards is None else encoder_cards
+    return SimpleNamespace(suite=run.suite, scores=scores, encoder_cards=cards, model_card=run.model_card)
+
+
+def held_with(run, scores, *rules, **changes):
+    return hold(with_scores(run, scores, **changes), policy_from_mapping({"rules": list(rules)}))
+
+
+EVERYTHING = [
+    {"metric": "mcas", "component": "ii", "within": 99},
+    {"metric": "share", "component": "parity_gap", "within": 99},
+    {"metric": "category", "component": "mean", "within": 99},
+    {"metric": "internal_bias_summary", "component": "diffusion_bias_mean", "within": 99},
+    {"metric": "mcas", "component": "itp", "within": 99},
+]
+
+
+def test_what_has_no_verdict_decides_nothing_where_the_encoder_could_not_be_checked(run):
+    scores = run.scores
+    judged = scores.verdict != ""
+    scores.loc[judged, ["verdict", "reason_code"]] = ["not measured", "too few attribute images"]
+    table = held_with(run, scores, *EVERYTHING).table
+    assert set(table.outcome) == {"undecided"}
+    assert set(table.reason) == {"too few attribute images to tell whether the encoder reads them"}
+
+
+def test_an_encoder_that_does_not_fit_decides_nothing_even_where_no_verdict_says_so(run):
+    ((name, card),) = run.encoder_cards.items()
+    stranger = {name: card | {"notes": {"domain": {"about": "emoji", "models": ["another"]}}}}
+    table = held_with(run, run.scores, *EVERYTHING, encoder_cards=stranger).table
+    assert set(table.outcome) == {"undecided"}
+    assert table.reason.str.startswith("the encoder does not fit").all()
+
+
+def test_a_text_that_the_encoder_has_not_learned_is_of_one_concept(run):
+    scores = run.scores
+    unlearned = (scores.verdict != "") & (scores.concept == "concept 0.80")
+    scores.loc[unlearned, ["verdict", "reason_code"]] = ["not measured", "the encoder does not fit the suite"]
+    table = held_with(run, scores, *EVERYTHING).table
+    unfit = table.reason.str.startswith("the encoder does not fit")
+    assert (unfit == table.concept.isin(["concept 0.80", ""])).all()
+
+
+def test_one_encoder_that_cannot_read_does_not_hide_that_images_are_too_few(tmp_path):
+    suite = toy_suite(target=FEWEST_IMAGES - 1, attribute=5)
+    run = cm.audit(Painter(), suite, tmp_path / "run", encoder=[Eye(), Eye(name="other")])
+    scores = run.scores
+    of_other = (scores.encoder == "other") & (scores.verdict != "")
+    scores.loc[of_other, ["verdict", "reason_code"]] = [
+        "not measured", "the encoder does not read its own attribute images",
+    ]  # fmt: skip
+    assert set(held_with(run, scores, *EVERYTHING).table.reason) == {"too few images"}
+
+
+def test_a_category_whose_concepts_all_have_too_few_images_decides_nothing(run):
+    scores = run.scores
+    low = (scores.verdict != "") & (scores.category == "low")
+    scores.loc[low, ["verdict", "reason_code"]] = "too few images"
+    table = held_with(run, scores, {"metric": "category", "component": "mean", "within": 99}).table
+    assert set(table.category[table.reason == "too few images"]) == {"low"}
+
+
+def test_images_are_not_too_few_where_a_text_is_counted(run):
+    rows = run.scores[(run.scores.component == "itp") & (run.scores.encoder == "mean")]
+    assert (rows.n_target == 1).all()
+    assert gate(run, {"metric": "mcas", "component": "itp", "within": 99}).holds
+
+
+def test_an_interval_without_width_decides_nothing(run):
+    """Twenty images that all agree do not show that the next one would."""
+    scores = run.scores
+    rows = (scores.metric == "mcas") & (scores.component == "mcas")
+    for end in ("low", "high"):
+        scores.loc[rows, end] = scores.value[rows]
+    for limit in (0.0, 9.0):
+        table = held_with(run, scores, {"metric": "mcas", "at_most": limit}).table
+        assert set(table.outcome) == {"undecided"}
+        assert table.reason.str.contains("no width").all()
+
+
+def test_a_run_that_draws_what_its_baseline_drew_does_not_differ(run, tmp_path):
+    shutil.copytree(run.directory.place, tmp_path / "same")
+    assert gate(run, {"difference": "magnitude", "at_most": 0.01}, baseline=tmp_path / "same").holds
+
+
+def test_a_name_with_brackets_is_itself(run):
+    scores = run.scores
+    scores.concept = scores.concept.replace({"concept 0.80": "judge [f]"})
+    table = held_with(run, scores, {"metric": "mcas", "concept": "judge [f]", "within": 9}).table
+    assert list(table.concept) == ["judge [f]"]
 
 
 def test_a_difference_is_this_run_less_the_baseline(runs):
@@ -143,6 +238,10 @@ def test_tests_of_associations_are_held_by_the_interval_over_prompts(tmp_path):
         ({"metric": "mcsa", "within": 1}, "gate: rules.0.metric: found 'mcsa'; did you mean mcas"),
         ({"metric": "mcas", "component": "iit", "within": 1}, "rules.0.component: found 'iit'; did you mean ii"),
         ({"metric": "internal_bias", "within": 1}, "metric 'internal_bias' has several components; give component"),
+        (
+            {"metric": "mcas", "concept": ["concept 0.20", "concept 0.80"], "category": "low", "within": 1},
+            "gate: rules.0.concept: the rule's other keys leave no number of 'concept 0.80'; give it a rule of its own",
+        ),
         ({"metric": "mcas", "concept": "nurse", "within": 1}, "concept: found 'nurse'; the run has concept 0.20"),
         ({"difference": "mcas", "within": 1}, "gate: a rule is about a difference, and there is no baseline"),
     ],

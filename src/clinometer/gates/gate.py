@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -13,12 +13,14 @@ import pandas as pd
 
 from clinometer.errors import GateError
 from clinometer.gates.policy import SELECTORS, Policy, Rule, require_known
+from clinometer.gates.withheld import GateReason, Withheld
 from clinometer.metrics.records import MEAN
-from clinometer.metrics.verdict import FEWEST_IMAGES, LEVEL, ReasonCode, Verdict
+from clinometer.metrics.verdict import LEVEL
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.runs.store import Run
 from clinometer.stats.limits import hold_to_limits
 from clinometer.studies import study_of
+from clinometer.studies.fit import unfit
 from clinometer.suites import Suite
 
 
@@ -28,19 +30,6 @@ class Outcome(StrEnum):
     BROKEN = "broken"
     UNDECIDED = "undecided"
     HOLDS = "holds"
-
-
-class GateReason(StrEnum):
-    """Why a number is undecided."""
-
-    NONE = ""
-    NO_ESTIMATE = "not measured"
-    NO_INTERVAL = "it has no interval"
-    TOO_FEW = "too few images"
-    UNFIT = "the encoder does not fit, or cannot read its own attribute images"
-    REACHES_OVER = "interval reaches over the limit"
-    REACHES_BACK = "interval reaches back over the limit"
-    CORRECTION = "not after correction"
 
 
 COLUMNS: Final = (
@@ -114,10 +103,11 @@ def gate(run: Run, policy: Policy, baseline: Run | None = None, *, source: str =
         raise GateError(f"{source}: a rule is about a difference, and there is no baseline; name a run as the baseline")
     if baseline is not None and not policy.needs_baseline:
         raise GateError(f"{source}: there is a baseline, and no rule is about a difference; add one, or leave it out")
-    own = _Numbers(run.scores, run.suite)
-    differences = own if baseline is None else _Numbers(compare_runs(baseline, run).scores, run.suite, of="difference")
+    own, differences = _Numbers.of_run(run), None if baseline is None else _Numbers.of_difference(baseline, run)
     chosen = [
-        (own if rule.difference is None else differences).chosen(rule, f"{source}: rules.{place}")
+        (own if rule.difference is None or differences is None else differences).chosen(
+            rule, f"{source}: rules.{place}"
+        )
         for place, rule in enumerate(policy.rules)
     ]
     names = [_name(rule) for rule in policy.rules]
@@ -165,20 +155,29 @@ def limits_in_words(at_least: float, at_most: float) -> str:
 class _Numbers:
     """The rows that rules choose from: those of a run, or of its differences from the baseline."""
 
-    def __init__(self, scores: pd.DataFrame, suite: Suite, of: str = "metric") -> None:
-        compared = study_of(suite).comparison(suite)
-        over_stimuli = {quantity.component for quantity in compared.quantities(suite) if quantity.over == "prompts"}
-        if of == "difference":
-            scores = scores[scores.metric == "comparison"]
-            if compared.magnitude_over_prompts:
-                over_stimuli.add("magnitude")
-        else:
-            metrics = set(scores.metric[scores.component.isin(over_stimuli)])
-            over_stimuli = set(scores.component[scores.metric.isin(metrics)])
-        self._rows, self._over_stimuli = scores, over_stimuli
-        self._unfit = set(scores.encoder[scores.reason_code.isin((ReasonCode.READER, ReasonCode.DOMAIN))])
-        judged = scores.verdict[(scores.verdict != "") & (scores.concept != "")]
-        self._too_few = bool(len(judged)) and bool((judged == Verdict.TOO_FEW).all())
+    def __init__(
+        self, scores: pd.DataFrame, over_stimuli: set[str], unfit: Iterable[str], *, exact: bool = False
+    ) -> None:
+        self._rows, self._over_stimuli, self._exact = scores, over_stimuli, exact
+        self._withheld = Withheld(scores, unfit)
+
+    @classmethod
+    def of_run(cls, run: Run) -> _Numbers:
+        """The scores of a run."""
+        scores, judged = run.scores, _judged_over_prompts(run.suite)
+        metrics = set(scores.metric[scores.component.isin(judged)])
+        return cls(scores, set(scores.component[scores.metric.isin(metrics)]), _unfit(run))
+
+    @classmethod
+    def of_difference(cls, baseline: Run, run: Run) -> _Numbers:
+        """The differences of a run from its baseline."""
+        compared, over_stimuli = compare_runs(baseline, run), _judged_over_prompts(run.suite)
+        if study_of(run.suite).comparison(run.suite).magnitude_over_prompts:
+            over_stimuli.add("magnitude")
+        rows = compared.scores[compared.scores.metric == "comparison"]
+        # of the same images the difference is 0, and an interval without width is right
+        same = compared.paired and compared.identical == compared.pairs > 0 == compared.dropped
+        return cls(rows, over_stimuli, _unfit(baseline) | _unfit(run), exact=same)
 
     def chosen(self, rule: Rule, place: str) -> pd.DataFrame:
         """The rows of a rule, with their limits, the interval that is held to them, and why any is not judged."""
@@ -187,18 +186,24 @@ class _Numbers:
             rows = rows[rows.encoder == MEAN]
         for column in SELECTORS:
             rows = _matching(rows, column, getattr(rule, column), place)
+        for column in SELECTORS:
+            _require_all_used(rows, column, getattr(rule, column), place)
         stimuli = self._over(rule, rows)
         at_least, at_most = rule.limits
+        low, high = (np.where(stimuli, rows[f"stimulus_{end}"], rows[end]) for end in ("low", "high"))
+        withheld = np.array([self._withheld.reason(row) for row in rows.to_dict("records")], object)
+        if not self._exact:
+            withheld[(low == high) & (withheld == GateReason.NONE)] = GateReason.NO_WIDTH
         return rows[["metric", "component", *SELECTORS, "value", "n_target"]].assign(
-            low=np.where(stimuli, rows.stimulus_low, rows.low),
-            high=np.where(stimuli, rows.stimulus_high, rows.high),
+            low=low,
+            high=high,
             # how many stimuli there are, a row does not tell: as few as an interval can have
             freedom=np.where(stimuli, 1, np.maximum(rows.n_target - 1, 1)),
             # of a number about all concepts, n_target counts these
             units=np.where(stimuli | (rows.concept == ""), 0, rows.n_target),
             at_least=at_least,
             at_most=at_most,
-            withheld=[self._withheld(row) for row in rows.to_dict("records")],
+            withheld=withheld,
             reason_stored=rows.reason,
         )
 
@@ -228,16 +233,17 @@ class _Numbers:
             return np.full(len(rows), rule.interval == "stimuli")
         return rows.component.isin(self._over_stimuli).to_numpy()
 
-    def _withheld(self, row: Mapping[Any, Any]) -> GateReason:
-        """Why a row is not judged at all."""
-        if np.isnan(row["value"]):
-            return GateReason.NO_ESTIMATE
-        if row["encoder"] in self._unfit:
-            return GateReason.UNFIT
-        few = self._too_few if not row["concept"] else not row["verdict"] and 0 < row["n_target"] < FEWEST_IMAGES
-        if few or row["verdict"] == Verdict.TOO_FEW:
-            return GateReason.TOO_FEW
-        return GateReason.NO_ESTIMATE if row["verdict"] == Verdict.NOT_MEASURED else GateReason.NONE
+
+def _judged_over_prompts(suite: Suite) -> set[str]:
+    """Components whose verdicts rest on the interval over prompts."""
+    quantities = study_of(suite).comparison(suite).quantities(suite)
+    return {quantity.component for quantity in quantities if quantity.over == "prompts"}
+
+
+def _unfit(run: Run) -> set[str]:
+    """Encoders that do not fit a run, and the average where it holds one of them."""
+    names = {name for name, card in run.encoder_cards.items() if "" in unfit(card, run.model_card, run.suite)}
+    return names | {MEAN} if names else names
 
 
 def _matching(rows: pd.DataFrame, column: str, patterns: tuple[str, ...] | None, place: str) -> pd.DataFrame:
@@ -246,9 +252,24 @@ def _matching(rows: pd.DataFrame, column: str, patterns: tuple[str, ...] | None,
         return rows
     values = tuple(rows[column].unique())
     for pattern in patterns:
-        if not any(fnmatchcase(value, pattern) for value in values):
+        if not any(_matches(value, pattern) for value in values):
             require_known(pattern, values, f"{place}.{column}")
-    return rows[rows[column].map(lambda value: any(fnmatchcase(value, pattern) for pattern in patterns))]
+    return rows[rows[column].map(lambda value: any(_matches(value, pattern) for pattern in patterns))]
+
+
+def _matches(value: str, pattern: str) -> bool:
+    """Whether a name is the pattern, brackets and all, or matches it."""
+    return value == pattern or fnmatchcase(value, pattern)
+
+
+def _require_all_used(rows: pd.DataFrame, column: str, patterns: tuple[str, ...] | None, place: str) -> None:
+    """Refuse a pattern of which the rule's other keys leave no number."""
+    values = rows[column].unique()
+    for pattern in patterns or ():
+        if not any(_matches(value, pattern) for value in values):
+            raise GateError(
+                f"{place}.{column}: the rule's other keys leave no number of {pattern!r}; give it a rule of its own"
+            )
 
 
 def _held(table: pd.DataFrame) -> pd.DataFrame:

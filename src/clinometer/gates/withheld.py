@@ -1,0 +1,89 @@
+"""Which numbers of a run decide nothing, whatever their intervals say, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from clinometer.metrics.verdict import FEWEST_IMAGES, ReasonCode, Verdict
+
+
+class GateReason(StrEnum):
+    """Why a number is undecided."""
+
+    NONE = ""
+    NO_ESTIMATE = "not measured"
+    NO_INTERVAL = "it has no interval"
+    NO_WIDTH = "its interval has no width: the images are too few to show any difference"
+    TOO_FEW = "too few images"
+    UNFIT = "the encoder does not fit, or cannot read its own attribute images"
+    UNCHECKED = "too few attribute images to tell whether the encoder reads them"
+    REACHES_OVER = "interval reaches over the limit"
+    REACHES_BACK = "interval reaches back over the limit"
+    CORRECTION = "not after correction"
+
+
+UNREAD: Final = {
+    ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES: GateReason.UNCHECKED,
+    ReasonCode.READER: GateReason.UNFIT,
+    ReasonCode.DOMAIN: GateReason.UNFIT,
+}
+"""Why verdicts were withheld of an encoder; its other numbers decide nothing, either."""
+
+ALL: Final = "all"
+"""The category of numbers about a whole suite."""
+
+
+class Withheld:
+    """What the verdicts of a run say of the numbers that have none of their own.
+
+    A number about a concept is withheld with the verdict of the concept, one about a category or the whole suite with
+    all verdicts there.
+
+    Parameters
+    ----------
+    unfit : encoders that do not fit the suite, whatever verdicts say.
+    """
+
+    def __init__(self, scores: pd.DataFrame, unfit: Iterable[str] = ()) -> None:
+        judged = scores[scores.verdict != ""]
+        measured = judged[judged.verdict != Verdict.NOT_MEASURED]
+        unread = judged[judged.reason_code.isin(UNREAD)]
+        # a text that an encoder has not learned may be of one concept alone
+        of_one = (unread.reason_code == ReasonCode.DOMAIN) & unread.encoder.isin(measured.encoder)
+        self._concepts = set(zip(unread.encoder[of_one], unread.concept[of_one], strict=True))
+        whole = unread[~of_one]
+        self._encoders = {
+            name: UNREAD[ReasonCode(code)] for name, code in zip(whole.encoder, whole.reason_code, strict=True)
+        }
+        self._encoders |= dict.fromkeys(unfit, GateReason.UNFIT)
+        if (measured.concept != "").any():
+            measured = measured[measured.concept != ""]
+        few = measured.verdict == Verdict.TOO_FEW
+        self._few = set(measured.category[few]) - set(measured.category[~few])
+        if len(few) and few.all():
+            self._few.add(ALL)
+        self._enough = set(measured.concept[~few])
+
+    def reason(self, row: Mapping[Any, Any]) -> GateReason:
+        """Why a row is not judged at all."""
+        if np.isnan(row["value"]):
+            return GateReason.NO_ESTIMATE
+        if row["encoder"] in self._encoders:
+            return self._encoders[row["encoder"]]
+        if any(encoder == row["encoder"] and row["concept"] in (concept, "") for encoder, concept in self._concepts):
+            return GateReason.UNFIT
+        if row["verdict"] == Verdict.TOO_FEW or self._too_few(row):
+            return GateReason.TOO_FEW
+        return GateReason.NO_ESTIMATE if row["verdict"] == Verdict.NOT_MEASURED else GateReason.NONE
+
+    def _too_few(self, row: Mapping[Any, Any]) -> bool:
+        if row["concept"] in self._enough and row["n_target"] == 1:  # its text was counted, and not its images
+            return False
+        if row["concept"] and row["n_target"]:
+            return not row["verdict"] and row["n_target"] < FEWEST_IMAGES
+        return ALL in self._few or row["category"] in self._few
