@@ -1,6 +1,7 @@
 """``clinometer gate``: its status, its words, its table."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -87,6 +88,23 @@ def test_a_mistake_has_status_2_and_one_line(cli, run, words, message):
     assert status == 2
     assert message in errors
     assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("inside", ["run.json", "samples/table.csv"])
+def test_a_table_does_not_overwrite_what_is_judged(cli, run, inside):
+    place = Path(run)
+    before = (place / "run.json").read_bytes()
+    status, errors = cli("gate", run, "--metric", "mcas", "--within", 9, "--out", place / inside)
+    assert status == 2
+    assert "it would overwrite, or lie in" in errors
+    assert (place / "run.json").read_bytes() == before
+
+
+def test_a_table_does_not_overwrite_its_policy(cli, run, tmp_path):
+    policy = tmp_path / "gate.json"
+    policy.write_text('{"rules": [{"metric": "mcas", "within": 9}]}')
+    assert cli("gate", run, "--policy", policy, "--out", policy)[0] == 2
+    assert cli("gate", run, "--policy", policy)[0] == 0
 
 
 def test_a_run_that_is_not_scored_is_told(cli, tmp_path):

@@ -141,7 +141,7 @@ def gate(
     """Hold a finished run to limits: status 0 if all hold, 1 if one is broken, 3 if one is undecided."""
     from clinometer import api
     from clinometer.cli.gate import STATUS, print_gate
-    from clinometer.cli.tables import check_place, write_table
+    from clinometer.cli.tables import check_place, require_other_place, write_table
     from clinometer.gates import policy_from_mapping
 
     asked = given_options(metric=metric, component=component, within=within, at_least=at_least, at_most=at_most)
@@ -151,6 +151,8 @@ def gate(
     if policy is None and not asked:
         raise InvalidInputError("gate: no limit is given; give --policy FILE, or --metric mcas --within 0.25")
     check_place(out)
+    if out is not None:
+        require_other_place(out, run, baseline, policy)
     judged = api.gate(run, policy or policy_from_mapping({"rules": [asked]}, source="gate"), baseline=baseline)
     print_gate(judged)
     write_table(judged.table, out)

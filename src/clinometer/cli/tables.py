@@ -35,6 +35,14 @@ def check_place(out: Path | None) -> None:
         raise InvalidInputError(f"--out {out}: no folder {out.parent}")
 
 
+def require_other_place(out: Path, *read: str | Path | None) -> None:
+    """Refuse a file that is read, or lies in a run that is: writing it would destroy what was held to limits."""
+    place = out.resolve()
+    for given in read:
+        if given is not None and Path(given).resolve() in (place, *place.parents):
+            raise InvalidInputError(f"--out {out}: it would overwrite, or lie in, {given}; give another file")
+
+
 def write_table(table: pd.DataFrame, out: Path | None) -> None:
     """Write the whole table, every column of it."""
     if out is None:
