@@ -45,6 +45,12 @@ RULE = {"metric": "mcas", "within": 1}
         ([{"metric": "mcas", "at_least": 2, "at_most": 1}], "at_least 2 is above at_most 1"),
         ([RULE | {"within": 0}], "rules.0.within: Input should be greater than 0, found 0"),
         ([RULE | {"within": inf}], "rules.0.within: Input should be a finite number"),
+        ([{"metric": "mcas", "at_least": 0, "at_most": None}], "rules.0: at_most has no value; give one, or leave"),
+        ([RULE | {"concept": ["nurse", None]}], "rules.0: concept has no value"),
+        (RULE, "policy: rules: expected a list of rules, found dict"),
+        (None, "policy: rules: expected a list of rules, found NoneType"),
+        (["mcas"], "policy: rules: rule 0: expected keys such as metric and within, found str"),
+        ([RULE] * 1_001, "policy: rules: found 1,001 rules, expected at most 1,000; use patterns"),
         ([RULE | {"within": True}], "rules.0.within: expected a number, found true"),
         ([{"metric": "mcas", "at_most": False}], "rules.0.at_most: expected a number, found false"),
         ([RULE | {"wihtin": 1}], "policy: rules.0.wihtin: unknown key"),
@@ -62,7 +68,8 @@ def test_what_a_rule_cannot_say_is_told_in_one_line(rules, message):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(None, "no such file; give a YAML file with rules"), ("rules: [", "gate.yaml: "), ("- a", "gate.yaml: "),
+    [(None, "no such file; give a YAML file with rules"), ("rules: [", "gate.yaml: "), 
+     ("- a", "gate.yaml: expected a mapping with title and rules, found list"),
      ("\udcff", "gate.yaml: "), ("", "gate.yaml: ")],
 )  # fmt: skip
 def test_a_file_that_is_no_policy_is_told(tmp_path, text, message):
@@ -73,6 +80,11 @@ def test_a_file_that_is_no_policy_is_told(tmp_path, text, message):
         load_policy(place)
     assert message in str(raised.value)
     assert str(place) in str(raised.value)
+
+
+def test_a_folder_is_no_policy(tmp_path):
+    with pytest.raises(GateError, match="a folder; give a YAML file with rules"):
+        load_policy(tmp_path)
 
 
 def test_limits_in_words():

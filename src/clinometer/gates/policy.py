@@ -37,6 +37,22 @@ SELECTORS: Final = ("concept", "category", "group", "setting", "encoder")
 """Columns of the scores by which a rule chooses rows, with patterns such as ``*worker``."""
 
 
+MOST_RULES: Final = 1_000
+"""A rule takes some hundredths of a second."""
+
+
+def _rules(entry: Any) -> Any:
+    """Refuse what is no list of rules, and more than anyone writes."""
+    if not isinstance(entry, list | tuple):
+        raise ValueError(f"expected a list of rules, found {type(entry).__name__}")
+    if len(entry) > MOST_RULES:
+        raise ValueError(f"found {len(entry):,} rules, expected at most {MOST_RULES:,}; use patterns, or several gates")
+    for place, rule in enumerate(entry):
+        if not isinstance(rule, Mapping | Rule):
+            raise ValueError(f"rule {place}: expected keys such as metric and within, found {type(rule).__name__}")
+    return entry
+
+
 class Rule(Strict):
     """Numbers and the limits that every one of them must keep.
 
@@ -67,6 +83,15 @@ class Rule(Strict):
     at_most: Limit | None = None
     interval: Literal["images", "stimuli"] | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_empty_key(cls, data: Any) -> Any:
+        """Refuse a key without a value: a limit that a template left empty would be none."""
+        for key, value in data.items() if isinstance(data, Mapping) else ():
+            if value is None or (key in SELECTORS and isinstance(value, list) and None in value):
+                raise ValueError(f"{key} has no value; give one, or leave the key out")
+        return data
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.metric is None) == (self.difference is None):
@@ -93,7 +118,7 @@ class Policy(Strict):
     """The rules of a gate."""
 
     title: Text | None = None
-    rules: tuple[Rule, ...]
+    rules: Annotated[tuple[Rule, ...], BeforeValidator(_rules)]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -117,8 +142,10 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
     """
     place = Path(path)
     try:
-        return policy_from_mapping(read_yaml(read_text(place), source=str(place)), source=str(place))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        return policy_from_mapping(read_yaml(read_text(place), source=str(place), what="policy"), source=str(place))
+    except IsADirectoryError as error:
+        raise GateError(f"{place}: a folder; give a YAML file with rules, see docs/gates.md") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise GateError(f"{place}: no such file; give a YAML file with rules, see docs/gates.md") from error
     except (OSError, ValueError) as error:
         raise GateError(f"{place}: cannot be read as text: {error}") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import yaml
 
@@ -74,8 +74,12 @@ def _written_out(node: yaml.Node, counts: dict[int, float]) -> float:
     return counts[id(node)]
 
 
-def read_yaml(text: str, *, source: str) -> dict[str, Any]:
-    """Read the mapping that a YAML text is. ``source`` is what an error calls it.
+KEYS: Final = {"suite": "study, name, title, description, …", "policy": "title and rules"}
+"""What a document holds, by its kind."""
+
+
+def read_yaml(text: str, *, source: str, what: Literal["suite", "policy"] = "suite") -> dict[str, Any]:
+    """Read the mapping that a YAML text is. ``source`` is what an error calls it, ``what`` of which kind it is.
 
     Raises
     ------
@@ -97,9 +101,7 @@ def read_yaml(text: str, *, source: str) -> dict[str, Any]:
     ) as error:  # the others of what looks like a date or a number
         raise SuiteError(f"{source}: not YAML: {' '.join(str(error).split())[:300]}") from error
     if not isinstance(data, dict):
-        raise SuiteError(
-            f"{source}: expected a mapping with study, name, title, description, …, found {type(data).__name__}"
-        )
+        raise SuiteError(f"{source}: expected a mapping with {KEYS[what]}, found {type(data).__name__}")
     return data
 
 
