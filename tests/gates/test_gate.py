@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from scipy import stats
 
 import clinometer as cm
 from clinometer.errors import GateError
@@ -230,6 +231,29 @@ def test_tests_of_associations_are_held_by_the_interval_over_prompts(tmp_path):
     rule = {"metric": "t2iat", "component": "effect_size", "at_least": 0}
     assert gate(run, rule).table.low.tolist() == rows.stimulus_low.tolist()
     assert gate(run, rule | {"interval": "images"}).table.low.tolist() == rows.low.tolist()
+
+
+def test_a_model_that_refuses_nothing_keeps_a_limit_on_refusals(run):
+    assert "refusal" not in set(run.scores.metric)
+    judged = gate(run, {"metric": "refusal", "component": "rate", "concept": "concept*", "at_most": 0.5})
+    assert judged.holds
+    assert (judged.table.value == 0).all()
+    assert len(judged.table) == 4
+
+
+def test_refusals_are_held_over_prompts(run, tmp_path):
+    suite = toy_suite(target=12, attribute=6)
+    refusing = cm.audit(Painter(refuse="old"), suite, tmp_path / "refusing", encoder=Eye())
+    of_groups = {"metric": "refusal", "component": "rate", "group": "*man", "at_most": 0.1}
+    alone = gate(refusing, of_groups | {"group": "woman"}).table
+    crowded = gate(refusing, of_groups, {"metric": "mcas", "within": 9}).table
+    assert alone.n_target.tolist() == [12]
+    p_beyond = 2 * stats.t.sf(stats.t.isf(0.025, 1) * (alone.value - 0.1) / (alone.value - alone.low), 1)
+    assert crowded.p[crowded.group == "woman"].tolist() == pytest.approx(p_beyond.tolist())
+    (compared,) = cm.compare(run, refusing)
+    rows = compared.scores[(compared.scores.component == "refusal_rate") & (compared.scores.category == "all")]
+    judged = gate(refusing, {"difference": "refusal_rate", "category": "all", "at_most": 1}, baseline=run).table
+    assert judged.high.tolist() == rows.stimulus_high.tolist()
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,9 @@ from clinometer.runs.store import Run
 from clinometer.stats.limits import hold_to_limits
 from clinometer.studies import study_of
 from clinometer.studies.fit import unfit
+from clinometer.studies.refusals.compare import GAP, OWN_RATE, RATE
+from clinometer.studies.refusals.scores import METRIC as REFUSAL
+from clinometer.studies.refusals.scoring import with_refusals
 from clinometer.suites import Suite
 
 
@@ -103,7 +106,7 @@ def gate(run: Run, policy: Policy, baseline: Run | None = None, *, source: str =
         raise GateError(f"{source}: a rule is about a difference, and there is no baseline; name a run as the baseline")
     if baseline is not None and not policy.needs_baseline:
         raise GateError(f"{source}: there is a baseline, and no rule is about a difference; add one, or leave it out")
-    own, differences = _Numbers.of_run(run), None if baseline is None else _Numbers.of_difference(baseline, run)
+    own, differences = _Numbers.of_run(run, policy), None if baseline is None else _Numbers.of_difference(baseline, run)
     chosen = [
         (own if rule.difference is None or differences is None else differences).chosen(
             rule, f"{source}: rules.{place}"
@@ -162,9 +165,12 @@ class _Numbers:
         self._withheld = Withheld(scores, unfit)
 
     @classmethod
-    def of_run(cls, run: Run) -> _Numbers:
-        """The scores of a run."""
+    def of_run(cls, run: Run, policy: Policy) -> _Numbers:
+        """The scores of a run; where a rule is about refusals, also those of a model that refused nothing."""
         scores, judged = run.scores, _judged_over_prompts(run.suite)
+        about_refusals = any(rule.metric == REFUSAL for rule in policy.rules)
+        if about_refusals and REFUSAL not in set(scores.metric) and run.record["origin"] == "generated":
+            scores = with_refusals(run, scores, even_none=True)
         metrics = set(scores.metric[scores.component.isin(judged)])
         return cls(scores, set(scores.component[scores.metric.isin(metrics)]), _unfit(run))
 
@@ -197,8 +203,8 @@ class _Numbers:
         return rows[["metric", "component", *SELECTORS, "value", "n_target"]].assign(
             low=low,
             high=high,
-            # how many stimuli there are, a row does not tell: as few as an interval can have
-            freedom=np.where(stimuli, 1, np.maximum(rows.n_target - 1, 1)),
+            # how many stimuli, or prompts that may be refused, there are, a row does not tell: as few as there can be
+            freedom=np.where(stimuli | _about_refusals(rows), 1, np.maximum(rows.n_target - 1, 1)),
             # of a number about all concepts, n_target counts these
             units=np.where(stimuli | (rows.concept == ""), 0, rows.n_target),
             at_least=at_least,
@@ -231,13 +237,19 @@ class _Numbers:
     def _over(self, rule: Rule, rows: pd.DataFrame) -> np.ndarray:
         if rule.interval is not None:
             return np.full(len(rows), rule.interval == "stimuli")
-        return rows.component.isin(self._over_stimuli).to_numpy()
+        # of several prompts, a difference of refusals is judged over these
+        over_prompts = _about_refusals(rows) & rows.stimulus_low.notna()
+        return (rows.component.isin(self._over_stimuli) | over_prompts).to_numpy()
 
 
 def _judged_over_prompts(suite: Suite) -> set[str]:
     """Components whose verdicts rest on the interval over prompts."""
     quantities = study_of(suite).comparison(suite).quantities(suite)
     return {quantity.component for quantity in quantities if quantity.over == "prompts"}
+
+
+def _about_refusals(rows: pd.DataFrame) -> pd.Series:
+    return (rows.metric == REFUSAL) | rows.component.isin((RATE, OWN_RATE, GAP))
 
 
 def _unfit(run: Run) -> set[str]:

@@ -56,7 +56,7 @@ class PromptRefusals:
         return self.refused / self.n if self.n else nan
 
 
-def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str) -> list[Score]:
+def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str, even_none: bool = False) -> list[Score]:
     """The rate of every concept and group, and the difference between groups a and b; nothing where none was refused.
 
     ::
@@ -67,6 +67,7 @@ def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str) -> list
     ----------
     prompts : one for each prompt that was asked.
     a, b : the two groups compared.
+    even_none : rows also where none was refused.
 
     Returns
     -------
@@ -75,7 +76,7 @@ def refusal_scores(prompts: Sequence[PromptRefusals], *, a: str, b: str) -> list
     2008; p by permuting prompts; verdict ``MORE`` with the group that is refused more).
     """
     counted = [prompt for prompt in prompts if prompt.n]
-    if not any(prompt.refused for prompt in counted):
+    if not even_none and not any(prompt.refused for prompt in counted):
         return []
     rates = [
         _rate_row(list(members), concept=concept, group=group)

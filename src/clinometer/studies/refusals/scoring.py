@@ -23,15 +23,16 @@ WITHHELD = ("refused", "blank")
 _PROMPT = ("concept", "group", "prompt")
 
 
-def run_refusals(run: Run) -> list[Score]:
+def run_refusals(run: Run, *, even_none: bool = False) -> list[Score]:
     """Rates of refusal, and their differences between the suite's groups; nothing where every picture came.
 
-    Where groups differ along several axes, there is a difference for each of them.
+    Where groups differ along several axes, there is a difference for each of them. ``even_none``: rates of 0, too.
     """
     counts = _counts(run)
     rows: list[Score] = []
     for groups in study_of(run.suite).compared_groups(run.suite):
-        scores = refusal_scores([_counted(row, groups) for row in counts], a=groups.a, b=groups.b)
+        prompts = [_counted(row, groups) for row in counts]
+        scores = refusal_scores(prompts, a=groups.a, b=groups.b, even_none=even_none)
         rows += [row for row in scores if not rows or row.component == "difference"]
     return rows
 
@@ -57,9 +58,9 @@ def _counted(row: Mapping[str, Any], groups: ComparedGroups) -> PromptRefusals:
     )
 
 
-def with_refusals(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores, and below them the rates of refusal where there are any."""
-    rows = [vars(score) for score in run_refusals(run)]
+def with_refusals(run: Run, scores: pd.DataFrame, *, even_none: bool = False) -> pd.DataFrame:
+    """Scores, and below them the rates of refusal where there are any; ``even_none``: rates of 0, too."""
+    rows = [vars(score) for score in run_refusals(run, even_none=even_none)]
     return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
 
 
