@@ -241,6 +241,17 @@ def test_a_model_that_refuses_nothing_keeps_a_limit_on_refusals(run):
     assert len(judged.table) == 4
 
 
+def test_a_summary_does_not_pass_without_the_concept_that_was_refused(run, tmp_path):
+    suite = toy_suite(target=12, attribute=6)
+    refusing = cm.audit(Painter(refuse="lean 0.80"), suite, tmp_path / "refusing", encoder=Eye(), seed=5)
+    table = gate(refusing, {"metric": "category", "component": "mean", "within": 99}).table
+    left_out = table.reason == "it leaves out a concept that was not measured"
+    assert set(table.category[left_out]) == {"high", "all"}
+    assert set(table.outcome[~left_out]) == {"holds"}
+    judged = gate(refusing, {"difference": "magnitude", "at_most": 99}, baseline=run)
+    assert judged.outcome == "undecided"
+
+
 def test_refusals_are_held_over_prompts(run, tmp_path):
     suite = toy_suite(target=12, attribute=6)
     refusing = cm.audit(Painter(refuse="old"), suite, tmp_path / "refusing", encoder=Eye())

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from clinometer.metrics.records import MEAN
 from clinometer.metrics.verdict import FEWEST_IMAGES, ReasonCode, Verdict
 
 
@@ -20,6 +21,7 @@ class GateReason(StrEnum):
     NO_INTERVAL = "it has no interval"
     NO_WIDTH = "its interval has no width: the images are too few to show any difference"
     TOO_FEW = "too few images"
+    LEFT_OUT = "it leaves out a concept that was not measured"
     UNFIT = "the encoder does not fit, or cannot read its own attribute images"
     UNCHECKED = "too few attribute images to tell whether the encoder reads them"
     REACHES_OVER = "interval reaches over the limit"
@@ -33,6 +35,9 @@ UNREAD: Final = {
     ReasonCode.DOMAIN: GateReason.UNFIT,
 }
 """Why verdicts were withheld of an encoder; its other numbers decide nothing, either."""
+
+NO_ENCODER: Final = ""
+"""The encoder of a number over all concepts that rests on the average."""
 
 ALL: Final = "all"
 """The category of numbers about a whole suite."""
@@ -67,6 +72,13 @@ class Withheld:
         self._few = set(measured.category[few]) - set(measured.category[~few])
         if len(few) and few.all():
             self._few.add(ALL)
+        missing = judged[judged.value.isna() & (judged.concept != "")]
+        self._missing = {
+            (encoder, category)
+            for name, own in zip(missing.encoder, missing.category, strict=True)
+            for encoder in (name, *((NO_ENCODER,) if name == MEAN else ()))
+            for category in (own, ALL)
+        }
         self._enough = set(measured.concept[~few])
 
     def reason(self, row: Mapping[Any, Any]) -> GateReason:
@@ -79,6 +91,8 @@ class Withheld:
             return GateReason.UNFIT
         if row["verdict"] == Verdict.TOO_FEW or self._too_few(row):
             return GateReason.TOO_FEW
+        if not row["concept"] and (row["encoder"], row["category"]) in self._missing:
+            return GateReason.LEFT_OUT
         return GateReason.NO_ESTIMATE if row["verdict"] == Verdict.NOT_MEASURED else GateReason.NONE
 
     def _too_few(self, row: Mapping[Any, Any]) -> bool:
