@@ -60,6 +60,6 @@ def require_finished(run: Run, encoder: str) -> None:
     unfinished = len(run.parts) - len(run.embedded_parts(encoder))
     if unfinished or not run.has_texts(encoder):
         raise RunNotFoundError(
-            f"{run.url}: encoder {encoder} has not finished ({unfinished} parts to go); give: clinometer score "
+            f"{run.url}: encoder {encoder} has not finished (parts to go: {unfinished}); give: clinometer score "
             f"{run.url} --encoder {encoder}"
         )
