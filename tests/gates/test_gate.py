@@ -3,6 +3,7 @@
 import shutil
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
@@ -83,6 +84,22 @@ def test_all_numbers_of_a_policy_are_one_family(run):
     assert (more.p[: len(alone)] == alone.p).all()
     assert (more.p_holm[: len(alone)] >= alone.p_holm).all()
     assert more.p_holm.min() > alone.p_holm.min()
+
+
+def test_only_intervals_of_t_tests_are_corrected_as_those_are(run):
+    """The correction of a bootstrapped interval takes one degree of freedom; alone, either is judged by its ends."""
+    limit = float(mcas(run).value.min()) - 0.2
+    rules = [
+        {"metric": "mcas", "at_most": limit},
+        {"metric": "internal_bias", "component": "diffusion_bias", "at_most": 0},
+    ]
+    students, bootstrapped = (judged.rows for judged in gate(run, *rules).rules)
+    for rows, freedom in ((students, students.n_target - 1), (bootstrapped, 1)):
+        reach, half = stats.t.ppf(0.975, freedom), rows.value - rows.low
+        expected = 2 * stats.t.sf(reach * (rows.value - rows.at_most) / half, freedom)
+        judged = rows.p.notna().to_numpy()
+        np.testing.assert_allclose(rows.p[judged], expected[judged])
+        assert judged.any()
 
 
 def test_patterns_choose_rows(run):

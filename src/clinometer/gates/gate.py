@@ -203,8 +203,7 @@ class _Numbers:
         return rows[["metric", "component", *SELECTORS, "value", "n_target"]].assign(
             low=low,
             high=high,
-            # how many stimuli, or prompts that may be refused, there are, a row does not tell: as few as there can be
-            freedom=np.where(stimuli | _about_refusals(rows), 1, np.maximum(rows.n_target - 1, 1)),
+            freedom=np.where(_is_students(rows) & ~stimuli, np.maximum(rows.n_target - 1, 1), 1),
             # of a number about all concepts, n_target counts these
             units=np.where(stimuli | (rows.concept == ""), 0, rows.n_target),
             at_least=at_least,
@@ -246,6 +245,14 @@ def _judged_over_prompts(suite: Suite) -> set[str]:
     """Components whose verdicts rest on the interval over prompts."""
     quantities = study_of(suite).comparison(suite).quantities(suite)
     return {quantity.component for quantity in quantities if quantity.over == "prompts"}
+
+
+def _is_students(rows: pd.DataFrame) -> pd.Series:
+    """Whether the interval over images is that of a t test over as many images.
+
+    Of another interval, such as a bootstrapped one, the tail may be as long as that of one degree of freedom.
+    """
+    return rows.p.notna() & (rows.n_splits == 0) & ~_about_refusals(rows)
 
 
 def _about_refusals(rows: pd.DataFrame) -> pd.Series:
