@@ -123,12 +123,14 @@ def test_actors_share_gpus_as_far_as_their_memory_has_room(tmp_path, monkeypatch
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho '0, GPU-aa, 24576, 24576'\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "told").mkdir()
     ray.init(num_cpus=4, num_gpus=2, log_to_driver=False, include_dashboard=False, object_store_memory=STORE)
     try:
         with pytest.raises(EngineError, match=r"10\.0 GiB of a GPU .*room for 4 workers, not 5; give --workers 4"):
             RayEngine("", 5, 8 * 2**30)
         engine = RayEngine("", 4, 8 * 2**30)
-        seen = [done.result for done in engine.map(SeenGpus(), [(unit,) for unit in range(8)])]
+        work = SeenGpus(tmp_path / "told", 4)
+        seen = [done.result for done in engine.map(work, [(unit,) for unit in range(8)])]
         engine.close()
     finally:
         ray.shutdown()
