@@ -83,7 +83,7 @@ import sys
 import clinometer as cm
 from tests.toys import Eye, Painter, toy_suite
 if __name__ == "__main__":
-    cm.audit(Painter(delay=0.1), toy_suite(), sys.argv[1], encoder=Eye(), engine="ray", workers=2)
+    cm.audit(Painter(delay=0.4), toy_suite(), sys.argv[1], encoder=Eye(), engine="ray", workers=2)  # longer than 5 s
 """
 
 
@@ -95,7 +95,7 @@ def test_a_cluster_that_dies_ends_the_driver_and_the_run_goes_on(tmp_path, finis
     root = Path(__file__).parents[2]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]),
-        "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # else a minute
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "5",  # else a minute; the audit must take longer
     }
     driver = subprocess.Popen([sys.executable, str(script), str(out)], cwd=root, env=environment)
     while not list(out.glob("samples/part-*.parquet")):
