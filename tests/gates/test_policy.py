@@ -68,7 +68,7 @@ def test_what_a_rule_cannot_say_is_told_in_one_line(rules, message):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(None, "no such file; give a YAML file with rules"), ("rules: [", "gate.yaml: "), 
+    [(None, "no such file; give a YAML file with title and rules"), ("rules: [", "gate.yaml: "), 
      ("- a", "gate.yaml: expected a mapping with title and rules, found list"),
      ("\udcff", "gate.yaml: "), ("", "gate.yaml: ")],
 )  # fmt: skip
@@ -83,7 +83,7 @@ def test_a_file_that_is_no_policy_is_told(tmp_path, text, message):
 
 
 def test_a_folder_is_no_policy(tmp_path):
-    with pytest.raises(GateError, match="a folder; give a YAML file with rules"):
+    with pytest.raises(GateError, match="a folder; give a YAML file with title and rules"):
         load_policy(tmp_path)
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from clinometer.cli.words import plain_text
 from clinometer.gates.gate import limits_in_words
+from clinometer.gates.policy import SELECTORS
 from clinometer.report import wording
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ STATUS: Final = {"holds": 0, "broken": 1, "undecided": 3}
 
 MOST_ROWS: Final = 40
 """Numbers that a terminal shows; all are in the file."""
-
-ABOUT: Final = ("concept", "category", "group", "setting", "encoder")
-"""What tells numbers apart, where it differs between them."""
 
 
 def print_gate(judged: Gate) -> None:
@@ -44,10 +42,10 @@ def _counted(rule: RuleOutcome) -> str:
     counts = rule.rows.outcome.value_counts()
     limits = limits_in_words(*rule.rule.limits)
     named = rule.name if rule.name.endswith(limits) else f"{rule.name} ({limits})"
-    if len(rule.rows) == 1 or rule.outcome == "holds":
-        return (
-            f"{named}: {rule.outcome}." if len(rule.rows) == 1 else f"{named}: holds for all {len(rule.rows)} numbers."
-        )
+    if len(rule.rows) == 1:
+        return f"{named}: {rule.outcome}."
+    if rule.outcome == "holds":
+        return f"{named}: holds for all {len(rule.rows)} numbers."
     phrases = [f"{counts[outcome]} {outcome}" for outcome in ("broken", "undecided") if outcome in counts]
     return f"{named}: {rule.outcome}; {' and '.join(phrases)} of {len(rule.rows)} numbers."
 
@@ -64,7 +62,7 @@ def _numbers(rows: pd.DataFrame) -> Table:
     for heading in ("number", "value", "95 %", "outcome", "decided by about"):
         table.add_column(heading, justify="right" if heading in ("value", "95 %") else "left", overflow="fold")
     digits = wording.digits_for([end for name in ("value", "low", "high") for end in rows[name]])
-    named = [name for name in ABOUT if rows[name].nunique() > 1]
+    named = [name for name in SELECTORS if rows[name].nunique() > 1]
     if "concept" in named and "category" in named:
         named.remove("category")
     for row in rows.head(MOST_ROWS).to_dict("records"):

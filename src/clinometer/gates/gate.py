@@ -106,11 +106,10 @@ def gate(run: Run, policy: Policy, baseline: Run | None = None, *, source: str =
         raise GateError(f"{source}: a rule is about a difference, and there is no baseline; name a run as the baseline")
     if baseline is not None and not policy.needs_baseline:
         raise GateError(f"{source}: there is a baseline, and no rule is about a difference; add one, or leave it out")
-    own, differences = _Numbers.of_run(run, policy), None if baseline is None else _Numbers.of_difference(baseline, run)
+    own = _Numbers.of_run(run, policy)
+    differences = own if baseline is None else _Numbers.of_difference(baseline, run)
     chosen = [
-        (own if rule.difference is None or differences is None else differences).chosen(
-            rule, f"{source}: rules.{place}"
-        )
+        (own if rule.difference is None else differences).chosen(rule, f"{source}: rules.{place}")
         for place, rule in enumerate(policy.rules)
     ]
     names = [_name(rule) for rule in policy.rules]

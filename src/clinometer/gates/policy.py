@@ -5,21 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from math import inf
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from clinometer._messages import did_you_mean, first_and_more
-from clinometer.errors import GateError, SuiteError
+from clinometer.errors import GateError
 from clinometer.suites.base import explain
-from clinometer.suites.reading import read_text, read_yaml
-from clinometer.suites.strict import Name, Strict, Text
-
-
-def _several(entry: Any) -> Any:
-    """One value as a list of one."""
-    return list(entry) if isinstance(entry, list | tuple) else [entry]
+from clinometer.suites.reading import read_request
+from clinometer.suites.strict import Name, Strict, Text, several
 
 
 def _no_truth(entry: Any) -> Any:
@@ -31,7 +25,7 @@ def _no_truth(entry: Any) -> Any:
 
 Limit = Annotated[float, BeforeValidator(_no_truth)]
 
-Patterns = Annotated[tuple[Text, ...], BeforeValidator(_several), Field(min_length=1)]
+Patterns = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_length=1)]
 
 SELECTORS: Final = ("concept", "category", "group", "setting", "encoder")
 """Columns of the scores by which a rule chooses rows, with patterns such as ``*worker``."""
@@ -140,17 +134,7 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
     GateError
         There is none, or it says something it must not: the message names the file and the key.
     """
-    place = Path(path)
-    try:
-        return policy_from_mapping(read_yaml(read_text(place), source=str(place), what="policy"), source=str(place))
-    except IsADirectoryError as error:
-        raise GateError(f"{place}: a folder; give a YAML file with rules, see docs/gates.md") from error
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise GateError(f"{place}: no such file; give a YAML file with rules, see docs/gates.md") from error
-    except (OSError, ValueError) as error:
-        raise GateError(f"{place}: cannot be read as text: {error}") from error
-    except SuiteError as error:
-        raise GateError(str(error)) from error
+    return policy_from_mapping(read_request(path, "policy", GateError), source=os.fspath(path))
 
 
 def policy_from_mapping(data: Mapping[str, Any], *, source: str = "policy") -> Policy:

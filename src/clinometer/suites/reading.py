@@ -6,13 +6,14 @@ memory holds. What a document says is therefore counted with all its aliases wri
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import yaml
 
-from clinometer.errors import SuiteError
+from clinometer.errors import ClinometerError, SuiteError
 
 MOST_BYTES: Final = 500_000
 """A hundred times the largest suite that is built in."""
@@ -74,11 +75,20 @@ def _written_out(node: yaml.Node, counts: dict[int, float]) -> float:
     return counts[id(node)]
 
 
-KEYS: Final = {"suite": "study, name, title, description, …", "policy": "title and rules"}
+Kind = Literal["suite", "policy", "sweep"]
+
+KEYS: Final[dict[Kind, str]] = {
+    "suite": "study, name, title, description, …",
+    "policy": "title and rules",
+    "sweep": "axes, images, …",
+}
 """What a document holds, by its kind."""
 
+PAGES: Final[dict[Kind, str]] = {"suite": "docs/suites.md", "policy": "docs/gates.md", "sweep": "docs/sweeps.md"}
+"""What tells of it."""
 
-def read_yaml(text: str, *, source: str, what: Literal["suite", "policy"] = "suite") -> dict[str, Any]:
+
+def read_yaml(text: str, *, source: str, what: Kind = "suite") -> dict[str, Any]:
     """Read the mapping that a YAML text is. ``source`` is what an error calls it, ``what`` of which kind it is.
 
     Raises
@@ -116,3 +126,24 @@ def read_text(path: Path) -> str:
 
 def _too_large(source: str) -> SuiteError:
     return SuiteError(f"{source}: more than {MOST_BYTES:,} bytes; divide the suite into several")
+
+
+def read_request(path: str | os.PathLike[str], what: Kind, error: type[ClinometerError]) -> dict[str, Any]:
+    """Read the YAML file in which a user asks for a ``what``.
+
+    Raises
+    ------
+    ``error``
+        There is none, or it is no such mapping: the message names the file and the way out.
+    """
+    place, wanted = Path(path), f"give a YAML file with {KEYS[what]}; see {PAGES[what]}"
+    try:
+        return read_yaml(read_text(place), source=str(place), what=what)
+    except IsADirectoryError as caught:
+        raise error(f"{place}: a folder; {wanted}") from caught
+    except (FileNotFoundError, NotADirectoryError) as caught:
+        raise error(f"{place}: no such file; {wanted}") from caught
+    except SuiteError as caught:
+        raise error(str(caught)) from caught
+    except (OSError, ValueError) as caught:
+        raise error(f"{place}: cannot be read as text: {caught}") from caught

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -18,6 +18,11 @@ Name = Annotated[
 ]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_TEXT)]
 ImageCount = Annotated[int, Field(ge=1, le=MOST_EACH)]
+
+
+def several(entry: Any) -> Any:
+    """One value as a list of one."""
+    return list(entry) if isinstance(entry, list | tuple) else [entry]
 
 
 class Strict(BaseModel):

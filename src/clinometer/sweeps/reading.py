@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from clinometer.errors import SuiteError, SweepError
+from clinometer.errors import SweepError
 from clinometer.suites.base import explain
-from clinometer.suites.reading import read_text, read_yaml
-from clinometer.suites.strict import ImageCount, Strict, Text
+from clinometer.suites.reading import read_request
+from clinometer.suites.strict import ImageCount, Strict, Text, several
 from clinometer.sweeps.grid import Grid, Value
-
-
-def _several(entry: Any) -> Any:
-    """One value as a list of one."""
-    return list(entry) if isinstance(entry, list | tuple) else [entry]
 
 
 def _named(entry: Any) -> Any:
     """``none`` as nothing."""
-    return [None if axis_value == "none" else axis_value for axis_value in _several(entry)]
+    return [None if axis_value == "none" else axis_value for axis_value in several(entry)]
 
 
-Texts = Annotated[tuple[Text, ...], BeforeValidator(_several)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(several)]
 TextsOrNone = Annotated[tuple[Text | None, ...], BeforeValidator(_named)]
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Steps = Annotated[int, Field(ge=1, strict=True)]
@@ -45,7 +39,7 @@ class Axes(Strict):
     negative_prompt: TextsOrNone = (None,)
     guidance: Annotated[tuple[Scale | None, ...], BeforeValidator(_named)] = (None,)
     steps: Annotated[tuple[Steps | None, ...], BeforeValidator(_named)] = (None,)
-    seed: Annotated[tuple[Seed, ...], BeforeValidator(_several)] = (0,)
+    seed: Annotated[tuple[Seed, ...], BeforeValidator(several)] = (0,)
 
 
 class SweepFile(Strict):
@@ -55,7 +49,7 @@ class SweepFile(Strict):
     out: Text | None = None
     axes: Axes = Axes()
     baseline: dict[str, Any] = Field(default_factory=dict)
-    encoder: Annotated[tuple[Text, ...] | None, BeforeValidator(lambda entry: entry and _several(entry))] = None
+    encoder: Annotated[tuple[Text, ...] | None, BeforeValidator(lambda entry: entry and several(entry))] = None
     images: ImageCount | None = None
     protocol: Literal["paper"] | None = None
     text_targets: Literal["prompt", "keyword"] | None = None
@@ -96,15 +90,7 @@ def load_sweep(path: str | os.PathLike[str]) -> SweepFile:
     SweepError
         There is none, or it says something it must not: the message names the file and the key.
     """
-    place = Path(path)
-    try:
-        return sweep_from_mapping(read_yaml(read_text(place), source=str(place)), source=str(place))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        raise SweepError(f"{place}: no such file; give a YAML file with axes, see docs/sweeps.md") from error
-    except (OSError, ValueError) as error:
-        raise SweepError(f"{place}: cannot be read as text: {error}") from error
-    except SuiteError as error:
-        raise SweepError(str(error)) from error
+    return sweep_from_mapping(read_request(path, "sweep", SweepError), source=os.fspath(path))
 
 
 def sweep_from_mapping(data: Mapping[str, Any], *, source: str = "sweep") -> SweepFile:
