@@ -82,4 +82,4 @@ def _sentence(judged: Gate) -> str:
     if judged.outcome == "broken":
         broken = int((judged.table.outcome == "broken").sum())
         return f"The gate is broken: of {len(judged.table)} numbers {_are(broken)} shown to be beyond the limit."
-    return "The gate is undecided: none is shown to be beyond its limit, and not all are shown to keep it."
+    return "The gate is undecided: no number is shown to be beyond its limit, but not all are shown to keep theirs."
