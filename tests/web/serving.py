@@ -18,6 +18,7 @@ from clinometer.models.images import sha256
 from clinometer.runs.places import samples_name
 from clinometer.runs.sample_table import SAMPLE_SCHEMA
 from clinometer.web.app import create_app
+from clinometer.web.sample_index import Shelf
 from clinometer.web.settings import ServerSettings, guarded
 from tests.toys import Eye, Painter, toy_suite
 
@@ -37,9 +38,10 @@ def make_runs(folder: Path) -> Path:
 
 
 def client(*places: Path, cache: Path, **settings: Any) -> TestClient:
-    """A browser of a server over some places."""
+    """A browser of a server over some places, which waits for a run to be read however long that takes."""
     given = {"hosts": ("testserver",), "requests_a_second": 100_000} | settings
     app = create_app(ServerSettings(runs=tuple(map(str, places)), cache=cache, **given))
+    app.state.shelf = Shelf(cache / "samples", patience=600)
     return TestClient(app, follow_redirects=False)
 
 
