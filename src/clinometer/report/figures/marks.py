@@ -37,7 +37,8 @@ ENCODER_SHAPES: Final = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
 
 def draw_mark(axes: Any, x: float, y: float, mark: Mark, *, size: float = 7.5, gid: str | None = None) -> None:
     """Draw one marker."""
-    axes.plot(
+    _add_line(
+        axes,
         [x],
         [y],
         linestyle="none",
@@ -55,9 +56,16 @@ def draw_mark(axes: Any, x: float, y: float, mark: Mark, *, size: float = 7.5, g
 def draw_intervals(axes: Any, row: Row, y: float, colour: str) -> None:
     """Draw the image interval thick and the stimulus interval thin; either may be missing."""
     if row.has_stimulus_interval:
-        axes.plot([row.stimulus_low, row.stimulus_high], [y, y], color=colour, linewidth=1.1, zorder=2)
+        _add_line(axes, [row.stimulus_low, row.stimulus_high], [y, y], color=colour, linewidth=1.1, zorder=2)
     if row.has_interval:
-        axes.plot([row.low, row.high], [y, y], color=colour, linewidth=3.6, alpha=0.55, zorder=3)
+        _add_line(axes, [row.low, row.high], [y, y], color=colour, linewidth=3.6, alpha=0.55, zorder=3)
+
+
+def _add_line(axes: Any, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
+    """What ``axes.plot`` adds, without reading formats, units and colour cycles: pages hold hundreds of marks."""
+    from matplotlib.lines import Line2D
+
+    axes.add_line(Line2D(x, y, **style))
 
 
 MOST_TINT: Final = 0.5
