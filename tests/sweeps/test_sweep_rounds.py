@@ -147,6 +147,26 @@ def test_one_setting_is_drawn_until_its_own_concepts_are_decided(tmp_path):
     assert alone.record["until"] == {"precision": None}
 
 
+@pytest.mark.parametrize(("suite", "why"), [
+    ("reference-intersections", "its groups are cells of gender and tone, and --until takes one pair of groups"),
+    ("t2iat/flowers-insects", "study 'association' is drawn in one go and takes no --until"),
+])  # fmt: skip
+@pytest.mark.parametrize("given", [("plain",), ("plain", "far")])
+def test_a_suite_that_cannot_be_drawn_in_rounds_is_refused_before_anything_is_drawn(tmp_path, suite, why, given):
+    painters = models()
+    axes = {"suite": ["toy", suite], "model": list(given)}
+    with pytest.raises(SweepError, match=f"until: suite {suite}: {why}.*; leave the suite out, or until"):
+        swept(tmp_path / "sweep", models=painters, axes=axes)
+    assert not (tmp_path / "sweep").exists()
+    assert [model.drawn for model in painters.values()] == [0, 0, 0]
+
+
+def test_a_suite_that_cannot_be_read_is_left_to_its_cells(tmp_path):
+    found = swept(tmp_path / "sweep", axes={"suite": ["toy", "toyy.yaml"], "model": ["plain"]}, images=4)
+    assert list(found.failed) == ["plain-toyy.yaml-seed-0"]
+    assert len(found.runs) == 1
+
+
 def test_a_cell_is_no_audit_of_its_own(whole):
     with pytest.raises(RunMismatchError, match="until differences from a baseline are decided"):
         cm.audit(

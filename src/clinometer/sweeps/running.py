@@ -14,9 +14,10 @@ from clinometer.errors import ClinometerError, RunLockedError, SweepError
 from clinometer.models.protocols import Generator
 from clinometer.models.registry import HUB_ID
 from clinometer.models.weights import user_path
-from clinometer.pipeline.audits import AuditRequest, Steering, Workers, audit
+from clinometer.pipeline.audits import AuditRequest, Steering, Workers, audit, audited
 from clinometer.pipeline.engines import Engine
 from clinometer.pipeline.loaded_models import Encoders, Models
+from clinometer.pipeline.rounds import SteeredRounds, rounds_of
 from clinometer.runs import Directory, Progress
 from clinometer.suites import Suite
 from clinometer.sweeps.grid import Cell, Grid
@@ -200,6 +201,32 @@ def request_of(cell: Cell, sweep_file: SweepFile, objects: LoadedObjects, out: s
         until=sweep_file.until,
         retry_failed=objects.retry_failed,
     )
+
+
+def require_rounds(sweep_file: SweepFile, objects: LoadedObjects) -> None:
+    """Refuse ``until`` of a suite that cannot be drawn so: no mending of its cells would help.
+
+    A suite that cannot be read may be mended, and is left to its cells.
+
+    Raises
+    ------
+    SweepError
+        The message names the suite.
+    """
+    if sweep_file.until is None:
+        return
+    for cell in {cell["suite"]: cell for cell in sweep_file.grid}.values():
+        asked = request_of(cell, sweep_file, objects, out="")
+        try:
+            suite = audited(asked.suite)
+        except ClinometerError:
+            continue
+        try:
+            rounds = rounds_of(suite, sweep_file.until, sweep_file.images)
+            if len(sweep_file.grid.settings(cell["suite"])) > 1:
+                SteeredRounds(rounds.rule, rounds.suite)
+        except ClinometerError as error:
+            raise SweepError(f"until: {error}; leave the suite out, or until") from error
 
 
 def model_of(cell: Cell) -> str:

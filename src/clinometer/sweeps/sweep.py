@@ -18,7 +18,7 @@ from clinometer.sweeps.outcome import SweepOutcome, outcome_of
 from clinometer.sweeps.page import write_page
 from clinometer.sweeps.reading import SweepFile, load_sweep, sweep_from_mapping
 from clinometer.sweeps.record import SweepRecord, cell_place, opened_record, read_record
-from clinometer.sweeps.running import LoadedObjects, run_cells
+from clinometer.sweeps.running import LoadedObjects, require_rounds, run_cells
 from clinometer.sweeps.table import differences_of, table_of, write_tables
 
 
@@ -103,6 +103,7 @@ def sweep(
         As :func:`clinometer.sweep`.
     """
     sweep_file = read_sweep(source)
+    require_rounds(sweep_file, objects)
     directory = Directory(out or default_out(source, sweep_file))
     with directory.locked():
         record = opened_record(directory, sweep_file)
