@@ -1,7 +1,6 @@
 """Runs held to policies: which numbers are judged, by which interval, and what follows."""
 
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,10 +8,13 @@ import pytest
 from scipy import stats
 
 import clinometer as cm
-from clinometer.errors import GateError
+from clinometer.errors import GateError, RunNotFoundError
 from clinometer.gates import gate as hold
 from clinometer.gates import policy_from_mapping
 from clinometer.metrics.verdict import FEWEST_IMAGES
+from clinometer.models.protocols import GenerationResult
+from clinometer.runs import Run
+from clinometer.suites import suite_from_mapping
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
 
 pytestmark = pytest.mark.usefixtures("few_resamples", "blank_pages")
@@ -24,6 +26,25 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     suite = toy_suite(target=12, attribute=6)
     return [cm.audit(Painter(), suite, folder / str(seed), encoder=Eye(), seed=seed) for seed in (0, 1)]
+
+
+def crossed_suite(target):
+    """Groups at two levels of gender, which is painted and read, and of tone, which is neither."""
+    groups = {
+        f"{tone} {gender}": {
+            "cell": {"gender": gender, "tone": tone},
+            "prompts": [{"pair": age, "prompt": f"{age} {tone} {people}"} for age in ("young", "old")],
+            "words": [f"{tone} {word}" for word in words],
+        }
+        for tone in ("light", "dark")
+        for gender, people, words in (("man", "men", ("he", "his")), ("woman", "women", ("she", "hers")))
+    }
+    axes = {"gender": {"levels": {"man": "men", "woman": "women"}}, "tone": {"levels": {"light": "light", "dark": "d"}}}
+    return suite_from_mapping({
+        "name": "crossed", "title": "Crossed", "description": "d", "axes": axes, "groups": groups,
+        "images": {"target": target, "attribute": 4},
+        "categories": {"work": {"targets": [{"name": f"{lean}", "prompt": f"lean {lean}"} for lean in (0.15, 0.85)]}},
+    }, source="test")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +129,19 @@ def test_patterns_choose_rows(run):
     assert set(gate(run, {"metric": "mcas", "category": "low", "within": 1}).table.category) == {"low"}
 
 
+def test_none_chooses_what_has_no_name(run):
+    rule = {"metric": "category", "component": "mean", "category": "high", "within": 9}
+    groups = gate(run, rule).table.group
+    assert "" in set(groups)
+    assert len(set(groups)) > 1
+    assert set(gate(run, rule | {"group": "none"}).table.group) == {""}
+    assert set(gate(run, rule | {"group": ["none", "m?n"]}).table.group) == set(groups) - {"woman"}
+    with pytest.raises(GateError, match=r"group: found 'men'; did you mean man"):
+        gate(run, rule | {"group": "men"})
+    with pytest.raises(GateError, match=r"setting: found 'x'; the run has none"):
+        gate(run, rule | {"setting": "x"})
+
+
 def test_every_encoder_is_held_where_it_is_named(tmp_path):
     run = cm.audit(Painter(), toy_suite(target=10), tmp_path / "run", encoder=[Eye(), Eye(name="other")])
     rule = {"metric": "mcas", "concept": "concept 0.80", "within": 9}
@@ -140,7 +174,7 @@ def test_an_encoder_that_cannot_read_decides_nothing(run):
 def with_scores(run, scores, encoder_cards=None):
     """A run that says other things of itself."""
     cards = run.encoder_cards if encoder_cards is None else encoder_cards
-    return SimpleNamespace(suite=run.suite, scores=scores, encoder_cards=cards, model_card=run.model_card)
+    return type("Told", (Run,), {"scores": scores, "encoder_cards": cards})(run.url)
 
 
 def held_with(run, scores, *rules, **changes):
@@ -154,6 +188,51 @@ EVERYTHING = [
     {"metric": "internal_bias_summary", "component": "diffusion_bias_mean", "within": 99},
     {"metric": "mcas", "component": "itp", "within": 99},
 ]
+
+
+class Deaf(Eye):
+    """It sees colours, and words mean the same to it."""
+
+    def _text(self, text):
+        return super()._text("they")
+
+
+def test_an_encoder_that_cannot_read_decides_nothing_where_the_average_can(tmp_path):
+    suite, encoders = toy_suite(target=12, attribute=6), [Eye(), Eye(name="other"), Deaf(name="deaf")]
+    run, last = (cm.audit(Painter(), suite, tmp_path / str(s), encoder=encoders, seed=s) for s in (0, 1))
+    for rule in ({"metric": "mcas"}, {"metric": "share", "component": "share"}, {"difference": "mcas"}):
+        table = gate(run, rule | {"within": 9, "encoder": "*"}, baseline=last if "difference" in rule else None).table
+        deaf = table.encoder == "deaf"
+        assert table.reason[deaf].str.contains("cannot read its own attribute images").all()
+        assert set(table.outcome[~deaf]) == {"holds"}
+        assert deaf.any()
+
+
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory):
+    """Two runs of a suite with two axes: one is painted and read, the other is neither."""
+    folder = tmp_path_factory.mktemp("crossed")
+    encoders = [Eye(), Eye(name="other")]
+    return [cm.audit(Painter(), crossed_suite(12), folder / str(s), encoder=encoders, seed=s) for s in (0, 1)]
+
+
+@pytest.mark.parametrize("encoder", ["mean", "eye"])
+def test_an_axis_that_is_read_is_judged_beside_one_that_is_not(crossed, encoder):
+    run, _ = crossed
+    for component, reads in [("axis:gender", True), ("axis:tone", False), ("cells", False), ("cell:dark man", False)]:
+        rule = {"metric": "intersections", "component": component, "setting": "none", "encoder": encoder}
+        table = gate(run, rule | {"within": 99}).table
+        assert (table.outcome == ("holds" if reads else "undecided")).all()
+        assert table.reason.str.contains("cannot read").all() != reads
+
+
+def test_so_are_differences_along_it(crossed):
+    run, last = crossed
+    for component, reads in [("axis:gender", True), ("axis:tone", False)]:
+        for encoder in ("mean", "eye"):
+            table = gate(run, {"difference": component, "encoder": encoder, "within": 99}, baseline=last).table
+            assert (table.outcome == ("holds" if reads else "undecided")).all()
+            assert len(table)
 
 
 def test_what_has_no_verdict_decides_nothing_where_the_encoder_could_not_be_checked(run):
@@ -222,6 +301,41 @@ def test_an_interval_without_width_decides_nothing(run):
 def test_a_run_that_draws_what_its_baseline_drew_does_not_differ(run, tmp_path):
     shutil.copytree(run.directory.place, tmp_path / "same")
     assert gate(run, {"difference": "magnitude", "at_most": 0.01}, baseline=tmp_path / "same").holds
+
+
+class Moody(Painter):
+    """It fails every third image while it is busy, and is stopped after some."""
+
+    busy, left = True, 10_000
+
+    def generate(self, requests):
+        for request in requests:
+            if not self.left:
+                raise KeyboardInterrupt
+            self.left -= 1
+            if self.busy and request.seed % 3 == 0:
+                yield GenerationResult(request.id, "failed", None, "busy")
+            else:
+                yield from super().generate([request])
+
+
+def test_a_run_that_has_changed_since_it_was_scored_is_not_judged(tmp_path):
+    """Stopped while it draws failed images anew, a run has pictures that its numbers know nothing of."""
+    suite, out, painter = toy_suite(target=10, concepts=2), tmp_path / "run", Moody()
+    run = cm.audit(painter, suite, out, encoder=Eye())
+    rule = {"metric": "mcas", "within": 9}
+    before, failed = gate(run, rule).table.n_target.sum(), int((run.samples.status == "failed").sum())
+    painter.busy, painter.left = False, failed // 2
+    with pytest.raises(KeyboardInterrupt):
+        cm.audit(painter, suite, out, encoder=Eye(), retry_failed=True)
+    changed = "images, vectors or settings have changed since the scores were made; give: clinometer score RUN"
+    with pytest.raises(RunNotFoundError, match=changed):
+        gate(cm.open_run(out), rule)
+    assert changed in cm.model_card(out)
+    painter.left = 10_000
+    run = cm.audit(painter, suite, out, encoder=Eye(), retry_failed=True)
+    assert changed not in cm.model_card(out)
+    assert gate(run, rule).table.n_target.sum() > before
 
 
 def test_a_name_with_brackets_is_itself(run):

@@ -154,7 +154,7 @@ def test_a_link_and_a_mark_of_the_byte_order_stay(tmp_path):
 def test_a_damaged_run_says_so(tmp_path):
     shutil.copytree(RUNS / "leaning", tmp_path / "run")
     next((tmp_path / "run/samples").iterdir()).unlink()
-    assert "Part of this run is missing or damaged: " in cm.model_card(tmp_path / "run")
+    assert "Part of this run is missing, damaged or has changed: " in cm.model_card(tmp_path / "run")
 
 
 def test_the_pages_python_runs(tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -11,12 +11,14 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from clinometer.errors import GateError
-from clinometer.gates.policy import SELECTORS, Policy, Rule, require_known
-from clinometer.gates.withheld import GateReason, Withheld
+from clinometer.errors import GateError, RunNotFoundError
+from clinometer.gates.policy import NONE, SELECTORS, Policy, Rule, require_known
+from clinometer.gates.withheld import GateReason, Withheld, unread
 from clinometer.metrics.records import MEAN
 from clinometer.metrics.verdict import LEVEL
 from clinometer.pipeline.comparison import compare_runs
+from clinometer.runs.encoding import require_drawn
+from clinometer.runs.fingerprint import outdated
 from clinometer.runs.store import Run
 from clinometer.stats.limits import hold_to_limits
 from clinometer.studies import study_of
@@ -100,12 +102,13 @@ def gate(run: Run, policy: Policy, baseline: Run | None = None, *, source: str =
     GateError
         A rule names numbers that the run does not have, or differences where no baseline is given.
     RunError
-        A run is not scored, or the two cannot be compared.
+        A run is not drawn to the end, not scored since it changed, or cannot be compared with the other.
     """
     if policy.needs_baseline and baseline is None:
         raise GateError(f"{source}: a rule is about a difference, and there is no baseline; name a run as the baseline")
     if baseline is not None and not policy.needs_baseline:
         raise GateError(f"{source}: there is a baseline, and no rule is about a difference; add one, or leave it out")
+    _require_scores_of_now(run)
     own = _Numbers.of_run(run, policy)
     differences = own if baseline is None else _Numbers.of_difference(baseline, run)
     chosen = [
@@ -124,6 +127,14 @@ def gate(run: Run, policy: Policy, baseline: Run | None = None, *, source: str =
         for rule, name, rows in zip(policy.rules, names, parts, strict=True)
     )
     return Gate(policy, _worst([rule.outcome for rule in rules]), rules, held[list(COLUMNS)])
+
+
+def _require_scores_of_now(run: Run) -> None:
+    """Refuse a run that is not drawn to the end, or that has changed since it was scored."""
+    with run.directory.listed_once():
+        require_drawn(run)
+    if problem := outdated(run):
+        raise RunNotFoundError(f"{run.url}: {problem}")
 
 
 def _worst(outcomes: Any) -> Outcome:
@@ -158,10 +169,10 @@ class _Numbers:
     """The rows that rules choose from: those of a run, or of its differences from the baseline."""
 
     def __init__(
-        self, scores: pd.DataFrame, over_stimuli: set[str], unfit: Iterable[str], *, exact: bool = False
+        self, scores: pd.DataFrame, over_stimuli: set[str], *, withheld: Withheld, exact: bool = False
     ) -> None:
         self._rows, self._over_stimuli, self._exact = scores, over_stimuli, exact
-        self._withheld = Withheld(scores, unfit)
+        self._withheld = withheld
 
     @classmethod
     def of_run(cls, run: Run, policy: Policy) -> _Numbers:
@@ -171,7 +182,8 @@ class _Numbers:
         if about_refusals and REFUSAL not in set(scores.metric) and run.record["origin"] == "generated":
             scores = with_refusals(run, scores, even_none=True)
         metrics = set(scores.metric[scores.component.isin(judged)])
-        return cls(scores, set(scores.component[scores.metric.isin(metrics)]), _unfit(run))
+        over_stimuli = set(scores.component[scores.metric.isin(metrics)])
+        return cls(scores, over_stimuli, withheld=Withheld(scores, _unfit(run), unread(scores)))
 
     @classmethod
     def of_difference(cls, baseline: Run, run: Run) -> _Numbers:
@@ -182,7 +194,8 @@ class _Numbers:
         rows = compared.scores[compared.scores.metric == "comparison"]
         # of the same images the difference is 0, and an interval without width is right
         same = compared.paired and compared.identical == compared.pairs > 0 == compared.dropped
-        return cls(rows, over_stimuli, _unfit(baseline) | _unfit(run), exact=same)
+        unreadable = pd.concat([unread(one.scores) for one in (baseline, run) if one.is_scored])
+        return cls(rows, over_stimuli, withheld=Withheld(rows, _unfit(baseline) | _unfit(run), unreadable), exact=same)
 
     def chosen(self, rule: Rule, place: str) -> pd.DataFrame:
         """The rows of a rule, with their limits, the interval that is held to them, and why any is not judged."""
@@ -271,13 +284,13 @@ def _matching(rows: pd.DataFrame, column: str, patterns: tuple[str, ...] | None,
     values = tuple(rows[column].unique())
     for pattern in patterns:
         if not any(_matches(value, pattern) for value in values):
-            require_known(pattern, values, f"{place}.{column}")
+            require_known(pattern, tuple(value or NONE for value in values), f"{place}.{column}")
     return rows[rows[column].map(lambda value: any(_matches(value, pattern) for pattern in patterns))]
 
 
 def _matches(value: str, pattern: str) -> bool:
-    """Whether a name is the pattern, brackets and all, or matches it."""
-    return value == pattern or fnmatchcase(value, pattern)
+    """Whether a name is the pattern, brackets and all, or matches it; of a number without a name, ``none``."""
+    return value == pattern or fnmatchcase(value, pattern) or (value or NONE) == pattern
 
 
 def _require_all_used(rows: pd.DataFrame, column: str, patterns: tuple[str, ...] | None, place: str) -> None:

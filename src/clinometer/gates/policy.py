@@ -30,6 +30,8 @@ Patterns = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_lengt
 SELECTORS: Final = ("concept", "category", "group", "setting", "encoder")
 """Columns of the scores by which a rule chooses rows, with patterns such as ``*worker``."""
 
+NONE: Final = "none"
+"""Stands for rows that have none of these, such as those of no setting."""
 
 MOST_RULES: Final = 1_000
 """A rule takes some hundredths of a second."""
@@ -56,8 +58,8 @@ class Rule(Strict):
     metric : the numbers' metric, in the run's scores; or
     difference : the component of a difference from the baseline (this run less the baseline).
     component : of the metric; by default the metric's own, where one has its name.
-    concept, category, group, setting, encoder : which of these numbers; patterns as of file names. Without ``encoder``
-        those of the average over encoders, where there is one.
+    concept, category, group, setting, encoder : which of these numbers; patterns as of file names, or ``none``. Without
+        ``encoder`` those of the average over encoders, where there is one.
     within : the limits are ± this.
     at_least, at_most : or they are these; either may be left out.
     interval : what the interval that is held to the limits is over; by default what the number's verdict rests on.

@@ -36,6 +36,13 @@ UNREAD: Final = {
 }
 """Why verdicts were withheld of an encoder; its other numbers decide nothing, either."""
 
+READER: Final = "reader"
+CANNOT_READ: Final = "cannot read"
+"""The metric and the flag of a row that tells of an encoder, or of the average, that it cannot read."""
+
+AXIS: Final = "axis:"
+"""Leads what is measured, and what is read, along a single axis of a suite."""
+
 NO_ENCODER: Final = ""
 """The encoder of a number over all concepts that rests on the average."""
 
@@ -43,29 +50,39 @@ ALL: Final = "all"
 """The category of numbers about a whole suite."""
 
 
+def unread(scores: pd.DataFrame) -> pd.DataFrame:
+    """The rows of encoders that cannot read."""
+    return scores[(scores.metric == READER) & (scores.flag == CANNOT_READ)]
+
+
 class Withheld:
     """What the verdicts of a run say of the numbers that have none of their own.
 
     A number about a concept is withheld with the verdict of the concept, one about a category or the whole suite with
-    all verdicts there.
+    all verdicts there. An encoder that does not read along an axis decides nothing that rests on that axis.
 
     Parameters
     ----------
     unfit : encoders that do not fit the suite, whatever verdicts say.
+    unread : rows of the encoders that cannot read (:func:`unread`), of every run that the numbers are of.
     """
 
-    def __init__(self, scores: pd.DataFrame, unfit: Iterable[str] = ()) -> None:
+    def __init__(self, scores: pd.DataFrame, unfit: Iterable[str], unread: pd.DataFrame) -> None:
         judged = scores[scores.verdict != ""]
         measured = judged[judged.verdict != Verdict.NOT_MEASURED]
-        unread = judged[judged.reason_code.isin(UNREAD)]
+        without = judged[judged.reason_code.isin(UNREAD)]
         # a text that an encoder has not learned may be of one concept alone
-        of_one = (unread.reason_code == ReasonCode.DOMAIN) & unread.encoder.isin(measured.encoder)
-        self._concepts = set(zip(unread.encoder[of_one], unread.concept[of_one], strict=True))
-        whole = unread[~of_one]
+        of_one = (without.reason_code == ReasonCode.DOMAIN) & without.encoder.isin(measured.encoder)
+        self._concepts = set(zip(without.encoder[of_one], without.concept[of_one], strict=True))
+        along_axes = without.encoder.isin(unread.encoder[unread.setting != ""])
+        whole = without[~of_one & ~along_axes]
         self._encoders = {
             name: UNREAD[ReasonCode(code)] for name, code in zip(whole.encoder, whole.reason_code, strict=True)
         }
         self._encoders |= dict.fromkeys(unfit, GateReason.UNFIT)
+        self._axes = list(zip(unread.encoder, unread.setting, unread.group, strict=True))
+        codes = set(without.reason_code)
+        self._of_axes = UNREAD[ReasonCode(codes.pop())] if len(codes) == 1 else GateReason.UNFIT
         if (measured.concept != "").any():
             measured = measured[measured.concept != ""]
         few = measured.verdict == Verdict.TOO_FEW
@@ -85,15 +102,23 @@ class Withheld:
         """Why a row is not judged at all."""
         if np.isnan(row["value"]):
             return GateReason.NO_ESTIMATE
-        if row["encoder"] in self._encoders:
-            return self._encoders[row["encoder"]]
-        if any(encoder == row["encoder"] and row["concept"] in (concept, "") for encoder, concept in self._concepts):
-            return GateReason.UNFIT
+        if (unread := self._unread(row)) != GateReason.NONE:
+            return unread
         if row["verdict"] == Verdict.TOO_FEW or self._too_few(row):
             return GateReason.TOO_FEW
         if not row["concept"] and (row["encoder"], row["category"]) in self._missing:
             return GateReason.LEFT_OUT
         return GateReason.NO_ESTIMATE if row["verdict"] == Verdict.NOT_MEASURED else GateReason.NONE
+
+    def _unread(self, row: Mapping[Any, Any]) -> GateReason:
+        """Why its encoder says nothing of a row."""
+        encoder = row["encoder"]
+        if own := self._encoders.get(encoder) or UNREAD.get(row["reason_code"]):
+            return own
+        if any(encoder == name and _rests_on(row, axis, level) for name, axis, level in self._axes):
+            return self._of_axes
+        of_one = any(encoder == name and row["concept"] in (concept, "") for name, concept in self._concepts)
+        return GateReason.UNFIT if of_one else GateReason.NONE
 
     def _too_few(self, row: Mapping[Any, Any]) -> bool:
         if row["concept"] in self._enough and row["n_target"] == 1:  # its text was counted, and not its images
@@ -101,3 +126,10 @@ class Withheld:
         if row["concept"] and row["n_target"]:
             return not row["verdict"] and row["n_target"] < FEWEST_IMAGES
         return ALL in self._few or row["category"] in self._few
+
+
+def _rests_on(row: Mapping[Any, Any], axis: str, level: str) -> bool:
+    """Whether a number needs the reading of an axis, or of one of its levels; what is along no axis needs all."""
+    if not axis or not row["component"].startswith(AXIS):
+        return True
+    return axis == row["component"] or (axis == f"{row['component']} {level}" and row["group"] in ("", level))

@@ -9,7 +9,7 @@ from typing import Any
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.report.inputs import Curve, ReportInput
 from clinometer.runs import Run
-from clinometer.runs.fingerprint import REPORT
+from clinometer.runs.fingerprint import REPORT, outdated
 from clinometer.runs.planted import planted_of, readings_of
 from clinometer.runs.record import is_checked
 from clinometer.runs.verification import missing_files
@@ -20,6 +20,7 @@ def report_input(run: Run) -> ReportInput:
     """Read a run for its report."""
     record = run.record
     damage = missing_files(run, besides=(REPORT,))  # which is about to be written
+    damage += filter(None, [outdated(run)])
     samples = run.samples_that_are_whole(damage)
     return ReportInput(
         title=f"{run.model_card['name']} × {run.suite.title}",

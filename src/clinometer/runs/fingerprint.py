@@ -18,6 +18,7 @@ import pandas as pd
 
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.runs.file_stamps import recalled, remember, stamps_of
+from clinometer.runs.ledger import RATINGS
 from clinometer.runs.sample_table import WITHOUT_PIXELS
 from clinometer.runs.store import Run
 
@@ -39,19 +40,43 @@ def fingerprint_of_scores(run: Run, resamples: int) -> str | None:
 
     It cannot be said of a run without checksums, nor where a file is not the one that run.json lists. Of each file the
     checksum is read that it carries; the file itself is not (``clinometer verify`` reads all of it).
+
+    What precedes the hyphen is the hash of what is measured, what follows it of all by which the scores are made of it.
     """
     files = _checked_files(run)
     if files is None:
         return None
+    ratings = {name: checksum for name, checksum in files.items() if _is_rating(name)}
+    return f"{_measured(run, files)}-{_hash(ratings=ratings, resamples=resamples, versions=versions())}"
+
+
+def _measured(run: Run, files: Mapping[str, str]) -> str:
+    """The hash of what was asked and of what, by its images and vectors. Ratings may be added at any time."""
     record = run.record
     return _hash(
         asked={name: record.get(name) for name in _QUESTION},
         model=record["model"]["fingerprint"],
         encoders={name: [(key, card["fingerprint"]) for key, card in record.get(name, {}).items()] for name in _CARDS},
-        files=files,
-        resamples=resamples,
-        versions=versions(),
+        files={name: checksum for name, checksum in files.items() if not _is_rating(name)},
     )
+
+
+def _is_rating(name: str) -> bool:
+    return name.startswith(f"{RATINGS}/")
+
+
+def outdated(run: Run) -> str:
+    """What is to be said of scores that were made before the run changed; empty where they were not.
+
+    Nothing is read but run.json. It cannot be said where that does not tell what they were made of, nor of scores of
+    an earlier version.
+    """
+    listed, note = run.ledger.files, _noted(run, SCORES)
+    measured, hyphen, _ = note.get("of", "").partition("-")
+    files = {name: checksum for name, checksum in listed.items() if name not in DERIVED}
+    if not hyphen or note.get("file") != listed.get(SCORES) or measured == _measured(run, files):
+        return ""
+    return "images, vectors or settings have changed since the scores were made; give: clinometer score RUN"
 
 
 def fingerprint_of_report(run: Run) -> str | None:
@@ -68,9 +93,12 @@ def fingerprint_of_report(run: Run) -> str | None:
 
 def is_current(run: Run, name: str, fingerprint: str | None) -> bool:
     """Whether a file is the one that was made of what has this fingerprint."""
-    note: Mapping[str, Any] = (run.record.get("made_of") or {}).get(name) or {}
     listed = run.ledger.files.get(name)
-    return fingerprint is not None and listed is not None and note == {"of": fingerprint, "file": listed}
+    return fingerprint is not None and listed is not None and _noted(run, name) == {"of": fingerprint, "file": listed}
+
+
+def _noted(run: Run, name: str) -> Mapping[str, Any]:
+    return (run.record.get("made_of") or {}).get(name) or {}
 
 
 def are_whole(run: Run, names: tuple[str, ...]) -> bool:

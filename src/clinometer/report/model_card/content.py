@@ -139,6 +139,6 @@ def _warnings(view: View, told: Told) -> list[str]:
     """What the report says where something is missing: files, verdicts, pictures."""
     missing = [unmeasured([one.row for one in verdicts.rows], verdicts.unit) for verdicts in told.verdicts]
     refusals = refusal_words(view) if isinstance(view, PairView) else ""
-    damage = [f"Part of this run is missing or damaged: {line}" for line in view.report.damage]
+    damage = [f"Part of this run is missing, damaged or has changed: {line}" for line in view.report.damage]
     lacking = [f"Not measured: {reasons}." for reasons in dict.fromkeys(missing) if reasons]
     return [*damage, *lacking, *([refusals] if refusals else [])]
