@@ -10,6 +10,7 @@ import pytest
 
 import clinometer as cm
 from clinometer.errors import RunMismatchError, SweepError
+from clinometer.models.protocols import GenerationResult
 from clinometer.pipeline.comparison import evidence_between
 from tests.sweeps.toy_sweeps import Broken, Shifted, contents, record
 from tests.toys import Eye, toy_suite
@@ -24,12 +25,14 @@ def models(**changed):
     return found | changed
 
 
-def swept(out, given=("plain", "far", "same"), *, models=None, encoder=None, **asked):
+def swept(out, given=("plain", "far", "same"), *, models=None, encoder=None, retry_failed=False, **asked):
     """A sweep of one seed that is drawn until decided."""
     held = models or globals()["models"]()
     axes = {"suite": "toy", "model": list(given), "seed": [0]}
     asked = {"until": "decided", "images": MOST} | asked
-    return cm.sweep({"axes": axes, **asked}, out, models=held, suites=SUITES, encoder=encoder or Eye())
+    return cm.sweep(
+        {"axes": axes, **asked}, out, models=held, suites=SUITES, encoder=encoder or Eye(), retry_failed=retry_failed
+    )
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +130,29 @@ def test_a_cell_that_fails_stops_no_other_and_catches_up_when_it_is_mended(whole
     mended = swept(tmp_path / "sweep")
     assert not mended.failed
     assert set(drawn(mended)["far"].values()) == {MOST}
+
+
+class Fickle(Shifted):
+    """It fails one image in five, whoever asks again."""
+
+    failed = 0
+
+    def generate(self, requests):
+        for request in requests:
+            if request.seed % 5:
+                yield from super().generate([request])
+            else:
+                self.failed += 1
+                yield GenerationResult(request.id, "failed", None, "busy")
+
+
+def test_failed_images_are_drawn_anew_once_in_a_command_and_not_in_every_round(tmp_path):
+    painters = {name: Fickle(name=name) for name in ("plain", "same")}
+    for command in (1, 2):
+        found = swept(tmp_path / "sweep", list(painters), models=painters, images=20, retry_failed=command == 2)
+    lost = [int((run.samples.status == "failed").sum()) for run in found.runs.values()]
+    assert [model.failed for model in painters.values()] == [2 * count for count in lost]
+    assert all(lost)
 
 
 def test_a_baseline_that_fails_leaves_nothing_to_decide(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -140,6 +140,7 @@ class _Cells:
     models: Models
     workers: SharedWorkers
     progress: Progress
+    retried: set[Cell] = field(default_factory=set)
 
     def __call__(self, cell: Cell, rounds: SweepRounds | None, *, unscored: bool = False) -> CellRecord:
         """Audit a cell, as far as the rounds have come where there are any, and say what became of it."""
@@ -148,6 +149,9 @@ class _Cells:
 
     def _run(self, cell: Cell, steering: Steering | None) -> None:
         audit_request = request_of(cell, self.sweep_file, self.objects, cell_place(self.directory, cell))
+        if cell in self.retried:  # once, and not in every round
+            audit_request = replace(audit_request, retry_failed=False)
+        self.retried.add(cell)
         audit(audit_request, self.models, self.workers, self.progress, steering)
 
 
