@@ -142,7 +142,7 @@ def test_another_rule_is_another_run(stopped):
         audit(stopped.url, until=0.1)
 
 
-@pytest.mark.parametrize("until", ["soon", "0", -1.0, "nan", "inf"])
+@pytest.mark.parametrize("until", ["soon", "0", -1.0, "nan", "inf", True])
 def test_a_rule_that_is_none_is_named(tmp_path, until):
     with pytest.raises(InvalidInputError, match="until: expected 'decided' or a positive precision, found"):
         audit(tmp_path / "run", until=until)

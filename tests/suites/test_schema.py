@@ -71,6 +71,8 @@ MISTAKES = [
     (["text_targets"], "image", "text_targets"),
     (["images"], {"target": 0}, "images.target"),
     (["images"], {"target": "many"}, "'many'"),
+    (["images"], {"target": True}, "images.target: expected a number, found true"),
+    (["margin"], True, "margin: expected a number, found true"),
     (["margin"], -1, "margin"),
     (["margin"], float("inf"), "margin"),
     (["name"], "a\nb", "name"),

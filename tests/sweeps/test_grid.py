@@ -78,6 +78,10 @@ def test_a_value_alone_is_an_axis_of_one():
         ({"baseline": {"guidence": 1}}, "baseline: unknown axis 'guidence'"),
         ({"images": 0}, "images: .*found 0"),
         ({"until": "soon"}, "until"),
+        ({"until": True}, "until.*found True"),
+        ({"images": True}, "sweep: images: expected a number, found true"),
+        ({"budget": True}, "sweep: budget: expected a number, found true"),
+        ({"axes": {"guidance": [3, True]}}, "sweep: axes.guidance.1: expected a number, found true"),
     ],
 )
 def test_what_is_no_grid_is_refused_in_a_line(asked, said):

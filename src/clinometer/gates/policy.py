@@ -13,17 +13,8 @@ from clinometer._messages import did_you_mean, first_and_more
 from clinometer.errors import GateError
 from clinometer.suites.base import explain
 from clinometer.suites.reading import read_request
-from clinometer.suites.strict import Name, Strict, Text, several
+from clinometer.suites.strict import Name, Number, Strict, Text, several
 
-
-def _no_truth(entry: Any) -> Any:
-    """Refuse ``yes`` and ``true``, which would pass for the number 1."""
-    if isinstance(entry, bool):
-        raise ValueError(f"expected a number, found {str(entry).lower()}")
-    return entry
-
-
-Limit = Annotated[float, BeforeValidator(_no_truth)]
 
 Patterns = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_length=1)]
 
@@ -74,9 +65,9 @@ class Rule(Strict):
     group: Patterns | None = None
     setting: Patterns | None = None
     encoder: Patterns | None = None
-    within: Annotated[Limit, Field(gt=0)] | None = None
-    at_least: Limit | None = None
-    at_most: Limit | None = None
+    within: Annotated[Number, Field(gt=0)] | None = None
+    at_least: Number | None = None
+    at_most: Number | None = None
     interval: Literal["images", "stimuli"] | None = None
 
     @model_validator(mode="before")

@@ -130,6 +130,8 @@ def rounds_of(suite: Suite, until: str | float, images: int | None) -> Rounds:
         Not a stopping rule.
     """
     try:
+        if isinstance(until, bool):
+            raise ValueError("it would pass for the number 1")
         rule = StoppingRule() if until == "decided" else StoppingRule(float(until))
     except (ValueError, InvalidInputError) as error:
         raise InvalidInputError(f"until: expected 'decided' or a positive precision, found {until!r}") from error

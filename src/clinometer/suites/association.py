@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,7 +16,7 @@ from clinometer.suites.base import (
     refuse_many,
     refuse_unknown,
 )
-from clinometer.suites.strict import ImageCount, Name, Strict, Text
+from clinometer.suites.strict import ImageCount, Name, Number, Strict, Text
 
 
 class AttributeWords(Strict):
@@ -104,7 +104,7 @@ class AssociationSuite(Suite):
     concepts: dict[Name, StimulusSet] = Field(min_length=1)
     tests: tuple[DifferentialTest, ...] = ()
     images: ImagesPerPrompt = ImagesPerPrompt()
-    margin: float | None = Field(None, gt=0)
+    margin: Annotated[Number, Field(gt=0)] | None = None
 
     scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_duplicates, refuse_unknown
-from clinometer.suites.strict import MOST_EACH, ImageCount, Name, Strict, Text
+from clinometer.suites.strict import MOST_EACH, ImageCount, Name, Number, Strict, Text
 
 PORTRAIT = "portrait"
 
@@ -72,7 +72,7 @@ class ClassificationSuite(Suite):
     noise_samples: tuple[Count, ...] = Field((1, 10, 100), min_length=1)
     elimination: Confidence | None = None
     images: PicturesPerGroup = PicturesPerGroup()
-    margin: float | None = Field(None, gt=0, lt=1)
+    margin: Annotated[Number, Field(gt=0, lt=1)] | None = None
 
     options: ClassVar[frozenset[str]] = frozenset({"images"})
     scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
     Field,
@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from clinometer.errors import SuiteError
 from clinometer.suites.axes import CrossedAxis, check_axes, check_cells
 from clinometer.suites.base import PromptSpec, Suite, SuiteTable, refuse_all, refuse_duplicates, refuse_unknown
-from clinometer.suites.strict import ImageCount, Name, Strict, Text
+from clinometer.suites.strict import ImageCount, Name, Number, Strict, Text
 
 BLANK_PROMPT: Final = ""
 """What an image is held against to see whether it shows anything of its own prompt."""
@@ -96,7 +96,7 @@ class LeaningSuite(Suite):
     categories: dict[Name, Category] = Field(min_length=1)
     images: Images = Images()
     text_targets: Literal["prompt", "keyword"] = "prompt"
-    margin: float | None = Field(None, gt=0)
+    margin: Annotated[Number, Field(gt=0)] | None = None
 
     options: ClassVar[frozenset[str]] = frozenset({"images", "text_targets"})
     scoring_options: ClassVar[frozenset[str]] = frozenset({"margin"})

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from clinometer.suites.strict import Name, Strict, Text
+from clinometer.suites.strict import Name, Strict, Text, WholeNumber
 
 Steps = Annotated[int, Field(ge=1)]
 Guidance = Annotated[float, Field(ge=0)]
@@ -55,7 +55,7 @@ class Protocol(Strict):
     models: tuple[PaperModel, ...] = Field(min_length=1)
     encoders: tuple[Name, ...] = ()
     text_targets: Literal["prompt", "keyword"] | None = None
-    images: dict[Name, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    images: dict[Name, Annotated[WholeNumber, Field(ge=1)]] = Field(default_factory=dict)
     steps: Steps | None = None
     guidance_scale: Guidance | None = None
     height: Side | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 LONGEST_NAME: Final = 200
 LONGEST_TEXT: Final = 4_000
@@ -17,7 +17,18 @@ Name = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f]+$")
 ]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_TEXT)]
-ImageCount = Annotated[int, Field(ge=1, le=MOST_EACH)]
+
+
+def _no_truth(entry: Any) -> Any:
+    """Refuse ``yes`` and ``true``, which would pass for the number 1."""
+    if isinstance(entry, bool):
+        raise ValueError(f"expected a number, found {str(entry).lower()}")
+    return entry
+
+
+Number = Annotated[float, BeforeValidator(_no_truth)]
+WholeNumber = Annotated[int, BeforeValidator(_no_truth)]
+ImageCount = Annotated[WholeNumber, Field(ge=1, le=MOST_EACH)]
 
 
 def several(entry: Any) -> Any:

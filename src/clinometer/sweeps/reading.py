@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
 from clinometer.errors import SweepError
 from clinometer.suites.base import explain
 from clinometer.suites.reading import read_request
-from clinometer.suites.strict import ImageCount, Strict, Text, several
+from clinometer.suites.strict import ImageCount, Number, Strict, Text, WholeNumber, several
 from clinometer.sweeps.grid import Grid, Value
 
 
@@ -24,7 +24,7 @@ Texts = Annotated[tuple[Text, ...], BeforeValidator(several)]
 TextsOrNone = Annotated[tuple[Text | None, ...], BeforeValidator(_named)]
 Seed = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 Steps = Annotated[int, Field(ge=1, strict=True)]
-Scale = Annotated[float, Field(ge=0)]
+Scale = Annotated[Number, Field(ge=0)]
 
 
 class Axes(Strict):
@@ -34,7 +34,7 @@ class Axes(Strict):
     model: Texts = ("reference",)
     checkpoint: TextsOrNone = (None,)
     lora: TextsOrNone = (None,)
-    lora_scale: Annotated[tuple[float | None, ...], BeforeValidator(_named)] = (None,)
+    lora_scale: Annotated[tuple[Number | None, ...], BeforeValidator(_named)] = (None,)
     scheduler: TextsOrNone = (None,)
     negative_prompt: TextsOrNone = (None,)
     guidance: Annotated[tuple[Scale | None, ...], BeforeValidator(_named)] = (None,)
@@ -53,11 +53,11 @@ class SweepFile(Strict):
     images: ImageCount | None = None
     protocol: Literal["paper"] | None = None
     text_targets: Literal["prompt", "keyword"] | None = None
-    until: Literal["decided"] | Annotated[float, Field(gt=0)] | None = None
+    until: Literal["decided"] | Annotated[Number, Field(gt=0)] | None = None
     portraits: Text | None = None
     expression: Text = "N"
     budget: Scale | None = None
-    batch_size: Annotated[int, Field(ge=1)] | None = None
+    batch_size: Annotated[WholeNumber, Field(ge=1)] | None = None
     device: Text = "auto"
     dtype: Text = "auto"
     options: dict[str, Any] = Field(default_factory=dict)
@@ -77,9 +77,6 @@ class SweepFile(Strict):
             else:
                 read[axis] = value
         return read
-
-
-KEYS: Final = tuple(SweepFile.model_fields)
 
 
 def load_sweep(path: str | os.PathLike[str]) -> SweepFile:
