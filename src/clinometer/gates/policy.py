@@ -15,7 +15,6 @@ from clinometer.suites.base import explain
 from clinometer.suites.reading import read_request
 from clinometer.suites.strict import Name, Number, Strict, Text, several
 
-
 Patterns = Annotated[tuple[Text, ...], BeforeValidator(several), Field(min_length=1)]
 
 SELECTORS: Final = ("concept", "category", "group", "setting", "encoder")
