@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from clinometer._cores import one_blas_thread
 from clinometer.errors import RunMismatchError
 from clinometer.metrics.stopping import Evidence
 from clinometer.pipeline.score import RESAMPLES
@@ -43,8 +44,9 @@ def compare_runs(first: Run, second: Run, *, resamples: int = RESAMPLES) -> Comp
     _require_pairs_until_decided(first, second, unpaired)
     drawn = _drawn_of_both(first, second) if not unpaired else [{}, {}]
     both = drawn[0].keys() & drawn[1].keys()
-    compare = study_of(first.suite).compare
-    rows = compare((first, second), encoders, None if unpaired else frozenset(seed for seed, *_ in both), resamples)
+    keep = None if unpaired else frozenset(seed for seed, *_ in both)
+    with one_blas_thread():
+        rows = study_of(first.suite).compare((first, second), encoders, keep, resamples)
     if not _is_until_decided(first, second):  # rates over numbers of images that the images have set are not tested
         rows += compared_refusals(first, second, paired=not unpaired)
     return Comparison(
@@ -71,10 +73,9 @@ def evidence_between(first: Run, second: Run) -> dict[str, Evidence]:
     drawn = _drawn_of_both(first, second)
     paired_evidence_of = study_of(first.suite).paired_evidence_of
     assert paired_evidence_of is not None  # checked where rounds are asked for
-    evidence = paired_evidence_of(
-        (first, second), encoders, frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys())
-    )
-    return dict(evidence)
+    keep = frozenset(seed for seed, *_ in drawn[0].keys() & drawn[1].keys())
+    with one_blas_thread():
+        return dict(paired_evidence_of((first, second), encoders, keep))
 
 
 def _is_until_decided(*runs: Run) -> bool:

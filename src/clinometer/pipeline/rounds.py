@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from clinometer._cores import one_blas_thread
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.metrics.stopping import StoppingRule
 from clinometer.models.protocols import Generator
@@ -63,7 +64,8 @@ class Rounds:
         """Plan the next round of a run that is drawn and embedded so far; False where none is needed."""
         open_concepts = study_of(self.suite).open_concepts
         assert open_concepts is not None  # __post_init__
-        still_open = set(open_concepts(run, self.rule, encoders))
+        with one_blas_thread():
+            still_open = set(open_concepts(run, self.rule, encoders))
         planned = Counter(sample.concept for sample in run.plan if sample.concept)
         more = [
             replace(question, images=min(LATER_ROUND, question.images - planned[question.concept]))

@@ -37,7 +37,9 @@ class RunWork(ABC):
 
     def open(self) -> Callable[[Unit], Any]:
         """The same in another process."""
-        return partial(_in_one_thread, self.on(Run(self.place)))
+        with one_blas_thread():
+            make = self.on(Run(self.place))
+        return partial(_in_one_thread, make)
 
 
 def _in_one_thread(make: Callable[[Unit], Any], unit: Unit) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from clinometer._cores import one_blas_thread
 from clinometer.errors import ClinometerError, RunNotFoundError
 from clinometer.metrics.differences import judged_over_grid, judged_when_stopped
 from clinometer.metrics.records import Score
@@ -124,7 +125,9 @@ def _scored(directory: Directory, setting: Setting, resamples: int) -> Setting:
         return replace(setting, run=run, scores=run.scores)
 
     def compute() -> Computed:
-        return with_refusals(run, study_of(run.suite).score(run, resamples).scores), {}
+        with one_blas_thread():
+            scored = study_of(run.suite).score(run, resamples)
+        return with_refusals(run, scored.scores), {}
 
     scores, _ = stored_table(directory, f"{setting.cell.name}-scores", runs, resamples, compute)
     return replace(setting, run=run, scores=scores)
