@@ -209,7 +209,8 @@ def test_the_command_takes_every_setting_that_is_recorded_under_a_name_of_audit(
     settings = {
         "steps": 4, "guidance_scale": 7.125, "height": 64, "width": 32, "negative_prompt": "a $b 'c'",
         "edit_steps": None, "edit_guidance_scale": 2.0, "lora": {"name": "owner/lora", "revision": "f0", "scale": 1.0},
-        "portraits": {"name": "CFD"}, "scheduler": {"class": "DDIM"},
+        "portraits": {"name": "CFD"}, "scheduler": {"class": "DDIMScheduler", "config_sha256": "0"},
+        "dtype": "float16", "compiled": True, "vae_tiling": True, "safety_checker": "mark",
     }  # fmt: skip
     words = list(command_words(run_of(load_suite("mcas"), settings=settings)))
     options = get_command(app).commands["audit"].make_context("audit", words[2:]).params
@@ -217,7 +218,24 @@ def test_the_command_takes_every_setting_that_is_recorded_under_a_name_of_audit(
     assert (options["height"], options["width"], options["edit_steps"]) == (64, 32, None)
     assert (options["lora"], options["lora_scale"]) == (["owner/lora@f0"], 1.0)
     assert (options["edit_guidance_scale"], options["portraits"]) == (2.0, "CFD")
+    assert (options["scheduler"], options["dtype"], options["safety_checker"]) == ("DDIMScheduler", "float16", "mark")
+    assert options["compile"]
+    assert options["vae_tiling"]
     assert shlex.split(in_a_shell(words))[words.index("a $b 'c'")] == "a $b 'c'" == options["negative_prompt"]
+
+
+def test_the_command_asks_a_server_for_the_same():
+    settings = {"model": "gpt-image-1", "size": "1536x1024", "quality": "low", "server": "api.openai.com"}
+    run = run_of(load_suite("mcas"), settings=settings)
+    run.model_card |= {"name": "ours", "family": "openai-images/1", "notes": {"price_per_image": 0.25}}
+    options = get_command(app).commands["audit"].make_context("audit", list(command_words(run))[2:]).params
+    assert (options["model"], options["price"], options["quality"]) == (["openai:gpt-image-1"], 0.25, "low")
+    assert (options["width"], options["height"]) == (1536, 1024)
+
+
+def test_the_command_names_portraits_as_they_are_asked_for():
+    words = list(command_words(run_of(load_suite("mcas"), settings={"portraits": {"name": "reference portraits"}})))
+    assert words[words.index("--portraits") + 1] == "reference"
 
 
 def test_a_suite_of_ones_own_with_the_name_of_another_is_no_built_in_one():

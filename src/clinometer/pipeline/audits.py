@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.models import reference
@@ -87,6 +87,9 @@ class AuditRequest:
         options: dict[str, Any] = {name: getattr(self, name) for name in _OPTIONS}
         return options | dict(self.model_options)
 
+
+REFERENCE_PORTRAITS: Final = "reference portraits"
+"""What the portraits that come with the package are called; ``reference`` asks for them."""
 
 _OPTIONS = ("steps", "guidance_scale", "batch_size", "dtype")
 
@@ -300,7 +303,7 @@ def _portraits(
     rows = choose_portraits(all_rows, None if whole else most, seed)
     if whole:
         suite = suite.with_options(images=max(Counter(row.group for row in rows).values()))
-    name = "reference portraits" if str(portraits) == "reference" else folder.resolve().name
+    name = REFERENCE_PORTRAITS if str(portraits) == "reference" else folder.resolve().name
     return suite, manifest_prompt_specs(rows, suite, str(portraits)), FolderSource(folder, rows, name=name)
 
 

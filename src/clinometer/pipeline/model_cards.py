@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any, Final
 
 from clinometer.errors import InvalidInputError, RunMismatchError, RunNotFoundError
+from clinometer.pipeline.audits import REFERENCE_PORTRAITS
 from clinometer.report.from_run import report_input
 from clinometer.report.model_card import CardInput, eval_results, merged, section_of
 from clinometer.runs import Directory, Run
@@ -25,6 +26,8 @@ _OPTIONS: Final = {
     "prior_guidance_scale": "--prior-guidance",
     "edit_steps": "--edit-steps",
     "edit_guidance_scale": "--edit-guidance",
+    "dtype": "--dtype",
+    "quality": "--quality",
 }
 """Settings of drawing, as ``clinometer audit`` takes them."""
 
@@ -144,8 +147,15 @@ def in_a_shell(words: Sequence[str]) -> str:
     return shlex.join(words).replace("<!--", "<''!--")
 
 
+_SWITCHES: Final = {"compiled": "--compile", "vae_tiling": "--vae-tiling"}
+"""Settings that are recorded where they are on."""
+
+
 def _model_words(card: Mapping[str, Any]) -> Iterator[str]:
-    yield from ("--model", _with_revision(card))
+    by_server = str(card.get("family", "")).startswith("openai-images/")
+    yield from ("--model", f"openai:{card['settings']['model']}" if by_server else _with_revision(card))
+    if by_server:
+        yield from ("--price", _typed(card["notes"]["price_per_image"]))
 
 
 def _with_revision(source: Mapping[str, Any]) -> str:
@@ -157,10 +167,19 @@ def _drawing_words(run: Run) -> Iterator[str]:
     for name, option in _OPTIONS.items():
         if settings.get(name) is not None:
             yield from (option, _typed(settings[name]))
+    yield from (option for name, option in _SWITCHES.items() if settings.get(name))
+    if scheduler := (settings.get("scheduler") or {}).get("class"):
+        yield from ("--scheduler", scheduler)
+    if settings.get("safety_checker") == "mark":
+        yield from ("--safety-checker", "mark")
+    if settings.get("size"):
+        width, _, height = str(settings["size"]).partition("x")
+        yield from ("--width", width, "--height", height)
     if settings.get("lora"):
         yield from ("--lora", _with_revision(settings["lora"]), "--lora-scale", _typed(settings["lora"]["scale"]))
     if settings.get("portraits"):
-        yield from ("--portraits", str(settings["portraits"]["name"]))
+        name = str(settings["portraits"]["name"])
+        yield from ("--portraits", "reference" if name == REFERENCE_PORTRAITS else name)
     until = run.record.get("until")
     if until is not None and not until.get("of"):
         yield from ("--until", "decided" if until["precision"] is None else _typed(until["precision"]))
