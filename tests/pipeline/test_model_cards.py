@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, RunError, RunMismatchError
-from clinometer.pipeline.model_cards import card_input, command_words, in_a_shell
+from clinometer.pipeline.model_cards import card_input, command_words, in_a_shell, require_one_model
 from clinometer.report.model_card import section_of
 from clinometer.report.model_card.existing import BEGIN, END
 from clinometer.report.model_card.markdown import escaped
@@ -87,6 +87,32 @@ def test_several_suites_of_one_model_are_one_card(tmp_path):
     assert text.count(BEGIN) == text.count(END) == 1
     assert {result.dataset_type for result in results_of(text)} == {"clinometer/toy", "clinometer/toy-tests"}
     assert cm.model_card(RUNS / "leaning", out=tmp_path / "README.md") == cm.model_card(RUNS / "leaning")
+
+
+def test_imported_images_of_one_model_are_one_card_and_their_hash_is_none_of_weights(tmp_path):
+    drawn, imported = cm.open_run(RUNS / "leaning"), []
+    for place in ("some", "others"):
+        folder = tmp_path / place
+        folder.mkdir()
+        rows = [row for row in drawn.samples.itertuples() if row.status == "ok"][:: 1 if place == "some" else 2]
+        for name, content in drawn.images([row.id for row in rows]):
+            (folder / f"{name}.png").write_bytes(content)
+        lines = [f"{row.id}.png,{row.prompt}" for row in rows]
+        (folder / "manifest.csv").write_text("\n".join(["file,prompt", *lines]))
+        run = cm.import_images(folder, tmp_path / f"{place}-run", suite=drawn.suite, name="a model", encoder=Eye())
+        imported.append(run)
+    text = cm.model_card(*imported)
+    assert text.count("### a model × ") == 2
+    assert "images (SHA-256): " in text
+    assert "weights" not in text
+
+
+def test_weights_with_another_adaptation_are_another_model():
+    cards = [{"name": "m", "weights_sha256": "00", "settings": {"lora": lora}} for lora in (None, {"scale": 1.0})]
+    one, other = (SimpleNamespace(url="runs/x", model_card=card, record={"origin": "generated"}) for card in cards)
+    require_one_model([one, one])
+    with pytest.raises(RunMismatchError, match="a model card is of one model"):
+        require_one_model([one, other])
 
 
 def test_fewer_rows_are_asked_for():

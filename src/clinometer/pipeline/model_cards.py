@@ -82,7 +82,7 @@ def card_input(run: Run) -> CardInput:
 
 
 def require_one_model(runs: Sequence[Run]) -> None:
-    """Refuse runs of different models: by their weights, where these are known, else by their names.
+    """Refuse runs of different models: by their weights and what was merged into them, where known, else by names.
 
     Raises
     ------
@@ -91,15 +91,18 @@ def require_one_model(runs: Sequence[Run]) -> None:
     """
     first = runs[0]
     for run in runs[1:]:
-        if _model(run.model_card) != _model(first.model_card):
+        if _model(run) != _model(first):
             raise RunMismatchError(
                 f"{run.url}: its model is {run.model_card['name']}, that of {first.url} is {first.model_card['name']}, "
                 "or their weights differ; a model card is of one model, so give each its own"
             )
 
 
-def _model(card: Mapping[str, Any]) -> Any:
-    return card.get("weights_sha256") or (card["name"], card.get("revision"))
+def _model(run: Run) -> Any:
+    card = run.model_card
+    if run.record["origin"] != "generated":  # the hash is that of its images
+        return card["name"]
+    return card.get("weights_sha256") or (card["name"], card.get("revision")), card["settings"].get("lora")
 
 
 def _place(out: str | os.PathLike[str] | None) -> tuple[Directory | None, str]:

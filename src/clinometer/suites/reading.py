@@ -62,7 +62,7 @@ def _require_small(text: str) -> None:
 
 def _require(count: float, most: int, what: str, place: Any) -> None:
     if count > most:
-        raise SuiteError(f"line {place.line + 1}: more than {most:,} {what}; a suite has far fewer")
+        raise SuiteError(f"line {place.line + 1}: more than {most:,} {what}; divide it into several")
 
 
 def _written_out(node: yaml.Node, counts: dict[int, float]) -> float:
@@ -125,7 +125,7 @@ def read_text(path: Path) -> str:
 
 
 def _too_large(source: str) -> SuiteError:
-    return SuiteError(f"{source}: more than {MOST_BYTES:,} bytes; divide the suite into several")
+    return SuiteError(f"{source}: more than {MOST_BYTES:,} bytes; divide it into several")
 
 
 def read_request(path: str | os.PathLike[str], what: Kind, error: type[ClinometerError]) -> dict[str, Any]:

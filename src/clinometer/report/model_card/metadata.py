@@ -80,6 +80,7 @@ def is_ours(result: Any) -> bool:
 def _common(run: CardInput) -> dict[str, Any]:
     report = run.report
     settings = report.settings
+    is_imported = settings.get("origin") == "imported"  # then the hash is that of the images
     encoders = {one_line(name): _hash(card) for name, card in report.encoder_cards.items()}
     return {
         "task_type": "text-to-image",
@@ -94,7 +95,7 @@ def _common(run: CardInput) -> dict[str, Any]:
                 "created": one_line(settings.get("created", "")),
                 "model": one_line(report.model_card.get("name", "")),
                 "revision": _plain(report.model_card.get("revision")),
-                "weights_sha256": _plain(report.model_card.get("weights_sha256")),
+                "weights_sha256": None if is_imported else _plain(report.model_card.get("weights_sha256")),
                 "encoders": encoders,
                 "clinometer": _plain((settings.get("versions") or {}).get("clinometer")),
             }

@@ -12,7 +12,8 @@ _CARD_FIELDS: Final = ("name", "family", "revision", "weights_sha256", "fingerpr
 _LONGEST: Final = 240
 """Characters of a setting or a note that are shown: a vocabulary has thousands. ``run.json`` has all."""
 
-_CARD_LABELS: Final = {"weights_sha256": "weights (SHA-256)"}
+_OF_IMAGES: Final = ("folder", "dataset")
+"""Families of finished images: what their cards have a hash of is these."""
 
 
 def measured_how(view: View) -> dict[str, Any]:
@@ -31,7 +32,9 @@ def measured_how(view: View) -> dict[str, Any]:
 
 def card(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Split a card in lists of (name, value): identity, settings, notes."""
-    identity = {_CARD_LABELS.get(name, name): fields.get(name) for name in _CARD_FIELDS}
+    hashed = "images" if fields.get("family") in _OF_IMAGES else "weights"
+    labels = {"weights_sha256": f"{hashed} (SHA-256)"}
+    identity = {labels.get(name, name): fields.get(name) for name in _CARD_FIELDS}
     return {
         "name": str(fields.get("name", "unnamed")),
         "identity": [(name, _value_text(value)) for name, value in identity.items() if value],
