@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 from clinometer.pipeline.reporting import render_html
+from clinometer.report.html import render_page
 from clinometer.report.inputs import ReportInput
+from clinometer.studies import study_of
 
 VOID = {"meta", "link", "img", "br", "input", "hr", "wbr"}
 
@@ -16,6 +18,14 @@ def write_html(report: ReportInput, path: Path) -> Path:
     """Write a page as a run's report is written, and return its path."""
     path.write_bytes(render_html(report).encode("utf-8", "replace"))
     return path
+
+
+def with_only(report: ReportInput, *sections: str) -> Page:
+    """The head of a page and some of its sections, for who asks for their words: a whole one has many figures more."""
+    whole = study_of(report.suite).page(report.suite)
+    kept = tuple(section for section in whole.sections if section.id in ("masthead", *sections))
+    assert len(kept) == 1 + len(sections), f"of {sections} there are {[section.id for section in kept]}"
+    return Page(render_page(report, replace(whole, sections=kept)))
 
 
 @dataclass

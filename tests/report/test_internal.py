@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from clinometer.pipeline.reporting import render_html
 from clinometer.studies.leaning.figures import internal_bias_figure
 from clinometer.studies.leaning.sections.internal import summary
 from clinometer.studies.leaning.view import LeaningView
-from tests.report.page import Page
+from tests.report.page import with_only
 from tests.report.synthetic import small_input
 
 
@@ -27,7 +26,7 @@ def test_a_summary_that_rests_on_an_unstable_alpha_says_so():
 def test_a_statistic_that_is_missing_has_a_dash():
     whole = small_input()
     kept = whole.scores[whole.scores.component != "diffusion_bias_standard_error"]
-    page = Page(render_html(replace(whole, scores=kept)))
+    page = with_only(replace(whole, scores=kept), "internal")
     assert any(cell.text.endswith(" ± —") for cell in page.find("td", class_="n"))
 
 

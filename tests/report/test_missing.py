@@ -12,7 +12,7 @@ from clinometer.report.sections.gallery import all_there
 from clinometer.studies.leaning.sections.masthead import caption
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import load_suite
-from tests.report.page import Element, Page
+from tests.report.page import Element, Page, with_only
 from tests.report.synthetic import report_input, small_input
 
 NUMBERS = ["value", "low", "high", "stimulus_low", "stimulus_high", "p", "q", "null"]
@@ -78,7 +78,7 @@ def test_a_text_encoder_of_a_small_scale_keeps_its_signs():
     small = tt.assign(value=[0.004 * (-1) ** order for order in range(len(tt))])
     own = small.assign(metric="own_text", encoder="own:text", value=small.value / 2)
     scores = pd.concat([whole.scores.drop(tt.index), small, own])
-    page = Page(render_html(replace(whole, scores=scores)))
+    page = with_only(replace(whole, scores=scores), "own-text")
     cells = [e.text for e in page.find("td", class_="n") if "own-text" in ancestors(e)]
     assert len(cells) == 2 * len(tt)
     assert all(cell[0] in "+\N{MINUS SIGN}" for cell in cells)
@@ -193,7 +193,7 @@ def test_rates_that_may_be_alike_are_not_called_more(report):
         ),
     ):
         scores = pd.concat([report.scores, pd.DataFrame([row])])
-        words = section(Page(render_html(small_input(scores=scores))), "gallery")
+        words = with_only(small_input(scores=scores), "gallery").by_id("gallery").text
         assert said in words
         assert ("more often" in words) == ("Pictures of" in said)
 

@@ -15,7 +15,7 @@ from clinometer.pipeline.reporting import render_html
 from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.studies.leaning.sections.planted import APART
-from tests.report.page import Page
+from tests.report.page import Page, with_only
 from tests.report.synthetic import small_input
 from tests.toys import Eye, Painter, toy_suite
 
@@ -88,13 +88,13 @@ def test_concepts_that_the_judge_reads_otherwise_are_named():
         alike: {"n": 50, "encoder": 20, "judge": 20, "differ": 0, "low": 0.25, "high": 0.57},
         "elsewhere": {"n": 50, "encoder": 0, "judge": 50, "differ": 50, "low": 0.9, "high": 1.0},
     }
-    said = Page(render_html(replace(whole, readings=held))).by_id("planted").text
+    said = with_only(replace(whole, readings=held), "planted").by_id("planted").text
     told = said.split("Is it the model or the reader?")[1].split("Planted and measured")[0]
     assert f"{apart}0.200.4012 of 50" in told
     assert "for 1 of 2 concepts" in " ".join(told.split())
     assert alike not in told
     assert "elsewhere" not in told
-    agreed = Page(render_html(replace(whole, readings={alike: held[alike]}))).by_id("planted").text
+    agreed = with_only(replace(whole, readings={alike: held[alike]}), "planted").by_id("planted").text
     assert "less than 3 % apart" in agreed
 
 
