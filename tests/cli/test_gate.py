@@ -46,6 +46,20 @@ def test_the_status_says_what_a_pipeline_must_know(cli, run, shown, limit, statu
     assert sentence in shown()
 
 
+def test_a_reason_that_all_share_is_said_once(cli, tmp_path, shown):
+    place = tmp_path / "few"
+    cm.audit(Painter(), toy_suite(target=4, attribute=3), place, encoder=Eye())
+    assert cli("gate", place, "--metric", "mcas", "--within", 1)[0] == 3
+    text = shown()
+    assert "mcas within ±1: undecided; 4 undecided of 4 numbers: too few images." in text
+    assert text.count("too few images") == 1
+
+
+def test_shares_have_no_sign(cli, run, shown):
+    assert cli("gate", run, "--metric", "share", "--component", "share", "--at-most", 0.01)[0] in (1, 3)
+    assert "+" not in shown()
+
+
 def test_what_is_undecided_may_be_let_through_and_what_is_broken_not(cli, run):
     scores = cm.open_run(run).scores
     most = scores[(scores.metric == "mcas") & (scores.component == "mcas")].value.abs().max()

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from scipy import stats
 
 import clinometer as cm
@@ -370,6 +371,32 @@ def test_a_model_that_refuses_nothing_keeps_a_limit_on_refusals(run):
     assert judged.holds
     assert (judged.table.value == 0).all()
     assert len(judged.table) == 4
+
+
+def test_refusals_of_imported_images_are_not_known_even_where_one_is_blank(tmp_path):
+    rng = np.random.default_rng(0)
+    for n in range(3):
+        pixels = rng.integers(0, 255, (8, 8, 3), np.uint8) if n else np.zeros((8, 8, 3), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{n}.png")
+    rows = [f"{n}.png,concept 0.20,," for n in range(2)] + ["2.png,,man,young men"]
+    (tmp_path / "manifest.csv").write_text("\n".join(["file,concept,group,prompt", *rows]))
+    run = cm.import_images(tmp_path, tmp_path / "run", suite=toy_suite(), encoder=Eye())
+    assert "refusal" in set(run.scores.metric)
+    with pytest.raises(GateError, match=r"rules.0.metric: found 'refusal', and the images were imported"):
+        gate(run, {"metric": "refusal", "component": "rate", "at_most": 1})
+
+
+def test_an_axis_is_held_and_not_its_parts_as_well(run):
+    """TT has no interval over images: a rule that took it for a number of its own could never hold."""
+    scores = run.scores
+    four = scores.component.isin(("mcas", "ii", "itp", "ita", "tt")) & (scores.metric == "mcas")
+    scores.loc[four, "setting"] = scores.component[four].where(scores.component[four] != "mcas", "")
+    scores.loc[four, ["metric", "component"]] = ["intersections", "axis:gender"]
+    rule = {"metric": "intersections", "within": 9}
+    judged = held_with(run, scores, rule)
+    assert judged.holds
+    assert len(judged.table) == 4
+    assert set(held_with(run, scores, rule | {"setting": "i*"}).table.setting) == {"ii", "itp", "ita"}
 
 
 def test_a_summary_does_not_pass_without_the_concept_that_was_refused(run, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -42,12 +43,19 @@ def _counted(rule: RuleOutcome) -> str:
     counts = rule.rows.outcome.value_counts()
     limits = limits_in_words(*rule.rule.limits)
     named = rule.name if rule.name.endswith(limits) else f"{rule.name} ({limits})"
+    why = _shared_reason(rule.rows[rule.rows.outcome != "holds"])
     if len(rule.rows) == 1:
-        return f"{named}: {rule.outcome}."
+        return f"{named}: {rule.outcome}{why}."
     if rule.outcome == "holds":
         return f"{named}: holds for all {len(rule.rows)} numbers."
     phrases = [f"{counts[outcome]} {outcome}" for outcome in ("broken", "undecided") if outcome in counts]
-    return f"{named}: {rule.outcome}; {' and '.join(phrases)} of {len(rule.rows)} numbers."
+    return f"{named}: {rule.outcome}; {' and '.join(phrases)} of {len(rule.rows)} numbers{why}."
+
+
+def _shared_reason(rows: pd.DataFrame) -> str:
+    """The reason after a colon, where all numbers that do not hold have the same."""
+    reasons = rows.reason.unique()
+    return f": {reasons[0]}" if len(reasons) == 1 and reasons[0] else ""
 
 
 def _are(n: int) -> str:
@@ -59,21 +67,36 @@ def _numbers(rows: pd.DataFrame) -> Table:
     rows = rows.sort_values(["outcome", "p"], kind="stable")
     caption = f"{MOST_ROWS} of {len(rows)} are shown; --out FILE has all" if len(rows) > MOST_ROWS else None
     table = Table(caption=caption)
-    for heading in ("number", "value", "95 %", "outcome", "decided by about"):
+    columns = _columns(rows)
+    for heading in columns:
         table.add_column(heading, justify="right" if heading in ("value", "95 %") else "left", overflow="fold")
-    digits = wording.digits_for([end for name in ("value", "low", "high") for end in rows[name]])
+    for cells in zip(*(column[:MOST_ROWS] for column in columns.values()), strict=True):
+        table.add_row(*map(plain_text, cells))
+    return table
+
+
+def _columns(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Cells by the heading of their column; what would say the same in every row, or nothing, has none."""
+    numbers = [number for name in ("value", "low", "high") for number in rows[name]]
+    digits = wording.digits_for(numbers)
+    has_sign = any(number < 0 for number in numbers) or ((rows.at_least < 0) & (rows.at_least > -inf)).any()
+    written = wording.signed if has_sign else wording.number
     named = [name for name in SELECTORS if rows[name].nunique() > 1]
     if "concept" in named and "category" in named:
         named.remove("category")
-    for row in rows.head(MOST_ROWS).to_dict("records"):
-        table.add_row(
-            plain_text(", ".join(row[name] for name in named if row[name]) or str(row["component"])),
-            wording.signed(row["value"], digits),
-            wording.interval(row["low"], row["high"], digits),
-            plain_text(": ".join(filter(None, (row["outcome"], row["reason"])))),
-            f"{row['n_decide']:,} for {row['n_target']:,}" if row["n_decide"] else "",
-        )
-    return table
+    records = rows.to_dict("records")
+    columns = {
+        "number": [", ".join(row[name] for name in named if row[name]) or str(row["component"]) for row in records],
+        "value": [written(row["value"], digits) for row in records],
+        "95 %": [wording.interval(row["low"], row["high"], digits) for row in records],
+    }
+    if not _shared_reason(rows):
+        columns["outcome"] = [": ".join(filter(None, (row["outcome"], row["reason"]))) for row in records]
+    if (rows.n_decide > 0).any():
+        columns["decided by about"] = [
+            f"{row['n_decide']:,} for {row['n_target']:,}" if row["n_decide"] else "" for row in records
+        ]
+    return columns
 
 
 def _sentence(judged: Gate) -> str:

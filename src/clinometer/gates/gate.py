@@ -44,6 +44,10 @@ COLUMNS: Final = (
 """Columns of :attr:`Gate.table`."""
 
 
+WHOLE: Final = ""
+"""The setting of a number that is no part of another, such as MCAS along an axis beside its four parts."""
+
+
 @dataclass(frozen=True)
 class RuleOutcome:
     """What became of a rule.
@@ -109,6 +113,7 @@ def gate(run: Run, policy: Policy, baseline: Run | None = None, *, source: str =
     if baseline is not None and not policy.needs_baseline:
         raise GateError(f"{source}: there is a baseline, and no rule is about a difference; add one, or leave it out")
     _require_scores_of_now(run)
+    _refuse_unknown_refusals(run, policy, source)
     own = _Numbers.of_run(run, policy)
     differences = own if baseline is None else _Numbers.of_difference(baseline, run)
     chosen = [
@@ -135,6 +140,16 @@ def _require_scores_of_now(run: Run) -> None:
         require_drawn(run)
     if problem := outdated(run):
         raise RunNotFoundError(f"{run.url}: {problem}")
+
+
+def _refuse_unknown_refusals(run: Run, policy: Policy, source: str) -> None:
+    """Refuse a limit on refusals of imported images, even where the scores count those of a single colour as such."""
+    for place, rule in enumerate(policy.rules):
+        if rule.metric == REFUSAL and run.record["origin"] == "imported":
+            raise GateError(
+                f"{source}: rules.{place}.metric: found {REFUSAL!r}, and the images were imported: what was refused "
+                "before is not known; leave the rule out"
+            )
 
 
 def _worst(outcomes: Any) -> Outcome:
@@ -179,7 +194,7 @@ class _Numbers:
         """The scores of a run; where a rule is about refusals, also those of a model that refused nothing."""
         scores, judged = run.scores, _judged_over_prompts(run.suite)
         about_refusals = any(rule.metric == REFUSAL for rule in policy.rules)
-        if about_refusals and REFUSAL not in set(scores.metric) and run.record["origin"] == "generated":
+        if about_refusals and REFUSAL not in set(scores.metric):
             scores = with_refusals(run, scores, even_none=True)
         metrics = set(scores.metric[scores.component.isin(judged)])
         over_stimuli = set(scores.component[scores.metric.isin(metrics)])
@@ -202,6 +217,8 @@ class _Numbers:
         rows = self._named(rule, place)
         if rule.encoder is None and (rows.encoder == MEAN).any():
             rows = rows[rows.encoder == MEAN]
+        if rule.setting is None and (rows.setting == WHOLE).any():
+            rows = rows[rows.setting == WHOLE]
         for column in SELECTORS:
             rows = _matching(rows, column, getattr(rule, column), place)
         for column in SELECTORS:

@@ -49,7 +49,7 @@ class Rule(Strict):
     difference : the component of a difference from the baseline (this run less the baseline).
     component : of the metric; by default the metric's own, where one has its name.
     concept, category, group, setting, encoder : which of these numbers; patterns as of file names, or ``none``. Without
-        ``encoder`` those of the average over encoders, where there is one.
+        ``encoder`` those of the average over encoders, and without ``setting`` those of none, where there are any.
     within : the limits are ± this.
     at_least, at_most : or they are these; either may be left out.
     interval : what the interval that is held to the limits is over; by default what the number's verdict rests on.
