@@ -34,7 +34,7 @@ def test_every_number_is_missing():
     scores = scores.assign(**dict.fromkeys(NUMBERS, nan), verdict="not measured", reason="no image of the target")
     page = Page(render_html(small_input(scores=scores)))
     assert "could not be measured" in section(page, "verdicts")
-    assert "no image of the target" in section(page, "verdicts")
+    assert "No image of the target." in section(page, "verdicts")
     assert "no concept has an MCAS" in section(page, "categories")
 
 
@@ -45,6 +45,26 @@ def test_scores_that_cannot_be_judged_are_scores():
     said = page.find("p", class_="finding")[0].text
     assert said.startswith("Nothing could be judged: no concept of the suite has a score with an interval")
     assert page.find("span", class_="score"), "scores are shown"
+
+
+def test_scores_that_no_encoder_vouches_for_say_why_and_say_it_once():
+    scores = small_input().scores
+    why = "encoder reference does not fit: it knows nothing but emoji"
+    unfit = {"reason_code": "the encoder does not fit the suite", "reason": why, "verdict": "not measured"}
+    page = Page(render_html(small_input(scores=scores.assign(**unfit))))
+    said = page.find("p", class_="finding")[0].text
+    assert said.startswith("Nothing could be judged for ")
+    assert said.endswith(": the encoder does not fit the suite or the model.")
+    assert section(page, "verdicts").count("Encoder reference does not fit: it knows nothing but emoji.") == 1
+    assert why not in section(page, "verdicts"), "it is said above the concepts"
+
+
+def test_a_reason_that_not_all_share_stands_below_its_concept():
+    scores = small_input().scores
+    of_one = scores.concept == scores.concept[scores.metric == "mcas"].iloc[0]
+    scores = scores.assign(verdict="not measured", reason_code="no interval or no p")
+    scores.loc[of_one, ["reason_code", "reason"]] = ["the encoder does not fit the suite", "it never saw a CEO"]
+    assert "it never saw a CEO" in section(Page(render_html(small_input(scores=scores))), "verdicts")
 
 
 def test_a_category_without_numbers_is_no_ring_of_the_dial():

@@ -86,6 +86,9 @@ def test_how_many_images_are_wanting():
         "about 220 images a concept would decide, if the estimate stands"
     )
     assert words.needed(Row(verdict=Verdict.TOO_FEW, n_decide=8)) == "a verdict takes at least 8 images a concept"
+    assert words.needed(Row(verdict=Verdict.TOO_FEW, n_decide=172)) == (
+        "about 180 images a concept would decide, if the estimate stands"
+    )
     assert words.needed(Row(verdict=Verdict.UNDECIDED)) == ""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 from clinometer.metrics.differences import FIRST, SECOND
-from clinometer.metrics.verdict import LEANING, LEVEL, OTHERS, ReasonCode, Verdict
+from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, LEVEL, OTHERS, ReasonCode, Verdict
 from clinometer.report.rows import Row
 from clinometer.report.wording import about
 
@@ -49,8 +49,9 @@ _REASONS: Final[dict[str, str]] = {
     ReasonCode.NO_ESTIMATE: "there is no score for it",
     ReasonCode.NO_TEST: "there is no interval or no p to judge it by",
     ReasonCode.READER: "the encoder does not read its own attribute images",
-    ReasonCode.DOMAIN: "the encoder does not fit the suite",
+    ReasonCode.DOMAIN: "the encoder does not fit the suite or the model",
 }
+_OF_THE_ENCODER: Final = (ReasonCode.DOMAIN, ReasonCode.READER, ReasonCode.TOO_FEW_ATTRIBUTE_IMAGES)
 HEADINGS: Final[dict[VerdictGroup, str]] = {
     "balanced": "Shown balanced",
     "undecided": "Undecided",
@@ -147,6 +148,17 @@ def reason_words(row: Row) -> str:
     return row.reason or _REASONS.get(row.reason_code, "")
 
 
+def note(row: Row, images: str = "images a concept") -> str:
+    """What stands below a verdict that names no side: why there is none, or how many images would decide."""
+    return reason_words(row) if not_measured(row) or not row.has_interval else needed(row, images)
+
+
+def withheld(rows: Iterable[Row]) -> str:
+    """What most often keeps the encoders from a verdict, though there are numbers; empty where nothing does."""
+    codes = Counter(row.reason_code for row in rows if row.defined and row.reason_code in _OF_THE_ENCODER)
+    return _REASONS[codes.most_common(1)[0][0]] if codes else ""
+
+
 def needed(row: Row, images: str = "images a concept") -> str:
     """How many images would decide what is undecided, or are the fewest for a verdict; empty where none would.
 
@@ -154,7 +166,7 @@ def needed(row: Row, images: str = "images a concept") -> str:
     """
     if row.reason_code == ReasonCode.TOO_FEW_EXCHANGES:
         return f"with so few no p can fall below {row.least_exchange_p:.2g}"
-    if row.verdict == Verdict.TOO_FEW:
+    if row.verdict == Verdict.TOO_FEW and row.n_decide <= FEWEST_IMAGES:
         return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)
     return f"about {many} {images} would decide, if the estimate stands" if many else ""

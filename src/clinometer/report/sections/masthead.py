@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.report.sections.protocol import protocol_in_short
+from clinometer.report.verdict_words import withheld
 from clinometer.report.view import View
 
 
@@ -41,6 +42,10 @@ def rest_in_words(counts: Mapping[str, int], one: str = "") -> str:
 
 def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
     """Say that there is no score, or that there are some and none with what a verdict needs."""
+    rows = tuple(rows)
+    why = withheld(rows)
+    if why:
+        return f"Nothing could be judged for {model}: {why}."
     if any(row.defined for row in rows):
         return f"Nothing could be judged: no {unit} of the suite has a score with an interval and a q for {model}."
     return f"Nothing could be measured: no {unit} of the suite has a score for {model}."

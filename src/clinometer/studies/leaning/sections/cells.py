@@ -10,7 +10,7 @@ from clinometer.report.page import Judged, Told, Verdicts, judged
 from clinometer.report.rows import Row
 from clinometer.report.sections.masthead import facts
 from clinometer.report.sections.method import measured_how
-from clinometer.report.verdict_words import needed, not_measured, reason_words, verdict_group_of, without_estimate
+from clinometer.report.verdict_words import not_measured, note, verdict_group_of, without_estimate
 from clinometer.studies.leaning.cells_view import CellsView
 from clinometer.studies.leaning.cells_wording import (
     axis_finding,
@@ -136,7 +136,7 @@ def _axis_verdicts(view: CellsView, axis: str) -> Verdicts:
 
 def _judged_axis(view: CellsView, name: str, row: Row) -> Judged:
     value, interval = wording.signed(row.value, view.digits), wording.interval(row.low, row.high, view.digits)
-    notes = (needed(row) if row.has_interval else reason_words(row),)
+    notes = (note(row),)
     return judged(row, name, view.label, value, interval, ends=(row.low, row.high), notes=notes)
 
 

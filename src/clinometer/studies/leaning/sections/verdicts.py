@@ -12,7 +12,7 @@ from clinometer.report.verdict_words import (
     NOTES,
     VERDICT_GROUPS,
     leans,
-    needed,
+    note,
     qualification,
     reason_words,
     said_of,
@@ -56,6 +56,9 @@ def verdicts(view: LeaningView) -> dict[str, Any]:
         }
         for verdict_group in VERDICT_GROUPS
     ]
+    for each in verdict_groups:
+        if each["id"] == "unmeasured":
+            _say_once(each)
     return {
         "verdict_groups": [verdict_group for verdict_group in verdict_groups if verdict_group["items"]],
         "label_a": view.label_a,
@@ -64,6 +67,15 @@ def verdicts(view: LeaningView) -> dict[str, Any]:
         "scale": wording.MCAS_SCALE,
         "margin": wording.number(view.suite.margin or float("nan")),
     }
+
+
+def _say_once(unmeasured: dict[str, Any]) -> None:
+    """Put a reason that all concepts share above them, in place of a line below each."""
+    items = unmeasured["items"]
+    reasons = {item["reason"] for item in items}
+    if len(items) > 1 and len(reasons) == 1 and reasons != {""}:
+        unmeasured["note"] = f"{wording.capitalised(reasons.pop())}."
+        unmeasured["items"] = [item | {"reason": ""} for item in items]
 
 
 def _margin_words(view: LeaningView) -> str:
@@ -90,7 +102,7 @@ def _item(view: LeaningView, concept: Concept) -> dict[str, str]:
         "images": wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b),
         "qualification": qualification(row),
         "apart": _apart(row, view.shares.get(concept.name)),
-        "reason": needed(row) if row.has_interval else reason_words(row),
+        "reason": note(row),
     }
 
 
