@@ -48,6 +48,20 @@ def test_a_csv(folder):
     assert manifest[1].group == "woman"
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_what_a_spreadsheet_writes(folder, separator):
+    """A mark of byte order, the separator of its language, lines of Windows, rows and columns of nothing."""
+    (folder / "b.png").rename(folder / "b, é.png")
+    rows = [("file", "concept", "group", ""), ("a.png", "firefighter", "", ""), ("b, é.png", "cook", " ", "")]
+    quoted = [[f'"{cell}"' if "," in cell else cell for cell in row] for row in (*rows, (" ", "", "", "", ""))]
+    write(folder, "\ufeff" + "\r\n".join(separator.join(row) for row in quoted) + "\r\n")
+    manifest = read_manifest(folder)
+    assert [(row.file, row.concept, row.line) for row in manifest] == [
+        ("a.png", "firefighter", 2), ("b, é.png", "cook", 3),
+    ]  # fmt: skip
+    assert manifest.ignored == ()
+
+
 def test_pictures_may_be_flagged(folder):
     write(folder, "file,concept,flagged\na.png,cook,Yes\nb.png,cook,\nsub/c.png,cook,0\n")
     rows = read_manifest(folder)
@@ -94,7 +108,9 @@ def test_a_manifest_elsewhere(folder, tmp_path_factory):
         ('"an\n\n\nimage",b\na.png,cook', "line 1: found the columns an image, b; expected file"),
         ("path,concept\na.png,cook", "line 1: found the columns path, concept; expected file"),
         ("file,colour\na.png,x", "expected file, and concept or group, or the prompt"),
-        ("file;concept\na.png;cook", "line 1: found the columns file;concept; .*; put commas between the columns"),
+        ("File,concept\na.png,cook", "found the columns File, concept; expected file, .*; rename File to file$"),
+        ("file_name,prompt\na.png,x", "found the columns file_name, prompt; .*; rename file_name to file$"),
+        ("file;concept\na.png;cook;x", "line 2: more values than the 2 columns; put quotes .* with a semicolon"),
         ("file,group,concept,group\na.png,man,,woman", "line 1: found the column group 2 times; remove all but one"),
         ("file,concept\n", "lists no images"),
         ("file,concept\n,cook", "line 2, file: nothing found"),
@@ -130,6 +146,7 @@ def test_what_a_csv_may_not_say(folder, text, message):
         ("[1]", "line 1: found list, expected an object"),
         ('{"file": 3, "concept": "cook"}', "line 1, file: found 3, expected text"),
         ('{"concept": "cook"}', "line 1, file: nothing found"),
+        ('{"file_name": "a.png", "prompt": "x"}', "line 1, file: nothing found, .*; rename file_name to file$"),
         ('{"file": "a.png", "group": "man", "group": "woman"}', "line 1: not valid JSON: group is given 2 times"),
         ('{"file": "a.png", "concept": "cook", "prompt": "a cook \\ud83d"}', "line 1, prompt: .* half a character"),
     ],

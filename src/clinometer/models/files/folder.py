@@ -38,6 +38,10 @@ LONGEST = 4_000
 
 COLUMNS = ("file", "concept", "group", "role", "prompt", "flagged")
 _FLAGS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
+_OTHER_NAMES: Final = {"file_name": "file", "filename": "file"}
+SEPARATORS: Final = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+"""What may stand between the columns of a CSV file; the first that the header has."""
+
 NAMES = ("manifest.csv", "manifest.jsonl", "metadata.csv", "metadata.jsonl")
 Role = Literal["target", "attribute"]
 T = TypeVar("T")
@@ -117,7 +121,7 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
     rows = tuple(manifest_row(path.name, line, record) for line, record in records)
     _check_files(path.name, folder, rows)
     rows = tuple(_relative(folder, row) for row in rows)
-    extra = dict.fromkeys(key for _, record in records for key in record if key not in COLUMNS)
+    extra = dict.fromkeys(key for _, record in records for key in record if key and key not in COLUMNS)
     return Manifest(path=path, rows=rows, ignored=tuple(extra))
 
 
@@ -161,31 +165,53 @@ def _limited(path: Path, records: Iterable[T]) -> Iterator[T]:
 
 
 def _read_csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
+    text = _text(path)
+    separator = _separator(text)
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
     line = 1
     try:
         reader.fieldnames = fields = [name.strip() for name in reader.fieldnames or []]
-        if "file" not in fields or not {"concept", "group", "prompt"} & set(fields):
-            hint = "; put commas between the columns" if len(fields) == 1 and {";", "\t"} & set(fields[0]) else ""
-            raise ImportManifestError(
-                f"{path.name}, line 1: found the columns {named_in_a_line(fields)}; "
-                f"expected file, and concept or group, or the prompt{hint}"
-            )
-        for name in COLUMNS:
-            if fields.count(name) > 1:
-                raise ImportManifestError(
-                    f"{path.name}, line 1: found the column {name} {fields.count(name)} times; remove all but one"
-                )
+        _check_fields(path.name, fields)
         for record in reader:
             line = reader.line_num
-            if None in record:
+            surplus: list[str] = record.pop(None, [])  # type: ignore[arg-type, assignment]
+            if not any(value and value.strip() for value in (*record.values(), *surplus)):
+                continue  # spreadsheets write rows of nothing but separators
+            if surplus:
                 raise ImportManifestError(
                     f"{path.name}, line {line}: more values than the {len(fields)} columns; "
-                    "put quotes around a value with a comma"
+                    f"put quotes around a value with {SEPARATORS[separator]}"
                 )
             yield line, record
     except csv.Error as error:
         raise ImportManifestError(f"{path.name}, after line {line}: not valid CSV: {error}") from error
+
+
+def _separator(text: str) -> str:
+    """What stands between the columns: of spreadsheets in many languages a semicolon; the header tells."""
+    header = text.partition("\n")[0]
+    return next((separator for separator in SEPARATORS if separator in header), ",")
+
+
+def _check_fields(name: str, fields: Sequence[str]) -> None:
+    """Refuse a header without what a row must have, and a column that stands there twice."""
+    if "file" not in fields or not {"concept", "group", "prompt"} & set(fields):
+        raise ImportManifestError(
+            f"{name}, line 1: found the columns {named_in_a_line(fields)}; "
+            f"expected file, and concept or group, or the prompt{_renaming(fields)}"
+        )
+    for column in COLUMNS:
+        if fields.count(column) > 1:
+            raise ImportManifestError(
+                f"{name}, line 1: found the column {column} {fields.count(column)} times; remove all but one"
+            )
+
+
+def _renaming(fields: Iterable[str]) -> str:
+    """The way out where columns are there by other names: ``; rename File to file``."""
+    names = {field: _OTHER_NAMES.get(field.lower(), field.lower()) for field in fields}
+    renamed = [f"{field} to {name}" for field, name in names.items() if field != name and name in COLUMNS]
+    return f"; rename {', '.join(renamed)}" if renamed else ""
 
 
 def _read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -233,7 +259,9 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
             )
         values[key] = value.strip() or None if value is not None else None
     if values["file"] is None:
-        raise ImportManifestError(f"{name}, line {line}, file: nothing found, expected a path within the folder")
+        raise ImportManifestError(
+            f"{name}, line {line}, file: nothing found, expected a path within the folder{_renaming(record)}"
+        )
     if values["concept"] is None and values["group"] is None and values["prompt"] is None:
         raise ImportManifestError(
             f"{name}, line {line}: found none of concept, group and prompt; expected concept for a neutral prompt's "
