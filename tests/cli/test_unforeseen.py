@@ -172,6 +172,25 @@ def test_damage_is_told_by_every_command(cli, run):
     assert cli("score", run)[0] == 2
 
 
+def test_a_run_that_is_whole_so_far_is_not_called_finished(cli, run, tmp_path, monkeypatch):
+    class Tired(Painter):
+        def generate(self, requests):
+            for result in super().generate(requests):
+                yield result
+                if self.drawn == 40:
+                    raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cm.audit(Tired(), toy_suite(), tmp_path / "begun", encoder=Eye())
+    printed = []
+    monkeypatch.setattr("typer.echo", lambda text, **_: printed.append(text))
+    assert cli("verify", tmp_path / "begun")[0] == 0
+    drawn = len(list((tmp_path / "begun" / "samples").iterdir()))
+    assert printed[1] == f"The run is not finished: {drawn} of 7 parts are drawn."
+    assert cli("verify", run)[0] == 0
+    assert len(printed) == 3
+
+
 def test_another_margin_is_given_to_score(cli, run):
     assert cli("score", run, "--suite-option", "margin=.2")[0] == 0
     assert cm.open_run(run).suite.margin == 0.2

@@ -67,7 +67,10 @@ def test_every_metric_of_a_run_is_named(run):
 
 def test_the_python_works(run, monkeypatch, capsys):
     monkeypatch.chdir(run.directory.root.removesuffix("/runs/reference-reference"))
-    first, others, _ = blocks(PAGE, "python")
+    same, first, others, _ = blocks(PAGE, "python")
+    defined = {}
+    exec(compile(same, "docs/runs.md", "exec"), defined)
+    assert defined["share_of_the_same"](run.url, run.url) == 1
     exec(compile(first, "docs/runs.md", "exec"), {})
     assert "concept 0.20" in capsys.readouterr().out
     exec(compile(others.split("# datasets")[0], "docs/runs.md", "exec"), {})

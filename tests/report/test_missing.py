@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from math import nan
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from clinometer.pipeline.reporting import render_html
 from clinometer.report import Curve, wording
 from clinometer.report.sections.gallery import all_there
+from clinometer.report.sections.masthead import image_counts
 from clinometer.studies.leaning.sections.masthead import caption
 from clinometer.studies.leaning.view import LeaningView
 from clinometer.suites import load_suite
@@ -65,6 +67,14 @@ def test_a_reason_that_not_all_share_stands_below_its_concept():
     scores = scores.assign(verdict="not measured", reason_code="no interval or no p")
     scores.loc[of_one, ["reason_code", "reason"]] = ["the encoder does not fit the suite", "it never saw a CEO"]
     assert "it never saw a CEO" in section(Page(render_html(small_input(scores=scores))), "verdicts")
+
+
+def test_imported_images_are_not_said_to_be_drawn():
+    samples = pd.DataFrame({"status": ["ok", "ok", "failed"]})
+    view = SimpleNamespace(report=SimpleNamespace(samples=samples, settings={"origin": "imported"}))
+    assert image_counts(view) == "2 imported, 1 failed"
+    view.report.samples = samples[:2]
+    assert image_counts(view) == "2 imported, none failed"
 
 
 def test_a_category_without_numbers_is_no_ring_of_the_dial():

@@ -229,7 +229,9 @@ def test_what_no_encoder_can_judge_has_its_reason_and_is_no_result(run):
     unfit = of(small_input(scores=scores))
     section = section_of([unfit], rows=1000, version="1")
     (shown,) = [table for table in tables(section) if table[0][0] == "Concept"]
-    assert all(row[4] == "not measured" and "the encoder does not fit the suite or the model" in row[5] for row in shown[1:])
+    assert all(
+        row[4] == "not measured" and "the encoder does not fit the suite or the model" in row[5] for row in shown[1:]
+    )
     assert eval_results([unfit], rows=1000) == []
     assert "model-index" not in put("", section, [])
 

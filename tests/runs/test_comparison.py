@@ -142,7 +142,7 @@ def test_the_command_names_the_page_and_refuses_a_place_before_it_compares(runs,
     monkeypatch.setattr("clinometer.api.runs.first_against_rest", None)
     result = CliRunner().invoke(app, [*asked, str(tmp_path / "file")])
     assert isinstance(result.exception, RunStorageError)
-    assert "cannot be written: File exists; give another --out" in str(result.exception)
+    assert "cannot be written: File exists; give another --out, or copy" in str(result.exception)
 
 
 def test_one_model_at_two_settings_goes_by_its_directories(runs, tmp_path):
@@ -593,9 +593,13 @@ def test_given_portraits_are_pairs_where_they_are_the_same(tmp_path):
 def test_imported_images_are_said_not_to_be_drawn_here(runs, tmp_path):
     plain = runs["plain"]
     found = imported_from(plain, tmp_path)
-    assert cm.compare(plain, found)[0].unpaired == "the images of the second run were not drawn here"
+    assert cm.compare(plain, found)[0].unpaired == (
+        "the second run was imported, so no image shares its noise with another"
+    )
     shutil.copytree(tmp_path / "out", tmp_path / "again")
-    assert cm.compare(found, tmp_path / "again")[0].unpaired == "the images of both runs were not drawn here"
+    assert cm.compare(found, tmp_path / "again")[0].unpaired == (
+        "both runs were imported, so no image shares its noise with another"
+    )
 
 
 @pytest.fixture(scope="module")

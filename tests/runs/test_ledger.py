@@ -23,6 +23,7 @@ from clinometer.errors import (
     RunCorruptError,
     RunMismatchError,
     RunNotFoundError,
+    RunStorageError,
     SuiteError,
     UncheckedRunWarning,
 )
@@ -344,6 +345,19 @@ def test_a_damaged_part_is_named_removed_and_made_anew(run, name, damage):
     assert painter.drawn == (8 if name.startswith("samples") else 0)
     assert contents(run) == before
     verify_run(run)
+
+
+def test_a_record_that_may_not_be_written_says_so_and_the_way_out(run):
+    (run / ".record.lock").unlink()
+    (run / ".record.lock").mkdir()
+    with pytest.raises(RunStorageError, match=r"cannot be written: .*; give another --out, or copy the run to a place"):
+        write_report(cm.open_run(run))
+
+
+def test_curves_that_are_gone_are_not_called_scores_that_never_were(run):
+    (run / "curves.parquet").unlink()
+    with pytest.raises(RunNotFoundError, match=r"run: curves.parquet is missing; give: clinometer score "):
+        _ = cm.open_run(run).curves
 
 
 def test_damaged_scores_are_made_anew_by_scoring(run):

@@ -94,10 +94,15 @@ def verify(run: RunArgument) -> None:
     """Read every file of a run and say which are not as they were written. Status 2 if any is not."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress
+    from clinometer.runs import verification
 
+    opened = api.open_run(run)
     with LiveProgress() as progress:
-        verified = api.verify_run(run, progress=progress)
+        verified = verification.verify(opened, progress)
     typer.echo(f"{run}: {verified} files are as they were written.")
+    left = verification.unfinished(opened)
+    if left:
+        typer.echo(f"The run is not finished: {left}.")
 
 
 def compare(

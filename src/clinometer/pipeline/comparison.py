@@ -98,8 +98,8 @@ def _unpaired(first: Run, second: Run) -> str:
     runs = (first, second)
     imported = [run.record["origin"] != "generated" for run in runs]
     if any(imported):
-        which = "both runs" if all(imported) else f"the {'first' if imported[0] else 'second'} run"
-        return f"the images of {which} were not drawn here"
+        which = "both runs were" if all(imported) else f"the {'first' if imported[0] else 'second'} run was"
+        return f"{which} imported, so no image shares its noise with another"
     portraits = [_portraits(run) for run in runs]
     if portraits[0] != portraits[1]:
         return "the runs were given other portraits" if all(portraits) else "only one of the runs was given portraits"

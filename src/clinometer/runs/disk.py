@@ -6,6 +6,16 @@ import errno
 import os
 from contextlib import suppress
 
+from clinometer.errors import RunStorageError
+
+
+def not_writable(place: str, error: OSError) -> RunStorageError:
+    """What a command says that must write in a place and may not."""
+    return RunStorageError(
+        f"{place}: cannot be written: {error.strerror or error}; give another --out, or copy the run to a place where "
+        "you may write"
+    )
+
 
 def write_file(path: str, content: bytes | memoryview) -> None:
     """Write a file, and the folders it takes, and have the disk hold it."""

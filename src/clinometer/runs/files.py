@@ -15,7 +15,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
-from clinometer.runs.disk import create_file, settle, write_file
+from clinometer.runs.disk import create_file, not_writable, settle, write_file
 from clinometer.runs.holding import require_held
 from clinometer.runs.inventory import INVENTORIES, Entry, Inventory, listing
 from clinometer.runs.store_file import StoreFile, is_there
@@ -379,9 +379,7 @@ class Files:
             if self.is_local and not os.access(self.root, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
-            raise RunStorageError(
-                f"{self.url}: cannot be written: {error.strerror or error}; give another --out"
-            ) from error
+            raise not_writable(self.url, error) from error
 
 
 def _unreadable(path: str, error: OSError | ValueError) -> RunCorruptError:

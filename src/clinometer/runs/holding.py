@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from filelock import FileLock, Timeout
 
 from clinometer._in_hand import PLACE, in_hand
-from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, RunStorageError
+from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError
+from clinometer.runs.disk import not_writable
 from clinometer.runs.inventory import INVENTORIES, Inventory
 from clinometer.runs.leases import LIFETIME, Lease, is_gone, is_of_this_machine
 
@@ -68,7 +69,7 @@ def _locked(directory: Directory) -> Iterator[None]:
             "another --out"
         ) from error
     except OSError as error:  # a file is in the way, no permission, no such disk
-        raise RunStorageError(f"{directory.url}: cannot be written: {error.strerror}; give another --out") from error
+        raise not_writable(directory.url, error) from error
     try:  # what is raised from here on is not the lock's
         _sign(directory)
         with in_hand(directory.root, mark=PLACE):

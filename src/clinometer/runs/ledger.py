@@ -19,6 +19,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from clinometer.errors import RunCorruptError, RunLockedError, RunNotFoundError, UncheckedRunWarning
+from clinometer.runs.disk import not_writable
 from clinometer.runs.leases import Lease, is_gone
 from clinometer.runs.record import is_checked, require_whole, with_checksum
 from clinometer.runs.shapes import require_shape
@@ -120,6 +121,8 @@ class Ledger:
                 f"{self.directory.path(RECORD)}: another process has been changing it for {_WAIT} s; wait for it to "
                 "end, and give the same command again"
             ) from error
+        except OSError as error:  # no permission, or a disk that is only read
+            raise not_writable(self.directory.url, error) from error
         try:
             yield lambda: None
         finally:

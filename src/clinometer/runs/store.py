@@ -69,7 +69,8 @@ class Run(EncodedRun):
 
     def _scored(self, name: str) -> pd.DataFrame:
         if not self.directory.exists(name):
-            raise RunNotFoundError(f"{self.url}: not scored yet; give: clinometer score {self.url}")
+            what = f"{name} is missing" if name in (self.record.get("files") or {}) else "not scored yet"
+            raise RunNotFoundError(f"{self.url}: {what}; give: clinometer score {self.url}")
         # without what pandas wrote about it, which says nothing more and of a run without checksums may be damaged
         table: pd.DataFrame = self.ledger.read_table(name, way_out=SCORE_AGAIN, shape=require_numbers).to_pandas(
             ignore_metadata=True

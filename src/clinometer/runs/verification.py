@@ -41,6 +41,15 @@ def verify(run: Run, progress: Progress) -> int:
     return len(checks) + 1
 
 
+def unfinished(run: Run) -> str:
+    """What of a run was never made, which is no damage: ``3 of 12 parts are drawn``; empty of a finished one."""
+    with run.directory.listed_once():
+        drawn = sum(run.has_samples(part) for part in run.parts)
+        if drawn < len(run.parts):
+            return f"{drawn} of {len(run.parts)} parts are drawn"
+        return "" if run.directory.exists("scores.parquet") else "it is not scored"
+
+
 def missing_files(run: Run, besides: Collection[str] = ()) -> list[str]:
     """What was written and is not there any more: a line for each stage's files, with the way out.
 

@@ -71,10 +71,13 @@ def facts(view: View) -> list[tuple[str, str]]:
 
 
 def image_counts(view: View) -> str:
-    """How many images were drawn, and what became of the others."""
+    """How many images were drawn or imported, and what became of the others."""
     samples = view.report.samples
     statuses = Counter(samples["status"]) if "status" in samples else Counter()
     if not statuses:
         return "none"
     others = [f"{statuses[status]:,} {status}" for status in ("refused", "failed", "blank") if statuses[status]]
-    return ", ".join([f"{statuses['ok']:,} drawn", *(others or ["none refused or failed"])])
+    came, lost = (
+        ("imported", "failed") if view.report.settings.get("origin") == "imported" else ("drawn", "refused or failed")
+    )
+    return ", ".join([f"{statuses['ok']:,} {came}", *(others or [f"none {lost}"])])
