@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, RunError, RunMismatchError
-from clinometer.pipeline.model_cards import card_input, command_words, in_a_shell, require_one_model
+from clinometer.pipeline.model_cards import card_input, command_lacks, command_words, in_a_shell, require_one_model
 from clinometer.report.model_card import section_of
 from clinometer.report.model_card.existing import BEGIN, END
 from clinometer.report.model_card.markdown import escaped
@@ -267,6 +267,12 @@ def test_the_command_names_portraits_as_they_are_asked_for():
 def test_a_suite_of_ones_own_with_the_name_of_another_is_no_built_in_one():
     suite = load_suite("mcas").model_copy(update={"description": "another"})
     assert "SUITE.yaml" in list(command_words(run_of(suite)))
+
+
+def test_a_cell_of_a_sweep_that_drew_until_decided_is_not_made_again_by_an_audit():
+    cell = run_of(load_suite("mcas"), until={"precision": None, "of": "differences"})
+    assert command_lacks(cell, list(command_words(cell))).startswith("The run is a cell of a sweep")
+    assert not command_lacks(run_of(load_suite("mcas")), [])
 
 
 def test_the_card_says_what_the_command_lacks():

@@ -77,8 +77,17 @@ def card_input(run: Run) -> CardInput:
     with run.directory.listed_once():
         report = report_input(run)
     words = list(command_words(run))
-    missing = " ".join(_STANDS_FOR[word] for word in words if word in _STANDS_FOR)
-    return CardInput(report, study_of(report.suite).page(report.suite), in_a_shell(words), missing)
+    return CardInput(report, study_of(report.suite).page(report.suite), in_a_shell(words), command_lacks(run, words))
+
+
+def command_lacks(run: Run, words: Sequence[str]) -> str:
+    """What the command does not say; empty where it makes the run again as it stands."""
+    sentences = [_STANDS_FOR[word] for word in words if word in _STANDS_FOR]
+    if (run.record.get("until") or {}).get("of"):
+        sentences.append(
+            "The run is a cell of a sweep, which said how many images it draws; the command draws them all."
+        )
+    return " ".join(sentences)
 
 
 def require_one_model(runs: Sequence[Run]) -> None:

@@ -66,7 +66,8 @@ def _with_section(body: str, section: str, newline: str, source: str) -> str:
 
 def _lines_ended(text: str) -> int:
     """How many line ends stand at the end of a text."""
-    return len(text.replace("\r\n", "\n")) - len(text.replace("\r\n", "\n").rstrip("\n"))
+    text = text.replace("\r\n", "\n")
+    return len(text) - len(text.rstrip("\n"))
 
 
 def _with_results(
