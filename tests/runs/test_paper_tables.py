@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from math import hypot, isnan
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from rich.console import Console
 from typer.testing import CliRunner
 
 import clinometer as cm
 from clinometer.cli.app import app
+from clinometer.cli.paper import column_table
 from clinometer.errors import InvalidInputError
 from clinometer.pipeline.paper_tables import CELLS, CODES, TESTS, PrintedCell, models_of
 from clinometer.published import papers, published
@@ -116,6 +119,21 @@ def test_every_known_slip_is_told_of_a_printed_cell(leaning, paper):
     notes = " ".join(cm.paper_table(leaning, paper).note)
     for slip in published(paper).slips:
         assert slip.said in notes
+
+
+@pytest.mark.parametrize("name", ["DALL-E 2", "dall-e-2", "Dalle 2"])
+def test_images_named_as_people_write_are_of_the_papers_model(name):
+    models = load_suite("mcas").protocol.models
+    assert [model.is_called(name) for model in models] == [True, False]
+
+
+def test_no_digit_of_a_table_is_lost_on_a_narrow_terminal(leaning):
+    """Beside two models of the paper, an interval has less room than it takes."""
+    cells = cm.paper_table(leaning, "internal-bias")
+    (_, column), *_ = cells.groupby("column", sort=False)
+    console = Console(width=70, record=True, file=StringIO())
+    console.print(column_table("column", column, models_of("internal-bias")))
+    assert "\N{HORIZONTAL ELLIPSIS}" not in console.export_text()
 
 
 def test_the_runs_model_is_the_papers_or_is_not(leaning, tmp_path):

@@ -48,11 +48,12 @@ def column_table(title: str, column_cells: pd.DataFrame, labels: dict[str, str])
     names = [name for name in NAMES if (column_cells[name] != "").any()]
     table = Table(title=plain_text(title), title_justify="left")
     for name in names:
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for header in [plain_text(labels[model]) for model in models] + ["this run", "95 %"]:
-        table.add_column(header, justify="right")
+        table.add_column(header, justify="right", overflow="fold")
     for model in models:
-        table.add_column(f"less {plain_text(labels[model])}" if len(models) > 1 else "difference", justify="right")
+        header = f"less {plain_text(labels[model])}" if len(models) > 1 else "difference"
+        table.add_column(header, justify="right", overflow="fold")
     digits = _digits(column_cells.printed)
     for row, cells in column_cells.groupby(names, sort=False):
         table.add_row(*_cells(row, cells.to_dict("records"), digits))
@@ -87,4 +88,5 @@ def remarks(run: Run, cells: pd.DataFrame, labels: dict[str, str]) -> Iterator[s
     for note, noted_cells in noted[noted.note != ""].groupby("note", sort=False):
         first = noted_cells.iloc[0]
         cell = ", ".join(filter(None, [first.column, *(first[name] for name in NAMES)]))
-        yield f"{cell}{f' and {len(noted_cells) - 1} more cells' if len(noted_cells) > 1 else ''}: {note}."
+        more = wording.count(len(noted_cells) - 1, "more cell")
+        yield f"{cell}{f' and {more}' if len(noted_cells) > 1 else ''}: {note}."

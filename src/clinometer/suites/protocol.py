@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -20,6 +21,7 @@ class PaperModel(Strict):
     """A model that the paper audited, and the names by which such a model may be given.
 
     ``names`` are last parts of a model's name: ``stable-diffusion-2`` means ``stabilityai/stable-diffusion-2`` too.
+    Finished images are named as people write: ``DALL-E 2`` by its label.
     """
 
     label: Name
@@ -30,9 +32,16 @@ class PaperModel(Strict):
 
         >>> PaperModel(label="SD", names=("stable-diffusion-2",)).is_called("stabilityai/stable-diffusion-2@main")
         True
+        >>> PaperModel(label="DALL-E 2", names=("dall-e-2",)).is_called("dall-e 2")
+        True
         """
         last = name.partition("@")[0].rstrip("/").rpartition("/")[2].lower()
-        return last in {alias.lower() for alias in self.names}
+        return last in {alias.lower() for alias in self.names} or _plain(name) == _plain(self.label)
+
+
+def _plain(name: str) -> str:
+    """A name without what people write or leave out at will."""
+    return re.sub(r"[\s_-]", "", name).lower()
 
 
 class Unsaid(Strict):
