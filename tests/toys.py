@@ -142,6 +142,28 @@ def _toy_target(lean: float) -> dict[str, str]:
     }
 
 
+def crossed_suite(images: int = 6) -> Suite:
+    """Gender is a colour that the painter paints and the eye reads; tone is a word that neither knows."""
+    groups = {
+        f"{tone} {gender}": {
+            "cell": {"gender": gender, "tone": tone},
+            "prompts": [{"pair": p, "prompt": f"{p} {tone} {people}"} for p in ("young", "old")],
+            "words": [f"{tone} {word}" for word in words],
+        }
+        for tone in ("light", "dark")
+        for gender, people, words in (("man", "men", ("he", "his")), ("woman", "women", ("she", "hers")))
+    }
+    return suite_from_mapping({
+        "name": "crossed", "title": "Crossed", "description": "d",
+        "axes": {"gender": {"levels": {"man": "men", "woman": "women"}},
+                 "tone": {"label": "skin tone", "levels": {"light": "light skin", "dark": "dark skin"}}},
+        "groups": groups, "images": {"target": images, "attribute": 4},
+        "categories": {"work": {"targets": [
+            {"name": f"concept {lean}", "prompt": f"a concept with lean {lean}"} for lean in (0.15, 0.5, 0.85)
+        ]}},
+    }, source="test")  # fmt: skip
+
+
 def toy_association_suite(
     *, neutral: int = 6, attribute: int = 5, stimuli: int = 3, tests: bool = True, **changes: object
 ) -> Suite:

@@ -15,8 +15,7 @@ from clinometer.gates import policy_from_mapping
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.models.protocols import GenerationResult
 from clinometer.runs import Run
-from clinometer.suites import suite_from_mapping
-from tests.toys import Eye, Painter, toy_association_suite, toy_suite
+from tests.toys import Eye, Painter, crossed_suite, toy_association_suite, toy_suite
 
 pytestmark = pytest.mark.usefixtures("few_resamples", "blank_pages")
 
@@ -27,25 +26,6 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     suite = toy_suite(target=12, attribute=6)
     return [cm.audit(Painter(), suite, folder / str(seed), encoder=Eye(), seed=seed) for seed in (0, 1)]
-
-
-def crossed_suite(target):
-    """Groups at two levels of gender, which is painted and read, and of tone, which is neither."""
-    groups = {
-        f"{tone} {gender}": {
-            "cell": {"gender": gender, "tone": tone},
-            "prompts": [{"pair": age, "prompt": f"{age} {tone} {people}"} for age in ("young", "old")],
-            "words": [f"{tone} {word}" for word in words],
-        }
-        for tone in ("light", "dark")
-        for gender, people, words in (("man", "men", ("he", "his")), ("woman", "women", ("she", "hers")))
-    }
-    axes = {"gender": {"levels": {"man": "men", "woman": "women"}}, "tone": {"levels": {"light": "light", "dark": "d"}}}
-    return suite_from_mapping({
-        "name": "crossed", "title": "Crossed", "description": "d", "axes": axes, "groups": groups,
-        "images": {"target": target, "attribute": 4},
-        "categories": {"work": {"targets": [{"name": f"{lean}", "prompt": f"lean {lean}"} for lean in (0.15, 0.85)]}},
-    }, source="test")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -10,33 +10,10 @@ from clinometer.errors import SuiteError
 from clinometer.pipeline.parallel import EnginePool
 from clinometer.pipeline.score import score
 from clinometer.runs import NoProgress
-from clinometer.suites import suite_from_mapping
 from tests.pipeline.engine_toys import InTurn
-from tests.toys import Eye, Painter
+from tests.toys import Eye, Painter, crossed_suite
 
 pytestmark = [pytest.mark.pages, pytest.mark.usefixtures("few_resamples")]
-
-
-def crossed_suite(images=6):
-    """Gender is a colour that the painter paints and the eye reads; tone is a word that neither knows."""
-    groups = {
-        f"{tone} {gender}": {
-            "cell": {"gender": gender, "tone": tone},
-            "prompts": [{"pair": p, "prompt": f"{p} {tone} {people}"} for p in ("young", "old")],
-            "words": [f"{tone} {word}" for word in words],
-        }
-        for tone in ("light", "dark")
-        for gender, people, words in (("man", "men", ("he", "his")), ("woman", "women", ("she", "hers")))
-    }
-    return suite_from_mapping({
-        "name": "crossed", "title": "Crossed", "description": "d",
-        "axes": {"gender": {"levels": {"man": "men", "woman": "women"}},
-                 "tone": {"label": "skin tone", "levels": {"light": "light skin", "dark": "dark skin"}}},
-        "groups": groups, "images": {"target": images, "attribute": 4},
-        "categories": {"work": {"targets": [
-            {"name": f"concept {lean}", "prompt": f"a concept with lean {lean}"} for lean in (0.15, 0.5, 0.85)
-        ]}},
-    }, source="test")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
