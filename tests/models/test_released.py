@@ -82,7 +82,6 @@ def loaded(monkeypatch):
 
     for name in ("load_generator", "load_encoder"):
         monkeypatch.setattr(recipes, name, loader(name, getattr(recipes, name)))
-    monkeypatch.setattr("clinometer.pipeline.loaded_models.load_encoder", recipes.load_encoder)
     return found
 
 

@@ -11,7 +11,9 @@ import pytest
 import clinometer as cm
 from clinometer.errors import RunMismatchError, SweepError
 from clinometer.models.protocols import GenerationResult
+from clinometer.pipeline import recipes
 from clinometer.pipeline.comparison import evidence_between
+from tests.pipeline.engine_toys import InTurn
 from tests.sweeps.toy_sweeps import Broken, Shifted, contents, record
 from tests.toys import Eye, toy_suite
 
@@ -25,14 +27,13 @@ def models(**changed):
     return found | changed
 
 
-def swept(out, given=("plain", "far", "same"), *, models=None, encoder=None, retry_failed=False, **asked):
-    """A sweep of one seed that is drawn until decided."""
+def swept(out, given=("plain", "far", "same"), *, models=None, encoder=None, how=None, **asked):
+    """A sweep of one seed that is drawn until decided; ``how`` : who does so, in Python."""
     held = models or globals()["models"]()
     axes = {"suite": "toy", "model": list(given), "seed": [0]}
     asked = {"until": "decided", "images": MOST} | asked
-    return cm.sweep(
-        {"axes": axes, **asked}, out, models=held, suites=SUITES, encoder=encoder or Eye(), retry_failed=retry_failed
-    )
+    grid, objects = {"axes": axes, **asked}, {"models": held, "suites": SUITES, "encoder": encoder or Eye()}
+    return cm.sweep(grid, out, **objects, **(how or {}))
 
 
 @pytest.fixture(scope="module")
@@ -149,10 +150,20 @@ class Fickle(Shifted):
 def test_failed_images_are_drawn_anew_once_in_a_command_and_not_in_every_round(tmp_path):
     painters = {name: Fickle(name=name) for name in ("plain", "same")}
     for command in (1, 2):
-        found = swept(tmp_path / "sweep", list(painters), models=painters, images=20, retry_failed=command == 2)
+        found = swept(
+            tmp_path / "sweep", list(painters), models=painters, images=20, how={"retry_failed": command == 2}
+        )
     lost = [int((run.samples.status == "failed").sum()) for run in found.runs.values()]
     assert [model.failed for model in painters.values()] == [2 * count for count in lost]
     assert all(lost)
+
+
+def test_a_worker_holds_an_encoder_once_that_was_given_as_an_object(tmp_path, monkeypatch):
+    held = {}
+    monkeypatch.setattr(recipes, "_BUILT", held)
+    found = swept(tmp_path / "sweep", ("plain", "far"), images=15, how={"engine": InTurn(2)})
+    assert len(found.runs) == 2
+    assert sorted(model.card.kind for model in held.values()) == ["encoder", "generator"]
 
 
 def test_a_baseline_that_fails_leaves_nothing_to_decide(tmp_path):

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clinometer.errors import ModelError
-from clinometer.models import load_encoder
 from clinometer.models.abilities import TakesSettings, offers
 from clinometer.models.presets import with_presets
 from clinometer.models.protocols import SETTINGS, Encoder, Generator
 from clinometer.models.residents import Residents, release
 from clinometer.pipeline.encoders import require_images, require_names
-from clinometer.pipeline.recipes import AtSettings, Given, Loaded, Recipe, recipe_of
+from clinometer.pipeline.recipes import AtSettings, Given, Loaded, Recipe
 
 Encoders = str | Encoder | Sequence[str | Encoder]
 """Encoders as a user gives them: one, or several."""
@@ -95,11 +94,11 @@ class Models:
 
     def _encoder(self, spec: str | Encoder, device: str) -> tuple[Encoder, Recipe]:
         if not isinstance(spec, str | os.PathLike):
-            return spec, recipe_of("encoder", spec, {})
+            return spec, Given(spec)
         key = os.fspath(spec), device
         if key not in self._encoders:
-            recipe = recipe_of("encoder", spec, {"device": device})
-            self._encoders[key] = load_encoder(os.fspath(spec), device=device), recipe
+            recipe = Loaded("encoder", key[0], {"device": device})
+            self._encoders[key] = recipe.load(), recipe
         return self._encoders[key]
 
 

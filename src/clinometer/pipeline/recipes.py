@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
@@ -119,12 +118,12 @@ class WithEncoders:
         return EmbeddedSource(self.source.build(), [built(recipe, card) for recipe, card in self.encoders])
 
 
-def recipe_of(kind: Literal["generator", "encoder"], model: Any, options: Mapping[str, Any]) -> Recipe:
-    """How workers come by a model, as a caller gave it: by its name, or as an object."""
-    return Loaded(kind, os.fspath(model), options) if isinstance(model, str | os.PathLike) else Given(model)
-
-
 _BUILT: dict[str, Any] = {}
+
+
+def _is_replaced(other: Card, card: Card) -> bool:
+    """Whether a model goes when another comes: there is one generator, and no encoder twice for a later audit."""
+    return other.kind == card.kind and (card.kind == "generator" or other.fingerprint == card.fingerprint)
 
 
 def built(recipe: Recipe, card: Card) -> Any:
@@ -136,9 +135,8 @@ def built(recipe: Recipe, card: Card) -> Any:
         It is not the driver's: other weights or settings on another machine.
     """
     if recipe.key not in _BUILT:
-        if card.kind == "generator":  # one at a time
-            for key in [key for key, other in _BUILT.items() if other.card.kind == "generator"]:
-                del _BUILT[key]
+        for key in [key for key, other in _BUILT.items() if _is_replaced(other.card, card)]:
+            del _BUILT[key]
         model = recipe.build()
         if model.card.fingerprint != card.fingerprint:
             raise ModelError(
