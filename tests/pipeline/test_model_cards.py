@@ -227,8 +227,10 @@ def test_the_command_follows_the_protocol_the_rounds_and_what_was_imported():
     under = run_of(suite.as_in_the_paper(), protocol={"departures": []}, until={"precision": None})
     assert "--suite internal-bias --protocol paper --until decided" in " ".join(command_words(under))
     assert " ".join(command_words(run_of(toy_suite(), origin="imported"))) == (
-        "clinometer import DIR --suite SUITE.yaml --encoder eye --seed 3"
+        "clinometer import DIR --name owner/model --suite SUITE.yaml --encoder eye --seed 3"
     )
+    large = run_of(toy_suite(), origin="imported", settings={"max_pixels": 50_000_000})
+    assert "--max-pixels 50000000" in " ".join(command_words(large))
 
 
 def test_the_command_takes_every_setting_that_is_recorded_under_a_name_of_audit():

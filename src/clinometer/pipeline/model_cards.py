@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any, Final
 
 from clinometer.errors import InvalidInputError, RunMismatchError, RunNotFoundError
+from clinometer.models.images import MAX_PIXELS
 from clinometer.pipeline.audits import REFERENCE_PORTRAITS
 from clinometer.report.from_run import report_input
 from clinometer.report.model_card import CardInput, eval_results, merged, section_of
@@ -144,7 +145,10 @@ def command_words(run: Run) -> Iterator[str]:
     if run.record["origin"] == "generated":
         yield from ("clinometer", "audit", *_model_words(run.model_card), *_suite_words(run), *_drawing_words(run))
     else:
-        yield from ("clinometer", "import", FOLDER, *_suite_words(run))
+        yield from ("clinometer", "import", FOLDER, "--name", str(run.model_card["name"]), *_suite_words(run))
+        most = run.model_card["settings"].get("max_pixels", MAX_PIXELS)
+        if most != MAX_PIXELS:
+            yield from ("--max-pixels", str(most))
     for name in run.encoder_cards:
         yield from ("--encoder", name)
     yield from ("--seed", str(run.record["seed"]))

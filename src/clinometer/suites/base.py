@@ -6,7 +6,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar, Final, Self
@@ -218,15 +218,24 @@ def refuse_unknown(field: str, kind: str, name: str, choices: Iterable[str]) -> 
         raise ValueError(f"{field}: no {kind} named {name!r}; {way_out}")
 
 
-def explain(error: ValidationError, source: str) -> str:
-    """One line for the first problem, and how many more there are; a misspelt key before the key it leaves out."""
+def explain(
+    error: ValidationError, source: str, *, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]] = lambda place: ()
+) -> str:
+    """One line for the first problem, and how many more there are; a misspelt key before the key it leaves out.
+
+    ``keys_at`` : the keys that a place may hold, where an unknown one shall be told by them.
+    """
     problems = error.errors(include_url=False)
     first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         place, key = first["loc"][:-1], str(first["loc"][-1])
         missing = [str(p["loc"][-1]) for p in problems if p["type"] == "missing" and p["loc"][:-1] == place]
-        message = "; ".join(filter(None, ("unknown key", did_you_mean(key, missing))))
+        known = list(keys_at(place))
+        way_out = did_you_mean(key, missing) or did_you_mean(key, known)
+        if known and not way_out:
+            way_out = f"expected {', '.join(known)}"
+        message = "; ".join(filter(None, ("unknown key", way_out)))
     elif first["type"] == "value_error":
         message = str(first["ctx"]["error"])
     else:
