@@ -12,6 +12,7 @@ import clinometer as cm
 from clinometer.errors import GateError, RunNotFoundError
 from clinometer.gates import gate as hold
 from clinometer.gates import policy_from_mapping
+from clinometer.gates.withheld import GateReason, Withheld
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.models.protocols import GenerationResult
 from clinometer.runs import Run
@@ -434,3 +435,23 @@ def test_a_baseline_that_nothing_is_held_against_is_refused(runs):
 def test_a_difference_of_what_is_not_compared_is_refused(runs):
     with pytest.raises(GateError, match=r"rules\.0\.difference: found 'share'; the run has"):
         gate(runs[0], {"difference": "share", "within": 1}, baseline=runs[1])
+
+
+@pytest.mark.parametrize(
+    ("component", "group", "said"),
+    [
+        ("axis:tone", "dark", True),
+        ("axis:tone", "", True),  # all levels at once
+        ("axis:tone", "light", False),
+        ("axis:gender", "man", False),
+        ("cell:light man", "light man", True),
+    ],
+)
+def test_of_three_levels_one_that_is_not_read_withholds_what_needs_it(crossed, component, group, said):
+    run, _ = crossed
+    like = run.scores[(run.scores.component == "axis:gender") & (run.scores.encoder == "eye")].iloc[0]
+    row = like.to_dict() | {"component": component, "group": group}
+    check = pd.DataFrame([{"encoder": "eye", "setting": "axis:tone dark", "group": "dark"}])
+    withheld = Withheld(run.scores.iloc[:0], (), check)
+    assert (withheld.reason(row) == GateReason.UNFIT) == said
+    assert withheld.reason(row | {"encoder": "other"}) == GateReason.NONE
