@@ -83,6 +83,7 @@ def import_images(
         part_size=IMPORTED_PART,
         bytes_of=lambda question: source.decoded_bytes(question.file),
     )
+    del rows  # of a million files they take as much memory as all that is kept of them from here on
     source.assign({sample.id: sample.file for sample in plan})
     job = Job(audited_suite, source, lambda: plan, seed, origin="imported")
     out = out or default_out(source, audited_suite)

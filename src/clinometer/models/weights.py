@@ -220,8 +220,9 @@ def file_hash(path: Path) -> str:
 def hash_of_hashes(hashes: Iterable[tuple[Path, str]]) -> str:
     """Hash names of files, each with the hash of its content, as `hash_files` does."""
     total = hashlib.sha256()
-    for name, digest in sorted(hashes, key=lambda each: each[0].parts):
-        total.update(f"{name.as_posix()} {digest}\n".encode())
+    lines = ((name.as_posix(), digest) for name, digest in hashes)  # of a million files, paths would take much memory
+    for name, digest in sorted(lines, key=lambda line: line[0].replace("/", "\0")):  # folder by folder
+        total.update(f"{name} {digest}\n".encode())
     return total.hexdigest()
 
 

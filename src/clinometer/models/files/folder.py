@@ -19,6 +19,7 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,7 +48,7 @@ Role = Literal["target", "attribute"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ManifestRow:
     """One finished image: ``concept`` or ``group`` is given, or both; or the prompt alone, which tells them.
 
@@ -115,14 +116,18 @@ def read_manifest(directory: Path | str, manifest: Path | str | None = None) -> 
     if not folder.is_dir():
         raise ImportManifestError(f"{directory}: no such folder; give the folder that holds the images")
     path = _find(folder, manifest)
-    records = list(_limited(path, _read_csv(path) if path.suffix.lower() == ".csv" else _read_json_lines(path)))
-    if not records:
+    rows, found = list[ManifestRow](), dict[str, None]()
+    for line, record in _limited(path, _read_csv(path) if path.suffix.lower() == ".csv" else _read_json_lines(path)):
+        rows.append(manifest_row(path.name, line, record))
+        found.update(dict.fromkeys(record))
+    if not rows:
         raise ImportManifestError(f"{path.name}: it lists no images; expected one a line")
-    rows = tuple(manifest_row(path.name, line, record) for line, record in records)
     _check_files(path.name, folder, rows)
-    rows = tuple(_relative(folder, row) for row in rows)
-    extra = dict.fromkeys(key for _, record in records for key in record if key and key not in COLUMNS)
-    return Manifest(path=path, rows=rows, ignored=tuple(extra))
+    return Manifest(
+        path=path,
+        rows=tuple(_relative(folder, row) for row in rows),
+        ignored=tuple(key for key in found if key and key not in COLUMNS),
+    )
 
 
 def has_manifest(folder: Path) -> bool:
@@ -276,7 +281,13 @@ def manifest_row(name: str, line: int, record: Mapping[str, Any]) -> ManifestRow
         )
     file = values["file"].replace("\\", "/")
     flagged = _flagged(f"{name}, line {line}", record.get("flagged"))
-    return ManifestRow(file, values["concept"], values["group"], role, values["prompt"], line, flagged)
+    concept, group, prompt = (_shared(values[key]) for key in ("concept", "group", "prompt"))
+    return ManifestRow(file, concept, group, role, prompt, line, flagged)
+
+
+def _shared(name: str | None) -> str | None:
+    """A name that many rows have, held once."""
+    return None if name is None else sys.intern(name)
 
 
 def _is_whole(text: str) -> bool:
