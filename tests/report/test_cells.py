@@ -145,6 +145,30 @@ def test_the_first_screen_counts_axis_by_axis():
     assert "women with" not in header
 
 
+@pytest.mark.parametrize(
+    ("verdict", "code", "words"),
+    [
+        (
+            "not measured",
+            "the encoder does not fit the suite",
+            "Nothing could be judged for {}: the encoder does not fit",
+        ),
+        (
+            "too few images",
+            "too few images",
+            "There are too few images to tell whether {} leans, asked for 3 concepts ",
+        ),
+    ],
+)
+def test_what_cannot_be_told_along_any_axis_is_not_called_leaning_to_no_side(verdict, code, words):
+    suite = suite_of(TWO)
+    rows = [replace(row, verdict=verdict, side="", reason_code=code) if row.verdict else row for row in rows_of(suite)]
+    report = input_of(suite, rows)
+    header = Page(render_html(report)).find("header")[0].text
+    assert words.format(report.model_card["name"]) in header
+    assert "to no side" not in header
+
+
 def test_the_summary_is_the_same_in_short():
     suite = suite_of(TWO)
     rows = said(rows_of(suite), gender=("leans", -0.9), tone=UNDECIDED, **{"gender×tone": UNDECIDED})
@@ -160,10 +184,7 @@ def test_a_run_without_numbers_says_so():
     suite = suite_of(TWO)
     html = render_html(input_of(suite, []))
     assert "Nothing could be measured" in html
-    assert (
-        study_of(suite).page(suite).summary(suite, scores_table([])).unmeasured
-        == "the scores hold no axis of a concept"
-    )
+    assert study_of(suite).page(suite).summary(suite, scores_table([])).unmeasured == "the scores hold no axis verdict"
 
 
 def test_an_unmeasured_concept_has_its_reason():

@@ -46,7 +46,7 @@ def cells_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
         title=f"MCAS along each axis: {', '.join(axis_signs(view, axis) for axis in view.axes)}",
         columns=("concept", *map(suite.axis_label, view.axes), "verdict"),
         rows=tuple(_cells(view, concept.name) for concept in view.ordered[:SHOWN]),
-        unmeasured=unmeasured(rows, "axis of a concept"),
+        unmeasured=unmeasured(rows, "axis verdict"),
     )  # fmt: skip
 
 

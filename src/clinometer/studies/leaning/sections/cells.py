@@ -8,7 +8,7 @@ from typing import Any
 from clinometer.report import wording
 from clinometer.report.page import Judged, Told, Verdicts, judged
 from clinometer.report.rows import Row
-from clinometer.report.sections.masthead import facts
+from clinometer.report.sections.masthead import facts, nothing_judged, nothing_told
 from clinometer.report.sections.method import measured_how
 from clinometer.report.verdict_words import not_measured, note, verdict_group_of, without_estimate
 from clinometer.studies.leaning.cells_view import CellsView
@@ -43,13 +43,18 @@ def cells_masthead(view: CellsView) -> dict[str, Any]:
 
 def finding(view: CellsView, model: str) -> str:
     """Count the verdicts of each axis and of the interactions, in one sentence."""
-    measured = [name for name in view.concepts if any(view.axis_row(axis, name) for axis in view.axes)]
-    if not measured:
+    rows = [row for axis in view.axes for name in view.concepts if (row := view.axis_row(axis, name))]
+    if not rows:
         return f"Nothing could be measured: no concept of the suite has a score for {model}."
+    kinds = {kind for axis in view.axes for kind in view.counts(axis)}
+    if kinds == {"unmeasured"}:
+        return nothing_judged("concept", model, rows)
+    asked = f"asked for {wording.count(len(view.concepts), 'concept')} without naming a group"
+    if kinds == {"few"}:
+        return f"{nothing_told({'few': len(rows)})} whether {model} leans, {asked}."
     parts = [axis_finding(view, axis) for axis in view.axes]
     parts += [interaction_finding(view, component) for component in view.interactions]
-    opening = f"Asked for {wording.count(len(view.concepts), 'concept')} without naming a group, {model} leans"
-    return f"{opening} {'; '.join(parts)}."
+    return f"{wording.capitalised(asked)}, {model} leans {'; '.join(parts)}."
 
 
 def strongest(view: CellsView) -> str:
