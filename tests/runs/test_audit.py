@@ -56,6 +56,8 @@ def test_a_run_holds_everything_the_design_names(finished):
     assert finished.directory.exists("samples/part-00000.parquet")
     assert finished.directory.exists("embeddings/eye/part-00000.parquet")
     assert not [name for name in os.listdir(finished.directory.root) if name.endswith(".tmp")]
+    versions = finished.record["versions"]
+    assert (versions["numpy"], versions["clinometer"]) == (np.__version__, cm.__version__)
 
 
 def test_scores_find_what_was_painted(finished):

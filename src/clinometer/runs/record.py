@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from typing import Any, Final
 
@@ -264,10 +265,13 @@ def _short(value: Any) -> str:
 
 
 def _package_versions() -> dict[str, str]:
-    versions = {}
-    for package in _RECORDED_PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = "not installed"
-    return versions
+    return {package: _version(package) for package in _RECORDED_PACKAGES}
+
+
+@cache
+def _version(package: str) -> str:
+    """Read once in a process: to find it takes milliseconds, and a sweep begins many runs."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import TypeVar
 
 import pandas as pd
@@ -25,4 +25,5 @@ def suite_of(run: Run, shape: type[AnySuite]) -> AnySuite:
 
 def scores_table(scores: Sequence[Score]) -> pd.DataFrame:
     """Scores as the table that a run keeps."""
-    return pd.DataFrame([asdict(row) for row in scores], columns=[field.name for field in fields(Score)])
+    names = [field.name for field in fields(Score)]
+    return pd.DataFrame([{name: getattr(row, name) for name in names} for row in scores], columns=names)
