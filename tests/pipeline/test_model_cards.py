@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import clinometer as cm
 from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, RunError, RunMismatchError
+from clinometer.metrics.verdict import Verdict
 from clinometer.pipeline.model_cards import card_input, command_lacks, command_words, in_a_shell, require_one_model
 from clinometer.report.model_card import section_of
 from clinometer.report.model_card.existing import BEGIN, END
@@ -38,10 +39,23 @@ def results_of(text):
     return ModelCard(text).data.eval_results
 
 
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """Places of the runs, as if none had too few images for a verdict."""
+    folder = tmp_path_factory.mktemp("judged")
+    for study in STUDIES:
+        shutil.copytree(RUNS / study, folder / study)
+        run = Run(folder / study)
+        scores, curves = run.scores, run.curves
+        scores.loc[scores.verdict == Verdict.TOO_FEW, "verdict"] = Verdict.UNDECIDED
+        run.write_scores(scores, curves)
+    return folder
+
+
 @pytest.mark.parametrize("study", STUDIES)
-def test_every_number_of_every_study_is_one_of_the_scores(study):
-    scores = cm.open_run(RUNS / study).scores
-    results = results_of(cm.model_card(RUNS / study))
+def test_every_number_of_every_study_is_one_of_the_scores(study, judged):
+    scores = cm.open_run(judged / study).scores
+    results = results_of(cm.model_card(judged / study))
     assert results
     for result in results:
         rows = scores[(scores.component == result.metric_type) & (scores.encoder == result.metric_args["encoder"])]
@@ -69,24 +83,30 @@ def test_every_study_says_its_finding_and_lists_what_its_summary_lists(study):
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_a_file_is_written_once_and_keeps_what_was_there(study, tmp_path):
+def test_a_file_is_written_once_and_keeps_what_was_there(study, judged, tmp_path):
     card = tmp_path / "README.md"
     card.write_text(THEIRS)
-    text = cm.model_card(RUNS / study, out=card)
+    text = cm.model_card(judged / study, out=card)
     assert card.read_text() == text
     assert text.startswith("---\nlicense: mit # mine\nmodel-index:")
     assert "---\n# A model\n\nIt draws.\n\n<!--" in text
     before = card.stat()
-    assert cm.model_card(RUNS / study, out=card) == text
+    assert cm.model_card(judged / study, out=card) == text
     assert (card.stat().st_mtime_ns, card.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
     assert os.listdir(tmp_path) == ["README.md"]
 
 
-def test_several_suites_of_one_model_are_one_card(tmp_path):
-    text = cm.model_card(RUNS / "leaning", RUNS / "association", out=tmp_path / "README.md")
+def test_what_rests_on_too_few_images_is_no_result():
+    text = cm.model_card(RUNS / "association")
+    assert "too few images to tell" in text
+    assert results_of(text) is None
+
+
+def test_several_suites_of_one_model_are_one_card(judged, tmp_path):
+    text = cm.model_card(judged / "leaning", judged / "association", out=tmp_path / "README.md")
     assert text.count(BEGIN) == text.count(END) == 1
     assert {result.dataset_type for result in results_of(text)} == {"clinometer/toy", "clinometer/toy-tests"}
-    assert cm.model_card(RUNS / "leaning", out=tmp_path / "README.md") == cm.model_card(RUNS / "leaning")
+    assert cm.model_card(judged / "leaning", out=tmp_path / "README.md") == cm.model_card(judged / "leaning")
 
 
 def test_imported_images_of_one_model_are_one_card_and_their_hash_is_none_of_weights(tmp_path):

@@ -2,7 +2,7 @@
 
 The Hub's format has no place for an interval or a verdict but the arguments of a metric, so they stand there as data;
 and in its name, as that is shown. Numbers are those of the scores, without rounding. What could not be measured or
-judged is left out: the format knows no reason.
+judged, also for want of images, is left out: the format knows no reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clinometer.errors import ModelError
 from clinometer.report.model_card.content import CardInput, listed_first
 from clinometer.report.model_card.markdown import one_line
 from clinometer.report.page import Judged, Told, Verdicts
-from clinometer.report.verdict_words import not_measured
+from clinometer.report.verdict_words import not_measured, too_few
 
 if TYPE_CHECKING:
     import huggingface_hub
@@ -122,7 +122,7 @@ def _metrics(run: CardInput, rows: int) -> list[dict[str, Any]]:
         _metric(verdicts, one)
         for verdicts in told.verdicts
         for one in listed_first(verdicts, rows)[0]
-        if one.row.defined and not not_measured(one.row)
+        if one.row.defined and not not_measured(one.row) and not too_few(one.row)
     ]
 
 
