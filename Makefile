@@ -17,8 +17,9 @@ FUZZERS := $(patsubst tests/fuzz/%.py,%,$(filter-out %/__init__.py,$(wildcard te
 audit: .venv/installed
 	$(BIN)/clinometer audit
 
-# Containers often forbid to keep compiled modules; dozens of processes of the tests would compile all they import.
-test: export PYTHONDONTWRITEBYTECODE :=
+# Containers often forbid to keep compiled modules; then each command, and dozens of processes of the tests, would
+# compile all they import.
+audit test: export PYTHONDONTWRITEBYTECODE :=
 
 # A file's tests share what they set up, so a file stays in one process; those with slow tests begin.
 # One process more than cores, because tests of networks, clusters and browsers wait.
