@@ -178,7 +178,8 @@ def _table(source: Any, columns: list[str] | None, added: pa.Schema | None) -> p
     # In this thread alone: one of Arrow's that lets go of a Python file as the interpreter ends aborts the process,
     # after all its work is done (apache/arrow#34314).
     opened = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
-    lost = [name for name in columns or () if name not in opened.schema_arrow.names]
+    there = opened.schema_arrow.names
+    lost = [name for name in columns or () if name not in there]
     new = [field for field in added or () if field.name in lost]
     if len(lost) > len(new):  # which read() would pass over
         new_names = {field.name for field in new}

@@ -42,18 +42,17 @@ def target_row(
     target = study.design.targets[t]
     images = {"ii", "ita"} & set(basis.modalities)
     counts = study.layout.image_counts if {"ii", "itp"} & set(basis.modalities) else study.layout.word_counts
-    row = Score(
-        metric=metric,
-        component=component,
-        concept=target.name,
-        category=target.category,
-        encoder=view.encoder,
+    own: dict[str, Any] = {
+        "concept": target.name,
+        "category": target.category,
+        "encoder": view.encoder,
         **_at(numbers, t),
-        n_target=study.layout.target_sizes[t] if images else int(view.reads_text),
-        n_a=counts[study.a],
-        n_b=counts[study.b],
-    )
-    return explained(study, view, t, basis, replace(row, **fields))
+        "n_target": study.layout.target_sizes[t] if images else int(view.reads_text),
+        "n_a": counts[study.a],
+        "n_b": counts[study.b],
+    }
+    row = Score(metric=metric, component=component, **(own | fields))
+    return explained(study, view, t, basis, row)
 
 
 def tested_fields(tests: ContrastTests, margin: float | None) -> dict[str, np.ndarray | str]:
@@ -91,7 +90,7 @@ def explained(study: LeaningStudy, view: EncoderView, t: int | None, basis: Basi
         reason = interval_reason(study.layout, t, basis.modalities, basis.groups)
     elif not isfinite(row.stimulus_low):
         reason = stimulus_reason(study.layout, basis.modalities, basis.groups)
-    return replace(row, reason=reason)
+    return replace(row, reason=reason) if reason else row
 
 
 def summary_row(
