@@ -37,3 +37,11 @@ SETTINGS = {
 def audit(suite, out, workers=None):
     options = SETTINGS[suite] | {"batch_size": 8, "device": "cpu", "workers": workers}
     return cm.audit("reference", globals()[suite](), out, **options)
+
+
+def audit_by_one_thread(suite, out):
+    """The same in a process of its own, which has the threads that torch chooses."""
+    from clinometer._torch import torch
+
+    torch.set_num_threads(1)
+    audit(suite, out)

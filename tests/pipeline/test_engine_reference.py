@@ -1,23 +1,16 @@
 """The reference model on workers, and killed in the middle: drawn, edited and classified as one process does it."""
 
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from clinometer.pipeline.engines import local
 from clinometer.pipeline.reporting import write_report
-from tests.pipeline.reference_audits import audit
+from tests.pipeline.reference_audits import audit, audit_by_one_thread
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples", "kept_workers")]
-
-SCRIPT = """
-import sys
-from tests.pipeline.reference_audits import audit
-audit(*sys.argv[1:])
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,14 +67,19 @@ def test_workers_edit_and_classify(here, tmp_path, suite):
     [("editing", "samples", 4, 7), ("classification", "classifications", 1, 2)],
 )
 def test_what_is_killed_in_the_middle_ends_the_same(here, tmp_path, suite, folder, enough, all_parts):
-    """Edits between two parts of images, a classification in the loop over timesteps."""
+    """Edits between two parts of images, a classification in the loop over timesteps.
+
+    The driver is a copy of the process that has imported for the workers: importing takes longer than drawing.
+    """
     out = tmp_path / "killed"
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT, suite, str(out)], cwd=Path(__file__).parents[2])
+    process = local._context().Process(target=audit_by_one_thread, args=(suite, out))
+    process.start()
     while not (out / f"{folder}/part-{enough - 1:05}.parquet").exists():
-        assert process.poll() is None, "it ended before it was killed"
+        assert process.is_alive(), "it ended before it was killed"
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert not (out / "scores.parquet").exists()
     assert len(list((out / folder).glob("part-*.parquet"))) < all_parts
     assert tables(audit(suite, out)) == tables(here(suite))
