@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from benchmarks.browse import make_run
 from tests.docs.pages import ROOT
 
 pytestmark = pytest.mark.slow
@@ -13,11 +14,7 @@ pytestmark = pytest.mark.slow
 
 def looked_at(place, images):
     """Seconds and memory of a process that opens a made-up run, which another one has read before."""
-    make = (
-        "import sys; from pathlib import Path; sys.path.insert(0, 'benchmarks'); import browse;"
-        f"browse.make_run(Path({str(place / 'runs' / 'large')!r}), {images}, 50)"
-    )
-    subprocess.run([sys.executable, "-c", make], check=True, cwd=ROOT)
+    make_run(place / "runs" / "large", images, 50)
     for how in ("reading", "looking"):
         places = str(place / "runs"), str(place / "cache")
         words = ["benchmarks/browse.py", "--images", str(images), "--visit", *places, how]
