@@ -20,6 +20,8 @@ from clinometer.runs.ratings.scoring import compared_groups, human_study
 from tests import toy_editing
 from tests.toys import Eye, Painter, toy_suite
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
