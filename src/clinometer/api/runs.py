@@ -99,7 +99,7 @@ def score_run(
     return table
 
 
-def verify_run(path: str | os.PathLike[str], *, progress: Progress | None = None) -> int:
+def verify_run(run: str | os.PathLike[str] | store.Run, *, progress: Progress | None = None) -> int:
     """Read every file of a run, images too, and return how many there are.
 
     Raises
@@ -107,7 +107,7 @@ def verify_run(path: str | os.PathLike[str], *, progress: Progress | None = None
     RunCorruptError
         Some are missing, or not as they were written: the message names them and the way out.
     """
-    return verify(Run(path), progress or NoProgress())
+    return verify(_opened(run), progress or NoProgress())
 
 
 def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> list[Comparison]:
@@ -131,7 +131,7 @@ def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[st
     """
     if out is not None:
         Directory(out).require_place()
-    compared = first_against_rest([run if isinstance(run, store.Run) else Run(run) for run in runs])
+    compared = first_against_rest([_opened(run) for run in runs])
     if out is not None:
         write_comparison(compared, out)
     return compared
@@ -167,9 +167,8 @@ def gate(
         policy = policy_from_mapping(policy)
     elif not isinstance(policy, Policy):
         policy = load_policy(policy)
-    opened = run if isinstance(run, store.Run) else Run(run)
-    held_against = baseline if baseline is None or isinstance(baseline, store.Run) else Run(baseline)
-    return hold_to_policy(opened, policy, held_against, source=source)
+    held_against = None if baseline is None else _opened(baseline)
+    return hold_to_policy(_opened(run), policy, held_against, source=source)
 
 
 def model_card(
@@ -194,8 +193,7 @@ def model_card(
         A run that is not scored, or of another model than the first; a card that cannot be changed without losing
         something of it; huggingface_hub, which the extra ``models`` brings, is not installed.
     """
-    opened = [run if isinstance(run, store.Run) else Run(run) for run in runs]
-    return write_model_card(opened, out, rows=rows)
+    return write_model_card([_opened(run) for run in runs], out, rows=rows)
 
 
 def paper_table(
@@ -220,5 +218,10 @@ def paper_table(
     InvalidInputError, RunError
         No such paper or model; not a run, not scored, or of another suite.
     """
-    opened = run if isinstance(run, store.Run) else Run(run)
+    opened = _opened(run)
     return tabulate(opened, paper, [models] if isinstance(models, str) else models)
+
+
+def _opened(run: str | os.PathLike[str] | store.Run) -> store.Run:
+    """A run that is given as its place or opened."""
+    return run if isinstance(run, store.Run) else Run(run)

@@ -94,14 +94,13 @@ def verify(run: RunArgument) -> None:
     """Read every file of a run and say which are not as they were written. Status 2 if any is not."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress
-    from clinometer.runs import verification
+    from clinometer.runs.verification import unfinished
 
     opened = api.open_run(run)
     with LiveProgress() as progress:
-        verified = verification.verify(opened, progress)
+        verified = api.verify_run(opened, progress=progress)
     typer.echo(f"{run}: {verified} files are as they were written.")
-    left = verification.unfinished(opened)
-    if left:
+    if left := unfinished(opened):
         typer.echo(f"The run is not finished: {left}.")
 
 
