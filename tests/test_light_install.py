@@ -49,8 +49,9 @@ for load, name in ((load_generator, "reference"), (load_encoder, "reference"), (
 """
 
 
-def run(code: str, *arguments: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", WITHOUT + code, *map(str, arguments)]
+def run(code: str, *arguments: Path, hub: bool = False) -> subprocess.CompletedProcess[str]:
+    without = WITHOUT.replace("'huggingface_hub'", "''") if hub else WITHOUT
+    command = [sys.executable, "-c", without + code, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
@@ -86,6 +87,13 @@ def test_a_model_card_says_in_a_line_what_it_needs():
     (line,) = done.stdout.splitlines()
     assert "huggingface_hub" in line, done.stderr
     assert "pip install 'clinometer[models]'" in line
+    assert "pip install huggingface_hub" in line
+    done = run(
+        CARD.replace("cm.model_card(sys.argv[1])", "print(len(cm.model_card(sys.argv[1])))"),
+        ROOT / "tests/fixtures/runs/leaning",
+        hub=True,
+    )
+    assert int(done.stdout) > 1_000, done.stderr
 
 
 def test_the_extra_brings_what_is_named_when_it_is_missing():
@@ -93,3 +101,21 @@ def test_the_extra_brings_what_is_named_when_it_is_missing():
     brought = {name.split(">")[0].removesuffix("_torch") for name in project["optional-dependencies"]["models"]}
     assert brought == set(EXTRA_PACKAGES) - {"torchvision"}  # which open_clip brings
     assert not brought & {name.split(">")[0] for name in project["dependencies"]}
+
+
+RATINGS = """
+from typer.testing import CliRunner
+from clinometer.cli.app import app
+def find_spec(name, *where, real=importlib.util.find_spec):
+    return None if name == "sqlalchemy" else real(name, *where)
+importlib.util.find_spec = find_spec
+for words in (["new", sys.argv[1]], ["list"], ["collect", "a task"]):
+    print(CliRunner().invoke(app, ["ratings", *words]).exception)
+"""
+
+
+def test_rating_tasks_say_in_a_line_what_they_need():
+    done = run("import importlib.util" + RATINGS, ROOT / "tests/fixtures/runs/leaning")
+    assert (
+        done.stdout.splitlines() == ["ratings: sqlalchemy is not installed; give: pip install 'clinometer[web]'"] * 3
+    ), done.stderr

@@ -11,6 +11,7 @@ from clinometer.cli.app import app
 from clinometer.runs.ratings import ratings_of
 from clinometer.web.database import open_database, reading
 from clinometer.web.ratings.tables import Item
+from clinometer.web.ratings.tasks import answers_for
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
 from tests.web.rating import Rater, token_in
 from tests.web.serving import client, ids
@@ -92,3 +93,13 @@ def test_a_concept_of_several_stimuli_is_one_item(tmp_path):
     browser.post("/ratings/new", data=form | {"run": ids(browser)["run"], "images": 0, "attention": 0})
     with reading(open_database(url)) as session:
         assert [item.name for item in session.query(Item)] == ["concept:red", "concept:green"] * 2
+
+
+@pytest.mark.parametrize("third", [False, True])
+def test_neither_is_offered_between_two_groups_alone(third, tmp_path):
+    axis = {"a": "man", "b": "woman"} | ({"third": "other"} if third else {})
+    run = cm.audit(Painter(), toy_suite(target=2, concepts=2, axis=axis), tmp_path / "run", encoder=Eye())
+    offered = [name for name, _ in answers_for([run])]
+    assert ("neither" in offered) == (not third)
+    assert offered[-1] == "cannot tell"
+    assert [name for name, _ in answers_for([run], ["neither"])][-1] == "neither"  # asked for by name

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clinometer.cli.serve import require_web
+
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
@@ -68,7 +70,7 @@ def new(
     concept: Annotated[list[str] | None, typer.Option(help="Only this concept. Repeatable. [default: all]")] = None,
     answer: Annotated[
         list[str] | None,
-        typer.Option(help="An answer beside the groups. Repeatable. [default: neither, cannot tell]"),
+        typer.Option(help="An answer beside the groups. Repeatable. [default: neither (of two groups), cannot tell]"),
     ] = None,
     raters: Annotated[int, typer.Option(min=1, help="Raters of each item.")] = 3,
     items: Annotated[int, typer.Option(min=0, help="Items that one rater gets at most; 0 for all.")] = 0,
@@ -85,6 +87,7 @@ def new(
     database: DatabaseOption = "",
 ) -> None:
     """Make a rating task of runs, and print its invitation. Raters need clinometer serve."""
+    require_web("ratings")
     from clinometer.runs import Run
     from clinometer.runs.ratings.sampling import draw_items
     from clinometer.studies import study_of
@@ -127,6 +130,7 @@ def new(
 @ratings.command("list")
 def list_(database: DatabaseOption = "") -> None:
     """List the rating tasks, with their raters and answers."""
+    require_web("ratings")
     from clinometer._messages import printable
     from clinometer.web.database import reading
     from clinometer.web.ratings.tasks import tasks_with_counts
@@ -143,6 +147,7 @@ def collect(
     database: DatabaseOption = "",
 ) -> None:
     """Write a task's answers into its runs, and score and report these with them."""
+    require_web("ratings")
     from clinometer.web.ratings.tasks import export_task
 
     for run, answers in export_task(_database(database), task).items():

@@ -53,7 +53,7 @@ def serve(
     ] = None,
 ) -> None:
     """Look at runs in a browser: an index, their pictures side by side, trends, comparisons."""
-    _require_extra()
+    require_web("serve")
     from clinometer.web.settings import ServerSettings, default_cache, guarded, hosts_asked_for, password_given
 
     places = tuple(runs or [DEFAULT_RUNS])
@@ -71,10 +71,11 @@ def serve(
     _listen(settings, demo=demo)
 
 
-def _require_extra() -> None:
+def require_web(command: str) -> None:
+    """Refuse a command that needs the extra ``web`` where something of it is not installed."""
     lacking = next((name for name in NEEDED if importlib.util.find_spec(name) is None), None)
     if lacking is not None:
-        raise InvalidInputError(f"serve: {lacking} is not installed; give: pip install 'clinometer[web]'")
+        raise InvalidInputError(f"{command}: {lacking} is not installed; give: pip install 'clinometer[web]'")
 
 
 def _require_places(places: tuple[str, ...]) -> None:

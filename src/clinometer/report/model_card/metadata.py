@@ -44,7 +44,7 @@ def hub() -> Any:
             raise
         raise ModelError(
             "a model card needs the package huggingface_hub, which is not installed; install it with "
-            "`pip install 'clinometer[models]'`"
+            "`pip install huggingface_hub`, without PyTorch, or with it, `pip install 'clinometer[models]'`"
         ) from error
     return huggingface_hub
 

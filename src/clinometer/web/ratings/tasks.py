@@ -56,7 +56,7 @@ class TaskSpec:
 
 
 def answers_for(runs: Sequence[Run], others: Sequence[str] = OTHER_ANSWERS) -> tuple[tuple[str, str], ...]:
-    """The groups of the runs' suite, with their labels, and other answers.
+    """The groups of the runs' suite, with their labels, and other answers; of three groups nothing is "neither".
 
     Raises
     ------
@@ -69,6 +69,8 @@ def answers_for(runs: Sequence[Run], others: Sequence[str] = OTHER_ANSWERS) -> t
     suite: Any = runs[0].suite
     third = getattr(getattr(suite, "axis", None), "third", None)
     groups = [*pairs.pop(), *([third] if third else [])]
+    if third and tuple(others) == OTHER_ANSWERS:
+        others = [name for name in others if name != "neither"]
     return (*((name, suite.label_of(name)) for name in groups), *((name, name) for name in others))
 
 
