@@ -82,3 +82,14 @@ def test_a_wrong_place_is_refused_before_anything_is_computed(tmp_path):
         result = run("weat/6", "-o", out, "-e", "nowhere")
         assert isinstance(result.exception, ClinometerError)
         assert message in str(result.exception)
+
+
+def test_an_encoder_that_knows_nothing_of_the_words_is_named():
+    shown = " ".join(run("weat/6").output.split())
+    assert "encoder reference does not fit: it knows nothing but the emoji artwork of the reference model" in shown
+    assert "it has not learned" in shown
+    assert "--encoder ViT-B-32/openai" in shown
+
+
+def test_an_encoder_that_fits_is_not_warned_of(vectors):
+    assert "does not fit" not in run("weat/6", "-e", vectors).output

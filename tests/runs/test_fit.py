@@ -12,6 +12,7 @@ import clinometer as cm
 from clinometer.errors import RunNotFoundError
 from clinometer.metrics.verdict import Verdict
 from clinometer.models import reference
+from clinometer.studies import fit
 from clinometer.studies.fit import knows_images, misfits, unfit, unknown_words
 from clinometer.suites import load_suite, suite_names
 from tests.toys import Eye, Notes, Painter, toy_suite
@@ -110,3 +111,10 @@ def test_what_cannot_be_dropped_is_named(tmp_path):
     with pytest.raises(RunNotFoundError, match=r"eye is all that .* is scored with"):
         cm.score_run(run.url, drop_encoder=["eye"])
     assert list(cm.open_run(run.url).encoder_cards) == ["eye"]
+
+
+def test_pictures_of_unknown_origin_fit_what_names_no_models():
+    card = {"name": "eye", "notes": {"domain": {"about": "drawings of one model", "models": ["painter"]}}}
+    assert "knows nothing but drawings of one model" in fit.unfit_stimuli(card, [], pictures=True)
+    assert fit.unfit_stimuli(card, ["any word"], pictures=False) == ""
+    assert fit.unfit_stimuli({"name": "eye"}, ["any word"], pictures=True) == ""

@@ -47,6 +47,13 @@ def print_tests(table: pd.DataFrame) -> None:
             console.print(f"{plain_text(row.test)}: {plain_text(row.reason)}")
         elif row.missing:
             console.print(f"{plain_text(row.test)}: without {plain_text(row.missing)}")
+    unfit = [row for row in _rows(table) if row.misfit]
+    if unfit:
+        count = "" if len(unfit) == len(table) else f" ({len(unfit)} of {len(table)} tests)"
+        way_out = "name another, such as --encoder ViT-B-32/openai"
+        console.print(
+            f"[yellow]{plain_text(unfit[0].misfit)}{count}. No number of such a test is a finding; {way_out}[/]"
+        )
     console.print(f"[dim]{plain_text(_conventions(table))}[/]")
 
 

@@ -26,9 +26,11 @@ from clinometer.models.files.listing import image_files
 from clinometer.models.images import decode_in_batches
 from clinometer.models.protocols import Encoder
 from clinometer.runs.failures import named
+from clinometer.runs.record import card_record
 from clinometer.runs.vectors import PROBED, require_same, shaped_vectors
 from clinometer.stats.multiplicity import benjamini_hochberg, holm
 from clinometer.stats.splits import Alternative
+from clinometer.studies.fit import unfit_stimuli
 from clinometer.suites import Suite, WeatSuite, load_suite, suite_names
 from clinometer.suites.weat import Stimuli
 
@@ -59,6 +61,7 @@ class AssociationTest:
     unit : what is permuted and resampled: ``"word"``, ``"sentence"`` or ``"image"``.
     missing : words without a vector and pictures that cannot be read, which the test went without.
     reason : why a number is missing.
+    misfit : why the encoder cannot judge these words or pictures, by its card; empty where it fits.
     """
 
     test: str
@@ -94,6 +97,7 @@ class AssociationTest:
     unit: str = "word"
     missing: str = ""
     reason: str = ""
+    misfit: str = ""
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,11 @@ def association_tests(
     designed_tests = [designed_test for test in tests for designed_test in _designed_tests(test, sentences)]
     pictures = {} if images is None else _pictures(images, designed_tests, encoder)
     vectors = _vectors(designed_tests, pictures, encoder)
-    rows = [_row(test, pictures, vectors, encoder.card.name, settings) for test in designed_tests]
+    card = card_record(encoder.card)
+    rows = [
+        replace(_row(test, pictures, vectors, encoder.card.name, settings), misfit=_misfit(test, pictures, card))
+        for test in designed_tests
+    ]
     family = f"{len(rows)} {'test' if len(rows) == 1 else 'tests'} on {encoder.card.name}"
     p_values = np.array([row.p for row in rows])
     adjusted = zip(rows, benjamini_hochberg(p_values), holm(p_values), strict=True)
@@ -301,6 +309,18 @@ def _row(
     except InvalidInputError as error:
         return replace(row, reason=str(error))
     return _with_result(row, result)
+
+
+def _misfit(test: _DesignedTest, pictures: Mapping[str, _Set], card: Mapping[str, Any]) -> str:
+    sets = test.suite.sets.values()
+    texts = [
+        text
+        for stimuli in sets
+        if stimuli.folder not in pictures
+        for word in stimuli.words
+        for text in test.texts_of(stimuli, word)
+    ]
+    return unfit_stimuli(card, texts, pictures=any(stimuli.folder in pictures for stimuli in sets))
 
 
 def _set(

@@ -72,6 +72,17 @@ def misfits(card: Mapping[str, Any], model_card: Mapping[str, Any], suite: Suite
     return f"encoder {card['name']} has not learned every word of {named}: no verdict on these; {way_out}"
 
 
+def unfit_stimuli(card: Mapping[str, Any], texts: Iterable[str], *, pictures: bool) -> str:
+    """Why an encoder cannot judge words, or pictures of unknown origin; empty where it fits."""
+    domain = (card.get("notes") or {}).get(DOMAIN, {})
+    words = unknown_words(card, texts)
+    if not words and not (pictures and "models" in domain):
+        return ""
+    found = f"; it has not learned {first_and_more([repr(word) for word in words], _SHOWN)}" if words else ""
+    about = domain.get("about", "what its card names")
+    return f"encoder {card['name']} does not fit: it knows nothing but {about}{found}"
+
+
 def _unlearned(name: str, words: list[str]) -> str:
     examples = first_and_more([repr(word) for word in words], _SHOWN)
     return f"encoder {name} does not fit: it has not learned {examples}"
