@@ -520,7 +520,7 @@ def draw_power(found: list[Found]) -> None:
 def draw_verdict_power(found: list[Found]) -> None:
     """Share of leanings found against the planted share, beside a t-test's."""
     figure, axes = _axes((6, 3.6))
-    inks = {"moderated": "#3366aa", "t-test": "#aa6633"}
+    inks = {"the verdict's test": "#3366aa", "t-test": "#aa6633"}
     for what in dict.fromkeys(f.what for f in found):
         own = [f for f in found if f.what == what]
         test, level = what.split(", ")

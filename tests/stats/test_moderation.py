@@ -91,7 +91,7 @@ def test_small_families_of_many_images_are_judged_by_a_t_test():
 def test_a_family_of_differences_that_is_small_is_judged_by_a_t_test():
     samples = [np.random.default_rng(i).normal(0.5, 1, 6) for i in range(FEWEST_SAMPLES - 1)]
     tests, known = (
-        mean_tests(samples, 0.0, 0.0, np.inf, two_kinds=False),
+        mean_tests(samples, 0.0, 0.0, np.inf),
         stats.ttest_1samp(np.array(samples), 0, axis=1),
     )
     np.testing.assert_allclose(tests.p_value, known.pvalue)
@@ -101,7 +101,7 @@ def test_a_family_of_differences_that_is_small_is_judged_by_a_t_test():
 def test_unpaired_differences_of_small_families_are_welchs():
     rng = np.random.default_rng(1)
     x, y = ([rng.normal(0, s, n) for _ in range(3)] for s, n in ((1, 7), (2, 11)))
-    both = [mean_tests(each, 0.0, 0.0, np.inf, two_kinds=False) for each in (x, y)]
+    both = [mean_tests(each, 0.0, 0.0, np.inf) for each in (x, y)]
     found, known = difference_tests(*both), [stats.ttest_ind(b, a, equal_var=False) for a, b in zip(x, y, strict=True)]
     np.testing.assert_allclose(found.p_value, [each.pvalue for each in known])
     np.testing.assert_allclose(found.interval().low, [each.confidence_interval().low for each in known])
@@ -204,8 +204,8 @@ def test_moments_are_those_of_scipy():
 
 def test_what_is_not_moderated_is_a_t_test_in_a_family_of_any_size():
     samples = list(np.random.default_rng(3).normal(0.2, 1, (12, 9)) * np.arange(1, 13)[:, None])
-    found = mean_tests(samples, 0.0, 0.0, np.inf, two_kinds=False, moderated=False)
+    found = mean_tests(samples, 0.0, 0.0, np.inf, moderated=False)
     expected = [stats.ttest_1samp(sample, 0.0) for sample in samples]
     assert found.p_value == pytest.approx([each.pvalue for each in expected])
     assert found.interval().low == pytest.approx([each.confidence_interval().low for each in expected])
-    assert not np.allclose(mean_tests(samples, 0.0, 0.0, np.inf, two_kinds=False).p_value, found.p_value)
+    assert not np.allclose(mean_tests(samples, 0.0, 0.0, np.inf).p_value, found.p_value)

@@ -30,9 +30,8 @@ at 0 than at the estimate, that of the estimate serves throughout (λ = 1): a fi
 The degrees of freedom are those of the sample and ``PRIOR_FREEDOM`` more, joined with those of v (Welch,
 Satterthwaite).
 
-Families of fewer than ``FEWEST_SAMPLES`` have too little to fit: V_t(μ) is then ``s_t² + (m_t² − s_t²/n) − μ²``, two
-kinds around 0, with the degrees of freedom of the sample alone; or s_t² where nothing suggests two kinds, as of
-differences between partners. Simulations of all this stand in docs/simulations.md.
+Families of fewer than ``FEWEST_SAMPLES`` have too little to fit: V_t(μ) is then s_t², with the degrees of freedom of
+the sample alone. Simulations of all this stand in docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -121,7 +120,6 @@ class MeanTests:
     offset : (T,) what is added to the sample means.
     other : v_t (T,), variance of θ̂_t from anything but its sample; ``other_freedom`` its degrees of freedom.
     trend : of the variance over the family; None where the family is too small.
-    two_kinds : whether the items of a family that is too small are taken for two kinds around 0.
     """
 
     moments: SampleMoments
@@ -129,7 +127,6 @@ class MeanTests:
     other: np.ndarray
     other_freedom: np.ndarray
     trend: VarianceTrend | None
-    two_kinds: bool = True
 
     @property
     def value(self) -> np.ndarray:
@@ -211,8 +208,6 @@ class MeanTests:
     def _coefficients(self) -> tuple[np.ndarray, float, float]:
         """Intercepts (T,), slope and curvature of V_t, so that V_t is not negative at the estimate."""
         m, variance = self.moments.mean, self.moments.variance
-        if self.trend is None and self.two_kinds:
-            return variance + m**2 - variance / self.moments.count, 0.0, -1.0
         if self.trend is None:
             return variance, 0.0, 0.0
         slope, curvature = self.trend.slope, self.trend.curvature
@@ -283,7 +278,6 @@ def mean_tests(
     other: ArrayLike,
     other_freedom: ArrayLike,
     *,
-    two_kinds: bool = True,
     moderated: bool = True,
 ) -> MeanTests:
     """Tests of the means of a family of samples (n_t,), each plus an offset with a variance of its own.
@@ -296,7 +290,7 @@ def mean_tests(
         np.broadcast_to(np.asarray(x, np.float64), moments.mean.shape) for x in (offset, other, other_freedom)
     )
     trend = _trend_of(moments) if moderated else None
-    return MeanTests(moments, offset, other, other_freedom, trend, two_kinds)
+    return MeanTests(moments, offset, other, other_freedom, trend)
 
 
 def _trend_of(moments: SampleMoments) -> VarianceTrend | None:

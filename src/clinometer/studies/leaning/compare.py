@@ -18,6 +18,7 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.two_runs import Family, image_seeds, magnitude_row, require_comparable, with_reasons
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.bootstrap import Interval, magnitude_excess, percentile_interval
+from clinometer.stats.bounded_means import BoundedMeans
 from clinometer.stats.moderation import NO_SPREAD, DifferenceTests, MeanTests
 from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
@@ -29,9 +30,9 @@ from clinometer.studies.leaning.scores.estimates import (
 from clinometer.studies.leaning.scores.inference import (
     ContrastDifferences,
     ContrastTests,
-    contrast_tests,
     pair_weights,
     paired_difference,
+    paired_tests,
     unpaired_differences,
 )
 from clinometer.studies.leaning.scores.paired_stopping import differences_when_stopped, paired_evidence
@@ -214,6 +215,9 @@ def _mcas_replicates(design: Design, run: TargetReplicates, kind: Literal["image
     return all_targets(run, lambda part: _scores(design, getattr(part, kind), "mcas"))
 
 
+EstimateTests = MeanTests | BoundedMeans | DifferenceTests
+
+
 def difference_family(
     design: Design, measured: Sequence[_Run], encoder: str, component: str, *, paired: bool, confidence: float
 ) -> Family:
@@ -222,7 +226,7 @@ def difference_family(
     weights = pair_weights(study, MODALITIES if component == "mcas" else (component,), *study.pair)
     tests: ContrastTests | ContrastDifferences
     if paired:
-        tests = contrast_tests(study, paired_difference(first, second), weights, two_kinds=False, moderated=False)
+        tests = paired_tests(study, paired_difference(first, second), weights)
     else:
         tests = unpaired_differences((study, other), (first, second), weights)
     outer = of_no_width(tests.stimulus.interval(confidence), tests.images)
@@ -244,9 +248,7 @@ def difference_family(
     )  # fmt: skip
 
 
-def tested(
-    tests: MeanTests | DifferenceTests, margin: float | None, paired: bool, confidence: float
-) -> Iterator[dict[str, Any]]:
+def tested(tests: EstimateTests, margin: float | None, paired: bool, confidence: float) -> Iterator[dict[str, Any]]:
     """Of every target: the difference, its interval, its p, and that of two one-sided tests within the margin."""
     ends, p = of_no_width(tests.interval(confidence), tests), p_values(tests)
     inside = np.full_like(p, nan) if margin is None else tests.p_outside(margin)
@@ -261,17 +263,17 @@ def tested(
         }
 
 
-def of_no_width(interval: Interval, tests: MeanTests | DifferenceTests) -> Interval:
+def of_no_width(interval: Interval, tests: EstimateTests) -> Interval:
     """The interval [0, 0] where the runs are one and the same, image by image."""
     return Interval(*(np.where(alike(tests), 0.0, end) for end in (interval.low, interval.high)))
 
 
-def alike(tests: MeanTests | DifferenceTests) -> np.ndarray:
+def alike(tests: EstimateTests) -> np.ndarray:
     """Where the runs are one and the same, image by image: no difference, and none that varies."""
     return np.asarray((tests.value**2 <= NO_SPREAD) & (tests.standard_error**2 <= NO_SPREAD))
 
 
-def p_values(tests: MeanTests | DifferenceTests) -> np.ndarray:
+def p_values(tests: EstimateTests) -> np.ndarray:
     """P of no difference: 1 where the runs are one and the same, image by image."""
     return np.where(alike(tests), 1.0, tests.p_value)
 

@@ -6,10 +6,12 @@ of one score an image, ``y_i``, and the same number is a weighted sum of means o
     θ_t = Σ_m Σ_g w_g C[t, m, g] = mean_i y_i + text_t            Σ_g w_g = 0
 
     y_i    = Σ_g w_g (mean_j cos(x_i, a_gj) + mean_k cos(x_i, v_gk))       a: images of group g, v: its words
-    var(θ) = s̃²_y / n  +  Σ_g w_g² v_g                                    v_g = Σ_p (n_p / n_g)² s²_p / n_p over prompts
+    v      = Σ_g w_g² v_g                                                 v_g = Σ_p (n_p / n_g)² s²_p / n_p over prompts
 
-``s̃²`` is moderated over the targets (:mod:`clinometer.stats.moderation`): eight images that happen to be alike do not
-know their own variance. Interval and p are of one test, so p < 1 − confidence exactly where the interval leaves out 0.
+Eight images that happen to be alike do not know their own variance, so one is added at the furthest that images of a
+cell's own score, and v is the variance from elsewhere (:mod:`clinometer.stats.bounded_means`). Interval and p are of
+one test, so p < 1 − confidence exactly where the interval leaves out 0. Differences of two runs have no such bound;
+theirs is Student's t, with a variance s̃² moderated over the targets (:mod:`clinometer.stats.moderation`).
 Several contrasts at once are tested by Hotelling's F, with covariances moderated over the targets
 (:mod:`clinometer.stats.variances`). Words are fixed; ``stimulus_low`` and
 ``stimulus_high`` let them, and the encoders, vary as well.
@@ -25,6 +27,7 @@ import scipy
 
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.stats.bootstrap import welch_satterthwaite
+from clinometer.stats.bounded_means import BoundedMeans, bounded_means
 from clinometer.stats.moderation import MeanTests, mean_tests
 from clinometer.stats.variances import moderated, prior_of
 from clinometer.studies.leaning.scores.moments import CellView
@@ -63,9 +66,9 @@ class JointInference:
 def contrast_inference(
     view: CellView, weights: np.ndarray, *, confidence: float, modalities: Collection[str] = MODALITIES
 ) -> Inference:
-    """One contrast of every target, ``weights`` (G,) over the groups, with moderated variance.
+    """One contrast of every target, ``weights`` (G,) over the groups.
 
-    The targets are the family that moderates. NaN where a sum has no term (no image, no word) and, of interval and p,
+    NaN where a sum has no term (no image, no word) and, of interval and p,
     where a prompt or a target has a single image, or no image enters at all (TT).
     """
     moments, (attributes, stimuli) = view.moments(modalities), _parts(view, weights, modalities)
@@ -73,7 +76,14 @@ def contrast_inference(
         value, n = moments.means @ weights, np.ones(len(moments.texts))
         no_image = not {"ii", "itp"} & set(modalities)
         return _inference(value, [(n * np.nan, n) if no_image else attributes], [attributes, *stimuli], confidence)
-    return _of_tests(image_tests(view, weights, modalities), stimuli, confidence)
+    if view.poles is None:
+        return _of_tests(image_tests(view, weights, modalities), stimuli, confidence)
+    places = [place for place, name in enumerate(("ii", "ita")) if name in modalities]
+    poles = view.poles[np.flatnonzero(weights)][:, places].sum(axis=1) @ weights
+    poles = poles[np.isfinite(poles)] if np.isfinite(poles).any() else np.zeros(1)
+    samples = [x @ weights for x in moments.images]
+    tests = bounded_means(samples, (poles.min(), poles.max()), moments.texts @ weights, *attributes)
+    return _of_tests(tests, stimuli, confidence)
 
 
 def image_tests(
@@ -81,14 +91,13 @@ def image_tests(
     weights: np.ndarray,
     modalities: Collection[str] = MODALITIES,
     *,
-    two_kinds: bool = True,
     moderated: bool = True,
 ) -> MeanTests:
-    """The contrast of every target over images; options as of :func:`clinometer.stats.moderation.mean_tests`."""
+    """Test a contrast whose images have no bound; options as of :func:`clinometer.stats.moderation.mean_tests`."""
     moments, (attributes, _) = view.moments(modalities), _parts(view, weights, modalities)
     samples = [x @ weights for x in moments.images]
     texts = moments.texts @ weights
-    return mean_tests(samples, texts, *attributes, two_kinds=two_kinds, moderated=moderated)
+    return mean_tests(samples, texts, *attributes, moderated=moderated)
 
 
 def _parts(view: CellView, weights: np.ndarray, modalities: Collection[str]) -> tuple[Part, list[Part]]:
@@ -100,8 +109,8 @@ def _parts(view: CellView, weights: np.ndarray, modalities: Collection[str]) -> 
     return attributes, [words, *_between_encoders(view, weights, modalities)]
 
 
-def _of_tests(tests: MeanTests, stimuli: Sequence[Part], confidence: float) -> Inference:
-    """Moderated tests over images, and with what else varies over stimuli, whose interval is nowhere shorter."""
+def _of_tests(tests: MeanTests | BoundedMeans, stimuli: Sequence[Part], confidence: float) -> Inference:
+    """Tests over images, and with what else varies over stimuli, whose interval is nowhere shorter."""
     wider = tests
     for variance, freedom in stimuli:
         wider = wider.with_other(variance, freedom)

@@ -100,6 +100,41 @@ def group_cosines(embeddings: EncoderEmbeddings, layout: Layout) -> Cosines:
     )
 
 
+def group_poles(embeddings: EncoderEmbeddings, layout: Layout) -> np.ndarray:
+    """Mean cosines of each group's own attribute images to the images and to the words of every group: (G × 2 × G).
+
+    No image is compared with itself, as in :func:`group_cosines`, but here only sums of vectors are needed::
+
+        mean_{i,j∈g} cos = (|S_g|² − n_g + Σ_p n_p m_p) / n_g²,     m_p = (|S_p|² − n_p) / (n_p (n_p − 1))
+
+    with S the sum of a group's or a prompt's unit vectors. A prompt of one image takes the mean over its group.
+    NaN where a group has one image or none.
+    """
+    images, words = attribute_vectors(embeddings, layout)
+    groups, poles = range(len(layout.groups)), np.full((len(layout.groups), 2, len(layout.groups)), np.nan)
+    sums = np.stack([images[layout.image_slices[g]].sum(axis=0) for g in groups])
+    counts = np.array(layout.image_counts, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        poles[:, 0] = sums @ sums.T / np.outer(counts, counts)
+        for g in groups:
+            square, n = sums[g] @ sums[g], counts[g]
+            own = [
+                images[columns]
+                for columns, at in zip(layout.prompt_slices, layout.prompt_groups, strict=True)
+                if at == g
+            ]
+            alone = (square - n) / (n - 1)  # of a prompt of one image
+            among = [
+                (np.square(x.sum(axis=0)).sum() - len(x)) / (len(x) - 1) if len(x) > 1 else alone * len(x) / n
+                for x in own
+            ]
+            poles[g, 0, g] = (square - n + sum(among)) / n**2
+        if words is not None:
+            means = np.stack([words[columns].sum(axis=0) for columns in layout.word_slices])
+            poles[:, 1] = sums @ means.T / np.outer(counts, np.array(layout.word_counts, np.float64))
+    return poles
+
+
 def average_cosines(cosines: Sequence[Cosines]) -> Cosines:
     """Cosines averaged over encoders.
 

@@ -56,7 +56,7 @@ class _Pair:
 
     def tests(self, weights: np.ndarray) -> MeanTests | DifferenceTests:
         """The difference of a contrast of every target."""
-        tests = [image_tests(view, weights, two_kinds=False, moderated=not self.paired) for view in self.views]
+        tests = [image_tests(view, weights, moderated=not self.paired) for view in self.views]
         return tests[0] if self.paired else difference_tests(tests[0], tests[1])
 
 

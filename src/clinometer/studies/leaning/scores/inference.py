@@ -5,7 +5,9 @@ samples, each of which is a source of chance with a variance of its own::
 
     θ_t = mean_x y(x) + constant           y(x) = Σ_g ( w_ii,g mean_a cos(x, a) + w_ita,g mean_w cos(x, w) )
 
-- the target's images x: the variance of y, moderated over the targets (:mod:`clinometer.stats.moderation`);
+- the target's images x: those that were drawn, and one at the furthest that images of a group's own score
+  (:mod:`clinometer.stats.bounded_means`). Differences of two runs have no such bound: the variance of y is theirs,
+  moderated over the targets where the runs are not paired (:mod:`clinometer.stats.moderation`);
 - the attribute images a, each prompt a stratum: the variance of ``w_ii,g mean_x cos(x, a) + w_itp,g cos(t, a)``;
 - the words, in the same way, and the encoders where there are several: over stimuli only.
 """
@@ -20,6 +22,7 @@ import numpy as np
 
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.stats.bootstrap import welch_satterthwaite
+from clinometer.stats.bounded_means import BoundedMeans, bounded_means
 from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests
 from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.design import Layout
@@ -44,8 +47,8 @@ def pair_weights(study: LeaningStudy, modalities: tuple[str, ...], a: int, b: in
 class ContrastTests:
     """A contrast of every target: tested over images, and over images, words and encoders."""
 
-    images: MeanTests
-    stimulus: MeanTests
+    images: MeanTests | BoundedMeans
+    stimulus: MeanTests | BoundedMeans
     confidence: float
 
     @property
@@ -65,22 +68,50 @@ class ContrastTests:
     @property
     def test(self) -> str:
         """What the p-value takes for chance."""
+        if isinstance(self.images, BoundedMeans):
+            return "Gaffke's test over images, two-sided"
         moderated = self.images.trend is not None
         over = f", variance moderated over {len(self.images.value)} targets" if moderated else ""
         return f"Student's t over images{over}, two-sided"
 
 
-def contrast_tests(
-    study: LeaningStudy, view: EncoderView, weights: np.ndarray, *, two_kinds: bool = True, moderated: bool = True
-) -> ContrastTests:
+def contrast_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
     """Test ``Σ_mg w_mg C[t, m, g] = 0`` of every target; weights (4 × groups).
 
-    ``two_kinds``, ``moderated`` : see :class:`clinometer.stats.moderation.MeanTests`.
+    A number that holds no image of a target, such as TT, has its other sources of chance alone.
     """
+    used = weights[[II, ITA]]
+    if not used.any():
+        return _with_stimuli(study, view, weights, difference_contrast(study, view, weights))
+    chosen = list(zip(*np.nonzero(used), strict=True))
+    poles = np.array([sum(used[m, h] * view.poles[g, m, h] for m, h in chosen) for g in sorted({g for _, g in chosen})])
+    poles = poles[np.isfinite(poles)] if np.isfinite(poles).any() else np.zeros(1)
     samples = [_image_scores(cosines, weights) for cosines in view.image_cosines]
     constant = _sum(weights, view.targets.point, (ITP, TT))
     attributes = item_variance(study.layout, view.items, weights, (II, ITP))
-    images = mean_tests(samples, constant, *attributes, two_kinds=two_kinds, moderated=moderated)
+    return _with_stimuli(
+        study, view, weights, bounded_means(samples, (poles.min(), poles.max()), constant, *attributes)
+    )
+
+
+def difference_contrast(
+    study: LeaningStudy, view: EncoderView, weights: np.ndarray, *, moderated: bool = True
+) -> MeanTests:
+    """Test a contrast whose images have no bound, as of differences; ``moderated``: see ``mean_tests``."""
+    samples = [_image_scores(cosines, weights) for cosines in view.image_cosines]
+    constant = _sum(weights, view.targets.point, (ITP, TT))
+    attributes = item_variance(study.layout, view.items, weights, (II, ITP))
+    return mean_tests(samples, constant, *attributes, moderated=moderated)
+
+
+def paired_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
+    """Test a contrast of the differences between partners of two runs; see :func:`paired_difference`."""
+    return _with_stimuli(study, view, weights, difference_contrast(study, view, weights, moderated=False))
+
+
+def _with_stimuli(
+    study: LeaningStudy, view: EncoderView, weights: np.ndarray, images: MeanTests | BoundedMeans
+) -> ContrastTests:
     stimulus = images
     for variance, freedom in (item_variance(study.layout, view.items, weights, (ITA, TT)), _encoders(view, weights)):
         stimulus = stimulus.with_other(variance, freedom)
@@ -114,9 +145,7 @@ def unpaired_differences(
     studies: tuple[LeaningStudy, LeaningStudy], views: tuple[EncoderView, EncoderView], weights: np.ndarray
 ) -> ContrastDifferences:
     """Compare a contrast of every target between two runs; words and encoders are the same in both."""
-    first, second = (
-        contrast_tests(study, view, weights, two_kinds=False).images for study, view in zip(studies, views, strict=True)
-    )
+    first, second = (difference_contrast(study, view, weights) for study, view in zip(studies, views, strict=True))
     words = ItemMeans(views[1].items.images, views[1].items.words - views[0].items.words)
     of_words = item_variance(studies[1].layout, words, weights, (ITA, TT))
     apart = replace(views[1], encoder_points=views[1].encoder_points - views[0].encoder_points)

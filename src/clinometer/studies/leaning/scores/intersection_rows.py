@@ -20,7 +20,7 @@ from clinometer.studies.leaning.scores.contrasts import (
     joint_contrast_inference,
 )
 from clinometer.studies.leaning.scores.cooccurrence import Readings, excess_inference, readings_of
-from clinometer.studies.leaning.scores.cosines import Cosines, average_cosines, group_cosines, text_cosines
+from clinometer.studies.leaning.scores.cosines import Cosines, average_cosines, group_cosines, group_poles, text_cosines
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, layout_of
 from clinometer.studies.leaning.scores.effects import Effect, effects_of
 from clinometer.studies.leaning.scores.measured_cells import CellMeasurer, MeasuredCells, gathered_cells
@@ -98,7 +98,7 @@ def _views(
     texts = [text_cosines(e, layout) for e in encoders]
     groups = [group_cosines(e, layout) for e in encoders]
     single = [
-        CellView(e.encoder, e.reads_text, cosines, layout, measured=own)
+        CellView(e.encoder, e.reads_text, cosines, layout, measured=own, poles=group_poles(e, layout))
         for e, cosines, own in zip(encoders, texts, means, strict=False)
     ]
     views = [(view, _readings(design, view, of_prompts)) for view, of_prompts in zip(single, groups, strict=True)]
@@ -106,7 +106,8 @@ def _views(
     if len(pooled) > 1:
         of_texts, of_prompts = (average_cosines([kind[i] for i in pooled]) for kind in (texts, groups))
         members = tuple(single[i] for i in pooled)
-        view = CellView("mean", view.reads_text, of_texts, layout, members, measured=means[-1])
+        poles = np.mean([group_poles(encoders[i], layout) for i in pooled], axis=0)
+        view = CellView("mean", view.reads_text, of_texts, layout, members, measured=means[-1], poles=poles)
         readings = _readings(design, view, of_prompts)
     return [(replace(view, encoder="mean"), readings), *views]
 

@@ -64,6 +64,8 @@ class CellView:
 
     ``measured`` : the means of the targets' cosines, where somebody has looked at their images already; the cosines are
     then those of their texts alone.
+    ``poles`` : what images drawn for each group score (:func:`~clinometer.studies.leaning.scores.cosines.group_poles`);
+    None of differences between runs, which have no such bound.
     """
 
     encoder: str
@@ -72,6 +74,7 @@ class CellView:
     layout: Layout
     members: tuple[CellView, ...] = ()
     measured: CellMeans | None = None
+    poles: np.ndarray | None = None
     _by_modalities: dict[tuple[str, ...], Moments] = field(default_factory=dict, compare=False, repr=False)
     _means: list[CellMeans] = field(default_factory=list, compare=False, repr=False)
 

@@ -16,6 +16,7 @@ from clinometer.studies.leaning.scores.cosines import (
     Weights,
     average_cosines,
     group_cosines,
+    group_poles,
     mean_cosines,
     uniform_weights,
 )
@@ -37,6 +38,7 @@ class EncoderView:
     items : mean cosines of every attribute item to every target.
     encoder_points : the tensors of mean cosines of the encoders that are averaged, (E × T × 4 × groups).
     tests : of permuted labels, per component.
+    poles : what images drawn for each group score, see :func:`clinometer.studies.leaning.scores.cosines.group_poles`.
     """
 
     encoder: str
@@ -47,6 +49,7 @@ class EncoderView:
     groups: Replicates | None
     encoder_points: np.ndarray
     tests: Mapping[str, PermutationTest | None]
+    poles: np.ndarray
 
 
 def views_of(
@@ -83,13 +86,16 @@ def views_of_gathered(
         groups = [_measure(cosines, study.layout, draws) for cosines in own]
         mean_groups = _average([groups[i] for i in pooled], study.layout, draws)
     averaged = [targets.encoders[i] for i in pooled]
-    views = [_view("mean", any(e.reads_text for e in encoders), targets.mean, mean_groups, averaged, study, labels)]
+    poles = [group_poles(encoder, study.layout) for encoder in encoders]
+    mean_poles = np.mean([poles[i] for i in pooled], axis=0)
+    reads_text = any(e.reads_text for e in encoders)
+    views = [_view("mean", reads_text, targets.mean, mean_groups, averaged, mean_poles, study, labels)]
     for i, (e, own_targets) in enumerate(zip(encoders, targets.encoders, strict=True)):
         if len(encoders) == 1:
             views.append(replace(views[0], encoder=e.encoder))
         else:
             places = groups[i] if groups else None
-            views.append(_view(e.encoder, e.reads_text, own_targets, places, [own_targets], study, labels))
+            views.append(_view(e.encoder, e.reads_text, own_targets, places, [own_targets], poles[i], study, labels))
     return tuple(views)
 
 
@@ -181,6 +187,7 @@ def _view(
     targets: ViewedTargets,
     groups: _Measured | None,
     averaged: Sequence[ViewedTargets],
+    poles: np.ndarray,
     study: LeaningStudy,
     labels: bool,
 ) -> EncoderView:
@@ -196,4 +203,5 @@ def _view(
         tests=label_tests(targets.items, study.pools, settings.n_permutations, settings.rng("labels"))
         if labels
         else {},
+        poles=poles,
     )

@@ -28,12 +28,15 @@ class StimulusCosines:
     ----------
     image_a, image_b : (neutral images × images with the attribute).
     text_a, text_b : (1 × words); no columns where the encoder reads no text.
+    poles : (2,), mean Asc of the images with A and of those with B themselves, none compared with itself; NaN where
+        one kind is missing, or has a single image.
     """
 
     image_a: np.ndarray
     image_b: np.ndarray
     text_a: np.ndarray
     text_b: np.ndarray
+    poles: np.ndarray
 
     @property
     def associations(self) -> np.ndarray:
@@ -53,6 +56,7 @@ class MeasuredStimulus:
     n, n_a, n_b : its neutral images, and those with the attributes.
     associations : Asc of every neutral image: (n,); empty where a kind of image is missing.
     image, text : mean of Asc over the images, and Asc of its text.
+    poles : as of its cosines.
     """
 
     n: int
@@ -61,6 +65,7 @@ class MeasuredStimulus:
     associations: np.ndarray
     image: WelchEstimate
     text: WelchEstimate
+    poles: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -83,16 +88,28 @@ def stimulus_cosines(embeddings: AssociationEmbeddings, stimulus: str, a: str, b
     text = embeddings.neutral_texts.get(stimulus)
     if text is None:
         nothing = np.zeros((1, 0))
-        return StimulusCosines(_cosines(image, with_a), _cosines(image, with_b), nothing, nothing)
+        return StimulusCosines(
+            _cosines(image, with_a), _cosines(image, with_b), nothing, nothing, _poles(with_a, with_b)
+        )
     texts = [_cosines(text[None], embeddings.attribute_texts[stimulus, group]) for group in (a, b)]
-    return StimulusCosines(_cosines(image, with_a), _cosines(image, with_b), *texts)
+    return StimulusCosines(_cosines(image, with_a), _cosines(image, with_b), *texts, _poles(with_a, with_b))
+
+
+def _poles(with_a: np.ndarray, with_b: np.ndarray) -> np.ndarray:
+    """Mean Asc of the images with each attribute: mean_{i≠j} cos = (|S|² − n) / (n (n − 1)) from the sum S of n."""
+    if min(len(with_a), len(with_b)) < 2:
+        return np.full(2, np.nan)
+    units = [unit_vectors(x) for x in (with_a, with_b)]
+    within = [(np.square(x.sum(axis=0)).sum() - len(x)) / (len(x) * (len(x) - 1)) for x in units]
+    between = units[0].mean(axis=0) @ units[1].mean(axis=0)
+    return np.array([within[0] - between, between - within[1]])
 
 
 def measured_stimulus(cosines: StimulusCosines, design: AssociationDesign) -> MeasuredStimulus:
     """A stimulus without its cosines."""
     return MeasuredStimulus(
         cosines.image_a.shape[0], cosines.image_a.shape[1], cosines.image_b.shape[1], cosines.associations,
-        image_estimate(cosines, design), text_estimate(cosines, design),
+        image_estimate(cosines, design), text_estimate(cosines, design), cosines.poles,
     )  # fmt: skip
 
 
@@ -101,7 +118,7 @@ def average_stimulus(cosines: Sequence[StimulusCosines]) -> StimulusCosines:
     return StimulusCosines(
         *(
             np.mean([getattr(stimulus, part) for stimulus in cosines], axis=0)
-            for part in ("image_a", "image_b", "text_a", "text_b")
+            for part in ("image_a", "image_b", "text_a", "text_b", "poles")
         )
     )
 

@@ -1,12 +1,12 @@
-"""Tests of single stimuli: their mean associations over images, whose variances help each other out.
+"""Tests of single stimuli: their mean associations over images.
 
 ::
 
     Asc_t = mean_x Asc(x) − offset_t          x: the neutral images of stimulus t
 
-Three sources of chance: the stimulus's neutral images, whose variance is moderated over the stimuli of the family
-(:mod:`clinometer.stats.moderation`), and its own images with A and with B, which all its neutral images share. p is
-dual to the interval: below 0.05 exactly where the 95 % interval leaves out 0.
+Three sources of chance: the stimulus's neutral images, with one more at the furthest that its images with A, or with B,
+score themselves (:mod:`clinometer.stats.bounded_means`), and its own images with A and with B, which all its neutral
+images share. p is dual to the interval: below 0.05 exactly where the 95 % interval leaves out 0.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 
 from clinometer.metrics.t2iat.welch import WelchEstimate
 from clinometer.stats.bootstrap import welch_satterthwaite
-from clinometer.stats.moderation import MeanTests, mean_tests
+from clinometer.stats.bounded_means import BoundedMeans, bounded_means
 from clinometer.studies.t2iat.scores.stimuli import MeasuredStimulus, StimulusCosines
 
-TEST = "Student's t over images{}, two-sided"
+TEST = "Gaffke's test over images, two-sided"
 
 
 @dataclass(frozen=True)
@@ -59,27 +59,28 @@ def stimulus_tests(
     if offsets is not None:
         names = [name for name in names if np.isfinite(offsets[name])]
     if not names:
-        return StimulusTests({}, TEST.format(""))
-    tests = _mean_tests([stimuli[name] for name in names], [estimates[name] for name in names],
+        return StimulusTests({}, TEST)
+    tests = _bounded_means([stimuli[name] for name in names], [estimates[name] for name in names],
                         [offsets[name] if offsets else 0.0 for name in names])  # fmt: skip
     ends = tests.interval()
-    moderated = tests.trend is not None
     return StimulusTests(
         {
             name: StimulusTest(float(low), float(high), float(p))
             for name, low, high, p in zip(names, ends.low, ends.high, tests.p_value, strict=True)
         },
-        TEST.format(f", variance moderated over {len(names)} stimuli" if moderated else ""),
+        TEST,
     )
 
 
-def _mean_tests(
+def _bounded_means(
     stimuli: Sequence[StimulusCosines | MeasuredStimulus], estimates: Sequence[WelchEstimate], offsets: Sequence[float]
-) -> MeanTests:
+) -> BoundedMeans:
     """The attribute images' variance is what the estimates have beside that of the neutral ones."""
     shared = [list(zip(estimate.variances[1:], estimate.freedoms[1:], strict=True)) for estimate in estimates]
-    return mean_tests(
+    poles = np.array([np.nan_to_num(stimulus.poles) for stimulus in stimuli])
+    return bounded_means(
         [stimulus.associations for stimulus in stimuli],
+        np.sort(poles, axis=1),
         -np.asarray(offsets, np.float64),
         np.array([sum(variance for variance, _ in parts) for parts in shared]),
         np.array([float(welch_satterthwaite(parts)) for parts in shared]),
