@@ -74,8 +74,8 @@ def away_from_limits(n: int, share: float, at_limit: float, images: int, populat
 def experiments() -> list[Experiment]:
     """Every experiment with its number of studies."""
     return [
-        *((experiment, 600 if images < 100 else 150, {"population": p, "images": images})
+        *((experiment, 80, {"population": p, "images": images})
           for experiment in (at_their_limits, one_at_its_limit) for p in (0, 1, 3) for images in (10, 20, 100)),
-        *((away_from_limits, 150 if images < 100 else 60, {"share": share, "at_limit": at_limit, "images": images})
+        *((away_from_limits, 40, {"share": share, "at_limit": at_limit, "images": images})
           for images in (20, 60, 180) for share, at_limit in ((0.5, 0.95), (0.75, 0.95), (0.85, 0.75), (0.95, 0.75))),
     ]  # fmt: skip

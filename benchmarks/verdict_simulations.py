@@ -30,7 +30,7 @@ from clinometer.studies.leaning.scores.stopping import evidence_of
 from clinometer.studies.leaning.scores.views import views_of
 
 DIM, PAIRS, ATTRIBUTE_IMAGES, WORDS = 32, 4, 16, 10
-FAMILY_LEVEL = 0.06
+FAMILY_LEVEL = 0.07
 """The most runs of concepts at parity that may call any of them leaning."""
 
 
@@ -105,7 +105,9 @@ class Population:
         if self.skew:
             x = centre + self.gap * SKEWED[self.skew](rng, n)[:, None] * _axis() + self._noise(rng, n)
             aside = np.linalg.norm(x[:, 1:], axis=1, keepdims=True)
-            x[:, 1:] *= np.sqrt(1 - x[:, :1] ** 2) / aside  # one length, so cosines are linear in the leaning
+            x[:, 1:] *= (
+                np.sqrt(np.maximum(1 - x[:, :1] ** 2, 1e-6)) / aside
+            )  # one length, so cosines are linear in the leaning
             return x
         return centre + (self.gap * leaning)[:, None] * _axis() + self._noise(rng, n)
 
@@ -145,7 +147,7 @@ class Population:
 SKEWED = {
     "three kinds": lambda rng, n: rng.choice([1.0, -1 / 3, 0.0], n, p=[0.2, 0.6, 0.2]),
     "a rare kind": lambda rng, n: rng.choice([0.9, -0.1], n, p=[0.1, 0.9]),
-    "exponential": lambda rng, n: 0.4 * (rng.exponential(1.0, n) - 1),
+    "exponential": lambda rng, n: 0.25 * (rng.exponential(1.0, n) - 1),
 }
 """Leanings of mean 0 that are far from symmetric."""
 

@@ -7,17 +7,17 @@ import pytest
 from benchmarks import downstream_simulations as sim
 
 
-def test_four_images_of_a_stimulus_are_certain_to_welch_and_not_to_the_moderated_test():
+def test_four_images_of_a_stimulus_are_certain_to_welch_and_not_between_bounds():
     rates = {found.what: found.rate for found in sim.stimulus_verdicts(40, 4)}
     assert rates["any false leaning, own variance (Welch)"] > 0.5
-    assert rates["any false leaning, moderated"] <= 0.05
+    assert rates["any false leaning, with bounds"] <= 0.05
 
 
 def test_from_eight_images_on_single_stimuli_keep_their_promises():
     found = {each.what: each for each in sim.stimulus_verdicts(80, 8)}
-    for what in ("any false leaning, moderated", "false among all leanings, half at 85 %"):
+    for what in ("any false leaning, with bounds", "false among all leanings, half at 85 %"):
         assert found[what].rate <= 0.05 + 3 * found[what].error
-    assert found["single stimuli, moderated"].rate >= 0.92
+    assert found["single stimuli, with bounds"].rate >= 0.92
 
 
 @pytest.mark.parametrize("portraits", [2, 4, 8])

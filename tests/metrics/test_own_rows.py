@@ -23,7 +23,7 @@ def test_the_prior_is_measured_as_images_are():
         twin = one(expected, "mcas", "ii", concept=f"target {t}", encoder="own:prior")
         assert row.value == pytest.approx(slow_component(given, t, "ii"), abs=1e-12)
         assert row.family == "prior: ii over 6 targets"
-        assert row.test == "Student's t over prior embeddings, two-sided"
+        assert row.test == "Gaffke's test over prior embeddings, two-sided"
         assert (row.metric, row.reason) == ("prior", "")
         told = {"metric", "family", "test"}
         assert all(str(getattr(row, f.name)) == str(getattr(twin, f.name)) for f in fields(row) if f.name not in told)

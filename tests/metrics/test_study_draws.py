@@ -263,7 +263,7 @@ ONE_TARGET = design(
 
 @pytest.mark.slow
 def test_intervals_cover():
-    """10 target images, 2 × 8 attribute images a group, 160 runs drawn from one population; nominal 95 %."""
+    """10 target images, 2 × 8 attribute images a group, 160 runs drawn from one population; 95 % or more."""
     many = population(np.random.default_rng(1), 200_000, 50_000, 0.7)
     assert many.group_words is not None
     truth = mcas(
@@ -287,7 +287,7 @@ def test_intervals_cover():
             row = one(rows, "mcas", name, concept="t")
             covered[name] += row.low <= getattr(truth, name) <= row.high
     for name, count in covered.items():
-        assert 0.9 <= count / 160 <= 0.99, name
+        assert count / 160 >= 0.93, name
 
 
 @pytest.mark.slow

@@ -305,7 +305,7 @@ def test_a_stimulus_is_called_leaning_exactly_where_its_interval_leaves_out_0():
     rows = [each for _ in range(5) for each in judged(*two_kinds(rng, 10, np.linspace(0.1, 0.9, 12)))]
     assert all((each.p <= 0.05) == (not each.low <= 0 <= each.high) for each in rows)
     assert {each.p <= 0.05 for each in rows} == {True, False}
-    assert "moderated over 12 stimuli" in rows[0].test
+    assert rows[0].test == "Gaffke's test over images, two-sided"
 
 
 def test_four_images_of_one_kind_are_not_certain():

@@ -32,12 +32,24 @@ def without_few(scores: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+INFERENCE = ["low", "high", "stimulus_low", "stimulus_high", "p", "q", "p_holm", "p_equivalence", "q_equivalence",
+             "n_decide", "verdict", "side", "reason_code", "test", "p_error"]  # fmt: skip
+
+
+def without_images_test(scores: pd.DataFrame) -> pd.DataFrame:
+    """Without what another test over images has changed: earlier versions took Student's t for numbers of images."""
+    changed = scores.metric.isin(["mcas", "profile", "prior", "amplification"])
+    changed |= (scores.metric == "association") & (scores.component == "mean")
+    return scores.assign(**{name: scores[name].astype(object).mask(changed, None) for name in INFERENCE})
+
+
 @pytest.mark.parametrize("study", STUDIES)
 def test_an_earlier_run_scores_to_the_same_bits_and_reports(study, tmp_path):
     shutil.copytree(RUNS / study, tmp_path / study)
     stored = pd.read_parquet(RUNS / study / "scores.parquet")
     found = cm.score_run(tmp_path / study)
-    pd.testing.assert_frame_equal(without_few(in_order(found)), without_few(in_order(stored)), check_exact=True)
+    before, after = (without_images_test(without_few(in_order(scores))) for scores in (stored, found))
+    pd.testing.assert_frame_equal(after, before, check_exact=True)
     assert write_report(cm.open_run(tmp_path / study)) == []
     assert "Verdicts" in (tmp_path / study / "report.html").read_text()
 

@@ -40,6 +40,9 @@ from numpy.typing import ArrayLike
 from clinometer.stats.arguments import require_confidence
 from clinometer.stats.bootstrap import Interval, welch_satterthwaite
 
+TEST = "Gaffke's test over images, two-sided"
+"""What the p-value takes for chance, in tables."""
+
 NO_SPREAD = 1e-16
 """Variance of an estimate below which nothing varies: cosines of the same vectors differ in the ninth digit."""
 

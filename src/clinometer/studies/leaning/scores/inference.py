@@ -22,7 +22,7 @@ import numpy as np
 
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.stats.bootstrap import welch_satterthwaite
-from clinometer.stats.bounded_means import BoundedMeans, bounded_means
+from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
 from clinometer.stats.moderation import DifferenceTests, MeanTests, difference_tests, mean_tests
 from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.design import Layout
@@ -69,7 +69,7 @@ class ContrastTests:
     def test(self) -> str:
         """What the p-value takes for chance."""
         if isinstance(self.images, BoundedMeans):
-            return "Gaffke's test over images, two-sided"
+            return TEST
         moderated = self.images.trend is not None
         over = f", variance moderated over {len(self.images.value)} targets" if moderated else ""
         return f"Student's t over images{over}, two-sided"

@@ -13,6 +13,7 @@ from clinometer.metrics.families import corrected
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import FEWEST_IMAGES, OTHERS, judge_family
+from clinometer.stats.bounded_means import TEST
 from clinometer.studies.leaning.scores.contrasts import (
     Inference,
     JointInference,
@@ -154,7 +155,10 @@ class _Maker:
         parts = ("ii", "ita") if self.view.reads_text else ("ii",)
         if effect.rank > 1:
             yield self._joint(effect, joint, parts)
-        rows = [replace(row, stimulus_low=nan, stimulus_high=nan) for row in self._rows(effect, cells, parts)]
+        rows = [
+            replace(row, stimulus_low=nan, stimulus_high=nan, test=T_TEST if row.test else "")
+            for row in self._rows(effect, cells, parts)
+        ]
         rows = [replace(row, reason=row.reason if not isfinite(row.low) else FIXED) for row in rows]
         yield self._judged(effect, rows, None)
         inference = contrast_inference(self.view, effect.residual, confidence=self.confidence)
@@ -179,6 +183,7 @@ class _Maker:
 
     def _rows(self, effect: Effect, inferences: Sequence[Inference], modalities: Collection[str]) -> list[Score]:
         """A row a target and contrast."""
+        test = TEST if {"ii", "ita"} & set(modalities) else T_TEST
         return [
             self._explained(
                 t, modalities,
@@ -189,7 +194,7 @@ class _Maker:
                     **self._target(t, weights),
                     value=float(one.value[t]), low=float(one.low[t]), high=float(one.high[t]), p=float(one.p[t]),
                     stimulus_low=float(one.stimulus_low[t]), stimulus_high=float(one.stimulus_high[t]),
-                    test=T_TEST if isfinite(one.p[t]) else "",
+                    test=test if isfinite(one.p[t]) else "",
                 ),
             )
             for one, name, weights in zip(inferences, effect.names, effect.weights, strict=False)

@@ -59,7 +59,7 @@ def prior_rows(
     with X the prior's embeddings of the target's prompt, A and B those of the attribute prompts: the same number as
     ``mcas`` / ``ii`` one stage earlier, before anything is decoded into an image. In [−2, 2], positive towards A.
     Interval and test are those of ``ii``, with embeddings in the place of images: resampled within their prompts,
-    tested by Student's t. ``q`` corrects over the targets. No prior enters the mean over the audit's
+    tested as images are. ``q`` corrects over the targets. No prior enters the mean over the audit's
     encoders.
 
     Parameters

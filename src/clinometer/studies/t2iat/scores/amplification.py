@@ -16,7 +16,6 @@ import scipy
 
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
-from clinometer.metrics.t2iat.draws import containing
 from clinometer.metrics.t2iat.welch import WelchEstimate
 from clinometer.stats.sign_flips import sign_flip_test
 from clinometer.studies.t2iat.scores.stimulus_tests import StimulusTest
@@ -58,7 +57,6 @@ def amplification_rows(arrow: Arrow, **about: Any) -> list[Score]:
     this.
     """
     change, fixed = arrow.head + (-arrow.tail), arrow.change
-    low, high = containing(change.interval(), (fixed.low, fixed.high))
     text = Score(
         metric="amplification", component="text", value=arrow.tail.value, reason=arrow.tail.reason,
         **_stimulus(*arrow.tail.interval()), **about,
@@ -70,7 +68,7 @@ def amplification_rows(arrow: Arrow, **about: Any) -> list[Score]:
     moved = Score(
         metric="amplification", component="change", value=change.value, low=fixed.low, high=fixed.high, p=fixed.p,
         p_error=0.0, test=CHANGE_TEST.format(arrow.test), family=CHANGE_FAMILY, reason=change.reason,
-        **_stimulus(low, high), **about,
+        **_stimulus(fixed.stimulus_low, fixed.stimulus_high), **about,
     )  # fmt: skip
     return [text, image, moved, _turned(moved, arrow.tail.value)]
 

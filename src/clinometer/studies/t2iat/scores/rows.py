@@ -245,7 +245,7 @@ def _amplification(view: _View, design: AssociationDesign, seed: int) -> list[Sc
     heads = {name: read[name].image for _, name in _named(design)}
     tails = {name: read[name].text for _, name in _named(design)}
     images = stimulus_tests(read, heads)
-    changes = stimulus_tests(read, heads, {name: tail.value for name, tail in tails.items()})
+    changes = stimulus_tests(read, heads, tails)
     for category, name in _named(design):
         arrows.setdefault(category, []).append((heads[name], tails[name]))
         arrow = Arrow(heads[name], tails[name], images[name], changes[name], changes.test)

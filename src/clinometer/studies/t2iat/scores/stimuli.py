@@ -91,8 +91,8 @@ def stimulus_cosines(embeddings: AssociationEmbeddings, stimulus: str, a: str, b
         return StimulusCosines(
             _cosines(image, with_a), _cosines(image, with_b), nothing, nothing, _poles(with_a, with_b)
         )
-    texts = [_cosines(text[None], embeddings.attribute_texts[stimulus, group]) for group in (a, b)]
-    return StimulusCosines(_cosines(image, with_a), _cosines(image, with_b), *texts, _poles(with_a, with_b))
+    text_a, text_b = (_cosines(text[None], embeddings.attribute_texts[stimulus, group]) for group in (a, b))
+    return StimulusCosines(_cosines(image, with_a), _cosines(image, with_b), text_a, text_b, _poles(with_a, with_b))
 
 
 def _poles(with_a: np.ndarray, with_b: np.ndarray) -> np.ndarray:

@@ -19,19 +19,22 @@ import numpy as np
 
 from clinometer.metrics.t2iat.welch import WelchEstimate
 from clinometer.stats.bootstrap import welch_satterthwaite
-from clinometer.stats.bounded_means import BoundedMeans, bounded_means
+from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
 from clinometer.studies.t2iat.scores.stimuli import MeasuredStimulus, StimulusCosines
-
-TEST = "Gaffke's test over images, two-sided"
 
 
 @dataclass(frozen=True)
 class StimulusTest:
-    """One stimulus: the 95 % interval of its number over images, and the p of 0; NaN where there is none."""
+    """One stimulus: the 95 % interval of its number over images, and the p of 0; NaN where there is none.
+
+    ``stimulus_low``, ``stimulus_high`` let the words of its text vary as well.
+    """
 
     low: float = nan
     high: float = nan
     p: float = nan
+    stimulus_low: float = nan
+    stimulus_high: float = nan
 
 
 @dataclass(frozen=True)
@@ -48,25 +51,31 @@ class StimulusTests:
 def stimulus_tests(
     stimuli: Mapping[str, StimulusCosines] | Mapping[str, MeasuredStimulus],
     estimates: Mapping[str, WelchEstimate],
-    offsets: Mapping[str, float] | None = None,
+    texts: Mapping[str, WelchEstimate] | None = None,
 ) -> StimulusTests:
-    """Test the mean association of every stimulus, less its offset, against 0.
+    """Test the mean association of every stimulus, less that of its text, against 0.
 
-    ``estimates`` : by name, the mean with its parts: neutral images, images with A, images with B. ``offsets`` : what
-    is held fixed, as the association of the text in a change; 0 without.
+    ``estimates`` : by name, the mean with its parts: neutral images, images with A, images with B. ``texts`` : the
+    association of each text, held fixed but for the stimulus interval; 0 without.
     """
     names = [name for name, estimate in estimates.items() if np.isfinite(estimate.value)]
-    if offsets is not None:
-        names = [name for name in names if np.isfinite(offsets[name])]
+    if texts is not None:
+        names = [name for name in names if np.isfinite(texts[name].value)]
     if not names:
         return StimulusTests({}, TEST)
+    words = [texts[name] if texts else WelchEstimate(0.0) for name in names]
     tests = _bounded_means([stimuli[name] for name in names], [estimates[name] for name in names],
-                        [offsets[name] if offsets else 0.0 for name in names])  # fmt: skip
+                           [text.value for text in words])  # fmt: skip
+    parts = [list(zip(text.variances, text.freedoms, strict=True)) for text in words]
+    outer = tests.with_other(
+        np.array([sum(variance for variance, _ in of_text) for of_text in parts]),
+        np.array([float(welch_satterthwaite(of_text)) for of_text in parts]),
+    ).interval()
     ends = tests.interval()
     return StimulusTests(
         {
-            name: StimulusTest(float(low), float(high), float(p))
-            for name, low, high, p in zip(names, ends.low, ends.high, tests.p_value, strict=True)
+            name: StimulusTest(*map(float, numbers))
+            for name, *numbers in zip(names, ends.low, ends.high, tests.p_value, outer.low, outer.high, strict=True)
         },
         TEST,
     )
