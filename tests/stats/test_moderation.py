@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -156,6 +156,19 @@ def test_what_has_no_spread_has_no_p():
     assert np.isnan(alike.p_value).all()
     assert np.isnan(alike.interval().low).all()
     np.testing.assert_allclose(alike.value, 0.3)
+
+
+@pytest.mark.filterwarnings("error")
+@given(seeds, st.integers(FEWEST_SAMPLES, 15), st.integers(3, 8))
+@example(9, 11, 8)
+def test_a_curve_that_leaves_no_variance_leaves_the_samples_own(seed, samples, images):
+    """Next to mixtures of two kinds, images of one kind vary by next to nothing: the curve falls below 0 there."""
+    rng = np.random.default_rng(seed)
+    shares = rng.random(samples) * rng.integers(0, 2, samples)
+    held = [np.where(rng.random(images) < s, 0.1, -0.1) + 1e-3 * rng.normal(size=images) for s in shares]
+    tests = mean_tests(held, 0.0, 0.0, np.inf)
+    assert (tests.standard_error > 0).all()
+    assert np.isfinite([tests.p_value, *ends(tests)]).all()
 
 
 def test_single_and_missing_images_have_no_interval_and_spoil_no_others():

@@ -12,7 +12,7 @@ around a mean μ: less, the more they lean. Over the samples of the family the v
 by least squares of ``s²`` on ``m`` and on ``m² − s²/n``, the unbiased estimate of μ².
 
 *Each sample keeps as much of its own variance as the family scatters* (Smyth 2004, in the form of a mean of two
-normal estimates)::
+normal estimates), and all of it where nothing would be left at its mean::
 
     V_t(μ) = V(μ) + w (s_t² − V(m_t)),     w = τ² / (τ² + σ²)
 
@@ -201,18 +201,19 @@ class MeanTests:
 
     @cached_property
     def _own(self) -> np.ndarray:
-        """V_t at the estimate (T,)."""
-        return _quadratic(self._coefficients, self.moments.mean)
+        """V_t at the estimate (T,); rounding may leave less than nothing of a variance of 0."""
+        return np.asarray(np.maximum(_quadratic(self._coefficients, self.moments.mean), 0.0))
 
     @cached_property
     def _coefficients(self) -> tuple[np.ndarray, float, float]:
-        """Intercepts (T,), slope and curvature of V_t, so that V_t is not negative at the estimate."""
+        """Intercepts (T,), slope and curvature of V_t, which is the sample's own variance where the fit leaves none."""
         m, variance = self.moments.mean, self.moments.variance
         if self.trend is None:
             return variance, 0.0, 0.0
         slope, curvature = self.trend.slope, self.trend.curvature
         intercept = self.trend.intercept + self.trend.own_share * _residual(self.moments, self.trend)
-        return np.maximum(intercept, -slope * m - curvature * m**2), slope, curvature
+        beneath = slope * m + curvature * m**2
+        return np.where(intercept + beneath > 0, intercept, variance - beneath), slope, curvature
 
 
 @dataclass(frozen=True)
