@@ -57,10 +57,10 @@ def replay(run: cm.Run) -> Replay:
         counts = [n + extra for n, extra in zip(counts, more, strict=True)]
     names = [target.name for target in suite.targets]
     seen = [_first(each, counts) for each in whole]
-    rows = rows_when_stopped(mcas_study(seen, design, seed=run.record["seed"]), stands, design)
-    stopped = mcas_rows(scores_table(rows))
+    rows = rows_when_stopped(mcas_study(seen, design, seed=run.record["seed"]), {"image_part": stands}, design)
+    stopped = judged(scores_table(rows))
     return Replay(
-        dict(zip(names, counts, strict=True)), verdicts(stopped), verdicts(mcas_rows(run.scores)), by_interval(run)
+        dict(zip(names, counts, strict=True)), verdicts(stopped), verdicts(judged(run.scores)), by_interval(run)
     )
 
 
@@ -69,9 +69,10 @@ def _first(encoder: EncoderEmbeddings, counts: list[int]) -> EncoderEmbeddings:
     return replace(encoder, target_images=images)
 
 
-def mcas_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """MCAS of the mean over encoders, by concept."""
-    return rows[(rows.metric == "mcas") & (rows.component == "mcas") & (rows.encoder == "mean")].set_index("concept")
+def judged(rows: pd.DataFrame) -> pd.DataFrame:
+    """The image part of the mean over encoders, by concept."""
+    rows = rows[(rows.metric == "mcas") & (rows.component == "image_part") & (rows.encoder == "mean")]
+    return rows.set_index("concept")
 
 
 def verdicts(rows: pd.DataFrame) -> dict[str, str]:
@@ -91,7 +92,7 @@ def by_interval(run: cm.Run) -> dict[str, str]:
         else f"leans to {suite.axis.a}" if row.low > 0
         else f"leans to {suite.axis.b}" if row.high < 0
         else "undecided"
-        for name, row in mcas_rows(run.scores).iterrows()
+        for name, row in judged(run.scores).iterrows()
     }  # fmt: skip
 
 
@@ -122,7 +123,7 @@ def main() -> None:
             )
             counts = Counter(sample.concept for sample in drawn.plan if sample.concept)
             print(f"drawn for real, seed 0: same images a concept as replayed: {counts == Counter(found.counts)}; "
-                  f"same verdicts: {verdicts(mcas_rows(drawn.scores)) == found.stopped}")  # fmt: skip
+                  f"same verdicts: {verdicts(judged(drawn.scores)) == found.stopped}")  # fmt: skip
         attributes = sum(sample.role == "attribute" for sample in run.plan)
         replays.append(found)
         _print_seed(seed, found, options.images, attributes)

@@ -50,7 +50,7 @@ def test_a_run_beside_itself_differs_by_nothing():
 def test_the_difference_is_that_of_the_two_studies():
     first, second = embeddings(), embeddings(seed=5)
     rows = compare(first, second)
-    for component in ("ii", "itp", "ita", "mcas"):
+    for component in ("ii", "itp", "ita", "image_part", "mcas"):
         for target in ("target 0", "target 3"):
             values = [one(study(run), "mcas", component, concept=target).value for run in (first, second)]
             assert one(rows, "comparison", component, concept=target).value == pytest.approx(values[1] - values[0])
@@ -289,6 +289,6 @@ def test_an_encoder_that_does_not_read_either_run_gives_no_verdict_on_the_differ
         rows = compare(*runs, paired=False)
         judged = [row for row in rows if row.verdict]
         assert {(row.verdict, row.reason_code) for row in judged} == {("not measured", ReasonCode.READER)}
-        assert len(judged) == 7  # MCAS of six targets, and which leans more over all
+        assert len(judged) == 13  # image part and MCAS of six targets, and which leans more over all
         assert all(row.reason.startswith(f"in the {which} run, encoder clip cannot read") for row in judged)
         assert all(isfinite(row.value) and row.n_decide == 0 for row in judged)

@@ -20,11 +20,12 @@ def first(encoder, counts):
     return replace(encoder, target_images=images)
 
 
-def test_the_mean_is_the_mcas_of_the_study():
+@pytest.mark.parametrize("component", ["image_part", "mcas"])
+def test_the_mean_is_the_score_of_the_study(component):
     encoders = embeddings("a"), embeddings("b", seed=1)
     rows = study(*encoders)
-    for target, stand in zip(design().targets, evidence_of(encoders, design()), strict=True):
-        assert stand.value == pytest.approx(one(rows, "mcas", "mcas", concept=target.name).value)
+    for target, stand in zip(design().targets, evidence_of(encoders, design(), component=component), strict=True):
+        assert stand.value == pytest.approx(one(rows, "mcas", component, concept=target.name).value)
         assert stand.low <= stand.value <= stand.high
         assert stand.n == 8
 
@@ -110,13 +111,13 @@ def _balanced(centre, axis):
 def test_rows_of_a_stopped_run_claim_nothing_that_needs_a_fixed_number():
     encoder, of = embeddings(images=30), design(margin=0.02)
     rows = study(encoder, of=of)
-    stands = evidence_of([encoder], of, ahead=True)
-    held = rows_when_stopped(rows, stands, of)
+    evidence = {name: evidence_of([encoder], of, component=name, ahead=True) for name in ("image_part", "mcas")}
+    held = rows_when_stopped(rows, evidence, of)
     assert len(held) == len(rows)
     for before, row in zip(rows, held, strict=True):
         assert row.value == before.value or np.isnan(row.value)
-        if (row.metric, row.component, row.encoder) == ("mcas", "mcas", "mean"):
-            stand = stands[[target.name for target in of.targets].index(row.concept)]
+        if (row.metric, row.encoder) == ("mcas", "mean") and row.component in evidence:
+            stand = evidence[row.component][[target.name for target in of.targets].index(row.concept)]
             assert (row.low, row.high, row.q) == (stand.low, stand.high, stand.q)
             assert row.p == pytest.approx(min(1, 1 / stand.e + 0.01))
             assert row.p <= row.p_holm
@@ -125,7 +126,7 @@ def test_rows_of_a_stopped_run_claim_nothing_that_needs_a_fixed_number():
             assert row.verdict.startswith(expected)
             factor = min(stand.factor_balance, stand.factor)
             assert (row.n_decide > stand.n) == (row.verdict == Verdict.UNDECIDED and np.isfinite(factor))
-        elif row.metric == "reader" or (row.metric == "mcas" and row.component in ("itp", "tt")):
+        elif row.metric == "reader" or (row.metric == "mcas" and row.component in ("itp", "tt", "text_part")):
             np.testing.assert_equal(asdict(row), asdict(before))
         else:
             assert np.isnan([row.low, row.high, row.p, row.q]).all()
@@ -156,14 +157,16 @@ def test_the_images_ahead_decide_in_half_of_the_continuations_or_more():
     assert 0.4 <= np.mean(shares) < 0.95
 
 
-def test_what_the_attribute_images_may_be_off_by_is_given_away_beforehand():
+@pytest.mark.parametrize("component", ["image_part", "mcas"])
+def test_what_the_attribute_images_may_be_off_by_is_given_away_beforehand(component):
     """r is Student's bound on the mean of their cosines, from an independent count over prompts."""
     encoder = embeddings(images=40)
     unit = {g: [x / np.linalg.norm(x, axis=1, keepdims=True) for x in held] for g, held in encoder.group_images.items()}
-    for t, stand in enumerate(evidence_of([encoder], design())):
+    for t, stand in enumerate(evidence_of([encoder], design(), component=component)):
         images = encoder.target_images[t]
         towards = (images / np.linalg.norm(images, axis=1, keepdims=True)).mean(axis=0)
-        towards = towards + encoder.target_texts[t] / np.linalg.norm(encoder.target_texts[t])
+        if component == "mcas":
+            towards = towards + encoder.target_texts[t] / np.linalg.norm(encoder.target_texts[t])
         prompts = [x @ towards for g in ("man", "woman") for x in unit[g]]
         n = {g: sum(map(len, unit[g])) for g in ("man", "woman")}
         sizes = [n[g] for g in ("man", "woman") for _ in unit[g]]
@@ -203,5 +206,5 @@ def test_a_target_without_images_has_no_evidence():
     assert np.isnan([stand.value, stand.low, stand.high]).all()
     assert (stand.e, stand.q) == (1, 1)
     assert not stand.stops(DECIDED)
-    rows = rows_when_stopped(study(empty), evidence_of([empty], design()), design())
-    assert one(rows, "mcas", "mcas", concept="target 0").verdict == "not measured"
+    rows = rows_when_stopped(study(empty), {"image_part": evidence_of([empty], design())}, design())
+    assert one(rows, "mcas", "image_part", concept="target 0").verdict == "not measured"

@@ -9,6 +9,7 @@ from math import atan2, hypot, isfinite, isnan, nan
 import numpy as np
 import pytest
 from scipy.stats import false_discovery_control
+from scipy.stats import t as student
 
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
@@ -26,6 +27,7 @@ from tests.metrics.studies import (
 )
 
 COMPONENTS = ("ii", "itp", "ita", "tt")
+SUMS = ("image_part", "text_part", "mcas")
 NUMBERS = ("value", "low", "high", "stimulus_low", "stimulus_high")
 
 
@@ -54,6 +56,8 @@ def test_mcas_delta_and_alpha_come_from_the_averaged_components(rows):
         ii, itp, ita, tt = (one(rows, "mcas", name, concept=f"target {t}").value for name in COMPONENTS)
         expected = {
             ("mcas", "mcas"): ii + itp + ita + tt,
+            ("mcas", "image_part"): ii + ita,
+            ("mcas", "text_part"): itp + tt,
             ("internal_bias", "diffusion_bias"): abs(abs(ii) - abs(tt)),
             ("internal_bias", "signed_diffusion_bias"): abs(ii) - abs(tt),
             ("internal_bias", "bias_amplification"): abs((itp + ita) / (2 * tt)),
@@ -112,7 +116,7 @@ def test_the_same_arguments_give_the_same_bits(two, rows):
 def test_swapping_a_and_b_mirrors_everything():
     forth, back = study(), study(of=design(a="woman", b="man"))
     for t in range(6):
-        for name in (*COMPONENTS, "mcas"):
+        for name in (*COMPONENTS, *SUMS):
             x, y = (one(rows, "mcas", name, concept=f"target {t}") for rows in (forth, back))
             assert y.value == pytest.approx(-x.value, abs=1e-12)
             if name != "tt":
@@ -209,7 +213,7 @@ def test_one_encoder_is_its_own_mean():
 
 def test_families_are_corrected_together(rows):
     for encoder in ("mean", "a", "b"):
-        for component in (*COMPONENTS, "mcas"):
+        for component in (*COMPONENTS, *SUMS):
             family = [r for r in rows if (r.metric, r.component, r.encoder) == ("mcas", component, encoder)]
             if component == "tt":  # rests on no image
                 assert all(isnan(r.p) and isnan(r.q) and isfinite(r.p_labels) for r in family)
@@ -229,8 +233,60 @@ def test_prompts_move_as_one_and_swap_within_their_pair(rows):
             assert row.p_labels >= least * (1 - 1e-12)
             assert ("words" in row.labels_test) is (component in ("ita", "tt"))
             assert ("prompts permuted within matched pairs" in row.labels_test) is (component in ("ii", "itp"))
-        both = one(found, "mcas", "mcas", concept="target 0")
-        assert both.p_labels_least == pytest.approx(1 / (16 * 126))
+        for component in SUMS:
+            both = one(found, "mcas", component, concept="target 0")
+            assert both.p_labels_least == pytest.approx(1 / (16 * 126))
+
+
+def test_the_text_part_is_tested_over_words_and_pairs_of_prompts():
+    """Student's t with the variance of the pairs' differences and of the words in either list."""
+    encoder = embeddings()
+    row = one(study(encoder), "mcas", "text_part", concept="target 1")
+    text = encoder.target_texts[1]
+    man, woman = (np.array([slow_mean_cosine(text[None], x) for x in encoder.group_images[g]]) for g in GROUPS[:2])
+    words = [np.array([cosine(text, w) for w in encoder.group_words[g]]) for g in GROUPS[:2]]
+    value = (man - woman).mean() + words[0].mean() - words[1].mean()
+    of_pairs, of_words = (man - woman).var(ddof=1) / 4, sum(w.var(ddof=1) / len(w) for w in words)
+    freedom = (of_pairs + of_words) ** 2 / (of_pairs**2 / 3 + of_words**2 / (len(words[0]) + len(words[1]) - 2))
+    low, high = student.interval(0.95, freedom, value, np.sqrt(of_pairs + of_words))
+    assert (row.value, row.low, row.high) == pytest.approx((value, low, high))
+    assert row.p == pytest.approx(2 * student.sf(abs(value) / np.sqrt(of_pairs + of_words), freedom))
+    assert row.test == "Student's t over words and attribute prompts, two-sided"
+
+
+def test_the_text_part_knows_nothing_of_the_pictures():
+    """Other pictures, more of them or none: its number, its test and its verdict stay."""
+    few, many = (study(embeddings(images=8, target_images=images)) for images in (
+        embeddings(images=2, seed=3).target_images, embeddings(images=30, seed=4, leanings=(-2.0,) * 6).target_images,
+    ))  # fmt: skip
+    for t in range(6):
+        one_run, other = (one(rows, "mcas", "text_part", concept=f"target {t}") for rows in (few, many))
+        np.testing.assert_equal(asdict(one_run), asdict(other))
+        assert (one_run.n_target, one_run.n_decide) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "test", "reason"),
+    [
+        ({"pairs": {}}, "over words and attribute prompts", ""),
+        ({"one prompt": True}, "over words and attribute images", ""),
+        ({"words": (1, 5, 3)}, "", "group 'man' has one word"),
+        ({"one prompt": True, "attribute_images": 1}, "", "a prompt of group 'man' has one image"),
+    ],
+)
+def test_the_units_of_the_text_part_are_what_there_is(changes, test, reason):
+    changes = dict(changes)
+    of = design(pairs=changes.pop("pairs", design().pairs))
+    only_one = changes.pop("one prompt", False)
+    encoder = embeddings(**changes)
+    if only_one:
+        held = {g: x[:1] for g, x in encoder.group_images.items()}
+        encoder, of = replace(encoder, group_images=held, group_texts=None), design(pairs={}, prompts={})
+    row = one(study(encoder, of=of), "mcas", "text_part", concept="target 0")
+    assert isfinite(row.value)
+    assert test in row.test
+    assert isfinite(row.p) is bool(test)
+    assert reason in row.reason
 
 
 def test_permuted_prompts_are_the_slow_count():
@@ -277,9 +333,10 @@ def test_matched_prompts_hold_age_fixed():
 def test_planted_leanings_are_found_and_named():
     leanings = (1.5, -1.5, 0.0, 0.3, -0.3, 0.0)
     rows = study(embeddings(leanings=leanings, images=20, attribute_images=16, words=(10, 10, 3)), n_permutations=999)
-    judged = [one(rows, "mcas", "mcas", concept=f"target {t}") for t in range(2)]
-    assert [(row.verdict, row.side) for row in judged] == [(Verdict.LEANS, "man"), (Verdict.LEANS, "woman")]
-    verdicts = {row.verdict for row in rows if (row.metric, row.component, row.encoder) != ("mcas", "mcas", "mean")}
+    for component in ("image_part", "mcas"):
+        judged = [one(rows, "mcas", component, concept=f"target {t}") for t in range(2)]
+        assert [(row.verdict, row.side) for row in judged] == [(Verdict.LEANS, "man"), (Verdict.LEANS, "woman")]
+    verdicts = {r.verdict for r in rows if (r.metric, r.encoder) != ("mcas", "mean") or r.component not in SUMS}
     profile = {row.verdict for row in rows if row.metric == "profile"}
     assert verdicts == profile | {""}
 

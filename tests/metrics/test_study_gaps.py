@@ -39,7 +39,7 @@ def test_a_target_with_no_images():
     summary = one(rows, "category", "mean", category="all", group="")
     assert summary.n_target == 5
     assert isfinite(summary.low)
-    assert len([r for r in rows if r.metric == "mcas" and isfinite(r.q) and r.encoder == "mean"]) == 5 * 3 + 6
+    assert len([r for r in rows if r.metric == "mcas" and isfinite(r.q) and r.encoder == "mean"]) == 5 * 4 + 6 * 2
 
 
 def test_a_target_with_one_image_has_a_value_and_no_interval():

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from clinometer.metrics.mcas import TEXT_PART
 from clinometer.metrics.records import MEAN
 from clinometer.metrics.verdict import FEWEST_IMAGES, ReasonCode, Verdict
 
@@ -68,7 +69,7 @@ class Withheld:
     """
 
     def __init__(self, scores: pd.DataFrame, unfit: Iterable[str], unread: pd.DataFrame) -> None:
-        judged = scores[scores.verdict != ""]
+        judged = scores[(scores.verdict != "") & (scores.component != TEXT_PART)]  # it holds no image that may lack
         measured = judged[judged.verdict != Verdict.NOT_MEASURED]
         without = judged[judged.reason_code.isin(UNREAD)]
         # a text that an encoder has not learned may be of one concept alone

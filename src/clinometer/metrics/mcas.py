@@ -6,8 +6,10 @@ and 5) for diffusion bias and bias amplification, which are functions of the sam
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite, nan
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,6 +18,17 @@ from clinometer.stats.association import Array, as_numpy, as_vectors, associatio
 
 MODALITIES = ("ii", "itp", "ita", "tt")
 """Target–attribute pairs: image–image, prompt–image, image–word, prompt–word."""
+
+IMAGE_PART = "image_part"
+"""II + ITA, in [−4, 4]: what a target's pictures lean. Headlines and verdicts of a run are of this."""
+
+TEXT_PART = "text_part"
+"""ITP + TT, in [−4, 4]: what the text encoder makes of the prompt. No picture of the target enters it."""
+
+COMPONENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {name: (name,) for name in MODALITIES} | {IMAGE_PART: ("ii", "ita"), TEXT_PART: ("itp", "tt"), "mcas": MODALITIES}
+)
+"""Every score of the family and the modalities it is the sum of."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +145,9 @@ def composite(tensor: np.ndarray, a: int, b: int) -> np.ndarray:
 
 
 def component_of(tensor: np.ndarray, a: int, b: int, name: str) -> np.ndarray:
-    """One of the four components by its name, or ``"mcas"``, their sum."""
-    return composite(tensor, a, b) if name == "mcas" else components(tensor, a, b)[..., MODALITIES.index(name)]
+    """Compute one of :data:`COMPONENTS`, the sum of its modalities."""
+    parts = components(tensor, a, b)
+    return np.asarray(sum(parts[..., MODALITIES.index(modality)] for modality in COMPONENTS[name]))
 
 
 def group_similarity(tensor: np.ndarray) -> np.ndarray:

@@ -41,8 +41,8 @@ class Evidence:
     n : images seen.
     value : their mean y; ``low``, ``high`` the confidence sequence of its held form and what the attribute images may
         be off by, 95 % together, widened to contain it.
-    e, p, q : evidence against MCAS = 0, with its p-value and its q-value over the targets.
-    e_balance, q_balance : evidence against |MCAS| ≥ margin; NaN without a margin.
+    e, p, q : evidence against a mean of 0, with its p-value and its q-value over the targets.
+    e_balance, q_balance : evidence against |mean| ≥ margin; NaN without a margin.
     reach : r, what the attribute images may be off by.
     factor, factor_balance : times the images at which leaning, or balance, is about as likely decided as not, if those
         to come are drawn from those there are, and all targets that are not decided grow alike; infinite for none, or
@@ -65,17 +65,17 @@ class Evidence:
 
     @property
     def p(self) -> float:
-        """Anytime-valid p of MCAS = 0: what the images say, and what the attribute images may be wrong in."""
+        """Anytime-valid p of a mean of 0: what the images say, and what the attribute images may be wrong in."""
         return min(1.0, p_value_of(self.e) + ATTRIBUTE_LEVEL)
 
     @property
     def leans(self) -> bool:
-        """Whether MCAS is shown not to be 0, by the images as held and with those beyond the span counted in full."""
+        """Whether the mean is shown not to be 0, by the images as held and with those beyond in full."""
         return self.q <= LEVEL and not self.low <= 0 <= self.high
 
     @property
     def balanced(self) -> bool:
-        """Whether MCAS is shown to be within the margin."""
+        """Whether the mean is shown to be within the margin."""
         return self.q_balance <= LEVEL
 
     def stops(self, rule: StoppingRule) -> bool:

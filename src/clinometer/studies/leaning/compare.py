@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.differences import METRIC, named_or_counted, not_measured
-from clinometer.metrics.mcas import MODALITIES, component_of
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, component_of
 from clinometer.metrics.records import Score
 from clinometer.metrics.two_runs import Family, image_seeds, magnitude_row, require_comparable, with_reasons
 from clinometer.metrics.verdict import FEWEST_IMAGES
@@ -40,8 +40,11 @@ from clinometer.studies.leaning.scores.reader import reader_checks, withheld_bet
 from clinometer.studies.leaning.scores.relabelling import pools_of
 from clinometer.studies.leaning.scores.views import EncoderView, views_of
 
-COMPONENTS = ("ii", "itp", "ita", "mcas")
-"""TT rests on no image: it is the same in both."""
+JUDGED = (IMAGE_PART, "mcas")
+"""What a comparison gives verdicts on."""
+
+COMPARED = (IMAGE_PART, "ii", "itp", "ita", "mcas")
+"""TT rests on no image: it is the same in both, and the text part differs by ITP alone."""
 
 NO_INTERVAL = "no interval: a prompt has one image"
 TEST = "{} t over images, two-sided"
@@ -67,8 +70,8 @@ def compare_leanings(
 
     ::
 
-        Δ_t = s_t(second) − s_t(first)                  in [−4, 4] for mcas, [−2, 2] for its parts
-        Δ   = mean_t |mcas_t(second)| − mean_t |mcas_t(first)|                    ``magnitude``
+        Δ_t = s_t(second) − s_t(first)                  in [−16, 16] for mcas, [−8, 8] for ``image_part``, else [−4, 4]
+        Δ   = mean_t |image_part_t(second)| − mean_t |image_part_t(first)|                    ``magnitude``
         p   = 2 P(T_ν ≥ |Δ_t| / se)        se over images: of partners their own, else moderated over the targets
 
     Positive: the second run leans more to group a. ``paired``: the i-th image of a prompt starts from the same noise in
@@ -82,15 +85,16 @@ def compare_leanings(
     larger by chance. So is that of targets near parity: the ends are moved outwards, and the difference that p judges
     towards 0, by what either run's magnitude may owe to it (``magnitude_excess``).
     ``until_decided``: a run stopped by what it saw. Only what holds at any number of images is then told: intervals, p
-    and verdicts of MCAS, by bets on the pairs (:mod:`~clinometer.studies.leaning.scores.paired_stopping`).
+    and verdicts of the image part and MCAS, by bets on the pairs
+    (:mod:`~clinometer.studies.leaning.scores.paired_stopping`).
 
     Returns
     -------
     Rows of metric ``comparison``: every component of every target, and ``magnitude`` over all targets, with q over the
-    targets of a component, and on ``mcas`` of the mean over encoders and on ``magnitude`` a verdict. Where the design
-    has a margin, two one-sided tests show that the runs lean alike: |Δ| < margin. What is undecided says how many
-    images would decide, all sets growing alike. A view that cannot read the attribute images of either run gives no
-    verdict: ``not measured``, with the reason.
+    targets of a component, and a verdict on ``image_part`` and ``mcas`` of the mean over encoders and on ``magnitude``.
+    Where the design has a margin, two one-sided tests show that the runs lean alike: |Δ| < margin. What is undecided
+    says how many images would decide, all sets growing alike. A view that cannot read the attribute images of either
+    run gives no verdict: ``not measured``, with the reason.
 
     Raises
     ------
@@ -110,7 +114,7 @@ def compare_leanings(
     rows = [
         row
         for encoder in measured[0][1]
-        for component in COMPONENTS
+        for component in COMPARED
         for row in difference_family(
             design, measured, encoder, component, paired=paired, confidence=confidence
         ).judged()
@@ -120,7 +124,8 @@ def compare_leanings(
     of_both = measured[0][1]["mean"].targets, measured[1][1]["mean"].targets
     rows = [_noted(row, lost, design, paired) for row in [*rows, _magnitude(design, of_both, paired, confidence)]]
     if until_decided:
-        rows = differences_when_stopped(rows, paired_evidence(first, second, design, ahead=True), design)
+        stands = {name: paired_evidence(first, second, design, component=name, ahead=True) for name in JUDGED}
+        rows = differences_when_stopped(rows, stands, design)
     return withheld_between(rows, *checks)
 
 
@@ -210,9 +215,9 @@ def _scores(design: Design, tensor: np.ndarray, component: str) -> np.ndarray:
     return component_of(tensor, design.index(design.a), design.index(design.b), component)
 
 
-def _mcas_replicates(design: Design, run: TargetReplicates, kind: Literal["images", "stimulus"]) -> np.ndarray:
-    """Replicates of MCAS of every target, (R × T)."""
-    return all_targets(run, lambda part: _scores(design, getattr(part, kind), "mcas"))
+def _part_replicates(design: Design, run: TargetReplicates, kind: Literal["images", "stimulus"]) -> np.ndarray:
+    """Replicates of the image part of every target, (R × T)."""
+    return all_targets(run, lambda part: _scores(design, getattr(part, kind), IMAGE_PART))
 
 
 EstimateTests = MeanTests | BoundedMeans | DifferenceTests
@@ -221,9 +226,9 @@ EstimateTests = MeanTests | BoundedMeans | DifferenceTests
 def difference_family(
     design: Design, measured: Sequence[_Run], encoder: str, component: str, *, paired: bool, confidence: float
 ) -> Family:
-    """Differences of one component of every target; MCAS of the mean over encoders has verdicts."""
+    """Differences of one component of every target; ``JUDGED`` ones of the mean over encoders have verdicts."""
     (study, first), (other, second) = ((study, views[encoder]) for study, views in measured)
-    weights = pair_weights(study, MODALITIES if component == "mcas" else (component,), *study.pair)
+    weights = pair_weights(study, COMPONENTS[component], *study.pair)
     tests: ContrastTests | ContrastDifferences
     if paired:
         tests = paired_tests(study, paired_difference(first, second), weights)
@@ -244,7 +249,7 @@ def difference_family(
     ]  # fmt: skip
     return Family(
         rows=rows, name=f"{component} over {len(rows)} targets", margin=design.margin, fewest=FEWEST_IMAGES,
-        sides=(design.a, design.b) if (component, encoder) == ("mcas", "mean") else None,
+        sides=(design.a, design.b) if component in JUDGED and encoder == "mean" else None,
     )  # fmt: skip
 
 
@@ -282,7 +287,7 @@ def _magnitude(
     design: Design, both: tuple[TargetReplicates, TargetReplicates], paired: bool, confidence: float
 ) -> Score:
     """Which run leans more, over all targets that both measure."""
-    points = [_scores(design, run.point, "mcas") for run in both]
+    points = [_scores(design, run.point, IMAGE_PART) for run in both]
     is_measured = np.isfinite(points[0]) & np.isfinite(points[1])
     if not is_measured.any():
         reason = "no target is measured in both runs"
@@ -290,11 +295,11 @@ def _magnitude(
     is_measured, left_out = _with_interval(design, both, is_measured)
 
     def difference(kind: Literal["images", "stimulus"]) -> np.ndarray:
-        replicates = [_mcas_replicates(design, run, kind) * np.sign(own) for run, own in zip(both, points, strict=True)]
+        replicates = [_part_replicates(design, run, kind) * np.sign(own) for run, own in zip(both, points, strict=True)]
         return np.asarray((replicates[1] - replicates[0])[..., is_measured].mean(axis=-1))
 
     def excess(kind: Literal["images", "stimulus"]) -> list[float]:
-        errors = [np.sqrt(variance(_mcas_replicates(design, run, kind)))[is_measured] for run in both]
+        errors = [np.sqrt(variance(_part_replicates(design, run, kind)))[is_measured] for run in both]
         return [
             float(magnitude_excess(own[is_measured], error).mean()) for own, error in zip(points, errors, strict=True)
         ]
@@ -323,7 +328,7 @@ def _with_interval(
 
     A single target of one image would take the interval from the mean over all.
     """
-    spread = [np.isfinite(variance(_mcas_replicates(design, run, "images"))) for run in both]
+    spread = [np.isfinite(variance(_part_replicates(design, run, "images"))) for run in both]
     sure = is_measured & spread[0] & spread[1]
     if not sure.any() or sure.sum() == is_measured.sum():
         return is_measured, ""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 
 from clinometer.metrics import Score, delta_alpha_curve
+from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.runs.store import Run
 from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.leaning import (
@@ -45,7 +46,8 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     scores = mcas_study(embeddings, design, n_resamples=resamples, seed=seed, measured=measured)
     scores += prior_rows(prior_embeddings(run, suite), design, n_resamples=resamples, seed=seed)
     if run.record.get("until") is not None:
-        scores = rows_when_stopped(scores, evidence_of(embeddings, design, ahead=True), design)
+        stands = {name: evidence_of(embeddings, design, component=name, ahead=True) for name in (IMAGE_PART, "mcas")}
+        scores = rows_when_stopped(scores, stands, design)
         scores = withheld(scores, reader_checks(embeddings, design))
     own = own_embeddings(run, suite)
     scores += own_text_rows(own, design, n_resamples=resamples, seed=seed)

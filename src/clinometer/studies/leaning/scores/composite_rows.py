@@ -13,14 +13,14 @@ from clinometer.metrics.internal import (
     signed_bias_amplification,
     signed_diffusion_bias,
 )
-from clinometer.metrics.mcas import MODALITIES, components
-from clinometer.metrics.records import Score
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART, components
+from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family
 from clinometer.stats.permutation import PermutationTest
 from clinometer.stats.ratio import RatioInterval, fieller_interval
 from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, each_target, estimate
-from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights
+from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights, text_tests
 from clinometer.studies.leaning.scores.reasons import ZERO_TT
 from clinometer.studies.leaning.scores.relabelling import LabelPool, least_p_value
 from clinometer.studies.leaning.scores.rows import (
@@ -35,14 +35,16 @@ from clinometer.studies.leaning.scores.views import EncoderView
 
 
 def mcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    """II, ITP, ITA, TT and MCAS of every target, tested; MCAS of the average view carries the verdict.
+    """II, ITP, ITA, TT, the image part II + ITA, the text part ITP + TT and MCAS of every target, tested.
 
-    TT rests on no image: it has no interval and no p over images, only the stimulus interval and ``p_labels``.
+    The two parts and MCAS of the average view have verdicts. The unit of chance is the image, but for the text part,
+    which holds none of the target: there it is the words and the attribute prompts (:func:`text_tests`). TT alone has
+    no interval and no p over images, only the stimulus interval and ``p_labels``.
     """
     rows = []
-    for component in (*MODALITIES, "mcas"):
-        modalities = MODALITIES if component == "mcas" else (component,)
-        tests = contrast_tests(study, view, pair_weights(study, modalities, *study.pair))
+    for component, modalities in COMPONENTS.items():
+        weights = pair_weights(study, modalities, *study.pair)
+        tests = (text_tests if component == TEXT_PART else contrast_tests)(study, view, weights)
         fields = {} if component == "tt" else tested_fields(tests, study.design.margin)
         numbers = over_words_alone(tests.estimate) if component == "tt" else tests.estimate
         labels = view.tests.get(component)
@@ -53,12 +55,15 @@ def mcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
             )
             for t in study.target_numbers
         ]  # fmt: skip
-        rows += with_q_values(family, f"mcas: {component} over {len(family)} targets")
-    judged = [row for row in rows if (row.component, row.encoder) == ("mcas", "mean")]
-    rest = [row for row in rows if (row.component, row.encoder) != ("mcas", "mean")]
-    return rest + judge_family(
-        judged, a=study.design.a, b=study.design.b, margin=study.design.margin, fewest=FEWEST_IMAGES
-    )
+        family = with_q_values(family, f"mcas: {component} over {len(family)} targets")
+        if view.encoder == MEAN and component in (IMAGE_PART, TEXT_PART, "mcas"):
+            fewest = 0 if component == TEXT_PART else FEWEST_IMAGES
+            design = study.design
+            family = judge_family(family, a=design.a, b=design.b, margin=design.margin, fewest=fewest)
+            if component == TEXT_PART:  # no number of images decides what holds none
+                family = [replace(row, n_decide=0) for row in family]
+        rows += family
+    return rows
 
 
 def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
@@ -187,6 +192,4 @@ def _permuted_pools(study: LeaningStudy, component: str) -> list[LabelPool]:
 def _what_is_permuted(study: LeaningStudy, component: str) -> str:
     prompts = f"attribute prompts permuted within {study.pools.within}"
     words = "attribute words permuted over the pool"
-    if component == "mcas":
-        return f"{prompts} and of {words}"
-    return prompts if component in ("ii", "itp") else words
+    return {"ii": prompts, "itp": prompts, "ita": words, "tt": words}.get(component, f"{prompts} and of {words}")

@@ -10,6 +10,9 @@ samples, each of which is a source of chance with a variance of its own::
   moderated over the targets where the runs are not paired (:mod:`clinometer.stats.moderation`);
 - the attribute images a, each prompt a stratum: the variance of ``w_ii,g mean_x cos(x, a) + w_itp,g cos(t, a)``;
 - the words, in the same way, and the encoders where there are several: over stimuli only.
+
+What holds no image of a target does not vary with what is drawn. Of the text part ITP + TT the words and the attribute
+prompts are the units of chance: see :func:`text_tests`.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ class ContrastTests:
     images: MeanTests | BoundedMeans
     stimulus: MeanTests | BoundedMeans
     confidence: float
+    unit: str = "images"
 
     @property
     def estimate(self) -> Estimate:
@@ -72,7 +76,7 @@ class ContrastTests:
             return TEST
         moderated = self.images.trend is not None
         over = f", variance moderated over {len(self.images.value)} targets" if moderated else ""
-        return f"Student's t over images{over}, two-sided"
+        return f"Student's t over {self.unit}{over}, two-sided"
 
 
 def contrast_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
@@ -92,6 +96,49 @@ def contrast_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) 
     return _with_stimuli(
         study, view, weights, bounded_means(samples, (poles.min(), poles.max()), constant, *attributes)
     )
+
+
+def text_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
+    """Test ``Σ_mg w_mg C[t, m, g] = 0`` of every target over the words and the attribute prompts with their images.
+
+    ::
+
+        θ_t = Σ_p share_p m_tp + mean over words,      v = K/(K − 1) Σ_k ( Σ_{p∈k} ±share_p (m_tp − m_t) )²
+
+    with m_tp the mean cosine of the target's text to the images of prompt p, and k the K matched pairs, or the prompts
+    of each group where none are matched. What the images of a prompt scatter is within it. Where a group has one prompt
+    alone, its images are the units. Encoders are a further source, over stimuli.
+    """
+    between, freedom = _prompt_variance(study, view, weights[ITP])
+    unit = "words and attribute prompts"
+    if not np.isfinite(freedom):
+        between, freedom = item_variance(study.layout, view.items, weights, (II, ITP))
+        unit = "words and attribute images"
+    nothing = [UNVARYING] * len(study.layout.targets)
+    constant = _sum(weights, view.targets.point, (ITP, TT))
+    tests = mean_tests(nothing, constant, between, freedom, moderated=False)
+    tests = tests.with_other(*item_variance(study.layout, view.items, weights, (ITA, TT)))
+    return ContrastTests(tests, tests.with_other(*_encoders(view, weights)), study.settings.confidence, unit)
+
+
+def _prompt_variance(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Variance of each target's ITP from prompt to prompt (T,), and its degrees of freedom; NaN of a single prompt."""
+    pool = study.pools.prompts
+    if not pool.complete:
+        return np.full(len(study.layout.targets), np.nan), np.nan
+    means, sizes = pool.means(view.items.images[1]).T, np.array([c.stop - c.start for c in pool.columns])
+    parts = np.zeros_like(means)
+    for g, own in ((study.a, pool.in_a), (study.b, ~pool.in_a)):
+        share = sizes[own, None] / sizes[own].sum()
+        parts[own] = weights[g] * share * (means[own] - (share * means[own]).sum(axis=0))
+    if study.pools.within == "matched pairs":
+        samples = [np.stack([parts[pool.strata == pair].sum(axis=0) for pair in np.unique(pool.strata)])]
+    else:
+        samples = [parts[pool.in_a], parts[~pool.in_a]]
+    if min(map(len, samples)) < 2:
+        return np.full(len(study.layout.targets), np.nan), np.nan
+    variance = sum(len(x) / (len(x) - 1) * np.square(x).sum(axis=0) for x in samples)
+    return np.asarray(variance), float(sum(len(x) - 1 for x in samples))
 
 
 def difference_contrast(

@@ -24,8 +24,10 @@ def value_reason(
 
 def interval_reason(layout: Layout, target: int | None, modalities: Collection[str], groups: Collection[int]) -> str:
     """Why it has no interval: it rests on no image, or a single image has no spread within its prompt."""
-    if set(modalities) == {"tt"}:
-        return stimulus_reason(layout, modalities, groups) or TEXT_ONLY
+    if "tt" in modalities and not _OF_TARGET_IMAGES & set(modalities):
+        of_words = stimulus_reason(layout, modalities, groups)
+        if of_words or set(modalities) == {"tt"}:
+            return of_words or TEXT_ONLY
     if target is not None and layout.target_sizes[target] == 1 and _OF_TARGET_IMAGES & set(modalities):
         return "no interval from one image of the target"
     for g in groups:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART
 from clinometer.stats.permutation import (
     EXACT_LIMIT,
     MEET_IN_THE_MIDDLE_LIMIT,
@@ -96,13 +97,13 @@ def _pool(units: Sequence[tuple[slice, int]], a: int, strata: Sequence[int]) -> 
 def label_tests(
     items: ItemMeans, pools: Pools, n_permutations: int, rng: np.random.Generator
 ) -> Mapping[str, PermutationTest | None]:
-    """Test ii, itp, ita, tt and mcas of every target, two-sided; None where a group has no item, or none is asked for.
+    """Test every component of every target, two-sided; None where a group has no item, or none is asked for.
 
-    Every prompt of a group weighs alike. MCAS is tested under independent relabellings of prompts and of words, drawn
-    together.
+    Every prompt of a group weighs alike. MCAS and its two parts are tested under independent relabellings of prompts
+    and of words, drawn together.
     """
     prompt_rng, word_rng, joint_rng = rng.spawn(3)
-    tests: dict[str, PermutationTest | None] = dict.fromkeys(("ii", "itp", "ita", "tt", "mcas"))
+    tests: dict[str, PermutationTest | None] = dict.fromkeys(COMPONENTS)
     if n_permutations == 0:
         return tests
     pooled = {}
@@ -114,11 +115,11 @@ def label_tests(
             continue
         pooled[names] = pool.means(values)
         test = _pool_test(np.concatenate(pooled[names]), pool, n_permutations, child)
-        tests[names[0]], tests[names[1]] = _halves(test)
+        tests |= _apart(test, names)
     if len(pooled) == 2:
-        tests["mcas"] = _joint_test(
-            [values.sum(axis=0) for values in pooled.values()], pools, n_permutations, joint_rng
-        )
+        summed = [np.concatenate([of.sum(axis=0), *of]) for of in pooled.values()]
+        joint = _joint_test(summed, pools, n_permutations, joint_rng)
+        tests |= _apart(joint, ("mcas", IMAGE_PART, TEXT_PART))
     return tests
 
 
@@ -160,11 +161,11 @@ def _pool_test(values: np.ndarray, pool: LabelPool, n_permutations: int, rng: np
     return permute_labels(values, pool.in_a, strata=pool.strata, n_permutations=n_permutations, rng=rng)
 
 
-def _halves(test: PermutationTest) -> tuple[PermutationTest, PermutationTest]:
-    """One record of 2T tests as two of T: components that saw the same relabellings."""
-    n = len(test.p_value) // 2
-    first, second = (
-        replace(
+def _apart(test: PermutationTest, names: Sequence[str]) -> dict[str, PermutationTest | None]:
+    """Cut one record of the tests of several components, which saw the same relabellings, into one of each."""
+    n = len(test.p_value) // len(names)
+    return {
+        name: replace(
             test,
             statistic=test.statistic[rows],
             p_value=test.p_value[rows],
@@ -172,9 +173,9 @@ def _halves(test: PermutationTest) -> tuple[PermutationTest, PermutationTest]:
             p_low=test.p_low[rows],
             p_high=test.p_high[rows],
         )
-        for rows in (slice(n), slice(n, None))
-    )
-    return first, second
+        for i, name in enumerate(names)
+        for rows in (slice(i * n, (i + 1) * n),)
+    }
 
 
 def _pair_of_prompts(design: Design, layout: Layout, groups: Sequence[int]) -> dict[int, int] | None:

@@ -1,29 +1,31 @@
 """When a concept's images tell enough: decisions that hold although the data were looked at all along.
 
-The attribute images, the words and the texts are there before the first target image. Given them, MCAS of target t is
-a mean over its images, ::
+The attribute images, the words and the texts are there before the first target image. Given them, the image part of
+target t is a mean over its images, ::
 
-    MCAS_t = E y_t(x),     y_t(x) = s(x̂, A images, B images) + s(x̂, A words, B words) + ITP_t + TT_t
+    θ_t = II_t + ITA_t = E y_t(x),     y_t(x) = s(x̂, A images, B images) + s(x̂, A words, B words)
 
 and y is held within [lo, hi], the span that the images of the two groups themselves cover (averaged over encoders, as
-everything is). What is tested is the mean of y so held, which differs from MCAS only where a concept's images are
-further out than the groups' own; the rows count them. So betting e-values (:mod:`clinometer.stats.sequential`) test,
-after any number of images,
+everything is). What is tested is the mean of y so held, which differs from θ only where a concept's images are further
+out than the groups' own; the rows count them. So betting e-values (:mod:`clinometer.stats.sequential`) test, after any
+number of images,
 
-- *leaning*: MCAS_t = 0, two-sided;
-- *balance*: |MCAS_t| ≥ margin, both sides.
+- *leaning*: θ_t = 0, two-sided;
+- *balance*: |θ_t| ≥ margin, both sides.
+
+MCAS is θ_t and a constant, ITP_t + TT_t, and is tested in the same way. It stops nothing.
 
 Each is corrected over the targets by the e-value form of Benjamini–Hochberg. A target that is decided draws no more, so
 that its evidence stands; what it decided cannot be undone by the others.
 
 The attribute images are a draw too. What they may be off by, r_t, is Student's bound on the mean of their cosines, and
-is given away beforehand: the e-values test |MCAS_t| ≤ r_t, and |MCAS_t| ≥ margin − r_t, at ``LEVEL − ATTRIBUTE_LEVEL``,
+is given away beforehand: the e-values test |θ_t| ≤ r_t, and |θ_t| ≥ margin − r_t, at ``LEVEL − ATTRIBUTE_LEVEL``,
 and r_t is exceeded with probability ``ATTRIBUTE_LEVEL``. Words are fixed, as for a fixed number of images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isnan, nan
 from typing import Literal
@@ -32,6 +34,7 @@ import numpy as np
 import scipy
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import Score
 from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Evidence, StoppingRule, in_family
 from clinometer.metrics.verdict import LEVEL, Judgement, ReasonCode, Verdict, judged_as
@@ -57,15 +60,19 @@ AHEAD = np.geomspace(1, 1000, 350)
 FIXED_ONLY = "images were drawn until decided: this interval or test holds only for a number fixed beforehand"
 
 
-def evidence_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead: bool = False) -> list[Evidence]:
+def evidence_of(
+    encoders: Sequence[EncoderEmbeddings], design: Design, *, component: str = IMAGE_PART, ahead: bool = False
+) -> list[Evidence]:
     """Judge every target by the images there are, one :class:`Evidence` each; ``ahead`` counts those that would decide.
+
+    ``component`` : the image part, or ``"mcas"``.
 
     Raises
     ------
     InvalidInputError
-        As ``mcas_study``; or no encoder reads text, or a group has no image: MCAS is then not defined.
+        As ``mcas_study``; or no encoder reads text, or a group has no image: the number is then not defined.
     """
-    readings = image_leanings(encoders, design)
+    readings = image_leanings(encoders, design, component)
     leanings = list(zip(readings.targets, readings.constants.tolist(), strict=True))
     stands = [
         mean_evidence(values, constant, *readings.span, design.margin, float(reach))
@@ -81,22 +88,26 @@ def evidence_of(encoders: Sequence[EncoderEmbeddings], design: Design, *, ahead:
     ]
 
 
-def rows_when_stopped(rows: Sequence[Score], stands: Sequence[Evidence], design: Design) -> list[Score]:
-    """The rows of a study whose images were drawn until decided.
+def rows_when_stopped(rows: Sequence[Score], stands: Mapping[str, Sequence[Evidence]], design: Design) -> list[Score]:
+    """The rows of a study whose images were drawn until decided; ``stands`` by component: the image part and MCAS.
 
-    MCAS of a target carries its confidence sequence, its anytime-valid p and q, and the verdict that follows from them.
-    Every other interval and test that rests
-    on the targets' images holds for a fixed number of them only: it is left out, with that reason.
+    Both carry their confidence sequences, their anytime-valid p and q, and the verdicts that follow from them. Every
+    other interval and test that rests on the targets' images holds for a fixed number of them only: it is left out,
+    with that reason.
     """
-    by_target = {target.name: stand for target, stand in zip(design.targets, stands, strict=True)}
-    p_values = np.array([stand.p for stand in stands])
-    p_holm = dict(zip(by_target, holm(p_values), strict=True))
+    evidence = {
+        (component, target.name): (stand, float(p_holm))
+        for component, family in stands.items()
+        for target, stand, p_holm in zip(
+            design.targets, family, holm(np.array([stand.p for stand in family])), strict=True
+        )
+    }
     stopped_rows = []
     for row in rows:
-        decides = (row.metric, row.component, row.encoder) == ("mcas", "mcas", "mean")
-        if decides and row.concept in by_target:
-            stopped_rows.append(_decided(row, by_target[row.concept], float(p_holm[row.concept]), design))
-        elif row.metric == READER or (row.metric == "mcas" and row.component in ("itp", "tt")):
+        own = evidence.get((row.component, row.concept))
+        if (row.metric, row.encoder) == ("mcas", "mean") and own is not None:
+            stopped_rows.append(_decided(row, *own, design))
+        elif row.metric == READER or (row.metric == "mcas" and row.component in ("itp", "tt", TEXT_PART)):
             stopped_rows.append(row)  # no target image enters
         else:
             stopped_rows.append(without_inference(row))
@@ -110,7 +121,7 @@ class ImageLeanings:
     Attributes
     ----------
     targets : of each target, y of its images without the constant.
-    constants : of each target, what its texts and the attribute images add.
+    constants : of each target, what its texts add to MCAS; 0 of the image part.
     span : of y, over the images of the two groups themselves.
     items : what each attribute image and word adds to each target, as ``item_variance`` takes it.
     reaches : r of each target: Student's bound on what the attribute images add by chance; 0 without images of it.
@@ -125,8 +136,8 @@ class ImageLeanings:
     reaches: np.ndarray
 
 
-def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design) -> ImageLeanings:
-    """Read y of every image of a run.
+def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design, component: str) -> ImageLeanings:
+    """Read y of every image of a run, for the image part or MCAS.
 
     Raises
     ------
@@ -136,14 +147,14 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design) -> Ima
     layout = layout_of(encoders, design)
     readers = [encoder for encoder in encoders if encoder.reads_text]
     if not readers:
-        raise InvalidInputError("encoders: none reads text, so MCAS cannot be decided; name a dual encoder")
+        raise InvalidInputError("encoders: none reads text, so no concept can be decided; name a dual encoder")
     targets = average_cosines([target_cosines(encoder, layout) for encoder in readers])
     groups = average_cosines([group_cosines(encoder, layout) for encoder in readers])
     pair = design.index(design.a), design.index(design.b)
     if any(layout.image_counts[g] == 0 for g in pair):
-        raise InvalidInputError("group_images: a group of the pair has no image, so MCAS cannot be decided")
+        raise InvalidInputError("group_images: a group of the pair has no image, so no concept can be decided")
     items = ItemMeans(*item_means(targets))
-    reaches = reaches_of(items, layout, pair)
+    reaches = reaches_of(items, layout, pair, component)
     own = [
         _image_leaning(groups, layout, pair, prompt)
         for prompt, group in enumerate(layout.prompt_groups)
@@ -152,12 +163,14 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design) -> Ima
     span = np.concatenate(own)
     span = span[np.isfinite(span)]  # a prompt of one image has no other to be compared with
     if len(span) == 0 or span.min() == span.max():
-        raise InvalidInputError("group_images: the images of the pair do not differ, so MCAS cannot be decided")
-    itp = _differences(targets.text_image, layout.image_slices, pair)
-    tt = _differences(targets.text_word, layout.word_slices, pair)
+        raise InvalidInputError("group_images: the images of the pair do not differ, so no concept can be decided")
+    constants = np.zeros(len(design.targets))
+    if component != IMAGE_PART:
+        constants = _differences(targets.text_image, layout.image_slices, pair)
+        constants = constants + _differences(targets.text_word, layout.word_slices, pair)
     return ImageLeanings(
         targets=[_image_leaning(targets, layout, pair, t) for t in range(len(design.targets))],
-        constants=np.asarray(itp + tt),
+        constants=constants,
         span=(float(span.min()), float(span.max())),
         items=items,
         layout=layout,
@@ -166,7 +179,7 @@ def image_leanings(encoders: Sequence[EncoderEmbeddings], design: Design) -> Ima
     )
 
 
-def reaches_of(items: ItemMeans, layout: Layout, pair: tuple[int, int]) -> np.ndarray:
+def reaches_of(items: ItemMeans, layout: Layout, pair: tuple[int, int], component: str) -> np.ndarray:
     """Bound what the attribute images add to each target by chance; 0 without images of it.
 
     Raises
@@ -175,7 +188,8 @@ def reaches_of(items: ItemMeans, layout: Layout, pair: tuple[int, int]) -> np.nd
         A prompt of the pair has one image.
     """
     weights = np.zeros((4, len(layout.groups)))
-    weights[[II, ITP], pair[0]], weights[[II, ITP], pair[1]] = 1.0, -1.0
+    imaged = [II] if component == IMAGE_PART else [II, ITP]
+    weights[imaged, pair[0]], weights[imaged, pair[1]] = 1.0, -1.0
     variance, freedom = item_variance(layout, items, weights, (II, ITP))
     reaches = scipy.stats.t.ppf(1 - ATTRIBUTE_LEVEL / 2, freedom) * np.sqrt(variance)
     if not np.isfinite(reaches[np.array(layout.target_sizes) > 0]).all():
