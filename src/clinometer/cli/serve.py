@@ -92,9 +92,8 @@ def _require_places(places: tuple[str, ...]) -> None:
 
 def _listen(settings: ServerSettings, *, demo: bool) -> None:
     """Serve until Ctrl-C. The socket is opened first: a port that is taken is the user's to know."""
-    import uvicorn
-
     from clinometer.web.app import create_app
+    from clinometer.web.connections import server_over
 
     app = create_app(settings)
     if settings.database:
@@ -106,16 +105,7 @@ def _listen(settings: ServerSettings, *, demo: bool) -> None:
     n = len(app.state.runs.listed())
     typer.echo(f"{n} {'run' if n == 1 else 'runs'}: {address}  (Ctrl-C ends the server)")
     typer.echo(f"Pictures of the newest: {address}/explore" if n > 1 else f"Every run: {address}/runs")
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=settings.behind_https,
-        limit_concurrency=500,
-        timeout_graceful_shutdown=3,
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+    server_over(app).run(sockets=[listening])
 
 
 def _add_demo(app: FastAPI) -> None:

@@ -40,6 +40,8 @@ class ServerSettings:
     session_key : what signs sessions; a new one at each start.
     most_bytes : of a request's body.
     requests_a_second : of one address.
+    connections, connections_each : held at a time, by everybody and by one address.
+    patience : seconds that a head, a body or the taking of an answer may last.
     """
 
     runs: tuple[str, ...] = ("runs",)
@@ -53,6 +55,9 @@ class ServerSettings:
     session_key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     most_bytes: int = 10_000_000
     requests_a_second: int = 500
+    connections: int = 512
+    connections_each: int = 256
+    patience: float = 30.0
 
 
 def is_local(host: str) -> bool:
