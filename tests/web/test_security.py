@@ -2,23 +2,34 @@
 
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from fastapi import Request
 from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
 
 import clinometer as cm
 from clinometer.errors import InvalidInputError
+from clinometer.web import security
 from clinometer.web.app import create_app
-from clinometer.web.security import HEADERS, POLICY, Gate
+from clinometer.web.security import BODIES, BODY, HEADERS, POLICY, Gate
 from clinometer.web.settings import ServerSettings, guarded, hosts_asked_for, is_local, password_given
 from tests.toys import Eye, Painter, toy_suite
+from tests.web.rating import Rater, make
 from tests.web.serving import HASH, HTML, PASSWORD, client, ids, pictures
 
 
 @pytest.fixture
-def guarded_browser(runs, tmp_path):
+def guarded_browser(runs, tmp_path, monkeypatch):
+    """A server with a password, of which a minute lasts as long as a slow test."""
+    monkeypatch.setattr(security, "LOGINS", security.LOGINS.replace("minute", "day"))
     return client(runs, cache=tmp_path, password_hash=HASH)
+
+
+def from_address(browser, address):
+    """Another browser of the same server, elsewhere."""
+    return TestClient(browser.app, follow_redirects=False, client=(address, 50_000))
 
 
 def token(browser, page="/login"):
@@ -93,6 +104,51 @@ def test_guessing_is_slowed_down(guarded_browser):
     said = [sign_in(guarded_browser, f"guess number {number}").status_code for number in range(12)]
     assert said[:10] == [403] * 10
     assert said[10:] == [429] * 2
+
+
+def test_who_guesses_a_token_is_not_told_when_it_is_right(guarded_browser):
+    good = {"Authorization": f"Bearer {PASSWORD}"}
+    assert guarded_browser.get("/runs", headers=good).status_code == 200
+    for number in range(10):
+        guarded_browser.get("/runs", headers={"Authorization": f"Bearer guess {number}"})
+    for word in (f"Bearer {PASSWORD}", "Bearer another guess"):
+        refused = guarded_browser.get("/runs", headers={"Authorization": word})
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "60")
+
+
+@pytest.mark.parametrize("address", ["192.0.2.7", "2001:db8::7", "::ffff:192.0.2.7"])
+def test_wrong_passwords_slow_their_address_and_nobody_else(guarded_browser, address):
+    """An address of IPv6 is one of 2^64 that its host has."""
+    guesser, organiser = from_address(guarded_browser, address), from_address(guarded_browser, "192.0.2.8")
+    open_session = from_address(guarded_browser, address)
+    assert sign_in(open_session).status_code == 303
+    said = [sign_in(guesser, f"guess number {number}").status_code for number in range(10)]
+    assert said == [403] * 9 + [429]  # one try was the right one
+    neighbour = from_address(guarded_browser, address.replace("2001:db8::7", "2001:db8::8"))
+    assert sign_in(neighbour).status_code == 429
+    assert sign_in(organiser).status_code == 303
+    assert open_session.get("/runs").status_code == 200
+    open_session.post("/logout", data={"csrf_token": token(open_session, "/runs")})
+    assert sign_in(open_session).status_code == 303  # who signed in before has tries of their own
+    assert [sign_in(open_session, f"guess number {number}").status_code for number in range(10)][-1] == 429
+
+
+def test_signing_out_ends_the_session_for_every_copy_of_its_cookie(guarded_browser):
+    sign_in(guarded_browser)
+    copy, other = (from_address(guarded_browser, "192.0.2.9") for _ in range(2))
+    copy.cookies.set("clinometer", guarded_browser.cookies["clinometer"])
+    sign_in(other)
+    assert copy.get("/runs").status_code == 200
+    guarded_browser.post("/logout", data={"csrf_token": token(guarded_browser, "/runs")})
+    assert copy.get("/runs").status_code == 303
+    assert other.get("/runs").status_code == 200
+
+
+def test_sessions_end_by_themselves(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(security, "SESSION_SECONDS", 0)
+    browser = client(runs, cache=tmp_path, password_hash=HASH)
+    assert sign_in(browser).status_code == 303
+    assert browser.get("/runs").status_code == 303
 
 
 def test_the_session_cookie_is_kept_from_scripts_and_sites(guarded_browser):
@@ -198,8 +254,6 @@ def test_every_page_has_the_headers(browser):
 
 
 def test_an_error_of_its_own_says_nothing_of_it(runs, tmp_path):
-    from fastapi.testclient import TestClient
-
     browser = client(runs, cache=tmp_path)
 
     @browser.app.get("/broken")
@@ -212,24 +266,62 @@ def test_an_error_of_its_own_says_nothing_of_it(runs, tmp_path):
     assert response.headers["content-security-policy"] == POLICY
 
 
+def test_raters_learn_no_path_of_the_server(runs, tmp_path, caplog):
+    shutil.copytree(runs / "step-900", tmp_path / "runs/rated")
+    browser = client(tmp_path / "runs", cache=tmp_path / "cache")
+    _, link = make(browser, cm.open_run(tmp_path / "runs/rated"))
+    rater = Rater(browser.app, link)
+    shutil.rmtree(tmp_path / "runs")
+    for address in (f"{rater.address}/picture/1/0", rater.address, f"/join/{link}"):
+        response = rater.browser.get(address)
+        assert str(tmp_path) not in response.text
+        assert "rated" not in response.text
+    assert rater.browser.get(f"{rater.address}/picture/1/0").status_code == 503
+    database = browser.app.state.ratings.engine.url.database
+    browser.app.state.ratings.engine.dispose()
+    for ending in ("-wal", "-shm"):
+        Path(f"{database}{ending}").unlink(missing_ok=True)
+    Path(database).write_bytes(b"no database" * 1_000)
+    for said in (rater.browser.get(rater.address), rater.browser.get(f"/join/{link}")):
+        assert said.status_code == 503
+        assert str(tmp_path) not in said.text
+        assert "sqlite" not in said.text
+    assert database in caplog.text  # the server's own terminal says it
+
+
 # --- limits ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_body_of_ten_megabytes_is_the_most(writable):
-    browser, written = writable
-    good = token(browser)
-    large = {"csrf_token": good, "filler": "x" * 10_000_000}
-    assert browser.post("/write", data=large).status_code == 413
-    assert browser.post("/write", headers={"Content-Length": "-1"}).status_code == 413
-
-    def unsaid():
-        yield f"csrf_token={good}&filler=".encode()
-        for _ in range(11):
-            yield b"x" * 1_000_000
-
+def test_a_body_is_no_larger_than_the_form_of_its_route(guarded_browser):
+    """9.9 MB of separators took the server 9.5 s: what is over a limit is not parsed."""
     form = {"Content-Type": "application/x-www-form-urlencoded"}
-    assert browser.post("/write", content=unsaid(), headers=form).status_code == 413
-    assert not written
+    seen = 0
+    for route in _routes(guarded_browser.app):
+        if "POST" not in route.methods:
+            continue
+        address = re.sub(r"\{\w+\}", "a" * 16, route.path)
+        most_bytes, most_fields = BODIES.get(route.path, BODY)
+        for content, most in ((b"&" * most_fields, most_fields), (b"x" * (most_bytes + 1), most_bytes)):
+            for unsaid in (content, iter([content])):  # with its length declared, and without
+                said = guarded_browser.post(address, content=unsaid, headers=form)
+                assert said.status_code == 413, address
+                assert f"{most:,}" in said.text
+        assert guarded_browser.post(address, content=b"&" * 9_900_000, headers=form).status_code == 413
+        assert guarded_browser.post(address, headers={"Content-Length": "-1"}).status_code == 413
+        seen += 1
+    assert seen >= 12
+
+
+def test_a_form_may_be_as_long_as_its_fields(writable):
+    browser, _ = writable
+    data = {"csrf_token": token(browser), "filler": "x" * (BODY[0] - 200)} | {f"f{k}": "" for k in range(BODY[1] - 2)}
+    assert browser.post("/write", data=data).status_code == 413  # as a whole
+    data["filler"] = "x" * (BODY[0] - 1_000)
+    assert browser.post("/write", data=data).status_code == 200
+    assert browser.post("/write", data=data | {"one": ""}).status_code == 413
+    long = {"title": "x" * 200, "question": "x" * 500, "consent": "\U0001f600" * 20_000, "warning": "é" * 2_000}
+    task = {"csrf_token": token(browser), "run": ["0" * 12] * 900, "other": "é" * 2_000} | long
+    assert browser.post("/ratings/new", data=task).status_code == 400  # read, and without such a run
 
 
 def test_one_address_is_slowed_down(runs, tmp_path):
@@ -340,11 +432,3 @@ def test_there_is_no_inline_script_or_style(browser):
 def test_the_server_is_made_of_its_settings_alone(runs, tmp_path):
     first, second = (create_app(ServerSettings(runs=(str(runs),), cache=tmp_path)) for _ in range(2))
     assert first.state.settings.session_key != second.state.settings.session_key
-
-
-def test_guessing_tokens_is_slowed_down_also_after_the_right_one(guarded_browser):
-    good = {"Authorization": f"Bearer {PASSWORD}"}
-    assert guarded_browser.get("/runs", headers=good).status_code == 200
-    guesses = [{"Authorization": f"Bearer guess {number}"} for number in range(12)]
-    assert [guarded_browser.get("/runs", headers=guess).status_code for guess in guesses][-2:] == [429, 429]
-    assert guarded_browser.get("/runs", headers=good).status_code == 200

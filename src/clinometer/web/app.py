@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from urllib.parse import quote
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -12,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from clinometer._messages import printable
 from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
 from clinometer.web import assets, explorer, login, people, pictures, reports, runs_index, trends
 from clinometer.web.pages import problem, render
@@ -72,7 +74,7 @@ def _middleware(settings: ServerSettings) -> list[Middleware]:
         Middleware(SecurityHeaders),
         Middleware(TrustedHostMiddleware, allowed_hosts=list(settings.hosts), www_redirect=False),
         Middleware(RateLimit, a_second=settings.requests_a_second),
-        Middleware(BodyLimit, most=settings.most_bytes),
+        Middleware(BodyLimit),
         Middleware(
             SessionMiddleware,
             secret_key=settings.session_key,
@@ -89,7 +91,9 @@ def _http_problem(request: Request, error: Exception) -> Response:
     if error.status_code == 401 and request.method in READING:
         address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?next={quote(address)}", 303)
-    return problem(request, error.status_code, str(error.detail))
+    page = problem(request, error.status_code, str(error.detail))
+    page.headers.update(error.headers or {})
+    return page
 
 
 def _wrong_address(request: Request, error: Exception) -> Response:
@@ -100,6 +104,9 @@ def _wrong_address(request: Request, error: Exception) -> Response:
 
 
 def _run_problem(request: Request, error: Exception) -> Response:
+    if request.url.path.startswith(("/join/", "/rate/")):  # a rater need not know where on the server things lie
+        logging.getLogger("uvicorn.error").error("%s: %s", type(error).__name__, printable(str(error)))
+        return problem(request, 503, "Pictures or answers cannot be read at the moment. Tell whoever sent you here.")
     statuses = {RunNotFoundError: 404, InvalidInputError: 400}
     return problem(request, next((s for kind, s in statuses.items() if isinstance(error, kind)), 409), str(error))
 

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
-from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 
 from clinometer.web.pages import render
-from clinometer.web.security import address_of
 
 router = APIRouter()
 
@@ -23,20 +22,21 @@ def login_page(request: Request, next: str = "/") -> Response:
 @router.post("/login")
 async def login(request: Request, password: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
     """Open a session, or say that the password is another."""
-    gate, target = request.app.state.gate, local_path(next)
-    if not gate.may_try(address_of(request.scope)):
-        return render(request, "login.html", 429, next=target, message="Too many tries. Wait a minute.")
-    if not gate.is_closed or await run_in_threadpool(gate.opens, password):
-        request.session.clear()  # a session that somebody else began must not become the organiser's
-        request.session["organiser"] = True
-        return RedirectResponse(target, 303)
+    target = local_path(next)
+    try:
+        if await request.app.state.gate.sign_in(request, password):
+            return RedirectResponse(target, 303)
+    except HTTPException as error:
+        page = render(request, "login.html", error.status_code, next=target, message=error.detail)
+        page.headers.update(error.headers or {})
+        return page
     return render(request, "login.html", 403, next=target, message="That is not the password.")
 
 
 @router.post("/logout")
 def logout(request: Request) -> Response:
     """End the session."""
-    request.session.clear()
+    request.app.state.gate.sign_out(request)
     return RedirectResponse("/login", 303)
 
 

@@ -6,9 +6,11 @@ in the field ``csrf_token`` or the header ``X-CSRF-Token``; an app-wide dependen
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
+from time import monotonic
 from typing import Any, Final
 
 from argon2 import PasswordHasher
@@ -20,11 +22,13 @@ from limits.aio.strategies import FixedWindowRateLimiter as AsyncFixedWindowRate
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from clinometer.web.connections import neighbours
 from clinometer.web.settings import ServerSettings
 
 POLICY: Final = (
@@ -48,6 +52,12 @@ TOKEN_HEADER: Final = "X-CSRF-Token"
 SESSION_SECONDS: Final = 12 * 3600
 LOGINS: Final = "10/minute"
 """Passwords tried from one address, right or wrong."""
+HASHED_AT_ONCE: Final = 2
+"""Passwords; each takes a tenth of a second and 64 MB."""
+BODY: Final = (65_536, 64)
+"""Bytes and fields of a form, at most."""
+BODIES: Final = {"/ratings/new": (500_000, 1_000)}
+"""The same, of forms that hold more: long texts and a field for each run."""
 
 
 class SecurityHeaders:
@@ -70,39 +80,36 @@ class SecurityHeaders:
 
 
 class BodyLimit:
-    """Refuses bodies of more than so many bytes: by their declared length, else as they arrive."""
+    """Refuses bodies of more bytes or fields than a route's form has: by their declared length, else as they come."""
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.most = most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        most_bytes, most_fields = BODIES.get(scope["path"], BODY)
         length = dict(scope["headers"]).get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self.most:
-            await PlainTextResponse(self._refusal, 413)(scope, receive, send)
-            return
-        await self.app(scope, self._counted(receive), send)
-
-    @property
-    def _refusal(self) -> str:
-        return f"The request is larger than {self.most:,} bytes, the most that is taken."
-
-    def _counted(self, receive: Receive) -> Receive:
-        size = 0
+        size = separators = 0
 
         async def counted() -> Message:
-            nonlocal size
+            nonlocal size, separators
             message = await receive()
-            size += len(message.get("body", b""))
-            if size > self.most:
-                raise HTTPException(413, self._refusal)
+            body = message.get("body", b"")
+            size, separators = size + len(body), separators + body.count(b"&")
+            if size > most_bytes:
+                raise HTTPException(413, f"The request is larger than {most_bytes:,} bytes, the most that is taken.")
+            if separators >= most_fields:
+                raise HTTPException(413, f"The request has more than {most_fields:,} fields, the most that are taken.")
             return message
 
-        return counted
+        if length.isdigit() and int(length[:20]) <= most_bytes:
+            await self.app(scope, counted, send)
+        else:
+            refusal = f"The request is larger than {most_bytes:,} bytes, the most that is taken."
+            await PlainTextResponse(refusal, 413)(scope, receive, send)
 
 
 class RateLimit:
@@ -123,13 +130,18 @@ class RateLimit:
 
 
 def address_of(scope: Scope) -> str:
-    """The address that a request comes from."""
+    """Name who a request comes from, by its address."""
     client = scope.get("client")
-    return client[0] if client else "unknown"
+    return neighbours(client[0]) if client else "unknown"
 
 
 class Gate:
-    """Who may see the runs: everybody who reaches the server, or those with the organiser's password."""
+    """Who may see the runs: everybody who reaches the server, or those with the organiser's password.
+
+    A session is open as long as the server knows it, so signing out ends it for every copy of its cookie. Passwords are
+    tried so often from one address; who signed in before has a name in the cookie and tries of their own, so that
+    nobody at the same address can keep them out.
+    """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._hash = settings.password_hash
@@ -137,15 +149,43 @@ class Gate:
         self._right = b""
         self._limit = parse(LOGINS)
         self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        self._hashing = asyncio.Semaphore(HASHED_AT_ONCE)
+        self._sessions: dict[str, float] = {}
 
     @property
     def is_closed(self) -> bool:
         """Whether a password is asked."""
         return bool(self._hash)
 
-    def may_try(self, address: str) -> bool:
-        """Whether an address has tries left; this is one."""
-        return self._limiter.hit(self._limit, address)
+    async def sign_in(self, request: Request, password: str) -> bool:
+        """Open a session if this is the password.
+
+        Raises
+        ------
+        HTTPException
+            429: too many were tried.
+        """
+        person = str(request.session.get("person", ""))
+        if not self._limiter.hit(self._limit, person or address_of(request.scope)):
+            raise _too_many_tries()
+        if self.is_closed and not await self._opens(password):
+            return False
+        now = monotonic()
+        self._sessions = {name: end for name, end in self._sessions.items() if end > now}
+        name = secrets.token_urlsafe(24)
+        self._sessions[name] = now + SESSION_SECONDS
+        request.session.clear()  # a session that somebody else began must not become the organiser's
+        request.session.update(organiser=name, person=person or secrets.token_urlsafe(24))
+        return True
+
+    def sign_out(self, request: Request) -> None:
+        """End the session, wherever its cookie is."""
+        self._sessions.pop(str(request.session.pop("organiser", "")), None)
+        request.session.pop("csrf", None)
+
+    def has_session(self, request: Request) -> bool:
+        """Whether a request belongs to a session that is open."""
+        return self._sessions.get(str(request.session.get("organiser", "")), 0.0) > monotonic()
 
     def opens(self, password: str) -> bool:
         """Whether this is the password. The right one is hashed slowly once and then remembered by a keyed digest."""
@@ -158,28 +198,43 @@ class Gate:
         self._right = self._digest(password)
         return True
 
+    async def _opens(self, password: str) -> bool:
+        async with self._hashing:
+            return await run_in_threadpool(self.opens, password)
+
     def _remembers(self, password: str) -> bool:
         return bool(self._right) and hmac.compare_digest(self._digest(password), self._right)
 
     def _digest(self, password: str) -> bytes:
         return hmac.digest(self._key, password.encode("utf-8", "replace"), hashlib.sha256)
 
-    def admits(self, request: Request) -> bool:
+    async def admits(self, request: Request) -> bool:
         """Whether a request is the organiser's: by its session, or by the password as a bearer token."""
-        return not self.is_closed or bool(request.session.get("organiser")) or self.is_token(request)
+        return not self.is_closed or self.has_session(request) or await self.is_token(request)
 
-    def is_token(self, request: Request) -> bool:
-        """Whether a request bears the password itself."""
+    async def is_token(self, request: Request) -> bool:
+        """Whether a request bears the password itself.
+
+        Raises
+        ------
+        HTTPException
+            429: too many were tried from its address, so that the right one is not told from a wrong one any more.
+        """
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         if not self.is_closed or kind.lower() != "bearer":
             return False
-        token = token.strip()
-        if not self._remembers(token) and not self.may_try(address_of(request.scope)):
-            raise HTTPException(429, "Too many tries; wait a minute.")
-        return self.opens(token)
+        token, address = token.strip(), address_of(request.scope)
+        may_try = self._limiter.test if self._remembers(token) else self._limiter.hit
+        if not may_try(self._limit, address):
+            raise _too_many_tries()
+        return await self._opens(token)
 
 
-def require_organiser(request: Request) -> None:
+def _too_many_tries() -> HTTPException:
+    return HTTPException(429, "Too many passwords were tried. Wait a minute.", {"Retry-After": "60"})
+
+
+async def require_organiser(request: Request) -> None:
     """A dependency of pages for the organiser alone.
 
     Raises
@@ -187,7 +242,7 @@ def require_organiser(request: Request) -> None:
     HTTPException
         401; its page leads to the password.
     """
-    if not request.app.state.gate.admits(request):
+    if not await request.app.state.gate.admits(request):
         raise HTTPException(401, "Sign in to see this page.")
 
 
@@ -201,7 +256,7 @@ async def require_csrf(request: Request) -> None:
     HTTPException
         403.
     """
-    if request.method in READING or request.app.state.gate.is_token(request):
+    if request.method in READING or await request.app.state.gate.is_token(request):
         return
     session_token = str(request.session.get("csrf", ""))
     request_token = request.headers.get(TOKEN_HEADER) or await _field(request)

@@ -38,7 +38,6 @@ class ServerSettings:
     hosts : names that a request may ask for, so that no other site's name can be pointed here; ``"*"`` for any.
     behind_https : whether browsers come by HTTPS, so that cookies are for HTTPS alone.
     session_key : what signs sessions; a new one at each start.
-    most_bytes : of a request's body.
     requests_a_second : of one address.
     connections, connections_each : held at a time, by everybody and by one address.
     patience : seconds that a head, a body or the taking of an answer may last.
@@ -53,7 +52,6 @@ class ServerSettings:
     hosts: tuple[str, ...] = LOCAL_HOSTS
     behind_https: bool = False
     session_key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    most_bytes: int = 10_000_000
     requests_a_second: int = 500
     connections: int = 512
     connections_each: int = 256
