@@ -68,6 +68,7 @@ HEADS = {
     "intersections-level": ("test", "p ≤"),
     "intersections-coverage": ("interval", "nominal"),
     "reader-coverage": ("corrected share", "nominal"),
+    "reader-groups": ("share of a group", "nominal"),
     "reader-believed": ("encoder that cannot read", "wanted, at most"),
     "reader-refused": ("encoder that can", "wanted, at most"),
     "ratings-coverage": ("share corrected by people", "nominal"),

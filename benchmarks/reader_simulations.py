@@ -15,7 +15,9 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.rates import Experiment, Found
+from clinometer.stats.confusion import corrected_shares
 from clinometer.stats.misclassification import ReadingCounts, corrected_share
+from clinometer.stats.proportion import wilson_interval
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.reader import reader_checks
 
@@ -61,6 +63,50 @@ def _covered(share: float, size: int, known: int, reads: tuple[float, float]) ->
             total += weight
             held += weight * (found[0] <= share <= found[1])
     return held / total
+
+
+# --- shares of several groups ----------------------------------------------------------------------------------------
+
+RECALL: Final = (0.45, 0.6, 0.7, 0.8, 0.9, 0.97)
+"""How often each of six groups is read as itself, of the images that can be read."""
+
+POPULATIONS: Final = {
+    "equal shares": (np.full(6, 1 / 6), np.full(6, 0.12)),
+    "shares .50 to 0, unreadable 2 to 22 %": (np.array([0.5, 0.3, 0.1, 0.05, 0.05, 0.0]), np.linspace(0.02, 0.22, 6)),
+    "one group alone": (np.eye(6)[0], np.full(6, 0.12)),
+}
+"""True shares, and how many of each group's images cannot be read."""
+
+
+def confusion(rng: np.random.Generator, unreadable: np.ndarray) -> np.ndarray:
+    """P(answer | group), "cannot tell" last: what is not read right falls on the other groups at random."""
+    rows = np.zeros((6, 7))
+    for k, row in enumerate(rows):
+        row[k], row[-1] = RECALL[k] * (1 - unreadable[k]), unreadable[k]
+        row[np.delete(np.arange(6), k)] = rng.dirichlet(np.full(5, 2.0)) * (1 - row.sum())
+    return rows
+
+
+def corrected_groups(n: int, population: str, size: int, known: int) -> list[Found]:
+    """Coverage of the shares of six groups, corrected and raw; each study has a reader of its own."""
+    rng = np.random.default_rng(21)
+    shares, unreadable = POPULATIONS[population]
+    held, raw = [], []
+    for _ in range(n):
+        rows = confusion(rng, unreadable)
+        answers = rng.multinomial(size, shares @ rows)
+        found = corrected_shares(answers, [rng.multinomial(known, row) for row in rows])
+        if found.identified:
+            held.append((found.low <= shares + CERTAIN) & (shares <= found.high + CERTAIN))
+        wilson = [wilson_interval(int(count), max(int(answers[:-1].sum()), 1)) for count in answers[:-1]]
+        raw.append([interval.low <= share <= interval.high for interval, share in zip(wilson, shares, strict=True)])
+    setting = f"{population}; {size} images, {known} labelled a group"
+    rates = {"corrected": np.mean(held, axis=0), "raw, unreadable images dropped": np.mean(raw, axis=0)}
+    return [
+        Found("reader-groups", f"{which}, {of} of six groups", setting, 0.95, float(rate), n)
+        for which, each in rates.items()
+        for of, rate in (("least", each.min()), ("mean", each.mean()))
+    ]
 
 
 # --- the check of the reader -----------------------------------------------------------------------------------------
@@ -182,6 +228,7 @@ def experiments() -> list[Experiment]:
         *((corrected_intervals, 1, {"size": size, "known": known, "reads": reads})
           for reads in ((0.7, 0.7), (0.8, 0.8), (0.9, 0.9), (0.95, 0.95), (1.0, 1.0), (0.7, 1.0))
           for known in (16, 64) for size in (8, 20, 100)),
+        *((corrected_groups, 300, {"population": name, "size": 100, "known": 64}) for name in POPULATIONS),
         *((believed, 1_000, {"made_up": name, "prompts": prompts, "images": images})
           for name in NOISE for prompts, images in DESIGNS),
         *((believed, 1_000, {"made_up": name, "prompts": 4, "images": images, "texts": False})

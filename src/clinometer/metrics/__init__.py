@@ -42,12 +42,14 @@ from clinometer.metrics.verdict import verdict
 from clinometer.metrics.weat import Weat, stimulus_weat, weat
 from clinometer.metrics.xmcas import CENTROID, UNBIASED_ANGLE, Xmcas, xmcas
 from clinometer.stats.association import association_direction, association_scores
+from clinometer.stats.confusion import CorrectedShares, corrected_shares
 from clinometer.stats.smoothing import SmoothCurve
 
 __all__ = [
     "CENTROID",
     "MODALITIES",
     "UNBIASED_ANGLE",
+    "CorrectedShares",
     "DifferentialAssociation",
     "DistributionScore",
     "Mcas",
@@ -61,6 +63,7 @@ __all__ = [
     "association_scores",
     "bias_amplification",
     "choice_association",
+    "corrected_shares",
     "delta_alpha_curve",
     "differential_association",
     "diffusion_bias",

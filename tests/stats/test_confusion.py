@@ -1,0 +1,174 @@
+"""Shares of K groups corrected by a reader's confusion: algebra, the two-group oracle, a slow optimiser, coverage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from clinometer.errors import InvalidInputError
+from clinometer.metrics import corrected_shares
+from clinometer.stats.misclassification import ReadingCounts, corrected_share
+
+
+def confusion(rng: np.random.Generator, recall: np.ndarray, unreadable: np.ndarray) -> np.ndarray:
+    """Rows of P(answer | group): what is not recalled nor unreadable falls on the others at random."""
+    groups = len(recall)
+    rows = np.zeros((groups, groups + 1))
+    for k, row in enumerate(rows):
+        row[k], row[-1] = recall[k] * (1 - unreadable[k]), unreadable[k]
+        row[[j for j in range(groups) if j != k]] = rng.dirichlet(np.full(groups - 1, 2.0)) * (1 - row.sum())
+    return rows
+
+
+def tables(rng: np.random.Generator, groups: int, n: int = 100, m: int = 64) -> tuple[np.ndarray, np.ndarray]:
+    rows = confusion(rng, rng.uniform(0.6, 0.97, groups), np.full(groups, 0.12))
+    shares = rng.dirichlet(np.ones(groups))
+    return rng.multinomial(n, shares @ rows), np.array([rng.multinomial(m, row) for row in rows])
+
+
+def log_likelihood(shares: np.ndarray, rows: np.ndarray, answers: np.ndarray, labelled: np.ndarray) -> float:
+    return float((answers * np.log(shares @ rows)).sum() + (labelled * np.log(rows)).sum())
+
+
+@given(seed=st.integers(0, 2**32 - 1), groups=st.integers(2, 5))
+@settings(max_examples=20, deadline=None)
+def test_shares_add_up_and_lie_in_their_intervals(seed, groups):
+    found = corrected_shares(*tables(np.random.default_rng(seed), groups))
+    if found.identified:
+        assert found.share.sum() == pytest.approx(1)
+        assert ((found.low >= 0) & (found.low <= found.share) & (found.share <= found.high) & (found.high <= 1)).all()
+    else:
+        assert np.isnan(found.share).all()
+        assert found.reason
+
+
+def test_groups_in_another_order_have_the_same_shares():
+    answers, labelled = tables(np.random.default_rng(3), 4)
+    order = np.array([2, 0, 3, 1])
+    columns = np.append(order, 4)
+    plain, mixed = corrected_shares(answers, labelled), corrected_shares(answers[columns], labelled[order][:, columns])
+    for name in ("share", "low", "high"):
+        assert getattr(mixed, name) == pytest.approx(getattr(plain, name)[order], abs=1e-4)
+
+
+@given(
+    read=st.integers(0, 60),
+    right=st.tuples(st.integers(28, 40), st.integers(28, 40)),
+    confidence=st.sampled_from([0.8, 0.95]),
+)
+@settings(max_examples=40, deadline=None)
+def test_of_two_groups_it_is_rogan_and_gladens(read, right, confidence):
+    a, b = right
+    found = corrected_shares([read, 60 - read, 0], [[a, 40 - a, 0], [40 - b, b, 0]], confidence=confidence)
+    oracle = corrected_share(read, 60, ReadingCounts(a, 40, b, 40))
+    assert found.share[0] == pytest.approx(oracle.value, abs=1e-4)
+
+
+def test_a_reader_that_never_errs_leaves_shares_as_they_are():
+    found = corrected_shares([50, 30, 20, 0], np.eye(3, 4) * 1000)
+    assert found.share == pytest.approx([0.5, 0.3, 0.2], abs=1e-6)
+
+
+def test_a_free_optimiser_finds_no_likelier_shares():
+    answers, labelled = tables(np.random.default_rng(11), 3)
+    found = corrected_shares(answers, labelled)
+
+    def minus(logits: np.ndarray) -> float:
+        parts = np.exp(logits.reshape(3, 5))
+        return -log_likelihood(
+            parts[:, 0] / parts[:, 0].sum(), parts[:, 1:] / parts[:, 1:].sum(1, keepdims=True), answers, labelled
+        )
+
+    start = np.log(np.column_stack([np.ones(3), labelled + 0.5]))
+    best = minimize(minus, start.ravel(), method="BFGS", options={"maxiter": 2000})
+    shares = np.exp(best.x.reshape(3, 5)[:, 0])
+    assert found.share == pytest.approx(shares / shares.sum(), abs=2e-3)
+
+
+def test_the_ends_are_where_the_profile_likelihood_has_fallen_far_enough():
+    """On a line of shares of two groups, with M's two rates searched on a grid."""
+    answers, labelled = np.array([37, 23, 0]), np.array([[35, 5, 0], [8, 32, 0]])
+    found = corrected_shares(answers, labelled)
+    rates = np.linspace(0.5, 0.9999, 600)
+    s, c = np.meshgrid(rates, rates, indexing="ij")
+
+    def best_at(share: float) -> float:
+        read = share * s + (1 - share) * (1 - c)
+        table = 35 * np.log(s) + 5 * np.log(1 - s) + 8 * np.log(1 - c) + 32 * np.log(c)
+        return float((37 * np.log(read) + 23 * np.log(1 - read) + table).max())
+
+    top = best_at(found.share[0])
+    for end in (found.low[0], found.high[0]):
+        assert 2 * (top - best_at(end)) == pytest.approx(3.841, abs=0.02)
+
+
+def test_answers_that_cannot_tell_count_for_the_groups_they_come_from():
+    labelled = [[60, 0, 4], [0, 32, 32]]
+    half = corrected_shares([48, 24, 28], labelled)
+    assert half.share[1] > 24 / 72  # dropped, the unreadable would leave a third
+
+
+def test_a_reader_that_guesses_has_no_shares():
+    guesses = corrected_shares([50, 40, 10], [[30, 30, 4], [30, 30, 4]])
+    assert not guesses.identified
+    assert np.isnan(guesses.share).all()
+    assert "may not tell" in guesses.reason
+
+
+def test_a_mixture_that_reads_like_a_group_is_seen():
+    rows = np.array([[40, 20, 4, 0], [10, 50, 4, 0], [25, 35, 4, 0]])  # the third is the mean of the first two
+    found = corrected_shares([50, 50, 0, 0], rows)
+    assert not found.identified
+    assert found.separation == pytest.approx(0, abs=0.02)
+
+
+def test_readers_that_guess_are_called_able_in_five_of_a_hundred():
+    """The unit of chance is a labelled image; 400 readers without any knowledge."""
+    rng = np.random.default_rng(5)
+    able = [
+        corrected_shares([0, 0, 0, 0], [rng.multinomial(64, [0.3, 0.3, 0.3, 0.1]) for _ in range(3)]).identified
+        for _ in range(400)
+    ]
+    assert np.mean(able) <= 0.085  # .05 and three standard errors
+
+
+def test_without_images_or_labels_there_is_a_reason():
+    assert corrected_shares([0, 0, 0], [[60, 4, 0], [4, 60, 0]]).reason == "no image was read"
+    missing = corrected_shares([5, 5, 0], [[60, 4, 0], [0, 0, 0]])
+    assert not missing.identified
+    assert missing.reason.startswith("no labelled image of group 2 of 2")
+
+
+@pytest.mark.parametrize(
+    ("answers", "labelled", "named"),
+    [
+        ([1, 2], [[1, 0, 0], [0, 1, 0]], "answers: expected 3 counts"),
+        ([1, 2, 0.5], [[1, 0, 0], [0, 1, 0]], "answers: expected whole counts from 0 up, found 0.5"),
+        ([1, 2, -1], [[1, 0, 0], [0, 1, 0]], "found -1"),
+        ([1, 2, 0], [[1, 0], [0, 1]], "labelled: expected K rows"),
+        ([1, 2, 0], "many", "labelled: expected whole counts, found 'many'"),
+    ],
+)
+def test_tables_of_another_shape_are_refused(answers, labelled, named):
+    with pytest.raises(InvalidInputError, match=named):
+        corrected_shares(answers, labelled)
+
+
+def test_intervals_cover_six_groups_that_a_reader_recalls_unevenly():
+    """Method.md's case: recall .45 to .97, 12 % unreadable, 100 images and 64 labelled; raw shares cover far less."""
+    rng, groups, studies = np.random.default_rng(8), 6, 40
+    shares = np.array([0.35, 0.25, 0.15, 0.1, 0.1, 0.05])
+    covered, raw = [], []
+    for _ in range(studies):
+        rows = confusion(rng, np.array([0.45, 0.6, 0.7, 0.8, 0.9, 0.97]), np.full(groups, 0.12))
+        answers = rng.multinomial(100, shares @ rows)
+        found = corrected_shares(answers, [rng.multinomial(64, row) for row in rows])
+        covered.append((found.low <= shares) & (shares <= found.high))
+        read = answers[:-1] / answers[:-1].sum()
+        reach = 1.96 * np.sqrt(read * (1 - read) / answers[:-1].sum())
+        raw.append((read - reach <= shares) & (shares <= read + reach))
+    assert np.mean(covered) > 0.9
+    assert np.mean(raw) < 0.8
