@@ -152,7 +152,7 @@ def test_tensors_with_gradients_are_taken_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = mcas(**{name: torch.tensor(each, requires_grad=True) for name, each in x.items()})
-    assert found.mcas == pytest.approx(mcas(**x).mcas)
+    assert found.mcas.item() == pytest.approx(mcas(**x).mcas)
 
 
 def test_nested_lists_are_read_as_arrays():

@@ -2,7 +2,8 @@
 
 Mandal, Leavy & Little, *Generated Bias: Auditing Internal Bias Dynamics of
 Text-To-Image Generative Models*, eq. 4 and 5. All
-functions work elementwise on arrays of components.
+functions work elementwise on arrays of components, of numpy or of any library of the Array API standard: a torch tensor
+keeps its gradient and its device.
 """
 
 from __future__ import annotations
@@ -10,40 +11,41 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from clinometer.stats.association import Array, numbers_together
 from clinometer.stats.smoothing import SmoothCurve, loess_curve
 
 ROUNDING = 1e-12
 """By how much a difference of two mean cosines may miss 0 in float64 and be 0."""
 
 
-def signed_diffusion_bias(ii: ArrayLike, tt: ArrayLike) -> np.ndarray:
+def signed_diffusion_bias(ii: Array, tt: Array) -> Array:
     """``|II| − |TT|``, in [−2, 2]; positive: images lean more than the text encoder. δ is its magnitude."""
-    return np.asarray(np.abs(ii) - np.abs(tt))
+    xp, (ii, tt) = numbers_together(ii=ii, tt=tt)
+    return xp.abs(ii) - xp.abs(tt)
 
 
-def diffusion_bias(ii: ArrayLike, tt: ArrayLike) -> np.ndarray:
+def diffusion_bias(ii: Array, tt: Array) -> Array:
     """Diffusion bias ``δ = ||II| − |TT||`` (eq. 4), in [0, 2]; it says how much, not which way."""
-    return np.asarray(np.abs(signed_diffusion_bias(ii, tt)))
+    return abs(signed_diffusion_bias(ii, tt))
 
 
-def signed_bias_amplification(
-    itp: ArrayLike, ita: ArrayLike, tt: ArrayLike, *, rounding: float = ROUNDING
-) -> np.ndarray:
+def signed_bias_amplification(itp: Array, ita: Array, tt: Array, *, rounding: float = ROUNDING) -> Array:
     """``(ITP + ITA) / (2 TT)``; negative: text–image and text–text lean opposite ways; NaN at TT = 0.
 
     ``rounding`` is how far from 0 a TT still is 0.
     """
-    numerator, tt = np.add(itp, ita), np.asarray(tt)
-    undefined = np.full(np.broadcast_shapes(numerator.shape, tt.shape), np.nan)
-    return np.asarray(np.divide(numerator, 2 * tt, out=undefined, where=np.abs(tt) > rounding))
+    xp, (itp, ita, tt) = numbers_together(itp=itp, ita=ita, tt=tt)
+    defined = xp.abs(tt) > rounding
+    # Divided by 1 where it is undefined, so that no gradient is NaN for what the result leaves out.
+    return xp.where(defined, (itp + ita) / (2 * xp.where(defined, tt, xp.ones_like(tt))), xp.nan)
 
 
-def bias_amplification(itp: ArrayLike, ita: ArrayLike, tt: ArrayLike, *, rounding: float = ROUNDING) -> np.ndarray:
+def bias_amplification(itp: Array, ita: Array, tt: Array, *, rounding: float = ROUNDING) -> Array:
     """Bias amplification ``α = |(ITP + ITA) / (2 TT)|`` (eq. 5), from 0 up; NaN at TT = 0.
 
     Above 1, text-to-image leans more than text alone. It explodes near TT = 0. ``rounding`` as in the signed form.
     """
-    return np.asarray(np.abs(signed_bias_amplification(itp, ita, tt, rounding=rounding)))
+    return abs(signed_bias_amplification(itp, ita, tt, rounding=rounding))
 
 
 def aligned_diffusion_bias(ii: np.ndarray, tt: np.ndarray, sign_ii: np.ndarray, sign_tt: np.ndarray) -> np.ndarray:

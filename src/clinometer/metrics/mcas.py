@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import nan
 from types import MappingProxyType
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from clinometer.metrics.internal import bias_amplification, signed_bias_amplification, signed_diffusion_bias
-from clinometer.stats.association import Array, as_numpy, as_vectors, association_scores, rounding_of
+from clinometer.metrics.internal import signed_bias_amplification, signed_diffusion_bias
+from clinometer.stats.association import (
+    Array,
+    as_numpy,
+    association_scores,
+    is_of_another_library,
+    numbers_together,
+    rounding_of,
+)
 
 MODALITIES = ("ii", "itp", "ita", "tt")
 """Target–attribute pairs: image–image, prompt–image, image–word, prompt–word."""
@@ -35,20 +43,22 @@ COMPONENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 class Mcas:
     """The four association scores of a target and what follows from them; positive leans to A.
 
+    Floats; of a batch of targets arrays (…,); of torch tensors 0-dimensional or batched tensors with their gradient.
+
     ``ii``, ``itp``, ``ita``, ``tt`` in [−2, 2]; ``mcas`` their sum, in [−8, 8]. ``diffusion_bias`` and
     ``bias_amplification`` are non-negative, their signed forms keep the direction. What cannot be computed is
     NaN, and ``reason`` says why.
     """
 
-    ii: float
-    itp: float
-    ita: float
-    tt: float
-    mcas: float
-    diffusion_bias: float
-    signed_diffusion_bias: float
-    bias_amplification: float
-    signed_bias_amplification: float
+    ii: Array
+    itp: Array
+    ita: Array
+    tt: Array
+    mcas: Array
+    diffusion_bias: Array
+    signed_diffusion_bias: Array
+    bias_amplification: Array
+    signed_bias_amplification: Array
     reason: str = ""
 
 
@@ -70,6 +80,10 @@ def mcas(
         ITA = mean_{w ∈ target images} s(w, texts A, texts B)
         TT  = mean_{w ∈ target texts}  s(w, texts A, texts B)
         MCAS = II + ITP + ITA + TT
+
+    The targets may be batches (… × rows × dim), which share the attributes and give arrays (…,). Arrays of another
+    library of the Array API standard, such as torch's, give arrays of that library, in float64 whatever the embeddings
+    are in, with the gradient to the embeddings: MCAS is a loss (docs/training.md).
 
     An argument that is ``None`` leaves the components that need it NaN, and with them every number made of
     them. Bias amplification is NaN where TT is 0, or as near to it as the texts' precision can tell.
@@ -101,34 +115,54 @@ def mcas(
     }  # fmt: skip
     missing = [name for name, value in arguments.items() if value is None]
     reason = f"not given: {', '.join(missing)}" if missing else ""
-    texts = [as_vectors(name, value) for name, value in arguments.items() if "texts" in name and value is not None]
-    rounding = rounding_of(texts)
-    if not reason and abs(tt) <= rounding:
+    rounding = rounding_of(_rows(value) for name, value in arguments.items() if "texts" in name and value is not None)
+    xp, (ii, itp, ita, tt) = numbers_together(ii=ii, itp=itp, ita=ita, tt=tt)
+    if not reason and bool(xp.any(xp.abs(tt) <= rounding)):
         reason = "TT is 0: bias amplification divides by it"
-    return Mcas(
-        ii=ii,
-        itp=itp,
-        ita=ita,
-        tt=tt,
-        mcas=ii + itp + ita + tt,
-        diffusion_bias=abs(float(signed_diffusion_bias(ii, tt))),
-        signed_diffusion_bias=float(signed_diffusion_bias(ii, tt)),
-        bias_amplification=float(bias_amplification(itp, ita, tt, rounding=rounding)),
-        signed_bias_amplification=float(signed_bias_amplification(itp, ita, tt, rounding=rounding)),
-        reason=reason,
-    )
+    signed_delta = signed_diffusion_bias(ii, tt)
+    signed_alpha = signed_bias_amplification(itp, ita, tt, rounding=rounding)
+    numbers = {
+        "ii": ii, "itp": itp, "ita": ita, "tt": tt, "mcas": ii + itp + ita + tt,
+        "diffusion_bias": abs(signed_delta), "signed_diffusion_bias": signed_delta,
+        "bias_amplification": abs(signed_alpha), "signed_bias_amplification": signed_alpha,
+    }  # fmt: skip
+    if xp is np and not numbers["mcas"].ndim:
+        numbers = {name: float(number) for name, number in numbers.items()}
+    return Mcas(**numbers, reason=reason)
 
 
-def _mean_association(targets: Array | None, a: Array | None, b: Array | None) -> float:
+def _mean_association(targets: Array | None, a: Array | None, b: Array | None) -> Array:
+    """Average a target's rows, or each target's of a batch (… × rows × dim); NaN where a set is missing."""
     if targets is None or a is None or b is None:
         return nan
-    value = float(as_numpy(association_scores(targets, a, b)).mean(dtype=np.float64))
-    return value if isfinite(value) else nan
+    arrays = [x if is_of_another_library(x) else as_numpy(x) for x in (targets, a, b)]
+    if any(is_of_another_library(x) for x in arrays):
+        arrays = [_exact(x) if is_of_another_library(x) else x for x in arrays]
+    scores = association_scores(_rows(arrays[0]), *arrays[1:])
+    xp = array_namespace(scores)
+    scores = xp.reshape(scores, tuple(arrays[0].shape[:-1]))
+    mean = xp.mean(scores, axis=-1) if xp is not np else np.mean(scores, axis=-1, dtype=np.float64)
+    return mean if is_of_another_library(mean) else np.where(np.isfinite(mean), mean, nan)
 
 
-def _exact(texts: Array) -> np.ndarray:
-    vectors = as_numpy(texts)
-    return vectors.astype(np.float64) if vectors.dtype.kind == "f" else vectors
+def _rows(x: Array) -> Array:
+    """All rows of a batch of sets (… × rows × dim), one after another; a set as it is."""
+    x = x if is_of_another_library(x) else as_numpy(x)
+    return array_namespace(x).reshape(x, (-1, x.shape[-1])) if len(x.shape) > 2 else x
+
+
+def _exact(x: Array) -> Array:
+    """Embeddings in float64, or as near to it as their device goes; their gradient is in their own precision."""
+    if not is_of_another_library(x):
+        vectors = as_numpy(x)
+        return vectors.astype(np.float64) if vectors.dtype.kind == "f" else vectors
+    xp = array_namespace(x)
+    if not xp.isdtype(x.dtype, "real floating"):
+        return x
+    try:
+        return xp.astype(x, xp.float64)
+    except TypeError:  # Apple's GPUs know no float64
+        return xp.astype(x, xp.float32)
 
 
 def components(tensor: np.ndarray, a: int, b: int) -> np.ndarray:

@@ -7,12 +7,13 @@ figure 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from math import isfinite
+from numbers import Real
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from clinometer.errors import InvalidInputError
+from clinometer.stats.association import Array, numbers_together
 
 CENTROID = (1 / 3, 0.0)
 """(similarity, MCAS) of an unbiased target: the centre of the triangle (0, 1), (0, −1), (1, 0)."""
@@ -25,28 +26,28 @@ AT_ORIGIN = "angle: similarity and 1 − |MCAS| + offset are both 0, which is no
 
 _ROUNDING = 1e-12
 
-Number: TypeAlias = "float | np.ndarray"
-
 
 @dataclass(frozen=True)
 class Xmcas:
     """A target on the xMCAS plane: polar form ``±mcas ∠ angle`` (radians), Euclidean form ``distance``."""
 
-    mcas: Number
-    similarity: Number
-    angle: Number
-    distance: Number
+    mcas: Array
+    similarity: Array
+    angle: Array
+    distance: Array
     reason: str = ""
 
 
 def xmcas(
     *,
-    mcas: ArrayLike,
-    similarity: ArrayLike,
-    offset: ArrayLike = 0.0,
+    mcas: Array,
+    similarity: Array,
+    offset: Array = 0.0,
     centroid: tuple[float, float] = CENTROID,
 ) -> Xmcas:
     """Polar and Euclidean form of xMCAS, for one target or for arrays of targets.
+
+    Arrays of any library of the Array API standard: a torch tensor keeps its gradient and its device.
 
     ::
 
@@ -64,7 +65,7 @@ def xmcas(
     Raises
     ------
     InvalidInputError
-        Not a number, shapes that do not match, or a centroid that is not a point.
+        Not a number, shapes that do not match, arrays of several libraries, or a centroid that is not a point.
 
     Examples
     --------
@@ -72,28 +73,24 @@ def xmcas(
     >>> round(unbiased.angle, 5), unbiased.distance
     (0.32175, 0.0)
     """
-    m, c, k = (_real(name, x) for name, x in (("mcas", mcas), ("similarity", similarity), ("offset", offset)))
+    xp, (m, c, k) = numbers_together(mcas=mcas, similarity=similarity, offset=offset)
     try:
         np.broadcast_shapes(m.shape, c.shape, k.shape)
     except ValueError:
-        shapes = f"{m.shape}, {c.shape} and {k.shape}"
+        shapes = ", ".join(str(tuple(x.shape)) for x in (m, c)) + f" and {tuple(k.shape)}"
         raise InvalidInputError(f"mcas, similarity, offset: expected shapes that match, found {shapes}") from None
-    if np.shape(centroid) != (2,) or not np.isfinite(_real("centroid", centroid)).all():
+    if np.shape(centroid) != (2,) or not all(isinstance(x, Real) and isfinite(x) for x in centroid):
         raise InvalidInputError(f"centroid: expected two finite numbers (similarity, MCAS), found {centroid!r}")
-    rest = 1 - np.abs(m) + k
-    origin = (np.abs(c) <= _ROUNDING) & (np.abs(rest) <= _ROUNDING)
-    angle = np.where(origin, np.nan, np.arctan2(c, rest))
-    distance = np.hypot(c - centroid[0], m - centroid[1])
-    reason = "" if np.isfinite(m + c + k).all() else UNDEFINED
-    reason = reason or (AT_ORIGIN if origin.any() else "")
-    if angle.ndim == 0:
+    m, c, k = (xp.where(xp.isfinite(x), x, xp.nan) for x in (m, c, k))
+    rest = 1 - xp.abs(m) + k
+    origin = (xp.abs(c) <= _ROUNDING) & (xp.abs(rest) <= _ROUNDING)
+    angle = xp.where(origin, xp.nan, xp.atan2(c, xp.where(origin, xp.ones_like(rest), rest)))
+    along, across = c - centroid[0], m - centroid[1]
+    squares = along * along + across * across
+    # The root has no slope at the centroid itself; left as it is there, the distance is 0 and its gradient too.
+    distance = xp.where(squares > 0, xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares))), squares)
+    reason = "" if bool(xp.all(xp.isfinite(m + c + k))) else UNDEFINED
+    reason = reason or (AT_ORIGIN if bool(xp.any(origin)) else "")
+    if xp is np and angle.ndim == 0:
         return Xmcas(float(m), float(c), float(angle), float(distance), reason)
     return Xmcas(m, c, angle, distance, reason)
-
-
-def _real(name: str, value: ArrayLike) -> np.ndarray:
-    try:
-        numbers = np.asarray(value, np.float64)
-        return np.where(np.isfinite(numbers), numbers, np.nan)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InvalidInputError(f"{name}: expected a number or an array of numbers, found {value!r}") from error

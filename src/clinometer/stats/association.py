@@ -211,6 +211,42 @@ def as_numpy(x: Array) -> np.ndarray:
         return np.array(None)
 
 
+def is_of_another_library(x: object) -> bool:
+    """Tell whether x is an array of the Array API standard and not numpy's: a torch tensor, for one."""
+    return is_array_api_obj(x) and not isinstance(x, np.ndarray | np.generic)
+
+
+def numbers_together(**numbers: Array) -> tuple[Any, list[Array]]:
+    """Numbers and arrays of numbers of one library, and its namespace: numpy's, unless an array is of another.
+
+    What is no array, such as NaN for a component that is missing, becomes one of that library, on its device.
+
+    Raises
+    ------
+    InvalidInputError
+        Arrays of several libraries, or what holds no numbers.
+    """
+    others = [x for x in numbers.values() if is_of_another_library(x)]
+    if not others:
+        try:
+            return np, [np.asarray(x, np.float64) for x in numbers.values()]
+        except (TypeError, ValueError) as error:
+            found = ", ".join(f"{name} = {x!r}" for name, x in numbers.items())
+            raise InvalidInputError(f"expected numbers or arrays of numbers, found {found}") from error
+    try:
+        xp = array_namespace(*others)
+    except TypeError:
+        raise InvalidInputError(f"{', '.join(numbers)}: expected arrays of one library, found several") from None
+    if any(isinstance(x, np.ndarray) and x.ndim for x in numbers.values()):
+        raise InvalidInputError(f"{', '.join(numbers)}: expected arrays of one library, found numpy's among others")
+    kind = xp.result_type(*others)
+    as_array = (
+        x if is_of_another_library(x) else xp.asarray(float(x), dtype=kind, device=device(others[0]))
+        for x in numbers.values()
+    )
+    return xp, list(as_array)
+
+
 def _together(**sets: Array) -> list[Array]:
     """The sets, of one library and on one device."""
     arrays = [as_vectors(name, x) for name, x in sets.items()]

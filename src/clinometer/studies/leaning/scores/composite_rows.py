@@ -88,13 +88,13 @@ def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
 def signed_delta(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
     """``|II| − |TT|`` of every target."""
     parts = components(tensor, study.a, study.b)
-    return signed_diffusion_bias(parts[..., 0], parts[..., 3])
+    return np.asarray(signed_diffusion_bias(parts[..., 0], parts[..., 3]))
 
 
 def signed_alpha(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
     """``(ITP + ITA) / (2 TT)`` of every target."""
     parts = components(tensor, study.a, study.b)
-    return signed_bias_amplification(parts[..., 1], parts[..., 2], parts[..., 3])
+    return np.asarray(signed_bias_amplification(parts[..., 1], parts[..., 2], parts[..., 3]))
 
 
 def aligned_delta(study: LeaningStudy, point: np.ndarray, tensor: np.ndarray) -> np.ndarray:
@@ -142,7 +142,7 @@ def unstable_targets(study: LeaningStudy, view: EncoderView) -> np.ndarray:
 def null_of_delta(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
     """δ as chance alone makes it: (draws × T)."""
     parts = components(replicates.null, study.a, study.b)
-    return diffusion_bias(parts[..., 0], parts[..., 3])
+    return np.asarray(diffusion_bias(parts[..., 0], parts[..., 3]))
 
 
 def null_of_alpha(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
