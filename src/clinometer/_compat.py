@@ -3,8 +3,6 @@
 =============================== ================================================== ===================================
 what                            why                                                until
 =============================== ================================================== ===================================
-`let_idle_threads_sleep`        OpenMP's idle threads spin, on cores that image    torch's OpenMP sleeps by default
-                                encoding and other workers need
 `keep_freed_memory`             glibc gives each operator's output back to the     torch allocates for itself on the
                                 system, and the next waits for its pages; measured CPU
                                 in docs/decisions/0032-freed-memory-is-kept.md
@@ -14,7 +12,8 @@ what                            why                                             
                                 weights that a file lacks                          of components
 =============================== ================================================== ===================================
 
-Nothing heavy is imported at the top.
+`clinometer/__init__.py` sets ``OMP_WAIT_POLICY``, which must come before whatever may import torch. Nothing heavy is
+imported at the top.
 """
 
 from __future__ import annotations
@@ -41,11 +40,6 @@ _TORCHVISION_SCHEMAS = {
 }
 
 _swapping = RLock()
-
-
-def let_idle_threads_sleep() -> None:
-    """Have OpenMP's idle threads sleep, unless the environment says how they wait. Before torch is imported."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def keep_freed_memory() -> None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clinometer._compat import declare_torchvision_operators, keep_freed_memory, let_idle_threads_sleep
+from clinometer._compat import declare_torchvision_operators, keep_freed_memory
 from clinometer.errors import ModelError
-
-let_idle_threads_sleep()
 
 try:
     import torch

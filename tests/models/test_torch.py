@@ -9,6 +9,7 @@ import pytest
 
 from clinometer._torch import dtype_name, is_out_of_memory, resolve_device, resolve_dtype, to_device, torch
 from clinometer.errors import ModelError
+from tests.models.first_import import policies
 
 
 def run(code):
@@ -21,10 +22,34 @@ def test_without_torch_there_is_a_message():
     assert "pip install 'clinometer[models]'" in found.stderr
 
 
-def test_threads_sleep_when_idle_unless_told_otherwise():
-    code = "import os; {}; import clinometer._torch; print(os.environ['OMP_WAIT_POLICY'])"
-    assert run(code.format("os.environ.pop('OMP_WAIT_POLICY', None)")).stdout == "PASSIVE\n"
-    assert run(code.format("os.environ['OMP_WAIT_POLICY'] = 'ACTIVE'")).stdout == "ACTIVE\n"
+DOORS = {
+    "the module": ("python", "-m", "clinometer", "audit", "--out", "run"),
+    "the command": ("clinometer", "audit", "--out", "run"),
+    "the package": ("python", "-c", "import clinometer as cm; cm.audit(out='run')"),
+    "a pipeline": ("python", "-c", "import clinometer.models.diffusers.pipeline"),
+    "an encoder": ("python", "-c", "import clinometer.models.encoders.open_clip"),
+    "a worker": ("python", "-m", "tests.models.torch_in_workers"),
+    "a test": ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--numprocesses=1", __file__),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_idle_threads_sleep_by_every_door(tmp_path, door):
+    """Asked when torch is first looked for, which fails then: it would load OpenMP, which asks once."""
+    said = policies(tmp_path, DOORS[door], torch=False)
+    assert said
+    assert set(said) == {"PASSIVE"}
+
+
+@pytest.mark.parametrize("way", ["copied", "spawned"])
+def test_idle_threads_sleep_in_workers_of_who_has_torch(tmp_path, way):
+    """The process that is copied imports torch by itself, before any worker is told its environment."""
+    command = ("python", "-m", "tests.models.torch_in_workers", way)
+    assert policies(tmp_path, command, torch=True) == ["PASSIVE"] * 2
+
+
+def test_what_the_environment_says_of_idle_threads_stays(tmp_path):
+    assert set(policies(tmp_path, DOORS["a pipeline"], torch=False, OMP_WAIT_POLICY="ACTIVE")) == {"ACTIVE"}
 
 
 FAULTS = """
