@@ -7,7 +7,7 @@ and no bar is lower for it. In 16 steps it draws a few images of two concepts th
 import signal
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,6 +80,7 @@ def test_the_report_sets_measured_beside_planted(audited):
     assert len(page) < 8_000_000
 
 
+@pytest.mark.thorough
 def test_as_many_steps_as_a_user_gets_draw_what_was_planted(tmp_path, few_resamples, monkeypatch):
     """Six images each of concepts that were planted at 0.1 or less, or at 0.9 or more: most show the likelier side."""
     monkeypatch.setattr(reporting, "render_html", blank)
@@ -94,18 +95,19 @@ def test_as_many_steps_as_a_user_gets_draw_what_was_planted(tmp_path, few_resamp
     assert (np.sign(share.value - 0.5) == np.sign(planted(share.index) - 0.5)).all(), share.value
 
 
+@pytest.mark.thorough
 def test_a_reference_audit_that_is_killed_ends_the_same(tmp_path, few_resamples):
     suite, out, options = tmp_path / "few.yaml", tmp_path / "killed", {"steps": 2, "batch_size": 8}
     few = few_targets().model_dump(mode="json", exclude_none=True) | {"name": "few"}
     suite.write_text(yaml.safe_dump(few, allow_unicode=True), encoding="utf-8")
-    command = [sys.executable, "-m", "clinometer", "audit", "--suite", str(suite), "--out", str(out)]
+    part = "samples/part-00000.parquet"
+    imports = "from clinometer.cli import main; from tests.pipeline.reference_audits import die_at"
+    code = f"{imports}; die_at({part!r}); main()"
+    command = [sys.executable, "-c", code, "audit", "--suite", str(suite), "--out", str(out)]
     command += [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    killed = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    while not (out / "samples/part-00000.parquet").exists():
-        assert killed.poll() is None
-        time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    killed = subprocess.run(command, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[1], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert (out / part).exists()
     assert not (out / "scores.parquet").exists()
     runs = [cm.audit(suite=suite, out=place, **options) for place in (out, tmp_path / "whole")]
     tables = [run.directory.read_bytes("scores.parquet") for run in runs]

@@ -7,7 +7,7 @@ eye embeds an image by its mean colour and a text by a fixed table, so that ever
 from __future__ import annotations
 
 import hashlib
-import time
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -28,22 +28,31 @@ class Notes(NoProgress):
         self.messages.append(message)
 
 
+def wait_to_be_killed() -> None:
+    threading.Event().wait(900)
+    raise AssertionError("nobody killed it")
+
+
 class Painter:
-    """Draws a colour that follows from the prompt, with noise that follows from the seed."""
+    """Draws a colour that follows from the prompt, with noise that follows from the seed.
+
+    ``halt`` : images that it draws in a process; over the next it waits to be killed, so that no run ends before.
+    """
 
     def __init__(
-        self, *, batch_size: int = 4, delay: float = 0.0, refuse: str = "", flag: str = "", name: str = "painter"
+        self, *, batch_size: int = 4, halt: int = -1, refuse: str = "", flag: str = "", name: str = "painter"
     ) -> None:
         self.card = Card(kind="generator", name=name, family="toy/painter", settings={"refuse": refuse})
         self.flag = flag
         self.batch_size = batch_size
-        self.delay = delay
+        self.halt = halt
         self.refuse = refuse
         self.drawn = 0
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         for request in requests:
-            time.sleep(self.delay)
+            if self.drawn == self.halt:
+                wait_to_be_killed()
             self.drawn += 1
             if self.refuse and self.refuse in request.prompt:
                 yield GenerationResult(request.id, "refused", None, "not allowed here")

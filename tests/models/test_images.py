@@ -3,7 +3,6 @@
 import io
 import struct
 import threading
-import time
 import warnings
 import zlib
 
@@ -204,12 +203,15 @@ def test_pillows_warnings_are_not_heard_and_others_are(monkeypatch):
 
 
 def test_threads_that_decode_leave_the_warnings_of_the_process_alone(monkeypatch):
-    began = threading.Event()
+    began, both = threading.Event(), threading.Event()
 
-    def convert(image, conversions):
-        first = not began.is_set()
-        began.set()
-        time.sleep(0.1 if first else 0.2)  # the second is still at it when the first one ends
+    def convert(image, conversions):  # the second is still at it when the first one ends
+        if threading.current_thread() is first:
+            began.set()
+            both.wait()
+        else:
+            both.set()
+            first.join()
         return image
 
     monkeypatch.setattr("clinometer.models.images._to_rgb", convert)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import clinometer as cm
 from clinometer.pipeline.engines import Done
-from tests.toys import Eye, Painter, toy_suite
+from tests.toys import Eye, Painter, toy_suite, wait_to_be_killed
 
 
 def audit(out, **options):
@@ -75,6 +75,27 @@ class InTurn:
         """Nothing is open."""
 
 
+class Doomed(Painter):
+    """Waits to be killed on one machine of a cluster; on others it draws once that one is at work.
+
+    ``node`` : what Ray calls the machine. ``place`` : a folder where a file says that it is at work.
+    """
+
+    def __init__(self, node, place):
+        super().__init__()
+        self.node, self.place = node, place
+
+    def generate(self, requests):
+        import ray
+
+        if ray.get_runtime_context().get_node_id() == self.node:
+            (self.place / "at work").touch()
+            wait_to_be_killed()
+        while not (self.place / "at work").exists():
+            time.sleep(0.02)
+        yield from super().generate(requests)
+
+
 class Broken(Painter):
     def generate(self, requests):
         raise RuntimeError("no such layer")
@@ -90,8 +111,7 @@ class SeenGpus:
         def tell(unit):
             gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
             (self.place / str(os.getpid())).touch()
-            until = time.monotonic() + 120
-            while len(list(self.place.iterdir())) < self.workers and time.monotonic() < until:
+            while len(list(self.place.iterdir())) < self.workers:
                 time.sleep(0.05)
             return gpus
 

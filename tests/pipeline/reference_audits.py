@@ -1,4 +1,7 @@
-"""Small audits of the reference model."""
+"""Small audits of the reference model, and their end in the middle."""
+
+import os
+import signal
 
 import clinometer as cm
 from clinometer.suites import load_suite
@@ -39,9 +42,22 @@ def audit(suite, out, workers=None):
     return cm.audit("reference", globals()[suite](), out, **options)
 
 
-def audit_by_one_thread(suite, out):
-    """The same in a process of its own, which has the threads that torch chooses."""
+def die_at(name):
+    """Have this process kill itself as soon as a file of a run is in its place."""
+    replace = os.replace
+
+    def replace_and_die(source, target):
+        replace(source, target)
+        if str(target).endswith(name):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.replace = replace_and_die
+
+
+def audit_until(name, suite, out):
+    """The same in a process of its own, with one thread of torch, until a file is in its place."""
     from clinometer._torch import torch
 
+    die_at(name)
     torch.set_num_threads(1)
     audit(suite, out)

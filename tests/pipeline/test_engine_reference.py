@@ -1,16 +1,15 @@
 """The reference model on workers, and killed in the middle: drawn, edited and classified as one process does it."""
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from clinometer.pipeline.engines import local
 from clinometer.pipeline.reporting import write_report
-from tests.pipeline.reference_audits import audit, audit_by_one_thread
+from tests.pipeline.reference_audits import audit, audit_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_resamples", "kept_workers")]
+pytestmark = [pytest.mark.thorough, pytest.mark.slow, pytest.mark.usefixtures("few_resamples", "kept_workers")]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -72,12 +71,9 @@ def test_what_is_killed_in_the_middle_ends_the_same(here, tmp_path, suite, folde
     The driver is a copy of the process that has imported for the workers: importing takes longer than drawing.
     """
     out = tmp_path / "killed"
-    process = local._context().Process(target=audit_by_one_thread, args=(suite, out))
+    last = f"{folder}/part-{enough - 1:05}.parquet"
+    process = local._context().Process(target=audit_until, args=(last, suite, out))
     process.start()
-    while not (out / f"{folder}/part-{enough - 1:05}.parquet").exists():
-        assert process.is_alive(), "it ended before it was killed"
-        time.sleep(0.01)
-    process.kill()
     process.join()
     assert process.exitcode == -signal.SIGKILL
     assert not (out / "scores.parquet").exists()

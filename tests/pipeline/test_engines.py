@@ -119,7 +119,7 @@ import sys
 import clinometer as cm
 from tests.toys import Eye, Painter, toy_suite
 if __name__ == "__main__":
-    cm.audit(Painter(delay=0.05), toy_suite(), sys.argv[1], encoder=Eye(), workers=2)
+    cm.audit(Painter(halt=10), toy_suite(), sys.argv[1], encoder=Eye(), workers=2)  # in the second part of each
 """
 
 
@@ -149,17 +149,15 @@ def test_a_killed_driver_takes_its_workers_along_and_the_run_goes_on(tmp_path, f
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
     process = subprocess.Popen([sys.executable, str(script), str(out)], cwd=root, env=environment)
-    while not list(out.glob("samples/part-*.parquet")):
+    while len(list(out.glob("samples/part-*.parquet"))) < 2:
         assert process.poll() is None
         time.sleep(0.01)
     workers = descendants(process.pid)
     assert len(workers) >= 4  # two, and who imports for them, and who keeps their books
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 30
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        time.sleep(0.01)
     assert not (out / "scores.parquet").exists()
     assert list(out.glob(".leases/driver-*"))  # it died with it
     run = audit(out, workers=1)

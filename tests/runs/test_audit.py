@@ -196,19 +196,18 @@ SCRIPT = """
 import sys
 import clinometer as cm
 from tests.toys import Eye, Painter, toy_suite
-cm.audit(Painter(delay=0.02), toy_suite(), sys.argv[1], encoder=Eye())
+cm.audit(Painter(halt=int(sys.argv[2])), toy_suite(), sys.argv[1], encoder=Eye())
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.2, 0.6])
-def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, finished, seconds):
+@pytest.mark.parametrize(("drawn", "parts"), [(3, 0), (30, 3)])
+def test_a_killed_run_goes_on_and_ends_the_same(tmp_path, finished, drawn, parts):
     out = tmp_path / "run"
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(out)], cwd=Path(__file__).parents[2])
-    while not (out / "run.json").exists():
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(out), str(drawn)], cwd=Path(__file__).parents[2])
+    while not (out / "run.json").exists() or len(list(out.glob("samples/part-*.parquet"))) < parts:
         assert process.poll() is None
         time.sleep(0.01)
-    time.sleep(seconds)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (out / "scores.parquet").exists()

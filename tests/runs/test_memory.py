@@ -99,9 +99,7 @@ def test_large_and_small_images_stand_in_one_import(tmp_path):
         stream.truncate(3 * 2**30)  # sparse: it takes no disk
     with (folder / "manifest.csv").open("a") as stream:
         stream.write("\nhuge.png,concept 0.20")
-    started = time.perf_counter()
     run = cm.import_images(folder, tmp_path / "run", suite=SUITE, encoder=Eye())
-    assert time.perf_counter() - started < 60
     assert run.samples.status.tolist() == ["ok"] * 4 + ["failed"]
     assert "the file has 3,221,225,472 bytes" in run.samples.reason.iloc[-1]
 
@@ -129,6 +127,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory is counted in other units")
 def test_large_images_are_imported_in_little_memory(tmp_path):

@@ -13,7 +13,7 @@ from clinometer.cli.app import app
 from clinometer.errors import InvalidInputError, SuiteError
 from clinometer.models import load_generator
 from clinometer.suites import load_suite
-from tests.models.image_server import ImageServer
+from tests.models.image_server import ImageServer, drawn
 from tests.toys import Eye, Painter, toy_suite
 
 
@@ -77,7 +77,7 @@ def test_the_neediest_concept_is_named_beside_what_most_need(pilot):
 
 
 def test_images_of_a_server_are_not_timed_as_if_it_drew_one_after_another(tmp_path):
-    with ImageServer() as server:
+    with ImageServer(lambda number, asked: drawn(asked | {"seed": number})) as server:
         model = load_generator("openai:gpt-image-1", price=0.0, base_url=server.url)
         pilot = cm.audit(model, toy_suite(), tmp_path / "run", encoder=Eye())
     assert cm.plan(pilot=pilot.url).by_server

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import clinometer as cm
 from tests.sweeps.toy_sweeps import AXES, SUITES, Shifted
-from tests.toys import Eye
+from tests.toys import Eye, wait_to_be_killed
 
 
-class Slow(Shifted):
-    """A painter that takes its time."""
+class Halting(Shifted):
+    """A painter that waits to be killed once it has drawn so many images in a process."""
 
-    delay = 0.0
+    halt = -1
 
     def generate(self, requests):
         for result in super().generate(requests):
-            time.sleep(self.delay)
+            if self.drawn == self.halt:
+                wait_to_be_killed()
             yield result
 
 
-def sweep_by_workers(out: Path, delay: float = 0.0) -> cm.Sweep:
+def sweep_by_workers(out: Path, halt: int = -1) -> cm.Sweep:
     """The sweep."""
-    models = {"plain": Slow(name="plain"), "redder": Slow(1.0, name="redder")}
+    models = {"plain": Halting(name="plain"), "redder": Halting(1.0, name="redder")}
     for model in models.values():
-        model.delay = delay
+        model.halt = halt
     return cm.sweep({"axes": AXES}, out, models=models, suites=SUITES, encoder=Eye(), workers=2)
 
 
 if __name__ == "__main__":
-    sweep_by_workers(Path(sys.argv[1]), float(sys.argv[2]))
+    sweep_by_workers(Path(sys.argv[1]), int(sys.argv[2]))
