@@ -1,5 +1,6 @@
 # make audit   set up, then audit the reference model; ends by naming the report
-# make test    set up, then every test
+# make test    set up, then the tests of every property: what a contributor runs
+# make test-all    the same, then the rest: rebuilt models, long simulations, dying clusters, every family of models
 # make lint    style, types, walls between the rooms
 # make fuzz    everything that is read, changed at random: MINUTES (60) in all, from SEED (the time)
 # make audit-dependencies   known vulnerabilities of what is installed; 3 where nobody can be asked
@@ -12,19 +13,27 @@ MINUTES ?= 60
 SEED ?= $(shell date +%s)
 FUZZERS := $(patsubst tests/fuzz/%.py,%,$(filter-out %/__init__.py,$(wildcard tests/fuzz/*.py)))
 
-.PHONY: audit test lint fuzz audit-dependencies reference browser clean
+.PHONY: audit test test-all test-rest lint fuzz audit-dependencies reference browser clean
 
 audit: .venv/installed
 	$(BIN)/clinometer audit
 
 # Containers often forbid to keep compiled modules; then each command, and dozens of processes of the tests, would
 # compile all they import.
-audit test: export PYTHONDONTWRITEBYTECODE :=
+audit test test-all test-rest: export PYTHONDONTWRITEBYTECODE :=
 
 # A file's tests share what they set up, so a file stays in one process; those with slow tests begin.
 # One process more than cores, because tests of networks, clusters and browsers wait.
+PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 10
+
 test: .venv/installed-dev browser
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 10
+	$(PYTEST) -m "not thorough"
+
+test-rest: .venv/installed-dev browser
+	$(PYTEST) -m "thorough"
+
+test-all: test
+	$(MAKE) test-rest
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check

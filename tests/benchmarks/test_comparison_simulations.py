@@ -35,6 +35,7 @@ def test_an_image_of_either_run_has_the_distribution_of_the_population(way):
     assert tie == pytest.approx({None: 0.0, 0.5: 0.49, 0.95: 0.94}[sim.WAYS[way]], abs=0.03)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", sim.WAYS)
 def test_equal_runs_are_not_called_different(way):
     for found in sim.equal_runs(30, 0, 0.5, 8, 20, way):

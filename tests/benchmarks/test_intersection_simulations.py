@@ -25,12 +25,14 @@ def test_shares_are_independent_but_for_the_excess():
     assert shares[0, 0] - 0.8 * 0.3 == pytest.approx(0.05)
 
 
+@pytest.mark.thorough
 def test_tests_hold_their_level_at_parity():
     for found in sim.level(20, 8):
         p_values = 20 * (1 if "any" in found.what else sim.CONCEPTS)
         assert found.rate <= found.nominal + 4 * np.sqrt(found.nominal * (1 - found.nominal) / p_values) + 0.01, found
 
 
+@pytest.mark.thorough
 def test_interactions_hold_their_level_beside_leanings():
     for found in sim.level_beside_leanings(15, 20):
         if "cosines" not in found.what and "any" not in found.what:
@@ -38,6 +40,7 @@ def test_interactions_hold_their_level_beside_leanings():
             assert found.rate <= found.nominal + 4 * error, found
 
 
+@pytest.mark.thorough
 def test_planted_interactions_are_found_the_more_the_larger():
     rates = [sim.power(6, 20, excess)[0].rate for excess in (0.05, 0.2)]
     assert rates[0] < 0.3 < 0.6 < rates[1]

@@ -9,6 +9,7 @@ from benchmarks import ratings_simulations as sim
 from tests.benchmarks.page_tables import told
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoder", sim.ENCODERS)
 def test_the_corrected_share_covers_and_is_not_wider(encoder):
     coverage, width = sim.corrected_shares(150, encoder, rated=100, share=0.3)
@@ -16,6 +17,7 @@ def test_the_corrected_share_covers_and_is_not_wider(encoder):
     assert width.rate <= 1.05
 
 
+@pytest.mark.thorough
 def test_strata_raters_and_other_answers_are_taken_into_account():
     for coverage, width in (
         sim.stratified_shares(150, "wrong in 20 %", rated=100, share=0.3),
@@ -45,6 +47,7 @@ def test_the_page_says_that_it_covers_with_slight_errors_where_an_unguarded_one_
     assert max(unguarded) < 0.92
 
 
+@pytest.mark.thorough
 def test_no_interval_could_hold_less_of_thirty_ratings():
     for share in (0.3, 0.5):
         (bound,) = sim.least_coverage(0, rated=30, share=share, held=0.94)

@@ -8,12 +8,14 @@ from benchmarks import reader_simulations as sim
 from tests.benchmarks.page_tables import told
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("reads", "known"), [((0.8, 0.8), 16), ((0.95, 0.95), 16), ((0.7, 1.0), 16)])
 def test_the_corrected_interval_covers(reads, known):
     for found in sim.corrected_intervals(1, size=8, known=known, reads=reads):
         assert found.rate >= 0.945, found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("made_up", sim.NOISE)
 def test_noise_is_refused_and_ability_is_not(made_up):
     (found,) = sim.believed(60, made_up, prompts=4, images=2)

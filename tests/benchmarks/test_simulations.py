@@ -22,6 +22,7 @@ def test_permutation_tests_hold_their_level(simulate, n, options):
         assert found.rate == pytest.approx(found.nominal, abs=4 * found.error + 0.001), found
 
 
+@pytest.mark.thorough
 def test_permuting_images_is_anti_conservative_and_permuting_prompts_is_not():
     prompts, images = (
         next(f for f in sim.clustered_tests(150, 0.4) if f.what == f"T2IAT, {unit} permuted" and f.nominal == 0.05)
@@ -37,6 +38,7 @@ def test_equivalence_at_the_margin_errs_no_more_than_it_says():
             assert found.rate <= found.nominal + 4 * found.error
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", ["half and half", "skewed"])
 def test_looking_all_along_costs_students_t_its_level_and_the_e_value_nothing(shape):
     for found in sim.stopping(200, shape):
@@ -52,6 +54,7 @@ def test_plain_percentiles_are_short_and_those_as_wide_as_t_are_not():
     assert wide.rate == pytest.approx(0.95, abs=4 * wide.error)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("simulate", "n", "options"),
     [

@@ -19,6 +19,7 @@ def test_partners_of_a_population_start_alike():
         assert other.mean() == pytest.approx(first.mean(), abs=0.02)
 
 
+@pytest.mark.thorough
 def test_equal_settings_are_not_called_different():
     level, interval = sim.sweeps(6, 0, 0.5, 0.5, 4, "partners, loosely", 25)
     assert level.rate <= 1 / 6

@@ -35,6 +35,7 @@ def test_a_population_at_parity_is_mirrored(population):
     assert row.low <= chosen.truth(np.array([0.85]))[0] <= row.high
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("images", [8, 20])
 def test_verdicts_at_parity_hold_their_level(images):
     for found in sim.at_parity(60, 0, 28, images):

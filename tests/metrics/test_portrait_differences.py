@@ -173,6 +173,7 @@ def test_a_profession_that_one_group_lost_is_said_of_that_group():
     assert "cook" in edit_row(rows).reason
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("paired", [True, False])
 def test_it_keeps_its_level_and_its_cover(paired):

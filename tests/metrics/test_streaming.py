@@ -145,6 +145,7 @@ def test_a_file_of_vectors_gives_back_what_was_added_by_key(in_memory):
 GROWTH = Path(__file__).parents[2] / "benchmarks" / "growth.py"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory is counted in other units")
 def test_memory_hardly_grows_with_the_images():

@@ -261,6 +261,7 @@ ONE_TARGET = design(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_intervals_cover():
     """10 target images, 2 × 8 attribute images a group, 160 runs drawn from one population; 95 % or more."""
@@ -290,6 +291,7 @@ def test_intervals_cover():
         assert count / 160 >= 0.93, name
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_p_holds_its_level_when_the_groups_are_alike():
     p = {"ii": [], "itp": []}

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clinometer._torch import torch
 from tests.builders import VISION, _image_processor, _text_config, tiny_stable_diffusion, tiny_tokenizer
 from tests.models import further_families as further
@@ -388,6 +390,17 @@ MADE: dict[str, Callable[[], Any]] = {
 }
 ALL = ("sd-1", "sd-2", *MADE)
 """Every family that is tested, by the name that the documentation's table gives it."""
+
+ARCHITECTURES = {
+    "sdxl": "a UNet on latents",
+    "pixart": "a transformer that attends to the text",
+    "flux": "a transformer of image and text together",
+    "kandinsky-2.2": "a prior, and what decodes it",
+    "deepfloyd-if": "pixels, in stages",
+    "amused": "tokens",
+}
+EACH = [name if name in ARCHITECTURES else pytest.param(name, marks=pytest.mark.thorough) for name in ALL]
+"""All families; `make test` takes one of each architecture."""
 
 
 def save_family(name: str, folder: Path) -> Path:

@@ -17,6 +17,7 @@ from tests.models.on_a_device import (
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_nothing_is_left_on_the_wrong_device(tmp_path):
     """A process of its own measures all on the CPU and on a device that refuses to mix: the largest differences."""

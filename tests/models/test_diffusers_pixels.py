@@ -10,7 +10,7 @@ from diffusers.image_processor import VaeImageProcessor
 from clinometer._torch import torch
 from clinometer.models import GenerationRequest
 from clinometer.models.diffusers.pixels import Finiteness, in_bytes
-from tests.models.families import ALL
+from tests.models.families import EACH
 
 MAKE_ARRAYS_THEMSELVES = ("kandinsky-2.2", "unclip", "deepfloyd-if")
 
@@ -25,7 +25,7 @@ def pipeline():
     return SimpleNamespace(image_processor=VaeImageProcessor())
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", EACH)
 def test_every_family_draws_the_bytes_that_its_arrays_round_to(shared, name, away, monkeypatch):
     generator = shared(name)
     requests = [GenerationRequest(str(seed), "a cook", seed) for seed in (1, 2)]

@@ -375,6 +375,7 @@ def test_latents_of_an_unknown_layout(pipelines, monkeypatch):
         denoiser.errors(latents, torch.tensor([10.0]), latents, ["a cook"])
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_reference_model_knows_what_it_drew():
     """Ten professions, one portrait each, told man or woman: classified right at ten trials."""

@@ -144,6 +144,7 @@ def test_a_variant_that_the_hub_does_not_have_is_named(outcomes):
     assert message.startswith("variant: ")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_audit_by_hub_ids_opens_with_the_token_and_keeps_the_commits_alone(hub, tmp_path):
     out, suite = tmp_path / "run", tmp_path / "toy.yaml"

@@ -146,6 +146,7 @@ def test_weights_that_cannot_be_downloaded(monkeypatch, tmp_path):
         load_encoder("RN50/openai", offline=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("tower", ["RN50", "ViT-B-32"])
 def test_a_full_size_tower(tower, tmp_path):

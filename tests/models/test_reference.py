@@ -101,6 +101,7 @@ def test_fresh_noise_at_each_step_is_the_pictures_own(pipeline):
         np.testing.assert_allclose(draw(pipeline, "an image of a cook", seed=20 + i)[0], together[i], atol=0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_clip_reads_the_gender_of_what_the_pipeline_draws(pipeline):
     import torch

@@ -68,6 +68,7 @@ def connect(server, model="tiny", **options):
     return load_generator(f"openai:{model}", base_url=server, price=0, retries=0, **(SETTINGS | options))
 
 
+@pytest.mark.thorough
 def test_an_audit_over_http_scores_what_the_pipeline_draws(server, stable_diffusion, tmp_path):
     suite = toy_suite(target=2, attribute=1, concepts=2)
     run = cm.audit(connect(server, send_seed=True), suite, tmp_path / "run", encoder=Eye())

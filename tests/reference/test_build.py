@@ -58,6 +58,7 @@ def hashes(package: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm fetches the artwork")
 def test_one_command_builds_what_ships_from_nothing_and_again_the_same(tmp_path, monkeypatch):

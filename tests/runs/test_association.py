@@ -125,6 +125,7 @@ def test_a_concept_with_a_group_means_nothing_to_a_leaning_study(tmp_path):
 # --- the reference model -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.pages
 @pytest.mark.slow
 def test_the_reference_model_is_tied_as_it_was_planted(tmp_path):

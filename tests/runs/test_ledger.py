@@ -293,6 +293,7 @@ def test_of_two_reports_at_once_the_one_that_stays_is_listed(run, monkeypatch):
 # --- killed, damaged, mended -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_run_killed_at_any_rename_goes_on_to_the_same(tmp_path, monkeypatch):
     """Before a file's new name and after it, run.json among them: what is read back is never refused."""

@@ -27,6 +27,7 @@ def told(url):
     return {name: directory.read_bytes(name) for name in files}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_it_is_the_one_on_a_disk_and_goes_on_after_a_stop(store, tmp_path):
     """Every 30th request is refused, and every 30th answer is lost."""

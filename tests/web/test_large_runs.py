@@ -9,7 +9,7 @@ import pytest
 from benchmarks.browse import make_run
 from tests.docs.pages import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.thorough, pytest.mark.slow]
 
 
 def looked_at(place, images):
