@@ -1,4 +1,4 @@
-"""Runs as they were before files had checksums, made of runs of today."""
+"""Runs without checksums, made of runs of today: as they were before, and as somebody may make one."""
 
 from __future__ import annotations
 
@@ -18,3 +18,11 @@ def as_of_format_1(run: Path) -> None:
     for key in ("files", "checksum", "suite_options"):
         del record[key]
     (run / "run.json").write_text(json.dumps(record | {"format": 1}, indent=2) + "\n")
+
+
+def set_back(run: Path) -> None:
+    """Set the format back in run.json, and take the checks out of it; the tables keep theirs."""
+    record = json.loads((run / "run.json").read_text())
+    for key in ("files", "checksum"):
+        del record[key]
+    (run / "run.json").write_text(json.dumps(record | {"format": 1}))

@@ -38,6 +38,17 @@ def printable(text: str) -> str:
     )
 
 
+def escaped(text: str) -> str:
+    r"""Text on one line, in which what is not printable is written as Python writes it.
+
+    >>> escaped("a\nb \x1b[31m é")
+    'a\\nb \\x1b[31m é'
+    """
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
 def shortened(text: str, most: int = 80) -> str:
     """The beginning of a long text.
 

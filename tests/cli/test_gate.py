@@ -1,12 +1,18 @@
 """``clinometer gate``: its status, its words, its table."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import clinometer as cm
+from clinometer.errors import RunCorruptError, UncheckedRunWarning
+from tests.old_runs import as_of_format_1, set_back
 from tests.toys import Eye, Painter, toy_suite
 
 pytestmark = pytest.mark.usefixtures("few_resamples", "blank_pages")
@@ -81,8 +87,148 @@ def test_a_policy_is_shown_rule_by_rule_and_written(cli, run, shown, tmp_path):
     assert "mcas at most 0: broken." in text
     written = json.loads((tmp_path / "gate.json").read_text())
     table = pd.DataFrame(cm.gate(run, policy).table)
-    assert [row["outcome"] for row in written] == table.outcome.tolist()
-    assert [row["value"] for row in written] == pytest.approx(table.value.tolist())
+    assert [row["outcome"] for row in written["rows"]] == table.outcome.tolist()
+    assert [row["value"] for row in written["rows"]] == pytest.approx(table.value.tolist())
+
+
+def test_json_says_what_was_held_to_what_and_what_came_of_it(cli, run, tmp_path):
+    place, record = tmp_path / "gate.json", cm.open_run(run).record
+    cli("gate", run, "--metric", "mcas", "--at-most", 0, "--out", place)
+    written = json.loads(place.read_text())
+    assert written["outcome"] == "broken"
+    assert written["run"]["checksum"] == record["checksum"]
+    assert written["run"]["suite_fingerprint"] == record["suite_fingerprint"]
+    assert written["baseline"] is None
+    assert {"clinometer", "numpy", "python"} <= written["versions"].keys()
+    (rule,) = written["rules"]
+    assert rule == {"name": "mcas at most 0", "outcome": "broken", "numbers": 4, "metric": "mcas", "at_most": 0}
+    assert {row["at_least"] for row in written["rows"]} == {None}
+    assert "unchecked" not in written
+
+
+def test_how_many_images_decide_is_null_where_nobody_knows(cli, tmp_path):
+    cm.audit(Painter(), toy_suite(target=4, attribute=3), tmp_path / "few", encoder=Eye())
+    out = [f"--out={tmp_path / name}" for name in ("few.json", "few.csv")]
+    assert [cli("gate", tmp_path / "few", "--metric", "mcas", "--within", 1, each)[0] for each in out] == [3, 3]
+    assert [row["n_decide"] for row in json.loads((tmp_path / "few.json").read_text())["rows"]] == [None] * 4
+    assert pd.read_csv(tmp_path / "few.csv").n_decide.isna().all()
+
+
+# --- what the numbers rest on ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copy(run, tmp_path):
+    shutil.copytree(run, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    place = tmp_path_factory.mktemp("gate") / "other"
+    cm.audit(Painter(), toy_suite(target=12, attribute=6), place, encoder=Eye(), seed=1)
+    return place
+
+
+def overwrite_head(path):
+    content = path.read_bytes()
+    path.write_bytes(bytes(range(200)) + content[200:])
+
+
+ATTACKS = {
+    "another run's vectors": lambda run, other: shutil.copy(
+        other / "embeddings/eye/part-00000.parquet", run / "embeddings/eye/part-00000.parquet"
+    ),
+    "no vectors": lambda run, other: shutil.rmtree(run / "embeddings"),
+    "no texts": lambda run, other: (run / "embeddings/eye/texts.parquet").unlink(),
+    "a head overwritten": lambda run, other: overwrite_head(run / "samples/part-00000.parquet"),
+    "a head of vectors overwritten": lambda run, other: overwrite_head(run / "embeddings/eye/part-00000.parquet"),
+    "another run's scores": lambda run, other: shutil.copy(other / "scores.parquet", run / "scores.parquet"),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_gate_opens_on_what_is_no_longer_there(cli, copy, other, attack):
+    ATTACKS[attack](copy, other)
+    for words in ([], ["--unchecked"], ["--allow-undecided"]):
+        status, errors = cli("gate", copy, "--metric", "mcas", "--within", 9, *words)
+        assert status == 2
+        assert str(copy) in errors
+        assert errors.count("\n") == 1
+
+
+def test_what_the_numbers_do_not_rest_on_keeps_no_gate_shut(cli, copy):
+    (copy / "report.html").unlink()
+    (copy / "scores.csv").write_text("")
+    assert cli("gate", copy, "--metric", "mcas", "--within", 9) == (0, "")
+
+
+@pytest.mark.parametrize("take_out", [as_of_format_1, set_back])
+def test_no_gate_opens_on_a_run_without_checks(cli, copy, take_out, tmp_path):
+    take_out(copy)
+    rule, out = ("--metric", "mcas", "--within", 9), tmp_path / "gate.json"
+    status, errors = cli("gate", copy, *rule, "--out", out)
+    assert status == 2
+    assert f"{copy}: unchecked: " in errors
+    assert "--unchecked" in errors
+    assert not out.exists()
+    with pytest.raises(RunCorruptError, match="unchecked"), pytest.warns(UncheckedRunWarning):
+        cm.gate(copy, {"rules": [{"metric": "mcas", "within": 9}]})
+    assert cli("gate", copy, *rule, "--unchecked", "--out", out)[0] == 0
+    assert "unchecked" in out.read_text().splitlines()[0]
+    assert json.loads(out.read_text())["unchecked"].startswith(f"{copy}: unchecked: ")
+
+
+def test_no_gate_opens_on_a_baseline_without_checks(cli, run, other, tmp_path):
+    shutil.copytree(other, tmp_path / "baseline")
+    as_of_format_1(tmp_path / "baseline")
+    policy = tmp_path / "gate.yaml"
+    policy.write_text("rules:\n- {difference: mcas, within: 9}\n")
+    status, errors = cli("gate", run, "--policy", policy, "--baseline", tmp_path / "baseline")
+    assert status == 2
+    assert f"{tmp_path / 'baseline'}: unchecked" in errors
+
+
+def test_every_word_about_a_run_without_checks_says_so_first(copy, other, tmp_path):
+    as_of_format_1(copy)
+    for words in (["verify", copy], ["report", copy], ["compare", copy, other], ["card", copy, "--out", "card.md"]):
+        done = given(*words, cwd=tmp_path)
+        assert done.returncode == 0
+        assert "as they were written" not in done.stdout.replace("whether they are", "")
+        if words[0] != "card":
+            assert "unchecked" in done.stdout.splitlines()[0], words
+    card = (tmp_path / "card.md").read_text()
+    section = card[card.index("begin -->") :].splitlines()
+    assert "unchecked" in section[1]
+    assert "metric" not in card or "name: 'unchecked: " in card
+
+
+# --- the status ------------------------------------------------------------------------------------------------------
+
+
+def given(*words, cwd=None, stdout=subprocess.PIPE):
+    command = [sys.executable, "-m", "clinometer", *map(str, words)]
+    return subprocess.run(command, cwd=cwd, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def test_the_status_survives_whoever_stops_reading(run, copy, tmp_path):
+    scores = cm.open_run(run).scores
+    most = scores[(scores.metric == "mcas") & (scores.component == "mcas")].value.abs().max()
+    (copy / "plan.parquet").unlink()
+    commands = {
+        ("gate", run, "--metric", "mcas", "--within", most): 3,
+        ("gate", run, "--metric", "mcas", "--at-most", 0): 1,
+        ("gate", run, "--metric", "mcas", "--within", 9): 0,
+        ("plan", "--pilot", run): 0,
+        ("verify", copy): 2,
+        ("suites",): 0,
+    }
+    for words, status in commands.items():
+        read, write = os.pipe()
+        os.close(read)  # as when ``head`` has seen enough
+        done = given(*words, stdout=write)
+        os.close(write)
+        assert (done.returncode, "BrokenPipe" in done.stderr) == (status, False), words
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -617,3 +618,137 @@ def test_an_odd_protocol_is_named(run, protocol):
     (run / "run.json").write_text(json.dumps(with_checksum(record | {"protocol": protocol})))
     with pytest.raises(RunCorruptError, match="protocol"):
         assert cm.open_run(run).record
+
+
+# --- what a hostile hand writes --------------------------------------------------------------------------------------
+
+
+def forge(run, **changes):
+    """Change run.json and give it the checksum that fits: no signature is asked for."""
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(with_checksum(record | changes)))
+    return record
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred\x1b[0m.parquet", "\x1b]0;title\x07", "two\nlines", "../out", "/etc/x"])
+@pytest.mark.parametrize("key", ["files", "made_of"])
+def test_an_odd_name_of_a_file_is_said_in_a_line_and_reaches_no_terminal(run, key, name):
+    entry = "0" * 64 if key == "files" else {"of": "x", "file": "y"}
+    forge(run, **{key: {name: entry}})
+    for use in (verify_run, cm.score_run, lambda place: write_report(cm.open_run(place)), audit):
+        with pytest.raises(RunCorruptError, match=f"run.json: {key}") as said:
+            use(run)
+        assert str(said.value).isprintable()
+
+
+@pytest.mark.parametrize("made_of", [["scores.parquet"], "scores", {"scores.parquet": "x"}, {"scores.parquet": ["x"]}])
+def test_what_a_file_was_made_of_is_a_mapping(run, made_of):
+    forge(run, made_of=made_of)
+    for use in (verify_run, cm.score_run, lambda place: write_report(cm.open_run(place))):
+        with pytest.raises(RunCorruptError, match=r"run.json: made_of.*; restore it or start a new run") as said:
+            use(run)
+        assert len(str(said.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["plan.parquet", "scores.parquet", "samples/part-00000.parquet",
+                                  "embeddings/eye/texts.parquet"])  # fmt: skip
+@pytest.mark.parametrize("sealed_anew", [False, True])
+def test_a_table_that_unfolds_to_fill_the_memory_is_refused(run, name, sealed_anew):
+    path = run / name
+    schema = pq.read_schema(path)
+    text = next(field.name for field in schema if "string" in str(field.type))
+    rows, texts = 3000, pa.array(["x" * 1_000_000])
+    columns = {field.name: pa.nulls(rows, field.type) for field in schema}
+    columns[text] = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), texts)
+    if sealed_anew:
+        content, checksum = sealed(pa.table(columns), name)
+        path.write_bytes(content)
+        forge(run, files=json.loads((run / "run.json").read_text())["files"] | {name: checksum})
+    else:
+        as_of_format_1(run)
+        pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 200_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncheckedRunWarning)
+        with pytest.raises(RunCorruptError, match=rf"{name}: cannot be read \(.*it unfolds to [\d,]+ bytes"):
+            verify_run(run)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
+
+
+@pytest.mark.parametrize("at_the_end", [True, False], ids=["a hole behind it", "a hole within it"])
+def test_a_sparse_file_is_not_read_whole(run, at_the_end):
+    path = run / "embeddings/eye/part-00000.parquet"
+    content = path.read_bytes()
+    with path.open("r+b") as stream:
+        stream.truncate(3_000_000_000)
+        if not at_the_end:
+            stream.seek(3_000_000_000 - 4000)
+            stream.write(content[-4000:])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(RunCorruptError, match=r"part-00000.parquet: (it carries no checksum|cannot be read)"):
+        verify_run(run)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes
+
+
+@pytest.mark.parametrize("folder", ["embeddings", "embeddings/eye", "samples"])
+def test_nothing_is_written_through_a_folder_that_leads_out_of_the_run(run, tmp_path, folder):
+    outside = tmp_path / "outside"
+    shutil.move(run / folder, outside)
+    (run / folder).symlink_to(outside)
+    part = next(outside.rglob("part-00000.parquet"))
+    part.unlink()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if outside in path.parents}
+    with pytest.raises(RunStorageError, match=rf"part-00000.parquet: its folder is a link to .*, out of {run}"):
+        audit(run)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if outside in path.parents} == before
+
+
+def test_a_run_may_itself_be_reached_by_a_link(run, tmp_path):
+    (tmp_path / "link").symlink_to(run)
+    (run / "embeddings/eye/part-00000.parquet").unlink()
+    audit(tmp_path / "link")
+    verify_run(tmp_path / "link")
+
+
+# --- whether the numbers follow from the vectors ---------------------------------------------------------------------
+
+
+def test_numbers_that_follow_from_the_vectors_are_found_again(run):
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert verify_run(run, recompute=True) == verify_run(run)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    as_of_format_1(run)
+    with pytest.warns(UncheckedRunWarning):
+        verify_run(run, recompute=True)
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_number_that_does_not_follow_from_the_vectors_is_named(run, checked):
+    """Even where every checksum fits: who forges a number can write those, too."""
+    scores = cm.open_run(run).scores
+    place = scores.index[(scores.metric == "mcas") & (scores.component == "mcas") & (scores.concept == "concept 0.80")]
+    forged = scores.assign(value=scores.value.where(~scores.index.isin(place[:1]), 0.0))
+    checksum = Directory(run).write_table("scores.parquet", pa.Table.from_pandas(forged, preserve_index=False))
+    if checked:
+        forge(run, files=json.loads((run / "run.json").read_text())["files"] | {"scores.parquet": checksum})
+    else:
+        as_of_format_1(run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncheckedRunWarning)
+        verify_run(run)
+        with pytest.raises(RunCorruptError, match=r"run: 1 difference between") as said:
+            verify_run(run, recompute=True)
+    (line,) = [line for line in str(said.value).splitlines() if "scores.parquet: " in line]
+    assert line.startswith("scores.parquet: value of mcas / mcas / concept 0.80")
+    assert "stored 0.0, anew 1.3" in line
+
+
+def test_a_row_that_was_taken_out_or_put_in_is_named(run):
+    opened = cm.open_run(run)
+    scores = opened.scores
+    opened.write_scores(scores.assign(metric=["faith", *scores.metric[1:]]).drop(index=1), opened.curves)
+    with pytest.raises(RunCorruptError) as said:
+        verify_run(run, recompute=True)
+    assert "is found anew, and not stored" in str(said.value)
+    assert "scores.parquet: faith / " in str(said.value)

@@ -21,6 +21,7 @@ from clinometer.pipeline.model_cards import write_model_card
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.paper_tables import paper_table as tabulate
 from clinometer.pipeline.reporting import refresh_report
+from clinometer.pipeline.score import require_same_scores
 from clinometer.report.model_card.content import ROWS
 from clinometer.runs import Directory, NoProgress, Progress, store
 from clinometer.runs.comparison import Comparison
@@ -99,15 +100,31 @@ def score_run(
     return table
 
 
-def verify_run(run: str | os.PathLike[str] | store.Run, *, progress: Progress | None = None) -> int:
+def verify_run(
+    run: str | os.PathLike[str] | store.Run, *, recompute: bool = False, progress: Progress | None = None
+) -> int:
     """Read every file of a run, images too, and return how many there are.
+
+    Parameters
+    ----------
+    recompute : whether its numbers are computed anew then, from the vectors on disk, and held against those stored.
 
     Raises
     ------
     RunCorruptError
-        Some are missing, or not as they were written: the message names them and the way out.
+        Some are missing, or not as they were written, or numbers are not those that follow from the vectors: the
+        message names them and the way out.
+
+    Warns
+    -----
+    UncheckedRunWarning
+        It has no checksums: what was found is no more than that its files can be read.
     """
-    return verify(_opened(run), progress or NoProgress())
+    opened, progress = _opened(run), progress or NoProgress()
+    verified = verify(opened, progress)
+    if recompute:
+        require_same_scores(opened, progress)
+    return verified
 
 
 def compare(*runs: str | os.PathLike[str] | store.Run, out: str | os.PathLike[str] | None = None) -> list[Comparison]:
@@ -142,6 +159,7 @@ def gate(
     policy: str | os.PathLike[str] | Mapping[str, Any] | Policy,
     *,
     baseline: str | os.PathLike[str] | store.Run | None = None,
+    unchecked: bool = False,
 ) -> Gate:
     """Hold a finished run to limits, such as before a model is released.
 
@@ -150,6 +168,7 @@ def gate(
     run : a scored run, as a path or opened.
     policy : a YAML file with rules, or a mapping of the same keys: ``{"rules": [{"metric": "mcas", "within": 0.25}]}``.
     baseline : the run that rules about a ``difference`` are held against: this run less the baseline.
+    unchecked : whether a run without checksums, begun by an early version, is held to limits all the same.
 
     Returns
     -------
@@ -159,8 +178,8 @@ def gate(
     Raises
     ------
     GateError, RunError
-        A policy that cannot be read; numbers that the run does not have; a run that is not scored, or cannot be
-        compared with the baseline.
+        A policy that cannot be read; numbers that the run does not have; a run that is not scored, cannot be compared
+        with the baseline, has no checksums, or has lost or changed a file that its numbers rest on.
     """
     source = "gate" if isinstance(policy, Policy | Mapping) else os.fspath(policy)
     if isinstance(policy, Mapping):
@@ -168,7 +187,7 @@ def gate(
     elif not isinstance(policy, Policy):
         policy = load_policy(policy)
     held_against = None if baseline is None else _opened(baseline)
-    return hold_to_policy(_opened(run), policy, held_against, source=source)
+    return hold_to_policy(_opened(run), policy, held_against, source=source, unchecked=unchecked)
 
 
 def model_card(

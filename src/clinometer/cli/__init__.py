@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 LONG_WORD: Final = re.compile(r"(\S{200})\S{300,}(\S{50})")
 """A name, or a number, of thousands of characters: its beginning and its end tell which it is."""
@@ -17,6 +18,7 @@ def main() -> None:
     """Run the command line: what goes wrong ends with one or two lines, never with a traceback.
 
     A user's mistake has status 2, Ctrl-C 130, an error of clinometer's own 70. ``--debug`` shows the traceback too.
+    Whoever stops reading, such as ``| head``, changes neither what is done nor the status.
     """
     from clinometer.cli.app import app
     from clinometer.cli.unforeseen import STATUS, crash_message, is_wanted
@@ -24,7 +26,10 @@ def main() -> None:
 
     words = sys.argv[1:]
     warnings.showwarning = _in_a_line()
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream is getattr(sys, f"__{name}__"):
+            setattr(sys, name, stream := _with_any_reader(stream))
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a file's name need not be text
     try:
@@ -41,6 +46,28 @@ def main() -> None:
         _end(error, crash_message(error, words), STATUS, with_traceback=is_wanted(words))
 
 
+class _Pipe(io.FileIO):
+    """A stream that goes on when its reader has gone.
+
+    Click and Rich end a command with status 1 on a closed pipe, and Python with 120: of a gate, 1 says "broken".
+    """
+
+    def write(self, content: Any, /) -> int:
+        try:
+            return super().write(content)
+        except BrokenPipeError:
+            return memoryview(content).nbytes
+
+
+def _with_any_reader(stream: TextIO) -> TextIO:
+    """The stream of a process, written so that nothing is lost but what nobody reads."""
+    stream.flush()
+    raw = _Pipe(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=raw.isatty() or stream is sys.stderr
+    )
+
+
 def _end(error: Exception, message: str, status: int, *, with_traceback: bool) -> None:
     """Say what happened, below its traceback where that is wanted."""
     if with_traceback:
@@ -54,6 +81,7 @@ def _end(error: Exception, message: str, status: int, *, with_traceback: bool) -
 
 def _in_a_line() -> Callable[..., None]:
     """What shows warnings: clinometer's own in a line, each once; others as Python shows them."""
+    from clinometer._messages import printable
     from clinometer.errors import DamagedRunWarning, UncheckedRunWarning
 
     python_shows, crash_message = warnings.showwarning, set[str]()
@@ -63,6 +91,6 @@ def _in_a_line() -> Callable[..., None]:
             python_shows(message, category, *place, **more)
         elif str(message) not in crash_message:
             crash_message.add(str(message))
-            print(f"clinometer: {message}", file=sys.stderr)  # noqa: T201
+            print(f"clinometer: {printable(str(message))}", file=sys.stderr)  # noqa: T201
 
     return show

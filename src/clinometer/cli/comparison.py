@@ -15,7 +15,7 @@ from clinometer.pipeline.comparison_page import (
     comparison_verdict,
     pairing_in_words,
 )
-from clinometer.report.comparison import DifferenceTable, pair_names
+from clinometer.report.comparison import DifferenceTable, all_runs, pair_names
 
 if TYPE_CHECKING:
     from clinometer.runs.comparison import Comparison
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:
     """Of each, a row a concept (or a test, or a prompt), one sentence, and what was compared with what."""
     console = Console()
+    for run in all_runs(comparisons):
+        if run.unchecked:
+            console.print(f"{plain_text(run.url)}: {run.unchecked}.", soft_wrap=True)
     for comparison, names in zip(comparisons, pair_names(comparisons), strict=True):
         for table in comparison_tables(comparison, names, short=True):
             console.print(_printed(table))

@@ -28,6 +28,8 @@ MOST_ROWS: Final = 40
 def print_gate(judged: Gate) -> None:
     """A line a rule, the numbers of those that do not hold, and what follows."""
     console = Console()
+    if judged.unchecked:
+        console.print(f"{plain_text(judged.unchecked)}.", soft_wrap=True)
     if judged.policy.title:
         console.print(f"[bold]{plain_text(judged.policy.title)}[/]")
     for rule in judged.rules:
@@ -94,7 +96,8 @@ def _columns(rows: pd.DataFrame) -> dict[str, list[str]]:
         columns["outcome"] = [": ".join(filter(None, (row["outcome"], row["reason"]))) for row in records]
     if (rows.n_decide > 0).any():
         columns["decided by about"] = [
-            f"{row['n_decide']:,} for {row['n_target']:,}" if row["n_decide"] else "" for row in records
+            f"{n_decide:,} for {n_target:,}" if n_decide else ""
+            for n_decide, n_target in zip(rows.n_decide.fillna(0), rows.n_target, strict=True)
         ]
     return columns
 

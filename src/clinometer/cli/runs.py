@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from clinometer._messages import printable
 from clinometer.cli.options import (
     AddedEncoderOption,
     DeviceOption,
@@ -85,21 +86,41 @@ def report(
         hold_against_paper(opened, paper, paper_model or (), out)
         return
     refuse_without(paper_model=paper_model, out=out, needs="paper")
+    if opened.unchecked:
+        typer.echo(f"{run}: {opened.unchecked}.")
     for damage in write_report(opened):
-        typer.echo(f"clinometer: {damage}", err=True)
+        typer.echo(f"clinometer: {printable(damage)}", err=True)
     print_report_place(opened)
 
 
-def verify(run: RunArgument) -> None:
+def verify(
+    run: RunArgument,
+    recompute: Annotated[
+        bool,
+        typer.Option(
+            "--recompute", help="Also compute every number anew from the vectors, and say which differ. Writes nothing."
+        ),
+    ] = False,
+) -> None:
     """Read every file of a run and say which are not as they were written. Status 2 if any is not."""
     from clinometer import api
     from clinometer.cli.console import LiveProgress
-    from clinometer.runs.verification import unfinished
+    from clinometer.runs.verification import unfinished, unlisted
 
     opened = api.open_run(run)
+    if opened.unchecked:
+        typer.echo(f"{run}: {opened.unchecked}.")
     with LiveProgress() as progress:
-        verified = api.verify_run(opened, progress=progress)
-    typer.echo(f"{run}: {verified} files are as they were written.")
+        verified = api.verify_run(opened, recompute=recompute, progress=progress)
+    unknown = [] if opened.unchecked else unlisted(opened)
+    if opened.unchecked:
+        typer.echo(f"{verified} files can be read; nothing tells whether they are those that were written.")
+    else:
+        typer.echo(f"{run}: {verified - len(unknown)} files are as they were written.")
+    if unknown:
+        typer.echo(f"Nothing tells of {', '.join(unknown)}: run.json does not list it.")
+    if recompute:
+        typer.echo("Its numbers are those that follow from its vectors.")
     if left := unfinished(opened):
         typer.echo(f"The run is not finished: {left}.")
 
@@ -138,8 +159,12 @@ def gate(
     allow_undecided: Annotated[
         bool, typer.Option("--allow-undecided", help="Status 0 where nothing is shown to be broken.")
     ] = False,
+    unchecked: Annotated[
+        bool, typer.Option("--unchecked", help="Hold a run without checksums to limits all the same.")
+    ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A file for the table of all numbers: .csv, .json or .parquet.")
+        Path | None,
+        typer.Option("--out", "-o", help="A file for all numbers: .csv, .parquet, or with the rules and runs .json."),
     ] = None,
 ) -> None:
     """Hold a finished run to limits: status 0 if all hold, 1 if one is broken, 3 if one is undecided."""
@@ -157,9 +182,11 @@ def gate(
     check_place(out)
     if out is not None:
         require_other_place(out, run, baseline, policy)
-    judged = api.gate(run, policy or policy_from_mapping({"rules": [asked]}, source="gate"), baseline=baseline)
+    judged = api.gate(
+        run, policy or policy_from_mapping({"rules": [asked]}, source="gate"), baseline=baseline, unchecked=unchecked
+    )
     print_gate(judged)
-    write_table(judged.table, out)
+    write_table(judged.table, out, judged.as_mapping())
     raise typer.Exit(0 if allow_undecided and judged.outcome != "broken" else STATUS[judged.outcome])
 
 

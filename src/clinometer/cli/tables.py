@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,12 +44,19 @@ def require_other_place(out: Path, *read: str | Path | None) -> None:
             raise InvalidInputError(f"--out {out}: it would overwrite, or lie in, {given}; give another file")
 
 
-def write_table(table: pd.DataFrame, out: Path | None) -> None:
-    """Write the whole table, every column of it."""
+def write_table(table: pd.DataFrame, out: Path | None, mapping: Mapping[str, Any] | None = None) -> None:
+    """Write the whole table, every column of it; as JSON the ``mapping`` in its place, where there is one.
+
+    The first key of a mapping stands in the file's first line.
+    """
     if out is None:
         return
     try:
-        WRITERS[out.suffix.lower()](table, out)
+        if mapping is not None and out.suffix.lower() == ".json":
+            lines = json.dumps(mapping, indent=2, ensure_ascii=False, allow_nan=False).partition("\n")
+            out.write_text(f"{{{lines[2].lstrip()}\n", encoding="utf-8")
+        else:
+            WRITERS[out.suffix.lower()](table, out)
     except OSError as error:
         raise RunStorageError(f"{out}: cannot be written: {error.strerror or error}; give another --out") from error
     Console(soft_wrap=True).print(f"Table: [bold]{plain_text(str(out))}[/]")

@@ -60,7 +60,9 @@ def _written(error: BaseException, words: list[str]) -> str:
     place = run_directory(error)
     with suppress(OSError):
         if place and (Path(place) / "run.json").is_file():
-            (Path(place) / FILE).write_bytes(content)
+            through_no_link = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+            with open(os.open(Path(place) / FILE, through_no_link, 0o644), "wb") as written:
+                written.write(content)
             return str(Path(place) / FILE)
     with suppress(OSError), tempfile.NamedTemporaryFile(prefix="clinometer-", suffix=".txt", delete=False) as file:
         file.write(content)

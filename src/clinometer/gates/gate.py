@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from clinometer.errors import GateError, RunNotFoundError
+from clinometer.errors import GateError, RunCorruptError, RunNotFoundError
 from clinometer.gates.policy import NONE, SELECTORS, Policy, Rule, require_known
 from clinometer.gates.withheld import GateReason, Withheld, unread
 from clinometer.metrics.records import MEAN
@@ -19,7 +19,9 @@ from clinometer.metrics.verdict import LEVEL
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.fingerprint import outdated
+from clinometer.runs.record import package_versions
 from clinometer.runs.store import Run
+from clinometer.runs.verification import require_foundation
 from clinometer.stats.limits import hold_to_limits
 from clinometer.studies import study_of
 from clinometer.studies.fit import unfit
@@ -74,21 +76,69 @@ class Gate:
     ----------
     outcome : broken where any rule is, holds where all do, else undecided.
     rules : in the policy's order.
-    table : a row a number that was held to limits.
+    table : a row a number that was held to limits; ``n_decide`` is missing where no number of images is known that
+        would decide, and 0 of a number that is decided.
+    runs : the run, and the baseline where there is one.
     """
 
     policy: Policy
     outcome: Outcome
     rules: tuple[RuleOutcome, ...]
     table: pd.DataFrame
+    runs: tuple[Run, ...]
 
     @property
     def holds(self) -> bool:
         """Whether every number is shown to keep its limits."""
         return self.outcome == Outcome.HOLDS
 
+    @property
+    def unchecked(self) -> str:
+        """What is said first where a run has no checksums; empty where all have them."""
+        return "; ".join(f"{run.url}: {run.unchecked}" for run in self.runs if run.unchecked)
 
-def gate(run: Run, policy: Policy, baseline: Run | None = None, *, source: str = "gate") -> Gate:
+    def as_mapping(self) -> dict[str, Any]:
+        """Everything as JSON holds it: what was held to what by which versions, and what came of it.
+
+        A limit that is not there, and what is not known, is None. ``unchecked`` leads where it is to be said.
+        """
+        described = [_described(run) for run in self.runs]
+        rows = self.table.astype(object).where(self.table.notna() & ~self.table.isin([np.inf, -np.inf]), None)
+        return {
+            **({"unchecked": self.unchecked} if self.unchecked else {}),
+            "outcome": self.outcome.value,
+            "title": self.policy.title,
+            "run": described[0],
+            "baseline": described[1] if len(described) > 1 else None,
+            "versions": package_versions(),
+            "rules": [
+                {"name": rule.name, "outcome": rule.outcome.value, "numbers": len(rule.rows)}
+                | rule.rule.model_dump(mode="json", exclude_none=True, exclude={"name"})
+                for rule in self.rules
+            ],
+            "rows": rows.to_dict("records"),
+        }
+
+
+def _described(run: Run) -> dict[str, Any]:
+    """A run as a verdict about it names it; the checksum stands for every file of it."""
+    record = run.record
+    return {
+        "place": run.url,
+        "checksum": record.get("checksum"),
+        "created": record["created"],
+        "suite": run.suite.name,
+        "suite_fingerprint": record["suite_fingerprint"],
+        "model": record["model"]["name"],
+        "model_fingerprint": record["model"]["fingerprint"],
+        "seed": record["seed"],
+        "versions": record["versions"],
+    }
+
+
+def gate(
+    run: Run, policy: Policy, baseline: Run | None = None, *, source: str = "gate", unchecked: bool = False
+) -> Gate:
     """Hold a run to a policy.
 
     A number keeps its limits where its 95 % interval lies within them, and breaks them where the interval lies beyond,
@@ -100,19 +150,30 @@ def gate(run: Run, policy: Policy, baseline: Run | None = None, *, source: str =
     Parameters
     ----------
     source : where the policy stands, for messages.
+    unchecked : whether a run without checksums is held to limits all the same.
 
     Raises
     ------
     GateError
         A rule names numbers that the run does not have, or differences where no baseline is given.
     RunError
-        A run is not drawn to the end, not scored since it changed, or cannot be compared with the other.
+        A run is not drawn to the end, not scored since it changed, or cannot be compared with the other; it has no
+        checksums; or something that its numbers rest on is gone, or is not what was written.
     """
     if policy.needs_baseline and baseline is None:
         raise GateError(f"{source}: a rule is about a difference, and there is no baseline; name a run as the baseline")
     if baseline is not None and not policy.needs_baseline:
         raise GateError(f"{source}: there is a baseline, and no rule is about a difference; add one, or leave it out")
+    runs = (run,) if baseline is None else (run, baseline)
+    for each in runs:
+        if each.unchecked and not unchecked:
+            raise RunCorruptError(
+                f"{each.url}: {each.unchecked}, and such a run passes no gate; to hold it to limits all the same, give "
+                "--unchecked"
+            )
     _require_scores_of_now(run)
+    for each in runs:
+        require_foundation(each, pixels=study_of(each.suite).reads_pixels)
     _refuse_unknown_refusals(run, policy, source)
     own = _Numbers.of_run(run, policy)
     differences = own if baseline is None else _Numbers.of_difference(baseline, run)
@@ -131,7 +192,7 @@ def gate(run: Run, policy: Policy, baseline: Run | None = None, *, source: str =
         RuleOutcome(rule, name, _worst(rows.outcome), rows[list(COLUMNS)].reset_index(drop=True))
         for rule, name, rows in zip(policy.rules, names, parts, strict=True)
     )
-    return Gate(policy, _worst([rule.outcome for rule in rules]), rules, held[list(COLUMNS)])
+    return Gate(policy, _worst([rule.outcome for rule in rules]), rules, held[list(COLUMNS)], runs)
 
 
 def _require_scores_of_now(run: Run) -> None:
@@ -334,7 +395,9 @@ def _held(table: pd.DataFrame) -> pd.DataFrame:
     )
     outcome = np.select([held.beyond, held.within], [Outcome.BROKEN, Outcome.HOLDS], Outcome.UNDECIDED)
     reasons = list(_reasons(table, outcome, held.p))
-    columns = {"outcome": outcome, "reason": reasons, "p": held.p, "p_holm": held.p_holm, "n_decide": held.n_decide}
+    n_decide = pd.array(held.n_decide, "Int64")
+    n_decide[(outcome == Outcome.UNDECIDED) & (held.n_decide == 0)] = pd.NA
+    columns = {"outcome": outcome, "reason": reasons, "p": held.p, "p_holm": held.p_holm, "n_decide": n_decide}
     return pd.DataFrame(columns, index=table.index)
 
 

@@ -39,6 +39,7 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
             template=study.comparison(runs[0].suite).template,
             title=f"{wording.listed(labels[1:])} beside {labels[0]}",
             suite=runs[0].suite.title,
+            unchecked=[(name, run.unchecked) for name, run in zip(labels, runs, strict=True) if run.unchecked],
             comparisons=[_section(*pair) for pair in zip(comparisons, pair_names(comparisons), strict=True)],
             compared=compared(dict(zip(labels, runs, strict=True))),
             s=side_by_side(dict(zip(labels, runs, strict=True)), shared_encoders(runs)),

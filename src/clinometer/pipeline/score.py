@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
 import pandas as pd
 
 from clinometer._cores import one_blas_thread
-from clinometer.errors import RunNotFoundError
+from clinometer.errors import RunCorruptError, RunNotFoundError
+from clinometer.report import wording
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.fingerprint import SCORED, SCORES, are_whole, fingerprint_of_scores, is_current
 from clinometer.runs.progress import Progress
 from clinometer.runs.ratings import with_ratings
-from clinometer.runs.store import Run
+from clinometer.runs.store import SCORE_AGAIN, Run
 from clinometer.studies import study_of
 from clinometer.studies.refusals.scoring import with_refusals
-from clinometer.studies.study import Pool
+from clinometer.studies.study import Pool, Scored
 
 RESAMPLES = 10_000
+MOST_LINES: Final = 20
+"""Differences that a message lists; the others are counted."""
+
+_KEYS: Final = ("metric", "component", "concept", "category", "group", "setting", "encoder")
+"""Columns that say what a row's numbers are of."""
 
 
 def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES, pool: Pool | None = None) -> pd.DataFrame:
@@ -40,13 +50,74 @@ def score(run: Run, progress: Progress, *, resamples: int = RESAMPLES, pool: Poo
         name = next(iter(run.begun_encoder_cards), "reference")
         raise RunNotFoundError(f"{run.url}: no encoder has finished; give: clinometer score {run.url} --encoder {name}")
     progress.start("scoring", 1, 0)
+    scored = _computed(run, resamples, pool)
+    run.write_scores(scored.scores, scored.curves, made_of)
+    progress.advance(1)
+    progress.finish()
+    return scored.scores
+
+
+def _computed(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
+    study = study_of(run.suite)
     with one_blas_thread():
         if pool is None or study.score_by is None:
             scored = study.score(run, resamples)
         else:
             scored = study.score_by(run, resamples, pool)
-    scores = with_ratings(run, with_refusals(run, scored.scores))
-    run.write_scores(scores, scored.curves, made_of)
+    return Scored(with_ratings(run, with_refusals(run, scored.scores)), scored.curves)
+
+
+def require_same_scores(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> None:
+    """Compute every number anew from what is on disk, hold it against those that are stored, and write nothing.
+
+    Numbers are the same that agree to nine digits: on another machine the last may differ.
+
+    Raises
+    ------
+    RunCorruptError
+        Some differ: the message says which, a line each, and how many there are.
+    RunError
+        A run is not drawn to the end or not scored, or a file is missing or damaged.
+    """
+    stored = {SCORES: run.scores, "curves.parquet": run.curves}
+    require_drawn(run)
+    progress.start("scoring anew", 1, 0)
+    scored = _computed(run, resamples)
     progress.advance(1)
     progress.finish()
-    return scores
+    anew = {SCORES: scored.scores, "curves.parquet": scored.curves}
+    differences = [line for name in stored for line in _differences(name, stored[name], anew[name])]
+    if differences:
+        more = f"\nand {len(differences) - MOST_LINES:,} more" if len(differences) > MOST_LINES else ""
+        raise RunCorruptError(
+            f"{run.url}: {wording.count(len(differences), 'difference')} between the stored numbers and those that "
+            f"follow from its vectors\n{chr(10).join(differences[:MOST_LINES])}{more}\nIf it "
+            f"was scored by another version, that may be why. {SCORE_AGAIN}"
+        )
+
+
+def _differences(name: str, stored: pd.DataFrame, anew: pd.DataFrame) -> Iterator[str]:
+    """Where two tables differ: rows and columns that one lacks, and cells, each in a line."""
+    keys = [key for key in ("curve", *_KEYS) if key in stored and key in anew]
+    old, new = (table.set_axis(_row_names(table[keys]), axis="index") for table in (stored, anew))
+    yield from (f"{name}: column {column} is not stored" for column in new.columns.difference(old.columns))
+    yield from (f"{name}: {row} is stored, and not found anew" for row in old.index.difference(new.index, sort=False))
+    yield from (f"{name}: {row} is found anew, and not stored" for row in new.index.difference(old.index, sort=False))
+    both = new.index.intersection(old.index, sort=False)
+    for column in new.columns.intersection(old.columns, sort=False):
+        one, other = old.loc[both, column], new.loc[both, column]
+        if pd.api.types.is_numeric_dtype(one) and pd.api.types.is_numeric_dtype(other):
+            same = np.isclose(one.astype(float), other.astype(float), rtol=1e-9, atol=1e-12, equal_nan=True)
+        else:
+            same = (one.astype(object).fillna("") == other.astype(object).fillna("")).to_numpy()
+        for row in both[~same]:
+            yield f"{name}: {column} of {row}: stored {one[row]}, anew {other[row]}"
+
+
+def _row_names(keys: pd.DataFrame) -> pd.Index:
+    """What each row is of, in words; rows of the same, such as points of a curve, are numbered."""
+    if not len(keys):
+        return pd.Index([], dtype=str)
+    names = keys.astype(str).agg(" / ".join, axis="columns").str.replace(r"( / )+", " / ", regex=True).str.strip(" /")
+    number = names.groupby(names).cumcount()
+    return pd.Index(names.where(number == 0, names + ", " + number.astype(str)))

@@ -37,6 +37,7 @@ def report_input(run: Run) -> ReportInput:
         curves=run.curves,
         stopped_early=record.get("until") is not None,
         departures=(record.get("protocol") or {}).get("departures"),
+        unchecked=run.unchecked,
         damage=damage,
     )
 
@@ -62,7 +63,7 @@ def _changes(record: Mapping[str, Any]) -> dict[str, Any]:
         line = f"{_value(change['old'])} \N{RIGHTWARDS ARROW} {_value(change['new'])} on {change['since'][:10]}"
         lines_by_option.setdefault(f"{change['option']}, changed after drawing", []).append(line)
     changes: dict[str, Any] = {name: ", then ".join(lines) for name, lines in lines_by_option.items()}
-    return changes if is_checked(record) else changes | {"checksums": "none: begun by an earlier version"}
+    return changes if is_checked(record) else changes | {"checksums": "none: begun by an earlier version, or taken out"}
 
 
 def _value(setting: Any) -> str:

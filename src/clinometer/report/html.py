@@ -30,6 +30,7 @@ def render_page(report: ReportInput, page: Page) -> str:
         style=Markup(style),
         script=Markup(script),
         policy=policy(style, script),
+        unchecked=report.unchecked,
         damage=report.damage,
     )
 

@@ -62,6 +62,7 @@ class ReportInput:
     stopped_early : whether images were drawn in rounds, until decided.
     departures : where the run departs from its suite's protocol, a mapping of option, paper, run and reason each; None
         of a run that was not put under it.
+    unchecked : what is said first of a run without checksums; empty of every other.
     damage : what of the run is missing or damaged, a line each; those of images are added as they are read.
     """
 
@@ -80,4 +81,5 @@ class ReportInput:
     csv_name: str = "scores.csv"
     stopped_early: bool = False
     departures: Sequence[Mapping[str, str]] | None = None
+    unchecked: str = ""
     damage: list[str] = field(default_factory=list)

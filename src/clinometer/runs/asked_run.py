@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
-from clinometer.runs.ledger import Ledger
+from clinometer.runs.ledger import UNCHECKED, Ledger
 from clinometer.runs.places import samples_name
 from clinometer.runs.plan import PLAN_SCHEMA, Plan, Sample, parts_of, plan_to_table, table_to_plan
 from clinometer.runs.record import difference_between, is_checked, question_of
@@ -49,6 +49,11 @@ class AskedRun:
     def record(self) -> dict[str, Any]:
         """The contents of run.json."""
         return self.ledger.record
+
+    @property
+    def unchecked(self) -> str:
+        """What is said first of a run without checksums; empty of every other."""
+        return "" if is_checked(self.record) else UNCHECKED
 
     @cached_property
     def suite(self) -> Suite:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
+from clinometer._parquet import require_bounded
 from clinometer.errors import RunCorruptError
 from clinometer.models.images import sha256
 from clinometer.runs.asked_run import PLAN_LOST
@@ -123,6 +124,7 @@ def read_through(run: Run, part: int, rows: Collection[int]) -> Iterator[tuple[i
     try:
         with run.directory.fs.open(name, "rb") as file:
             opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
+            require_bounded(opened, file, _IMAGE)
             for batch in opened.iter_batches(_ROWS, columns=_IMAGE, use_threads=False):
                 for order in sorted(row_numbers & set(range(start, start + batch.num_rows))):
                     yield order, _checked(batch.slice(order - start, 1).to_pylist()[0], name)
@@ -152,7 +154,9 @@ def stored_images(run: Run, part: int, row: int) -> dict[int, tuple[str | None, 
     name = run.directory.path(samples_name(part))
     try:
         with run.directory.fs.open(name, "rb") as file:
-            first, rows = _rows_around(pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER), row)
+            opened = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
+            require_bounded(opened, file, _IMAGE)
+            first, rows = _rows_around(opened, row)
     except Exception as error:
         raise _unreadable(name, error) from error
     return {first + order: (image["id"], _checked(image, name)) for order, image in enumerate(rows)}

@@ -194,6 +194,7 @@ class Files:
         """
         require_held(self, name)
         self.require_writable()
+        self._require_inside(name)
         if self.is_store:
             self._put(name, content)
             return
@@ -225,6 +226,17 @@ class Files:
                 f"{self.url}: this place can be read but not written; give another --out, or copy the run to a disk"
             )
 
+    def _require_inside(self, name: str) -> None:
+        """Refuse to write, or remove, through a folder that is a link out of the directory."""
+        if not self.is_local or "/" not in name:
+            return
+        folder = os.path.realpath(os.path.dirname(self.path(name)))
+        if os.path.commonpath([folder, os.path.realpath(self.root)]) != os.path.realpath(self.root):
+            raise RunStorageError(
+                f"{self.path(name)}: its folder is a link to {folder}, out of {self.url}, and nothing is written "
+                "there; put a folder in its place"
+            )
+
     def _put(self, name: str, content: bytes | memoryview, **options: Any) -> None:
         """Write a file of an object store in one piece, or in several of which nothing is seen until the last is in."""
         try:
@@ -249,6 +261,7 @@ class Files:
         """
         require_held(self, name)
         self.require_writable()
+        self._require_inside(name)
         try:
             if self.is_local:
                 create_file(self.path(name), self._temporary(name)[1], content)
@@ -280,6 +293,7 @@ class Files:
         RunStorageError
             It may not be removed.
         """
+        self._require_inside(name)
         inventory = self.inventory
         is_told = not self.is_store or (inventory is not None and inventory.knows(name))
         if is_told and not self.exists(name):
@@ -300,6 +314,7 @@ class Files:
     def remove_empty(self, folder: str) -> None:
         """Remove a folder that holds nothing; one that does stays. On a store there is none to remove."""
         if not self.is_store:
+            self._require_inside(f"{folder}/x")
             with suppress(OSError):
                 self.fs.rmdir(self.path(folder))
 

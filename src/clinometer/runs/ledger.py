@@ -31,6 +31,9 @@ RATINGS: Final = "ratings"
 FOLDERS: Final = ("samples", "classifications", RATINGS)
 EMBEDDINGS: Final = "embeddings"
 
+UNCHECKED: Final = "unchecked: its run.json is of format 1, without checksums: what is read back cannot be verified"
+"""What is said first of a run that an earlier version began, or whose checks somebody took out."""
+
 _LISTED: Final = re.compile(r"(part-\d+|texts)\.parquet")
 _WAIT: Final = 30
 """Seconds that a process waits for another to have changed run.json: that takes none."""
@@ -61,7 +64,7 @@ class Ledger:
             if record is None:
                 record = self._record = self._read_record()
         if is_new and not is_checked(record):
-            warnings.warn(UncheckedRunWarning(unchecked(self.directory)), stacklevel=2)
+            warnings.warn(UncheckedRunWarning(f"{self.directory.url}: {UNCHECKED}"), stacklevel=2)
         return record
 
     def read_anew(self) -> dict[str, Any]:
@@ -310,8 +313,3 @@ class Ledger:
 
 def _files(record: Mapping[str, Any]) -> Collection[tuple[str, str]]:
     return (record.get("files") or {}).items()
-
-
-def unchecked(directory: Directory) -> str:
-    """The notice about a run that an earlier version began."""
-    return f"{directory.url}: its run.json is of format 1, without checksums: what is read back cannot be verified"

@@ -11,9 +11,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from clinometer.errors import RunCorruptError
 from clinometer.models.protocols import Card
@@ -76,7 +76,7 @@ def new_record(
             "begun_encoders": {},
             "dropped_encoders": {},
             "own_encoders": {},
-            "versions": {"python": platform.python_version(), **_package_versions()},
+            "versions": package_versions(),
             "machine": {"system": platform.system(), "processor": platform.machine()},
             "suite_options": [],
             "files": {},
@@ -145,6 +145,23 @@ class _Protocol(BaseModel):
     typed: list[_Departure] = []
 
 
+def _require_name(name: str) -> str:
+    """Refuse a name that no file of a run has: of several lines, with a terminal's controls, or out of the run."""
+    if not name.isprintable() or name.startswith("/") or ".." in name.split("/"):
+        raise ValueError("no file of a run is called so")
+    return name
+
+
+_FileName = Annotated[str, AfterValidator(_require_name)]
+
+
+class _MadeOf(BaseModel):
+    """What a file was made of, and the file's own checksum."""
+
+    of: str
+    file: str
+
+
 class _Record(BaseModel):
     """What every run has recorded since the first; what came later has a default."""
 
@@ -164,7 +181,8 @@ class _Record(BaseModel):
     dropped_encoders: dict[str, _Model] = {}
     own_encoders: dict[str, _Model] = {}
     suite_options: list[_Option] = []
-    files: dict[str, str] = {}
+    files: dict[_FileName, str] = {}
+    made_of: dict[_FileName, _MadeOf] = {}
     checksum: str | None = None
 
 
@@ -264,8 +282,9 @@ def _short(value: Any) -> str:
     return text[:8] if re.fullmatch("[0-9a-f]{64}", text) else text
 
 
-def _package_versions() -> dict[str, str]:
-    return {package: _version(package) for package in _RECORDED_PACKAGES}
+def package_versions() -> dict[str, str]:
+    """The versions of Python and of the packages that matter."""
+    return {"python": platform.python_version()} | {package: _version(package) for package in _RECORDED_PACKAGES}
 
 
 @cache

@@ -22,6 +22,8 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clinometer._memory import memory
+
 IMAGE: Final = "image"
 
 
@@ -49,6 +51,9 @@ _BLANK: Final = b"0" * 64
 _FORM: Final = re.compile(rb"sha256 ([0-9a-f]{64}) apart (\d{20})-(\d{20}) ([0-9a-f]{64})")
 _TAIL: Final = 1 << 16
 """Bytes read first, from the end: of most files that is the whole footer, of many the whole file."""
+
+_LARGE: Final = 1 << 28
+"""Bytes that are read without asking what they are."""
 
 
 class _File(Protocol):
@@ -101,9 +106,11 @@ def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
     at = _seal_in(memoryview(tail))
     if at is None:
         return None
+    low, high = min(int(at[2]), size), min(int(at[3]), size)
+    if size - (0 if pixels else max(0, high - low)) > _LARGE:
+        _require_room(file, size)
     content = memoryview(bytearray(size))  # zeros take no memory until they are written over
     content[tail_at:] = tail
-    low, high = min(int(at[2]), size), min(int(at[3]), size)
     for start, stop in [(0, tail_at)] if pixels else [(0, min(low, tail_at)), (high, tail_at)]:
         _fill(content[start:stop], file, start)
     seal, checksum = at[1].decode(), _checksum(name, content, low, max(low, high), tail_at + at.start(1))
@@ -112,6 +119,17 @@ def read_sealed(file: _File, name: str, *, pixels: bool) -> Contents | None:
         if pixels_checksum != at[4].decode():
             seal, checksum = at[4].decode(), pixels_checksum
     return Contents(pa.py_buffer(content), seal, checksum, (low, max(low, high)))
+
+
+def _require_room(file: _File, size: int) -> None:
+    """Refuse a large file of which the columns are but a part, such as one with a hole, or that memory cannot hold."""
+    metadata = pq.read_metadata(file)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    columns = sum(group.column(number).total_compressed_size for group in groups for number in range(group.num_columns))
+    if size - columns - metadata.serialized_size > _LARGE // 64:
+        raise ValueError(f"its columns take {columns:,} of {size:,} bytes")
+    if size > (there := memory().available):
+        raise ValueError(f"it takes {size:,} bytes of memory, and {there:,} are free")
 
 
 def seal_of(file: _File) -> str | None:

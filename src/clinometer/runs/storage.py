@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clinometer._parquet import require_bounded
 from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
 from clinometer.runs.files import Files
 from clinometer.runs.holding import hold
@@ -184,6 +185,7 @@ def _table(source: Any, columns: list[str] | None, added: pa.Schema | None) -> p
     if len(lost) > len(new):  # which read() would pass over
         new_names = {field.name for field in new}
         raise pa.ArrowInvalid(f"it has no column {next(name for name in lost if name not in new_names)!r}")
+    require_bounded(opened, source, columns)
     table = unsealed(opened.read(columns, use_threads=False))
     for field in new:
         table = table.append_column(field, pa.nulls(len(table), field.type))

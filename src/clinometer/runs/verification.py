@@ -8,8 +8,9 @@ from functools import partial
 from clinometer._messages import first_and_more
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.runs.asked_run import PLAN_LOST
+from clinometer.runs.embedded import require_finished
 from clinometer.runs.ledger import RATINGS, TABLES
-from clinometer.runs.places import samples_name
+from clinometer.runs.places import embeddings_name, samples_name
 from clinometer.runs.progress import Progress
 from clinometer.runs.storage import REDO, REDO_MISSING
 from clinometer.runs.store import SCORE_AGAIN, Run
@@ -20,6 +21,9 @@ RATE_AGAIN = "Restore it, or delete it and take its ratings in again: clinometer
 
 def verify(run: Run, progress: Progress) -> int:
     """Read every file of a run, images too, and return how many there are.
+
+    Of a run without checksums that says no more than that they can be read (``run.unchecked``); nor does it of some
+    files that run.json does not list (:func:`unlisted`).
 
     Raises
     ------
@@ -39,6 +43,44 @@ def verify(run: Run, progress: Progress) -> int:
     if damage:
         raise RunCorruptError("\n".join(damage))
     return len(checks) + 1
+
+
+def require_foundation(run: Run, *, pixels: bool) -> None:
+    """Refuse a run of which something that its numbers rest on is gone, or is not what was written.
+
+    Every table is read, of images the ``pixels`` only where they are asked for. What was made of the numbers, such as
+    the page, is not looked at.
+
+    Raises
+    ------
+    RunCorruptError
+        The message names the first such file, and how many there are.
+    """
+    unused = {embeddings_name(name) for name in (*run.dropped_encoder_cards, *run.begun_encoder_cards)}
+    with run.directory.listed_once():
+        present, parts = list(run.ledger.present()), {samples_name(part): part for part in run.parts}
+        besides = [name for name in {*present, *run.ledger.files} if name.rpartition("/")[0] in unused]
+        damage = missing_files(run, besides=("scores.csv", "report.html", *besides))
+        for encoder in run.encoder_cards if run.unchecked else ():  # of which run.json lists no files
+            require_finished(run, encoder)
+        for name in present:
+            if name in besides or not name.endswith(".parquet"):
+                continue
+            try:
+                if pixels and name in parts:
+                    run.read_images(parts[name])
+                else:
+                    run.ledger.read_table(name, ["id"] if name in parts else None, way_out=_way_out(name))
+            except (RunCorruptError, RunNotFoundError) as error:
+                damage.append(str(error))
+    if damage:
+        more = f" And {len(damage) - 1} more: clinometer verify {run.url}" if damage[1:] else ""
+        raise RunCorruptError(f"{run.url}: what its numbers rest on is gone, or has changed: {damage[0]}{more}")
+
+
+def unlisted(run: Run) -> list[str]:
+    """Files of which nothing says whether they are as they were written: no table, and not listed in run.json."""
+    return [name for name in run.ledger.present() if not name.endswith(".parquet") and name not in run.ledger.files]
 
 
 def unfinished(run: Run) -> str:

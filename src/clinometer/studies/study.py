@@ -142,6 +142,7 @@ class Study:
     stages : what happens between drawing and embedding, in order. One that is a :class:`PartStage` is shared out among
         workers, a :class:`WholeStage` is done by one of them, and any other by the command.
     encoders_needed : whether scoring needs an encoder's embeddings.
+    reads_pixels : whether scoring reads the pictures themselves, so that the numbers rest on every pixel.
     texts_needed : whether it needs them of texts too; where not, an encoder without a text tower gives what it can.
     extend_plan : (suite, samples of its questions, part size) → the whole plan, where more samples follow from those.
     check : refuses a generator that the stages cannot use, before anything is drawn.
@@ -164,6 +165,7 @@ class Study:
     score_by: Callable[[Run, int, Pool], Scored] | None = None
     stages: tuple[Stage, ...] = ()
     encoders_needed: bool = True
+    reads_pixels: bool = False
     texts_needed: bool = False
     extend_plan: Callable[[Suite, Sequence[Sample], int], list[Sample]] | None = None
     check: Callable[[Generator, Suite], None] | None = None

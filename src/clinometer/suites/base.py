@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Self
 
 from pydantic import ValidationError, model_validator
 
-from clinometer._messages import did_you_mean, first_and_more, quoted, shortened
+from clinometer._messages import did_you_mean, escaped, first_and_more, quoted, shortened
 from clinometer.errors import SuiteError
 from clinometer.suites.protocol import Protocol
 from clinometer.suites.strict import Name, Strict, Text
@@ -227,7 +227,7 @@ def explain(
     """
     problems = error.errors(include_url=False)
     first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
-    field = ".".join(str(part) for part in first["loc"])
+    field = escaped(".".join(str(part) for part in first["loc"]))
     if first["type"] == "extra_forbidden":
         place, key = first["loc"][:-1], str(first["loc"][-1])
         missing = [str(p["loc"][-1]) for p in problems if p["type"] == "missing" and p["loc"][:-1] == place]

@@ -171,8 +171,12 @@ def _read_parquet(path: Path, _labels: Path | None, spellings: Collection[str]) 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from clinometer._parquet import require_bounded
+
     try:
-        table = pq.read_table(path)
+        with path.open("rb") as source, pq.ParquetFile(source) as opened:
+            require_bounded(opened, source)
+            table = opened.read()
     except pa.ArrowException as error:
         raise ModelError(f"{path.name}: not a Parquet file: {error}") from error
     kinds = {name: table.schema.field(name).type for name in table.column_names}

@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clinometer._parquet import require_bounded
 from clinometer.errors import ImportManifestError
 from clinometer.models.files.folder import COLUMNS, ManifestRow, manifest_row
 from clinometer.models.files.source import flags_of
@@ -29,10 +30,6 @@ SUFFIXES = (".parquet", ".arrow")
 
 AT_ONCE = 4
 """Rows of the image column that are held together."""
-
-MOST_UNFOLDED = (2**28, 20)
-"""Bytes unpacked, and times as many as packed: a row group with fewer is no bomb, for images hardly shrink."""
-
 
 _NOTHING_OPEN: Final[tuple[str, Iterator[tuple[int, Any]]]] = ("", iter(()))
 _NOTHING_READ: Final = ("", -1, None)
@@ -177,25 +174,21 @@ def _unreadable(file: str, error: Exception) -> ImportManifestError:
     return ImportManifestError(f"{file}: it cannot be read as a table ({type(error).__name__})")
 
 
-def _require_no_bomb(opened: pq.ParquetFile, file: str) -> None:
-    least, times = MOST_UNFOLDED
-    for group in range(opened.metadata.num_row_groups):
-        row_group = opened.metadata.row_group(group)
-        for column in map(row_group.column, range(row_group.num_columns)):
-            unfolded, packed = column.total_uncompressed_size, column.total_compressed_size
-            if unfolded > max(least, times * packed):
-                raise ImportManifestError(
-                    f"{file}, {column.path_in_schema}: {packed:,} bytes that unfold to {unfolded:,}; images hardly "
-                    "shrink, so save the table anew without what it repeats"
-                )
+def _require_no_bomb(opened: pq.ParquetFile, source: Any, file: str) -> None:
+    try:
+        require_bounded(opened, source)
+    except pa.ArrowInvalid as error:
+        raise ImportManifestError(
+            f"{file}: {error}; images hardly shrink, so save the table anew without what it repeats"
+        ) from error
 
 
 def _table(path: Path, file: str, columns: list[str]) -> pa.Table:
     """Read some columns of a table, those that it has."""
     try:
         if path.suffix == ".parquet":
-            with pq.ParquetFile(path) as opened:
-                _require_no_bomb(opened, file)
+            with path.open("rb") as source, pq.ParquetFile(source) as opened:
+                _require_no_bomb(opened, source, file)
                 schema = opened.schema_arrow
                 names = schema.names
                 table = opened.read([name for name in columns if name in names])

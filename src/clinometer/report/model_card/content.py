@@ -56,7 +56,8 @@ def section_of(runs: Sequence[CardInput], *, rows: int, version: str) -> str:
     version : the version of clinometer that writes it.
     """
     template = environment().get_template("model_card.md")
-    return template.render(runs=[_values(run, rows) for run in runs], version=version).strip()
+    unchecked = [(run.report.title, run.report.unchecked) for run in runs if run.report.unchecked]
+    return template.render(runs=[_values(run, rows) for run in runs], unchecked=unchecked, version=version).strip()
 
 
 def listed_first(verdicts: Verdicts, rows: int) -> tuple[list[Judged], list[Judged]]:

@@ -119,18 +119,18 @@ def _plain(value: Any) -> str | None:
 def _metrics(run: CardInput, rows: int) -> list[dict[str, Any]]:
     told: Told = run.page.told(run.page.view.of(run.report))
     return [
-        _metric(verdicts, one)
+        _metric(verdicts, one, "unchecked: " if run.report.unchecked else "")
         for verdicts in told.verdicts
         for one in listed_first(verdicts, rows)[0]
         if one.row.defined and not not_measured(one.row) and not too_few(one.row)
     ]
 
 
-def _metric(verdicts: Verdicts, one: Judged) -> dict[str, Any]:
+def _metric(verdicts: Verdicts, one: Judged, lead: str) -> dict[str, Any]:
     row, (low, high) = one.row, one.ends
     return {
         "metric_type": _slug(row.component),
-        "metric_name": one_line(f"{verdicts.symbol}, {one.name} {one.interval}: {one.verdict}"),
+        "metric_name": one_line(f"{lead}{verdicts.symbol}, {one.name} {one.interval}: {one.verdict}"),
         "metric_value": float(row.value),
         "metric_args": _known(
             {

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from clinometer._messages import quoted
 from clinometer.errors import RunCorruptError
 from clinometer.runs.ledger import RATINGS
-from clinometer.runs.shapes import always
+from clinometer.runs.shapes import always, require_shape
 from clinometer.runs.store import Run
 
 SCHEMA: Final = pa.schema(
@@ -58,11 +60,17 @@ def add_ratings(run: Run, source: str, rows: Sequence[Mapping[str, Any]]) -> str
 def ratings_of(run: Run) -> pd.DataFrame:
     """Every rating of a run, part by part; of a rater's answers to one item the first counts, repeats aside."""
     tables = [
-        run.ledger.read_table(name, SCHEMA.names, way_out=IMPORT_AGAIN, like=always(SCHEMA, empty=("seconds",)))
-        for name in _parts(run)
+        run.ledger.read_table(name, SCHEMA.names, way_out=IMPORT_AGAIN, shape=_require_ratings) for name in _parts(run)
     ]
     ratings: pd.DataFrame = pa.concat_tables([SCHEMA.empty_table(), *tables]).to_pandas()
     return ratings.drop_duplicates(["source", "rater", "item", "repeat"], keep="first", ignore_index=True)
+
+
+def _require_ratings(table: pa.Table) -> None:
+    require_shape(table, always(SCHEMA, empty=("seconds",)))
+    empty = pc.and_(pc.not_equal(table["stratum"], ""), pc.less(table["stratum_size"], 1))
+    if strata := table["stratum"].filter(empty).to_pylist():
+        raise pa.ArrowInvalid(f"its column 'stratum_size' is below 1 for {quoted(strata[0])}")
 
 
 def has_ratings(run: Run) -> bool:

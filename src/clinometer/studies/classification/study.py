@@ -60,5 +60,6 @@ CLASSIFICATION: Final = Study(
     comparison=lambda suite: COMPARED,
     stages=(PartStage(classify, "classifying", unclassified_parts),),
     encoders_needed=False,
+    reads_pixels=True,
     check=require_denoiser,
 )

@@ -91,6 +91,7 @@ EDITING: Final = Study(
     page=lambda suite: PAGE,
     comparison=lambda suite: COMPARED,
     stages=(PartStage(edit, "editing"),),
+    reads_pixels=True,
     texts_needed=True,
     extend_plan=plan_edits,
     check=require_editor,
