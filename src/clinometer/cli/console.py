@@ -126,9 +126,12 @@ class LiveProgress:
 
 def print_summary(run: Run) -> None:
     """The verdicts in short, and where the report is."""
+    from clinometer.report.pictures import pictures_in_words
     from clinometer.studies import study_of
 
     console = Console()
+    for line in pictures_in_words(run):
+        console.print(f"\n[bold]{plain_text(line)}[/]")
     summary = study_of(run.suite).page(run.suite).summary(run.suite, run.scores)
     console.print()
     console.print(f"Verdicts: {plain_text(summary.verdicts) or 'none'}")

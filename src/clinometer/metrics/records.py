@@ -58,7 +58,8 @@ class Score:
     family : the tests ``q`` and ``p_holm`` correct for.
     null : expectation at these sample sizes if nothing leaned (median where no mean exists, see docs);
         for scores that are non-negative by construction.
-    n_target, n_a, n_b : images (or texts) in the target and in the two attribute sets.
+    n_target, n_a, n_b : images (or texts) in the target and in the two attribute sets, each different picture once.
+    n_repeated : images of the target that are one of these again, as of a fixed seed or a cache, and do not count.
     flag : ``"unstable"`` or empty.
     p_equivalence, q_equivalence : of two one-sided tests that |value| is below the suite's margin, where it names one;
         q corrects within the same rows.
@@ -100,6 +101,7 @@ class Score:
     n_target: int = 0
     n_a: int = 0
     n_b: int = 0
+    n_repeated: int = 0
     flag: str = ""
     p_equivalence: float = nan
     q_equivalence: float = nan

@@ -17,7 +17,7 @@ from clinometer.runs.progress import Progress
 from clinometer.runs.ratings import with_ratings
 from clinometer.runs.store import SCORE_AGAIN, Run
 from clinometer.studies import study_of
-from clinometer.studies.refusals.scoring import with_refusals
+from clinometer.studies.refusals.scoring import with_refusals, with_repeats
 from clinometer.studies.study import Pool, Scored
 
 RESAMPLES = 10_000
@@ -64,7 +64,7 @@ def _computed(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
             scored = study.score(run, resamples)
         else:
             scored = study.score_by(run, resamples, pool)
-    return Scored(with_ratings(run, with_refusals(run, scored.scores)), scored.curves)
+    return Scored(with_ratings(run, with_repeats(run, with_refusals(run, scored.scores))), scored.curves)
 
 
 def require_same_scores(run: Run, progress: Progress, *, resamples: int = RESAMPLES) -> None:

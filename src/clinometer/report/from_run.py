@@ -8,6 +8,7 @@ from typing import Any
 
 from clinometer.errors import RunCorruptError, RunNotFoundError
 from clinometer.report.inputs import Curve, ReportInput
+from clinometer.report.pictures import pictures_in_words
 from clinometer.runs import Run
 from clinometer.runs.fingerprint import REPORT, outdated
 from clinometer.runs.planted import planted_of, readings_of
@@ -38,8 +39,20 @@ def report_input(run: Run) -> ReportInput:
         stopped_early=record.get("until") is not None,
         departures=(record.get("protocol") or {}).get("departures"),
         unchecked=run.unchecked,
+        notices=_notices(run, damage),
         damage=damage,
     )
+
+
+def _notices(run: Run, damage: list[str]) -> list[str]:
+    """What is said before anything else; nothing of a run whose parts cannot all be read, which says so."""
+    try:
+        return pictures_in_words(run)
+    except (RunCorruptError, RunNotFoundError) as error:
+        message = run.directory.without_place(error)
+        if message not in damage:
+            damage.append(message)
+        return []
 
 
 def _settings(record: Mapping[str, Any], suite: Suite) -> dict[str, Any]:

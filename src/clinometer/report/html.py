@@ -32,6 +32,7 @@ def render_page(report: ReportInput, page: Page) -> str:
         policy=policy(style, script),
         unchecked=report.unchecked,
         damage=report.damage,
+        notices=report.notices,
     )
 
 

@@ -63,6 +63,7 @@ class ReportInput:
     departures : where the run departs from its suite's protocol, a mapping of option, paper, run and reason each; None
         of a run that was not put under it.
     unchecked : what is said first of a run without checksums; empty of every other.
+    notices : what concepts have no picture, and which pictures are another one again, a sentence each.
     damage : what of the run is missing or damaged, a line each; those of images are added as they are read.
     """
 
@@ -82,4 +83,5 @@ class ReportInput:
     stopped_early: bool = False
     departures: Sequence[Mapping[str, str]] | None = None
     unchecked: str = ""
+    notices: Sequence[str] = ()
     damage: list[str] = field(default_factory=list)

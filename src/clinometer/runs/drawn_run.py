@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +31,9 @@ from clinometer.runs.storage import REDO
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+_ASKED_FOR = ("id", "concept", "group", "prompt", "strength")
 
 
 class DrawnRun(AskedRun):
@@ -189,6 +193,33 @@ class DrawnRun(AskedRun):
             for part in self._drawn_parts():
                 table = self._part(part, list(dict.fromkeys(["id", *columns])))
                 yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
+
+    def repeats(self) -> dict[str, str]:
+        """Images that are, byte for byte, an earlier one of what they were asked for: both ids, the earlier one last.
+
+        A fixed seed gives them, or a cache. What they were asked for is a concept and a group, of a group alone its
+        prompt, and of edits the strength. Of all other images eight bytes are held.
+        """
+
+        def parts() -> Iterator[tuple[int, pa.Table]]:
+            with self.directory.listed_once():
+                for part in self._drawn_parts():
+                    table = self._part(part, ["id", "sha256", "status"])
+                    yield part, table.filter(pc.equal(table["status"], "ok"))
+
+        heads = [np.array([int(s[:16], 16) for s in t["sha256"].to_pylist()], np.uint64) for _, t in parts()]
+        found, counts = np.unique(np.concatenate([*heads, np.zeros(0, np.uint64)]), return_counts=True)
+        again = set(found[counts > 1].tolist())
+        firsts, repeats = dict[tuple[Any, ...], str](), dict[str, str]()
+        for part, table in parts() if again else ():
+            shas = dict(zip(table["id"].to_pylist(), table["sha256"].to_pylist(), strict=True))
+            for identifier, concept, group, prompt, strength in self._all_parts[part].rows(*_ASKED_FOR):
+                sha = shas.get(identifier)
+                if sha is not None and int(sha[:16], 16) in again:
+                    first = firsts.setdefault((sha, concept, group, "" if concept else prompt, strength), identifier)
+                    if first != identifier:
+                        repeats[identifier] = first
+        return repeats
 
     def samples_that_are_whole(self, damage: list[str]) -> pd.DataFrame:
         """The same without the parts that are damaged, each of which is added to ``damage``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import TypeVar
 
@@ -22,16 +23,20 @@ class ImageVectors:
 
     Parameters
     ----------
-    keep : seeds of the images that are looked at; all by default.
+    keep : seeds of the images that are looked at; all by default. Then an image that is, byte for byte, another one of
+        its owner again is left out, and counted in ``repeats``.
     """
 
     def __init__(self, run: Run, encoder: str, keep: Collection[int] | None = None) -> None:
         require_finished(run, encoder)
         self._run, self._encoder, self._keep = run, encoder, keep
+        self._repeats = run.repeats() if keep is None else {}
+        self.repeats = Counter[Owner]()
         self._file, self._were_read = VectorFile(), set[int]()
         self._parts: dict[Owner, dict[int, None]] = {}
-        for part, concept, group in run.plan.rows("part", "concept", "group"):
+        for identifier, part, concept, group in run.plan.rows("id", "part", "concept", "group"):
             self._parts.setdefault((concept, group), {})[part] = None
+            self.repeats[concept, group] += identifier in self._repeats
 
     def read(self, owners: Collection[Owner] | None = None) -> None:
         """Read the parts that hold images of some owners, or all parts, once.
@@ -55,7 +60,7 @@ class ImageVectors:
         rows = [
             (((concept, group), part), vectors[identifier])
             for identifier, seed, concept, group in self._run.parts[part].rows("id", "seed", "concept", "group")
-            if identifier in vectors and (self._keep is None or seed in self._keep)
+            if identifier in vectors and identifier not in self._repeats and (self._keep is None or seed in self._keep)
         ]
         if rows:
             keys, own = zip(*rows, strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
@@ -59,11 +59,13 @@ def read_verdict(sentence: str) -> Read:
 
 
 def with_verdicts_as_data(scores: pd.DataFrame) -> pd.DataFrame:
-    """A table of scores in today's columns: an old one gets those it lacks, its verdicts read; a new one stays."""
-    if "side" in scores or "verdict" not in scores:
+    """A table of scores in today's columns: an old one gets those it lacks, its verdicts read."""
+    if "verdict" not in scores:
         return scores
+    lacking: dict[str, Any] = {field.name: field.default for field in fields(Score) if field.name not in scores}
+    if "side" in scores:
+        return scores.assign(**lacking) if lacking else scores
     readings = [read_verdict("" if pd.isna(sentence) else str(sentence)) for sentence in scores["verdict"]]
-    lacking = {field.name: field.default for field in fields(Score) if field.name not in scores}
     tilts = [
         f"{reading.run} run" if reading.run else own for reading, own in zip(readings, scores["setting"], strict=True)
     ]

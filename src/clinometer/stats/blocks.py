@@ -82,6 +82,24 @@ def mapped(change: Callable[..., np.ndarray], *sequences: Sequence[np.ndarray]) 
     return Blocks(sequences[0].sizes, lambda position: change(*(sequence[position] for sequence in sequences)), cut)
 
 
+def chosen(arrays: Sequence[np.ndarray], rows: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
+    """Some rows of each array, in rising order (None: all of them): lazily where the arrays are lazy."""
+    if all(own is None for own in rows):
+        return arrays
+    sizes = [n if own is None else len(own) for n, own in zip(sizes_of(arrays), rows, strict=True)]
+
+    def cut(position: int, first: int, stop: int) -> np.ndarray:
+        own = rows[position]
+        if own is None:
+            return _cut(arrays, position, first, stop)
+        own = own[first:stop]
+        return _cut(arrays, position, int(own[0]), int(own[-1]) + 1)[own - own[0]] if len(own) else arrays[position][:0]
+
+    if isinstance(arrays, Blocks):
+        return Blocks(sizes, lambda position: cut(position, 0, sizes[position]), cut)
+    return tuple(x if own is None else x[own] for x, own in zip(arrays, rows, strict=True))
+
+
 def _cut(arrays: Sequence[np.ndarray], position: int, first: int, stop: int) -> np.ndarray:
     if isinstance(arrays, Blocks) and arrays._cut is not None:
         return arrays._cut(position, first, stop)

@@ -186,7 +186,7 @@ def study_design(suite: ClassificationSuite) -> ClassificationDesign:
 def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.ndarray], float]:
     """The errors by group, (images × classes × noise samples) float32, and what counts as a tie.
 
-    A portrait that could not be made or measured is NaN.
+    A portrait that could not be made or measured is NaN, and one that is another of its group again.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
     errors = np.full((len(place), len(column), suite.noise_samples[-1]), np.nan, np.float32)
     tolerance = 0.0
     samples = run.samples
-    ids = set(samples.id[samples.status == "ok"])
+    ids, repeats = set(samples.id[samples.status == "ok"]), run.repeats()
     for part, planned in run.parts.items():
         name = classifications_name(part)
         rows = run.ledger.read_table(name, SCHEMA.names).to_pylist()
@@ -213,7 +213,7 @@ def group_errors(run: Run, suite: ClassificationSuite) -> tuple[dict[str, np.nda
                 f"{run.directory.path(name)}: it lacks a class of a portrait, or holds others. {REDO}"
             )
         for row in rows:
-            if not row["reason"]:
+            if not row["reason"] and row["id"] not in repeats:
                 errors[place[row["id"]], column[row["label"]]] = row["errors"]
             tolerance = max(tolerance, row["tolerance"])
     groups = np.array([sample.group for sample in run.plan])

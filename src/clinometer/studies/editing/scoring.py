@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -22,7 +23,7 @@ from clinometer.runs.progress import Progress
 from clinometer.runs.store import Run
 from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
-from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
+from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup
 from clinometer.studies.editing.faces import align, average_faces, read_faces
 from clinometer.studies.editing.planted_order import planted_order
 from clinometer.studies.editing.scores import editing_study
@@ -112,11 +113,12 @@ def score_editing(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     suite = suite_of(run, EditingSuite)
     design = study_design(suite)
     portraits, groups, edits = _edited(run, suite, design)
-    readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in run.encoder_cards]
     alignment = align(run, pool)
     faces = read_faces(run, portraits, edits, alignment, pool)
+    named, once, evidence = _counted_once(run, portraits, edits, faces)
+    readings = [gender_readings(run, suite, encoder, named, once) for encoder in run.encoder_cards]
     rows = editing_study(
-        readings, faces, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
+        readings, evidence, groups, design, seed=run.record["seed"], n_resamples=max(1, resamples // 50),
         n_permutations=2 * resamples - 1,
     )  # fmt: skip
     planted = planted_of(run)
@@ -135,6 +137,7 @@ def compare_editing(
     for run in runs:
         portraits, groups, edits = _edited(run, suite, design)
         faces = read_faces(run, portraits, edits, alignment=None)
+        portraits, edits, faces = _counted_once(run, portraits, edits, faces)
         readings = [gender_readings(run, suite, encoder, portraits, edits) for encoder in encoders]
         edited_portraits.append(EditedPortraits(groups, readings, faces.after - faces.before[:, None, None]))
     return compare_edits(
@@ -153,6 +156,27 @@ def _edited(run: Run, suite: EditingSuite, design: EditingDesign) -> tuple[list[
     names = [group.name for group in design.groups]
     groups = np.array([names.index(portrait.group) for portrait in portraits], int)
     return portraits, groups, edits_of(run, suite, portraits)
+
+
+def _counted_once(
+    run: Run, portraits: Sequence[Sample], edits: np.ndarray, faces: Faces
+) -> tuple[list[Sample], np.ndarray, Faces]:
+    """The same without pictures that are another one again, and without edits of such: they count as not there.
+
+    Average faces are of all that was drawn.
+    """
+    repeats = run.repeats()
+    again = np.array([portrait.id in repeats for portrait in portraits], bool)
+    edited_again = np.isin(edits, list(repeats)) | again[:, None, None]
+    once = replace(
+        faces,
+        before=np.where(again, np.nan, faces.before),
+        after=np.where(edited_again, np.nan, faces.after),
+        drawn_before=faces.drawn_before & ~again,
+        drawn_after=faces.drawn_after & ~edited_again,
+    )
+    named = [replace(p, id="") if is_again else p for p, is_again in zip(portraits, again, strict=True)]
+    return named, np.where(edited_again, "", edits), once
 
 
 def study_design(suite: EditingSuite) -> EditingDesign:

@@ -38,6 +38,7 @@ from clinometer.studies.leaning.scores.inference import (
 from clinometer.studies.leaning.scores.paired_stopping import differences_when_stopped, paired_evidence
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld_between
 from clinometer.studies.leaning.scores.relabelling import pools_of
+from clinometer.studies.leaning.scores.repeats import counted_once, pairs_counted_once
 from clinometer.studies.leaning.scores.views import EncoderView, views_of
 
 JUDGED = (IMAGE_PART, "mcas")
@@ -107,6 +108,7 @@ def compare_leanings(
     require_comparable(first, second, [image_counts(layout) for layout in layouts], paired=paired)
     lost = lost_prompts(layouts)
     first, second = ([without_prompts(encoder, lost) for encoder in run] for run in (first, second))
+    first, second = once(first, second, design, paired=paired)
     checks = [reader_checks(run, design, confidence=confidence) for run in (first, second)]
     layouts = [layout_of(run, design) for run in (first, second)]
     settings = DrawSettings(n_resamples, 1, seed, confidence)
@@ -127,6 +129,13 @@ def compare_leanings(
         stands = {name: paired_evidence(first, second, design, component=name, ahead=True) for name in JUDGED}
         rows = differences_when_stopped(rows, stands, design)
     return withheld_between(rows, *checks)
+
+
+def once(
+    first: Sequence[EncoderEmbeddings], second: Sequence[EncoderEmbeddings], design: Design, *, paired: bool
+) -> tuple[list[EncoderEmbeddings], list[EncoderEmbeddings]]:
+    """Two runs in which each picture counts once; where they are paired, each pair."""
+    return pairs_counted_once(first, second) if paired else (counted_once(first, design), counted_once(second, design))
 
 
 def image_counts(layout: Layout) -> tuple[object, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -12,7 +13,13 @@ from clinometer.runs.embedded import require_finished
 from clinometer.runs.store import Run
 from clinometer.studies.fit import unfit
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
-from clinometer.studies.leaning.stacks import TargetVectors, image_parts, read_group_images, read_images
+from clinometer.studies.leaning.stacks import (
+    TargetVectors,
+    drawn_counts,
+    image_parts,
+    read_group_images,
+    read_images,
+)
 from clinometer.suites import Group, LeaningSuite
 from clinometer.suites.leaning import BLANK_PROMPT
 
@@ -46,22 +53,26 @@ def encoder_embeddings(
 ) -> EncoderEmbeddings:
     """One encoder's vectors as the metrics see them; with ``keep``, those of images with these seeds alone."""
     require_finished(run, encoder)
-    targets, groups = read_images(run, suite, encoder, keep)
+    repeats = run.repeats() if keep is None else {}  # of partners both count, or none: see ``pairs_counted_once``
+    targets, groups = read_images(run, suite, encoder, keep, repeats)
     names = [target.name for target in suite.targets]
-    return _embeddings(run, suite, encoder, groups, targets.width, lambda width: targets.blocks(names, width))
+    embeddings = _embeddings(run, suite, encoder, groups, targets.width, lambda width: targets.blocks(names, width))
+    return replace(embeddings, target_copies=drawn_counts(run, suite, repeats))
 
 
 def lazy_embeddings(
     run: Run, suite: LeaningSuite, encoders: Sequence[str], sizes: Sequence[int]
 ) -> list[EncoderEmbeddings]:
     """The same of some encoders; of the targets, each with so many images, vectors are read when they are asked for."""
-    parts = image_parts(run, suite)
+    parts, repeats = image_parts(run, suite), run.repeats()
+    copies = drawn_counts(run, suite, repeats)
 
     def embeddings(encoder: str) -> EncoderEmbeddings:
         def targets(width: int) -> Sequence[np.ndarray]:
-            return TargetVectors(run, encoder, parts, sizes, width).blocks
+            return TargetVectors(run, encoder, parts, sizes, width, repeats).blocks
 
-        return _embeddings(run, suite, encoder, read_group_images(run, encoder, parts), 0, targets)
+        groups = read_group_images(run, encoder, parts, repeats)
+        return replace(_embeddings(run, suite, encoder, groups, 0, targets), target_copies=copies)
 
     return [embeddings(encoder) for encoder in encoders]
 

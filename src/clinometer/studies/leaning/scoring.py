@@ -13,6 +13,7 @@ from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.leaning import (
     Evidence,
     StoppingRule,
+    counted_once,
     crossed_study,
     evidence_of,
     mcas_study,
@@ -27,6 +28,7 @@ from clinometer.studies.leaning.own_text import own_embeddings
 from clinometer.studies.leaning.prior import prior_embeddings
 from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
+from clinometer.studies.leaning.scores.repeats import pairs_counted_once
 from clinometer.studies.leaning.shared import measured_by
 from clinometer.studies.study import Pool, Scored
 from clinometer.suites import LeaningSuite
@@ -37,7 +39,7 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     suite = suite_of(run, LeaningSuite)
     design, seed, measured = study_design(suite), run.record["seed"], None
     if pool is None:
-        embeddings = [encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards]
+        embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards], design)
     else:
         embeddings, measured = measured_by(pool, run, suite, resamples)
     if design.axes:
@@ -58,8 +60,9 @@ def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
 def open_concepts(run: Run, rule: StoppingRule, encoders: Sequence[str]) -> list[str]:
     """The targets that the images so far do not decide, by these encoders."""
     suite = suite_of(run, LeaningSuite)
-    embeddings = [encoder_embeddings(run, suite, encoder) for encoder in encoders]
-    stands = evidence_of(embeddings, study_design(suite))
+    design = study_design(suite)
+    embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in encoders], design)
+    stands = evidence_of(embeddings, design)
     return [target.name for target, stand in zip(suite.targets, stands, strict=True) if not stand.stops(rule)]
 
 
@@ -86,7 +89,7 @@ def paired_evidence_of(runs: tuple[Run, Run], encoders: Sequence[str], keep: Col
     """What the pairs of images with these seeds tell of each target's difference, second minus first."""
     suite = suite_of(runs[0], LeaningSuite)
     first, second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
-    stands = paired_evidence(first, second, study_design(suite))
+    stands = paired_evidence(*pairs_counted_once(first, second), study_design(suite))
     return {target.name: stand for target, stand in zip(suite.targets, stands, strict=True)}
 
 

@@ -20,8 +20,10 @@ from clinometer.studies.leaning.scores import (
     MeasuredCells,
     MeasuredTarget,
     cell_measurer_of,
+    counted_once,
     measurer_of,
 )
+from clinometer.studies.leaning.scores.repeats import Found, pictures_that_count
 from clinometer.studies.leaning.stacks import target_sizes
 from clinometer.studies.sharing import RunWork, Unit, made
 from clinometer.studies.study import Pool
@@ -35,16 +37,19 @@ class Measuring(RunWork):
     Attributes
     ----------
     sizes : how many images each target has.
+    found : which of them count, and how often each was drawn.
     """
 
     encoders: tuple[str, ...]
     sizes: tuple[int, ...]
+    found: Found
     resamples: int
 
     def on(self, run: Run) -> Callable[[Unit], list[tuple[int, Any]]]:
         """Read what all targets need, and return what measures some."""
         suite = suite_of(run, LeaningSuite)
-        embeddings, design = lazy_embeddings(run, suite, self.encoders, self.sizes), study_design(suite)
+        design = study_design(suite)
+        embeddings = counted_once(lazy_embeddings(run, suite, self.encoders, self.sizes), design, self.found)
         measure: Callable[[int], MeasuredTarget | MeasuredCells] = (
             cell_measurer_of(embeddings, design)
             if design.axes
@@ -60,12 +65,14 @@ def measured_by(
 
     These are :class:`MeasuredTarget`, and :data:`MeasuredCells` of a suite with axes.
     """
-    encoders, sizes = tuple(run.encoder_cards), target_sizes(run, suite)
+    encoders, sizes = tuple(run.encoder_cards), target_sizes(run, suite, run.repeats())
     for encoder in encoders:
         require_finished(run, encoder)
-    work = Measuring(run.directory.place, encoders, sizes, resamples)
+    found = pictures_that_count(lazy_embeddings(run, suite, encoders, sizes), study_design(suite))
+    work = Measuring(run.directory.place, encoders, sizes, found, resamples)
     of_a_view = 16 * max(sizes, default=0) if suite.axes else 20 * resamples
     of_a_target = of_a_view * len(suite.groups) * (len(encoders) + 1)
     names = [f"target {target.name!r}" for target in suite.targets]
     measured = made(work, run, range(len(sizes)), names, pool, size=of_a_target)
-    return lazy_embeddings(run, suite, encoders, sizes), chain.from_iterable(measured)
+    lazy = lazy_embeddings(run, suite, encoders, sizes)
+    return counted_once(lazy, study_design(suite), found), chain.from_iterable(measured)

@@ -41,11 +41,11 @@ def stacked_images(
 
 
 def read_images(
-    run: Run, suite: LeaningSuite, encoder: str, keep: Collection[int] | None
+    run: Run, suite: LeaningSuite, encoder: str, keep: Collection[int] | None, repeats: Collection[str] = ()
 ) -> tuple[VectorFile, dict[tuple[str, str], list[np.ndarray]]]:
     """The vectors of a run's images, read once: those of targets in a file, by name; of each group and prompt in lists.
 
-    In the plan's order; with ``keep``, those of images with these seeds alone.
+    In the plan's order, without those of ``repeats`` (ids); with ``keep``, those of images with these seeds alone.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def read_images(
     """
     targets, groups = VectorFile(), dict[tuple[str, str], list[np.ndarray]]()
     names = {target.name for target in suite.targets}
-    for _, rows, vectors in _read_parts(run, encoder):
+    for _, rows, vectors in _read_parts(run, encoder, repeats=repeats):
         kept_rows = [row for row in rows if keep is None or row.seed in keep]
         _add_groups(groups, kept_rows, vectors)
         of_targets = [row for row in kept_rows if row.concept in names]
@@ -82,10 +82,12 @@ def image_parts(run: Run, suite: LeaningSuite) -> ImageParts:
     return ImageParts(tuple(groups), {name: tuple(parts) for name, parts in targets.items()})
 
 
-def read_group_images(run: Run, encoder: str, parts: ImageParts) -> dict[tuple[str, str], list[np.ndarray]]:
+def read_group_images(
+    run: Run, encoder: str, parts: ImageParts, repeats: Collection[str] = ()
+) -> dict[tuple[str, str], list[np.ndarray]]:
     """Those of groups alone: the parts without an image of a group are not read."""
     groups: dict[tuple[str, str], list[np.ndarray]] = {}
-    for _, rows, vectors in _read_parts(run, encoder, parts.groups):
+    for _, rows, vectors in _read_parts(run, encoder, parts.groups, repeats=repeats):
         _add_groups(groups, rows, vectors)
     return groups
 
@@ -95,12 +97,21 @@ class TargetVectors:
 
     Parameters
     ----------
-    sizes : how many images each target has, in the suite's order.
+    sizes : how many images each target has, in the suite's order, without those of ``repeats`` (ids).
     width : of a vector.
     """
 
-    def __init__(self, run: Run, encoder: str, parts: ImageParts, sizes: Sequence[int], width: int) -> None:
+    def __init__(
+        self,
+        run: Run,
+        encoder: str,
+        parts: ImageParts,
+        sizes: Sequence[int],
+        width: int,
+        repeats: Collection[str] = (),
+    ) -> None:
         self._run, self._encoder, self._parts, self._width = run, encoder, parts.targets, width
+        self._repeats = repeats
         self._names = list(parts.targets)
         self._file, self._parts_read = VectorFile(), set[int]()
         self.blocks: Final = Blocks(sizes, self._target, self._target)
@@ -112,7 +123,7 @@ class TargetVectors:
         return self._file.rows([(name, part) for part in self._parts[name]], self._width, first, stop)
 
     def _read(self, parts: Sequence[int]) -> None:
-        for part, rows, vectors in _read_parts(self._run, self._encoder, parts, self._file.width):
+        for part, rows, vectors in _read_parts(self._run, self._encoder, parts, self._file.width, self._repeats):
             of_targets = [row for row in rows if row.concept in self._parts]
             if of_targets:
                 self._file.add(
@@ -121,10 +132,23 @@ class TargetVectors:
             self._parts_read.add(part)
 
 
-def target_sizes(run: Run, suite: LeaningSuite) -> tuple[int, ...]:
-    """How many images each target has, read from what became of the samples."""
-    counts = Counter(concept for concept, status in run.each_sample(["concept", "status"]) if status == "ok")
+def target_sizes(run: Run, suite: LeaningSuite, repeats: Collection[str] = ()) -> tuple[int, ...]:
+    """How many images each target has, read from what became of the samples; without those of ``repeats`` (ids)."""
+    rows = run.each_sample(["id", "concept", "status"])
+    counts = Counter(concept for key, concept, status in rows if status == "ok" and key not in repeats)
     return tuple(counts[target.name] for target in suite.targets)
+
+
+def drawn_counts(run: Run, suite: LeaningSuite, repeats: Mapping[str, str]) -> tuple[np.ndarray, ...] | None:
+    """How often each image of each target was drawn, in the plan's order; None where each was drawn once."""
+    if not repeats:
+        return None
+    extra = Counter(repeats.values())
+    counts: dict[str, list[int]] = {target.name: [] for target in suite.targets}
+    for key, concept, status in run.each_sample(["id", "concept", "status"]):
+        if concept in counts and status == "ok" and key not in repeats:
+            counts[concept].append(1 + extra[key])
+    return tuple(np.array(of_target, int) for of_target in counts.values())
 
 
 class _Row(NamedTuple):
@@ -138,13 +162,17 @@ class _Row(NamedTuple):
 
 
 def _read_parts(
-    run: Run, encoder: str, parts: Sequence[int] | None = None, width: int = 0
+    run: Run,
+    encoder: str,
+    parts: Sequence[int] | None = None,
+    width: int = 0,
+    repeats: Collection[str] = (),
 ) -> Iterator[tuple[int, list[_Row], Mapping[str, np.ndarray]]]:
-    """Each part, whose images have a vector, and the vectors."""
+    """Each part, whose images have a vector and are not of ``repeats``, and the vectors."""
     for part, vectors in run.embedding_parts(encoder, parts, width):
         run.require_embedded(encoder, vectors, [part])
         rows = (_Row(*cells) for cells in run.parts[part].rows(*_Row._fields))
-        yield part, [row for row in rows if row.id in vectors], vectors
+        yield part, [row for row in rows if row.id in vectors and row.id not in repeats], vectors
 
 
 def _add_groups(

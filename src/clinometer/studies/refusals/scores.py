@@ -10,10 +10,11 @@ test are over prompts, and prompts that the suite matches (man/woman) are compar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from math import nan
+from math import isfinite, nan
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, image_ends, judged_as, p_can_tell
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast
+from clinometer.stats.distinct import order_p_value
 from clinometer.stats.permutation import permute_labels
 from clinometer.stats.proportion import wilson_interval
 
@@ -141,3 +143,46 @@ def _strata(of_a: Sequence[PromptRefusals], of_b: Sequence[PromptRefusals]) -> n
 
 def _images(prompts: Iterable[PromptRefusals]) -> int:
     return sum(prompt.n for prompt in prompts)
+
+
+PICTURES = "pictures"
+"""The metric of pictures that are another one again."""
+
+ONE_A_PROMPT = "one picture a prompt"
+IN_ORDER = "in an order that is not of chance"
+ORDER_TEST = "order of a prompt's pictures permuted, two-sided"
+ORDER_LEVEL = 0.01
+"""Largest p that is said to be none of chance: nobody asked for the test, and many runs are looked at."""
+
+
+def repeat_scores(drawn: Mapping[tuple[str, str], Sequence[Sequence[int]]]) -> list[Score]:
+    """How many pictures are another one again: of all and of each concept and group; nothing where none is.
+
+    Rows of metric ``pictures``, component ``repeated``: their share, ``n_target`` of all and ``n_repeated``. Over all
+    (category ``all``), p asks whether they came in an order of chance; ``flag`` says where every prompt with repeats
+    gave one picture alone, as with a fixed seed, or where p is small, as with a cache.
+
+    Parameters
+    ----------
+    drawn : by concept and group, for each prompt what was drawn, one number a picture, in the order of the plan.
+    """
+    counts = {
+        owner: (sum(map(len, prompts)), sum(len(pictures) - len(set(pictures)) for pictures in prompts))
+        for owner, prompts in drawn.items()
+    }
+    if not any(again for _, again in counts.values()):
+        return []
+    sequences = [np.array(pictures) for prompts in drawn.values() for pictures in prompts]
+    p = order_p_value(sequences)
+    single = all(len(set(x.tolist())) == 1 for x in sequences if len(set(x.tolist())) < len(x))
+    flag = ONE_A_PROMPT if single else IN_ORDER if p <= ORDER_LEVEL else ""
+
+    def row(n: int, again: int, **about: Any) -> Score:
+        return Score(
+            metric=PICTURES, component="repeated", encoder=NO_ENCODER, value=again / n, n_target=n, n_repeated=again,
+            reason="a count: nothing is estimated", **about,
+        )  # fmt: skip
+
+    totals = [sum(column) for column in zip(*counts.values(), strict=True)]
+    over_all = row(*totals, category="all", flag=flag, p=p, test=ORDER_TEST if isfinite(p) else "")
+    return [over_all, *(row(*counts[owner], concept=owner[0], group=owner[1]) for owner in counts if counts[owner][1])]

@@ -12,7 +12,7 @@ from clinometer.metrics.records import Score
 from clinometer.runs.store import Run
 from clinometer.studies import study_of
 from clinometer.studies.refusals.compare import ComparedPrompt, compare_refusals, unknown_refusals
-from clinometer.studies.refusals.scores import PromptRefusals, refusal_scores
+from clinometer.studies.refusals.scores import PromptRefusals, refusal_scores, repeat_scores
 from clinometer.studies.study import ComparedGroups
 
 FAILED = "failed"
@@ -62,6 +62,23 @@ def with_refusals(run: Run, scores: pd.DataFrame, *, even_none: bool = False) ->
     """Scores, and below them the rates of refusal where there are any; ``even_none``: rates of 0, too."""
     rows = [vars(score) for score in run_refusals(run, even_none=even_none)]
     return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
+
+
+def with_repeats(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores, and below them how many pictures are another one again, where any is."""
+    repeats = run.repeats()
+    if not repeats:
+        return scores
+    numbers: dict[str, int] = {}
+    drawn: dict[tuple[str, str], dict[tuple[str, float], list[int]]] = {}
+    there = {identifier for identifier, status in run.each_sample(["id", "status"]) if status == "ok"}
+    for identifier, concept, group, prompt, strength in run.plan.rows("id", "concept", "group", "prompt", "strength"):
+        if identifier in there:
+            number = numbers.setdefault(repeats.get(identifier, identifier), len(numbers))
+            drawn.setdefault((concept, group), {}).setdefault((prompt, strength), []).append(number)
+    rows = repeat_scores({owner: list(prompts.values()) for owner, prompts in drawn.items()})
+    table = pd.DataFrame([vars(score) for score in rows], columns=scores.columns)
+    return pd.concat([scores, table], ignore_index=True)
 
 
 def compared_refusals(first: Run, second: Run, *, paired: bool) -> list[Score]:

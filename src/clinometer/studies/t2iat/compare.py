@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -31,7 +32,7 @@ from clinometer.studies.t2iat.scores.compared_runs import (
     pair_swaps,
     shared_stimuli,
 )
-from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest
+from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest, counted_once
 from clinometer.studies.t2iat.scores.stimulus_differences import magnitude_of_stimuli, stimulus_difference_rows
 
 SWAP_TEST = "runs swapped prompt by prompt, with all images of the prompt, two-sided"
@@ -80,6 +81,9 @@ def compare_associations(
         Encoders or, where paired, counts of images that differ between the runs.
     """
     require_comparable(first, second, [counts_of(run[0]) for run in (first, second)], paired=paired)
+    stimuli = [name for names in design.concepts.values() for name in names]
+    once = partial(counted_once, stimuli=stimuli, groups=(design.a, design.b))
+    first, second = once(first, second) if paired else (once(first)[0], once(second)[0])
     settings = ComparisonSettings(
         design, shared_stimuli(first[0], second[0], design), paired, n_resamples, seed, confidence
     )

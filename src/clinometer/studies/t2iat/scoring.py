@@ -129,6 +129,7 @@ def _embeddings(run: Run, suite: AssociationSuite, encoder: str, vectors: ImageV
         attribute_texts={
             key: np.stack([texts[text] for text in group_texts]) for key, group_texts in attribute_texts.items() if read
         },
+        repeats={name: vectors.repeats[name, ""] for name in neutral_texts},
     )
 
 

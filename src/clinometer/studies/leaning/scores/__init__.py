@@ -23,6 +23,7 @@ from clinometer.studies.leaning.scores.profile_rows import profile_rows
 from clinometer.studies.leaning.scores.reader import ReaderCheck, reader_checks, withheld
 from clinometer.studies.leaning.scores.reader_rows import corrected_rows, reader_rows
 from clinometer.studies.leaning.scores.relabelling import pools_of
+from clinometer.studies.leaning.scores.repeats import counted_once
 from clinometer.studies.leaning.scores.sensitivity_rows import sensitivity_rows
 from clinometer.studies.leaning.scores.share_rows import share_rows
 from clinometer.studies.leaning.scores.stopping import evidence_of, rows_when_stopped
@@ -40,6 +41,7 @@ __all__ = [
     "StoppingRule",
     "TargetDesign",
     "cell_measurer_of",
+    "counted_once",
     "crossed_study",
     "evidence_of",
     "intersection_study",
@@ -100,8 +102,12 @@ def mcas_study(
     Where the groups are cells of axes, the rows are those of :func:`intersection_study` instead: there is no pair of
     groups, so there is no MCAS of one. Each axis is checked by itself, and a cell needs them all.
 
+    A picture that is there more than once counts once (:mod:`~clinometer.studies.leaning.scores.repeats`):
+    ``n_target`` counts different ones, ``n_repeated`` the others.
+
     ``measured`` : of each target, what :func:`measurer_of` says of it in whatever process and order; then no image of a
-    target is read here, but there must be as many. Not of axes: see :func:`crossed_study`.
+    target is read here, but there must be as many, of embeddings that count each once. Not of axes: see
+    :func:`crossed_study`.
 
     Raises
     ------
@@ -111,7 +117,9 @@ def mcas_study(
     settings = checked_settings(n_resamples, n_permutations, seed, confidence)
     if design.axes:
         return crossed_study(encoders, design, confidence=confidence)
-    layout = layout_of(encoders, design, targets=measured is None)
+    if measured is None:
+        encoders = counted_once(encoders, design)
+    layout = layout_of(encoders, design, targets=False)
     study = LeaningStudy(design, layout, settings, pools_of(design, layout))
     draws = draw_weights(study, n_encoders=len(pooled_encoders(encoders)))
     if measured is None:
@@ -163,6 +171,8 @@ def crossed_study(
 
     ``measured`` : see :func:`intersection_study`.
     """
+    if measured is None:
+        encoders = counted_once(encoders, design)
     rows = intersection_study(encoders, design, confidence=confidence, measured=measured)
     checks = axis_checks(encoders, design, confidence=confidence)
     return [*withheld_from_axes(rows, checks), *axis_reader_rows(encoders, design, checks, confidence)]

@@ -75,6 +75,7 @@ def _row(study: LeaningStudy, view: EncoderView, t: int, component: str, score: 
         high=score.high,
         null=score.null,
         n_target=study.layout.target_sizes[t],
+        n_repeated=study.layout.repeated(t),
         n_a=study.layout.word_counts[study.a],
         n_b=study.layout.word_counts[study.b],
         reason=NO_STIMULUS if isfinite(score.value) else _reason(study, view, t, component, score),

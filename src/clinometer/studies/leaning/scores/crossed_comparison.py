@@ -28,6 +28,7 @@ from clinometer.studies.leaning.compare import (
     NO_INTERVAL,
     image_counts,
     lost_prompts,
+    once,
     tested,
     without_prompts,
 )
@@ -84,6 +85,7 @@ def compare_intersections(
     require_comparable(first, second, [image_counts(layout) for layout in layouts], paired=paired)
     lost = lost_prompts(layouts)
     first, second = ([without_prompts(encoder, lost) for encoder in run] for run in (first, second))
+    first, second = once(first, second, design, paired=paired)
     families = [
         _family(design, effect, pair, confidence)
         for pair in _pairs(first, second, design, paired)

@@ -93,6 +93,9 @@ class EncoderEmbeddings:
     blank_text : (dim,), the empty prompt; None where it was not embedded.
     unfit : why this encoder cannot judge a target (by its name), or any (under ``""``): it was not made for these texts
         or images. See :mod:`clinometer.studies.leaning.scores.reader`.
+    target_copies : per target, how often each of its pictures was drawn (n_t,); None where each was drawn once.
+    all_differ : whether somebody has looked that no picture is there twice, see
+        :mod:`clinometer.studies.leaning.scores.repeats`.
     """
 
     encoder: str
@@ -103,6 +106,8 @@ class EncoderEmbeddings:
     group_texts: Mapping[str, np.ndarray] | None = None
     blank_text: np.ndarray | None = None
     unfit: Mapping[str, str] = field(default_factory=dict)
+    target_copies: tuple[np.ndarray, ...] | None = None
+    all_differ: bool = False
 
     @property
     def reads_text(self) -> bool:
@@ -114,7 +119,8 @@ class EncoderEmbeddings:
 class Layout:
     """How many items there are of what, which all encoders of a study share.
 
-    Attribute images stand in one long row, group by group and prompt by prompt, and so do the words.
+    Attribute images stand in one long row, group by group and prompt by prompt, and so do the words. ``target_copies``
+    are those of the embeddings; empty where nobody has looked.
     """
 
     groups: tuple[str, ...]
@@ -122,6 +128,11 @@ class Layout:
     target_sizes: tuple[int, ...]
     prompt_sizes: tuple[tuple[int, ...], ...]
     word_counts: tuple[int, ...]
+    target_copies: tuple[np.ndarray, ...] = field(default=(), compare=False)
+
+    def repeated(self, t: int) -> int:
+        """How many pictures of a target are another one again, and were not counted."""
+        return int(self.target_copies[t].sum()) - self.target_sizes[t] if self.target_copies else 0
 
     @property
     def image_counts(self) -> tuple[int, ...]:
@@ -201,13 +212,17 @@ def _checked_layout(embeddings: EncoderEmbeddings, design: Design, targets: bool
         target_sizes=sizes_of(embeddings.target_images),
         prompt_sizes=tuple(tuple(map(len, embeddings.group_images[group])) for group in design.groups),
         word_counts=tuple(0 if words is None else len(words[group]) for group in design.groups),
+        target_copies=embeddings.target_copies or (),
     )
 
 
-def check_target(embeddings: EncoderEmbeddings, design: Design, t: int) -> None:
-    """Check the images of one target, that :func:`layout_of` was not to look at; raises as that does."""
-    where, images = f"encoder {embeddings.encoder}", embeddings.target_images[t]
-    _check_array(f"{where}, target {design.targets[t].name!r}", images)
+def check_target(embeddings: EncoderEmbeddings, design: Design, t: int, images: np.ndarray, first: int = 0) -> None:
+    """Check the images of one target from number ``first`` on, that :func:`layout_of` was not to look at.
+
+    Raises as that does.
+    """
+    where = f"encoder {embeddings.encoder}"
+    _check_array(f"{where}, target {design.targets[t].name!r}", images, first)
     dims = {images.shape[1], *(array.shape[1] for _, array in _named_arrays(embeddings, design) if len(array))}
     if len(images) and len(dims) > 1:
         raise InvalidInputError(f"{where}: embeddings of different dimensions: {', '.join(map(str, sorted(dims)))}")
@@ -231,15 +246,15 @@ def _named_arrays(embeddings: EncoderEmbeddings, design: Design) -> Iterator[tup
             yield f"prompts of group {group!r}", embeddings.group_texts[group]
 
 
-def _check_array(where: str, array: np.ndarray) -> bool:
-    """Refuse what no cosine can take; tell whether there is a row at all."""
+def _check_array(where: str, array: np.ndarray, first: int = 0) -> bool:
+    """Refuse what no cosine can take; tell whether there is a row at all. ``first`` : the number of its first row."""
     if array.ndim != 2:
         raise InvalidInputError(f"{where}: expected embeddings (vectors × dim), found {array.ndim} dimensions")
     if not np.isfinite(array).all():
-        row = int(np.argmin(np.isfinite(array).all(axis=1)))
+        row = first + int(np.argmin(np.isfinite(array).all(axis=1)))
         raise InvalidInputError(f"{where}: row {row} holds NaN or infinity; encode it again or leave the image out")
     if not array.any(axis=1).all():
-        row = int(np.argmin(array.any(axis=1)))
+        row = first + int(np.argmin(array.any(axis=1)))
         raise InvalidInputError(f"{where}: row {row} is a zero vector; a cosine needs non-zero vectors")
     return len(array) > 0
 

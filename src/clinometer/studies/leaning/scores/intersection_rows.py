@@ -222,7 +222,7 @@ class _Maker:
         target, counts = self.design.targets[t], np.array(self.layout.image_counts)
         return {
             "concept": target.name, "category": target.category, "encoder": self.view.encoder,
-            "n_target": self.layout.target_sizes[t],
+            "n_target": self.layout.target_sizes[t], "n_repeated": self.layout.repeated(t),
             "n_a": int(counts[weights > 1e-12].sum()), "n_b": int(counts[weights < -1e-12].sum()),
         }  # fmt: skip
 

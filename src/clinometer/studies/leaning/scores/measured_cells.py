@@ -45,9 +45,10 @@ class CellMeasurer:
     def _cosines(self, i: int, t: int) -> tuple[np.ndarray, np.ndarray]:
         """One encoder's, with the attribute images and with the words."""
         encoder, (images, words) = self._encoders[i], self._attributes[i]
+        images_of_target = encoder.target_images[t]
         if self._check is not None:
-            check_target(encoder, self._check, t)
-        units = unit_rows(encoder.target_images[t])
+            check_target(encoder, self._check, t, images_of_target)
+        units = unit_rows(images_of_target)
         return cosine(units, images), word_cosine(units, words, sum(self._layout.word_counts))
 
 

@@ -170,7 +170,7 @@ class Measurer:
         images = [reader.embeddings.target_images for reader in self._readers]
         if self._check is not None:
             for reader in self._readers:
-                check_target(reader.embeddings, self._check, t)
+                check_target(reader.embeddings, self._check, t, reader.embeddings.target_images[t])
         size = sizes_of(images[0])[t]
         views = [_View(self._layout, self._draws, size) for _ in range(len(images) + (len(self._pooled) > 1))]
         blanks = []

@@ -15,7 +15,7 @@ import numpy as np
 from clinometer.metrics.t2iat.differential import set_generator
 from clinometer.metrics.t2iat.draws import SetDraws, centred, freedom_of, interval_of, set_draws
 from clinometer.metrics.t2iat.sets import MeasuredSet, PromptSet, average_sets, prompt_set
-from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings
+from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, counted_once
 from clinometer.studies.t2iat.scores.stimuli import (
     MeasuredStimulus,
     StimulusCosines,
@@ -71,9 +71,10 @@ class ConceptMeasurer:
     def __call__(self, number: int) -> MeasuredConcept:
         """Take the cosines of a concept, and what is needed of them."""
         concept = list(self.design.concepts)[number]
-        sets = [self._prompt_set(encoder, concept) for encoder in self.embeddings]
-        stimuli = [self._stimuli(encoder, concept) for encoder in self.embeddings]
         names = self.design.concepts[concept]
+        (embeddings,) = counted_once(self.embeddings, stimuli=names, groups=(self.design.a, self.design.b))
+        sets = [self._prompt_set(encoder, concept) for encoder in embeddings]
+        stimuli = [self._stimuli(encoder, concept) for encoder in embeddings]
         views = [
             self._seen(number, own_set, {name: (cosines[name], cosines[name]) for name in names})
             for own_set, cosines in zip(sets, stimuli, strict=True)

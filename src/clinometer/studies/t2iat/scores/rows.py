@@ -126,7 +126,8 @@ def _test_rows(view: _View, design: AssociationDesign, seed: int) -> list[Score]
         pair = average_pairs(pairs, x.prompts, y.prompts)
         drawn = partial(_pair_draws, x, y, order)
         association = pair_association(pair, rng=np.random.default_rng([seed, order]), drawn=drawn)
-        rows += _rows_of(association, test, view.encoder)
+        again = sum(stimulus.repeats for seen in (x, y) for stimulus in seen.stimuli.values())
+        rows += [replace(row, n_repeated=again) for row in _rows_of(association, test, view.encoder)]
     return rows
 
 
@@ -192,6 +193,7 @@ def _concept_rows(view: _View, design: AssociationDesign) -> list[Score]:
             "n_target": prompts.n_images,
             "n_a": sum(prompts.sizes_a),
             "n_b": sum(prompts.sizes_b),
+            "n_repeated": sum(stimulus.repeats for stimulus in seen.stimuli.values()),
         }
         if prompts.reason:
             rows.append(Score(reason=prompts.reason, **about))
@@ -271,6 +273,7 @@ def _about(view: _View, category: str, name: str) -> dict[str, Any]:
         "n_target": stimulus.n,
         "n_a": stimulus.n_a,
         "n_b": stimulus.n_b,
+        "n_repeated": stimulus.repeats,
     }
 
 

@@ -30,6 +30,7 @@ class StimulusCosines:
     text_a, text_b : (1 × words); no columns where the encoder reads no text.
     poles : (2,), mean Asc of the images with A and of those with B themselves, none compared with itself; NaN where
         one kind is missing, or has a single image.
+    repeats : neutral images that are another one again and do not count.
     """
 
     image_a: np.ndarray
@@ -37,6 +38,7 @@ class StimulusCosines:
     text_a: np.ndarray
     text_b: np.ndarray
     poles: np.ndarray
+    repeats: int = 0
 
     @property
     def associations(self) -> np.ndarray:
@@ -56,7 +58,7 @@ class MeasuredStimulus:
     n, n_a, n_b : its neutral images, and those with the attributes.
     associations : Asc of every neutral image: (n,); empty where a kind of image is missing.
     image, text : mean of Asc over the images, and Asc of its text.
-    poles : as of its cosines.
+    poles, repeats : as of its cosines.
     """
 
     n: int
@@ -66,6 +68,7 @@ class MeasuredStimulus:
     image: WelchEstimate
     text: WelchEstimate
     poles: np.ndarray
+    repeats: int
 
 
 @dataclass(frozen=True)
@@ -86,13 +89,11 @@ def stimulus_cosines(embeddings: AssociationEmbeddings, stimulus: str, a: str, b
     image = embeddings.neutral[stimulus]
     with_a, with_b = (embeddings.attribute[stimulus, group] for group in (a, b))
     text = embeddings.neutral_texts.get(stimulus)
-    if text is None:
-        nothing = np.zeros((1, 0))
-        return StimulusCosines(
-            _cosines(image, with_a), _cosines(image, with_b), nothing, nothing, _poles(with_a, with_b)
-        )
-    text_a, text_b = (_cosines(text[None], embeddings.attribute_texts[stimulus, group]) for group in (a, b))
-    return StimulusCosines(_cosines(image, with_a), _cosines(image, with_b), text_a, text_b, _poles(with_a, with_b))
+    text_a = text_b = np.zeros((1, 0))
+    if text is not None:
+        text_a, text_b = (_cosines(text[None], embeddings.attribute_texts[stimulus, group]) for group in (a, b))
+    of_images, repeats = (_cosines(image, with_a), _cosines(image, with_b)), embeddings.repeats.get(stimulus, 0)
+    return StimulusCosines(*of_images, text_a, text_b, _poles(with_a, with_b), repeats)
 
 
 def _poles(with_a: np.ndarray, with_b: np.ndarray) -> np.ndarray:
@@ -109,18 +110,17 @@ def measured_stimulus(cosines: StimulusCosines, design: AssociationDesign) -> Me
     """A stimulus without its cosines."""
     return MeasuredStimulus(
         cosines.image_a.shape[0], cosines.image_a.shape[1], cosines.image_b.shape[1], cosines.associations,
-        image_estimate(cosines, design), text_estimate(cosines, design), cosines.poles,
+        image_estimate(cosines, design), text_estimate(cosines, design), cosines.poles, cosines.repeats,
     )  # fmt: skip
 
 
 def average_stimulus(cosines: Sequence[StimulusCosines]) -> StimulusCosines:
     """Cosines averaged over encoders, all of which read text, or none."""
-    return StimulusCosines(
-        *(
-            np.mean([getattr(stimulus, part) for stimulus in cosines], axis=0)
-            for part in ("image_a", "image_b", "text_a", "text_b", "poles")
-        )
+    image_a, image_b, text_a, text_b, poles = (
+        np.mean([getattr(stimulus, part) for stimulus in cosines], axis=0)
+        for part in ("image_a", "image_b", "text_a", "text_b", "poles")
     )
+    return StimulusCosines(image_a, image_b, text_a, text_b, poles, cosines[0].repeats)
 
 
 def reading(cosines: Sequence[StimulusCosines]) -> list[StimulusCosines]:
@@ -176,6 +176,7 @@ def distribution_rows(name: str, category: str, encoder: str, stimulus: Measured
         "n_target": len(values),
         "n_a": stimulus.n_a,
         "n_b": stimulus.n_b,
+        "n_repeated": stimulus.repeats,
     }
     if not len(values):
         reason = "no neutral images, or none with one of the attributes"

@@ -1,0 +1,84 @@
+"""A picture that was drawn twice counts once, in every number that takes pictures for a sample."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clinometer.studies.leaning import mcas_study
+from clinometer.studies.leaning.compare import compare_leanings
+from clinometer.studies.leaning.scores import crossed_study
+from clinometer.studies.leaning.scores.repeats import counted_once
+from clinometer.studies.t2iat import association_study
+from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
+from tests.metrics.studies import design, embeddings
+from tests.metrics.t2iat_designs import DESIGN as ASSOCIATIONS
+from tests.metrics.t2iat_designs import embeddings as association_embeddings
+
+DESIGN = design()
+OPTIONS = {"n_resamples": 50, "n_permutations": 0}
+
+
+def again(encoder, times=3):
+    """Each picture of the targets and of the groups several times, in an order of chance."""
+    rng = np.random.default_rng(5)
+
+    def repeated(x):
+        order = np.concatenate([np.arange(len(x)), rng.integers(max(len(x), 1), size=(times - 1) * len(x))])
+        return x[order]
+
+    return replace(
+        encoder,
+        target_images=tuple(map(repeated, encoder.target_images)),
+        group_images={group: tuple(map(repeated, images)) for group, images in encoder.group_images.items()},
+    )
+
+
+def without_counts(rows):
+    return [repr(replace(row, n_repeated=0)) for row in rows]
+
+
+def test_a_study_of_pictures_that_repeat_is_that_of_the_different_ones():
+    encoder = embeddings("e", seed=0)
+    once, thrice = (mcas_study([x], DESIGN, **OPTIONS) for x in (encoder, again(encoder)))
+    assert without_counts(thrice) == without_counts(once)
+    of_targets = [row for row in thrice if (row.metric, row.component) in (("mcas", "mcas"), ("share", "share"))]
+    assert all(row.n_repeated == 2 * row.n_target > 0 for row in of_targets)
+    assert not any(row.n_repeated for row in once)
+
+
+def test_what_was_counted_by_bytes_and_what_by_vectors_add_up():
+    encoder = embeddings("e", seed=0)
+    drawn = tuple(np.full(len(x), 2) for x in encoder.target_images)
+    (once,) = counted_once([again(replace(encoder), 1)], DESIGN)
+    (both,) = counted_once([replace(encoder, target_copies=drawn)], DESIGN)
+    assert [x.sum() for x in both.target_copies] == [2 * x.sum() for x in once.target_copies]
+
+
+def test_crossed_axes_count_each_picture_once():
+    crossed = crossed_design(THREE)
+    encoder = crossed_embeddings(crossed)
+    assert without_counts(crossed_study([again(encoder)], crossed)) == without_counts(crossed_study([encoder], crossed))
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_difference_from_a_run_of_one_picture_has_no_more_pictures_than_it(paired):
+    """Twenty pictures less twenty times the same one are no sample of twenty differences."""
+    first, second = embeddings("e", seed=0), embeddings("e", seed=1)
+    one = replace(first, target_images=tuple(x[[0] * len(x)] for x in first.target_images))
+    rows = compare_leanings([one], [second], DESIGN, paired=paired, n_resamples=50)
+    judged = [row for row in rows if row.component == "mcas" and row.encoder == "mean"]
+    assert [row.n_target for row in judged] == [1] * len(DESIGN.targets)
+    assert {row.verdict for row in judged} == {"too few images"}
+
+
+def test_associations_count_each_picture_once():
+    encoder = association_embeddings()
+    twice = replace(
+        encoder,
+        neutral={name: np.repeat(x, 2, axis=0) for name, x in encoder.neutral.items()},
+        attribute={key: np.tile(x, (2, 1)) for key, x in encoder.attribute.items()},
+    )
+    once, other = (association_study([x], ASSOCIATIONS, n_resamples=50, seed=0).scores for x in (encoder, twice))
+    assert without_counts(other) == without_counts(once)
+    assert any(row.n_repeated for row in other)
