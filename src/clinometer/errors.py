@@ -23,9 +23,14 @@ A message is one or two lines: the file, the field, what was found, what was exp
 The command line prints it without a traceback and exits with status 2.
 """
 
+from clinometer._secrets import masked
+
 
 class ClinometerError(Exception):
-    """Base of every error raised on purpose."""
+    """Base of every error raised on purpose. Its message holds no password and no key."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(masked(each) if isinstance(each, str) else each for each in args))
 
 
 class InvalidInputError(ClinometerError, ValueError):

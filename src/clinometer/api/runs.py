@@ -44,7 +44,7 @@ class Run(store.Run):
             samples=self.samples_that_are_whole([]),
             scores=self.scores if self.is_scored else None,
             planned=len(self.plan),
-            place=self.url,
+            place=self.directory.shown,
         )
 
 

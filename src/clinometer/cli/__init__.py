@@ -8,6 +8,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final, TextIO
 
 LONG_WORD: Final = re.compile(r"(\S{200})\S{300,}(\S{50})")
@@ -20,6 +21,7 @@ def main() -> None:
     A user's mistake has status 2, Ctrl-C 130, an error of clinometer's own 70. ``--debug`` shows the traceback too.
     Whoever stops reading, such as ``| head``, changes neither what is done nor the status.
     """
+    from clinometer._secrets import MaskedStream, masked_address
     from clinometer.cli.app import app
     from clinometer.cli.unforeseen import STATUS, crash_message, is_wanted
     from clinometer.errors import ClinometerError
@@ -32,6 +34,11 @@ def main() -> None:
             setattr(sys, name, stream := _with_any_reader(stream))
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a file's name need not be text
+        if stream is not None:
+            setattr(sys, name, MaskedStream(stream))
+    for before, word in pairwise(["", *words]):  # what a crash may repeat is known before anything runs
+        is_server = before == "--base-url" or word.startswith("--base-url=")
+        masked_address(word.removeprefix("--base-url="), keys_in_path=is_server)
     try:
         app()
     except ClinometerError as error:

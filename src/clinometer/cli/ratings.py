@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clinometer._secrets import masked
 from clinometer.cli.serve import require_web
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def new(
         blur,
     )
     drawn = [
-        (run.directory.place, item)
+        (masked(run.directory.place), item)
         for run in opened
         for item in draw_items(
             run,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from clinometer._in_hand import run_directory, things_in_hand
+from clinometer._secrets import masked
 
 STATUS: Final = 70
 """The exit status: of ``sysexits.h`` that of a mistake in the program itself. A user's mistake ends with 2."""
@@ -45,7 +46,7 @@ def crash_message(error: BaseException, words: list[str]) -> str:
 
 def _in_short(error: BaseException) -> str:
     """An exception's kind and the start of its message, on one line."""
-    message = " ".join(str(error).split())[:LONGEST].rstrip(".")
+    message = masked(" ".join(str(error).split()))[:LONGEST].rstrip(".")
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
@@ -56,7 +57,7 @@ def _written(error: BaseException, words: list[str]) -> str:
     """
     text = f"clinometer {_version()}, Python {sys.version.split()[0]}, {sys.platform}\n{' '.join(words)}\n\n"
     text += "".join(traceback.format_exception(error))
-    content = text.encode(errors="backslashreplace")
+    content = masked(text).encode(errors="backslashreplace")
     place = run_directory(error)
     with suppress(OSError):
         if place and (Path(place) / "run.json").is_file():

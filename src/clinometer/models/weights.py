@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from clinometer._secrets import masked
 from clinometer.errors import ModelError, ModelNotFoundError
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -118,10 +119,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def describe(error: BaseException, scrub: Callable[[str], str] = str) -> str:
-    """Say an error in one line: its kind and the first line of its message, scrubbed before it is cut."""
+def describe(error: BaseException) -> str:
+    """Say an error in one line: its kind and the first line of its message."""
     text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {in_one_line(scrub(text[0]), 300)}" if text else type(error).__name__
+    return f"{type(error).__name__}: {in_one_line(text[0], 300)}" if text else type(error).__name__
 
 
 def in_words(error: BaseException) -> str:
@@ -131,8 +132,8 @@ def in_words(error: BaseException) -> str:
 
 
 def in_one_line(text: str, most: int) -> str:
-    """Somebody else's words as they can be stored and shown: without control characters and halves of characters."""
-    spaced = " ".join(text.split())[:most]
+    """Somebody else's words as they can be stored and shown: no control characters, halves of characters, secrets."""
+    spaced = masked(" ".join(text.split()))[:most]
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in spaced)
 
 

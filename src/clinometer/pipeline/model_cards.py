@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from clinometer.errors import InvalidInputError, RunMismatchError, RunNotFoundError
 from clinometer.models.images import MAX_PIXELS
+from clinometer.models.openai.client import OPENAI
 from clinometer.pipeline.audits import REFERENCE_PORTRAITS
 from clinometer.report.from_run import report_input
 from clinometer.report.model_card import CardInput, eval_results, merged, section_of
@@ -34,9 +35,11 @@ _OPTIONS: Final = {
 
 FOLDER: Final = "DIR"
 FILE: Final = "SUITE.yaml"
+SERVER: Final = "URL"
 _STANDS_FOR: Final = {
     FOLDER: f"{FOLDER} stands for the folder of images and manifest.",
     FILE: f"{FILE} stands for a file with the suite, which run.json holds.",
+    SERVER: f"{SERVER} stands for the address of the server, of which run.json holds what is no secret.",
 }
 
 
@@ -172,6 +175,8 @@ def _model_words(card: Mapping[str, Any]) -> Iterator[str]:
     yield from ("--model", f"openai:{card['settings']['model']}" if by_server else _with_revision(card))
     if by_server:
         yield from ("--price", _typed(card["notes"]["price_per_image"]))
+        if card["settings"].get("server", OPENAI) != OPENAI:
+            yield from ("--base-url", SERVER)
 
 
 def _with_revision(source: Mapping[str, Any]) -> str:

@@ -126,5 +126,5 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     folders = [run.url.rstrip("/").rsplit("/", 1)[-1] for run in runs]
     if len(set(folders)) == len(folders):
         return folders
-    urls = [run.url for run in runs]
+    urls = [run.directory.shown for run in runs]
     return [f"{url} ({before + 1})" if (before := urls[:i].count(url)) else url for i, url in enumerate(urls)]

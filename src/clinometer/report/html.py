@@ -6,10 +6,12 @@ import base64
 import hashlib
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
+from clinometer._secrets import masked
 from clinometer.report.inputs import ReportInput
 from clinometer.report.page import Page
 
@@ -64,6 +66,11 @@ def breakable(text: str) -> Markup:
     return Markup('{} <span class="whole">{}</span>').format(number, rest) if space else escape(text)
 
 
+def shown(value: Any) -> Any:
+    """What a template shows of a value: a text without passwords and keys."""
+    return masked(value) if type(value) is str and not value.startswith("data:") else value
+
+
 @cache
 def environment(package: str) -> Environment:
     """A package's templates before those of all studies, with everything that is put into them escaped."""
@@ -71,6 +78,7 @@ def environment(package: str) -> Environment:
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("clinometer.report")]),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

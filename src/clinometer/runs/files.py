@@ -14,6 +14,7 @@ from uuid import uuid4
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from clinometer._secrets import masked, masked_address, recalled
 from clinometer.errors import RunCorruptError, RunNotFoundError, RunStorageError
 from clinometer.runs.disk import create_file, not_writable, settle, write_file
 from clinometer.runs.holding import require_held
@@ -40,7 +41,9 @@ class Files:
     """
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
-        self.url = os.fspath(url)
+        self.url = recalled(os.fspath(url))
+        self.shown = masked_address(self.url)
+        """The URL as it may be printed and stored."""
         try:
             # A path may hold "::", which fsspec takes for URLs in a chain.
             is_url = "://" in self.url
@@ -93,7 +96,7 @@ class Files:
 
     def without_place(self, error: Exception) -> str:
         """What an error says, without where on this machine the directory is: for a page that may be published."""
-        return str(error).replace(f"{self.root}/", "")
+        return str(error).replace(masked(f"{self.root}/"), "")
 
     def exists(self, name: str) -> bool:
         """Whether a file is there.

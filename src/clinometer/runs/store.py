@@ -81,8 +81,9 @@ class Run(EncodedRun):
         with self.directory.listed_once():
             done = sum(self.has_samples(part) for part in self.parts)
         return (
-            f"Run({self.url!r}: {self.model_card['name']} × suite {self.suite.name}, {len(self.plan)} images, "
-            f"{done} of {len(self.parts)} parts drawn, encoders: {', '.join(self.encoder_cards) or 'none'})"
+            f"Run({self.directory.shown!r}: {self.model_card['name']} × suite {self.suite.name}, "
+            f"{len(self.plan)} images, {done} of {len(self.parts)} parts drawn, "
+            f"encoders: {', '.join(self.encoder_cards) or 'none'})"
         )
 
 

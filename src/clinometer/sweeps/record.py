@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from clinometer._secrets import masked_values
 from clinometer.errors import RunMismatchError, SweepError
 from clinometer.runs import Directory
 from clinometer.suites.base import explain
@@ -95,10 +96,10 @@ def opened_record(directory: Directory, sweep_file: SweepFile) -> SweepRecord:
     RunMismatchError
         It holds something that is no sweep.
     """
-    grid, common = sweep_file.grid, sweep_file.model_dump(mode="json", include=set(COMMON))
+    grid, common = sweep_file.grid, masked_values(sweep_file.model_dump(mode="json", include=set(COMMON)))
     if directory.exists(RECORD):
         record = read_record(directory)
-        _require_same(directory, record.common, common)
+        _require_same(directory, masked_values(record.common), common)
     else:
         if [name for name in directory.contents() if name != CELLS]:
             raise RunMismatchError(

@@ -68,7 +68,7 @@ class Sweep:
 
     def __repr__(self) -> str:
         count = len(self.cells)
-        return f"Sweep({self.url!r}: {count} cells, {len(self.runs)} finished, {len(self.failed)} failed)"
+        return f"Sweep({self.directory.shown!r}: {count} cells, {len(self.runs)} finished, {len(self.failed)} failed)"
 
 
 def read_sweep(source: str | os.PathLike[str] | Mapping[str, Any] | SweepFile) -> SweepFile:

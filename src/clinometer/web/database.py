@@ -29,6 +29,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.orm import Session
 
+from clinometer._secrets import masked_address
 from clinometer.errors import RatingsError
 
 Output = TypeVar("Output")
@@ -56,6 +57,7 @@ def open_database(url: str) -> Engine:
         Not a database URL, or nothing answers there.
     """
     try:
+        masked_address(url)  # its password is known from here on
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite" and parsed.database:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -63,9 +65,8 @@ def open_database(url: str) -> Engine:
         _upgrade(engine)
     except (ArgumentError, NoSuchModuleError, DatabaseError, OSError, ImportError) as error:
         reason = _in_a_line(error)
-        address = _without_password(url)
         raise RatingsError(
-            f"--database {address}: {reason}; expected sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME; restore "
+            f"--database {url}: {reason}; expected sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME; restore "
             "a damaged file, or move it away"
         ) from error
     return engine
@@ -172,7 +173,7 @@ def _answering(engine: Engine) -> Iterator[None]:
         if isinstance(error, IntegrityError | ProgrammingError | DataError):  # that would be our own mistake
             raise
         raise RatingsError(
-            f"the database of ratings, {_without_password(str(engine.url))}: {_in_a_line(error)}; mend that, restore "
+            f"the database of ratings, {engine.url}: {_in_a_line(error)}; mend that, restore "
             "it, or name another with --database"
         ) from error
 
@@ -219,10 +220,3 @@ def _run_upgrade(engine: Engine, config: Config) -> None:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
         connection.commit()
-
-
-def _without_password(url: str) -> str:
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except ArgumentError:
-        return url.partition("@")[2] or url

@@ -10,7 +10,7 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from clinometer.report.html import asset
+from clinometer.report.html import asset, shown
 from clinometer.web.security import csrf_field, csrf_token
 
 
@@ -21,6 +21,7 @@ def environment() -> Environment:
         loader=PackageLoader("clinometer.web"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from sqlalchemy import func, select
 
 from clinometer import api
+from clinometer._secrets import masked
 from clinometer.report.html import environment
 from clinometer.report.inputs import ReportInput
 from clinometer.report.sections.people import people as section
@@ -66,7 +67,7 @@ class Vote:
 def votes_of(room: Room, entry: RunEntry) -> Mapping[str, Vote]:
     """What people said of each rated picture of a run, by its id; repeats do not count."""
     assert entry.run is not None
-    live = list(_on_this_server(room, entry.run.directory.place))
+    live = list(_on_this_server(room, masked(entry.run.directory.place)))
     tasks = {source for source, *_ in live}
     counts: dict[str, Counter[str]] = {}
     for source, item, answer, n in _in_the_run(entry.run, entry.stamp):

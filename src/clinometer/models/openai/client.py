@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from clinometer._secrets import masked_address, remember
 from clinometer.errors import ModelError
 from clinometer.models.openai.answers import MOST_ANSWER_BYTES, MOST_BYTES, Downloads
 from clinometer.models.openai.guarded_http import Bounds, guarded_client, host_of
@@ -17,8 +18,8 @@ OPENAI = "api.openai.com"
 
 def connect(
     base_url: str | None, retries: int, timeout: float, trusted: Sequence[str]
-) -> tuple[Any, Callable[[str], bytes], str]:
-    """Make the official client and what fetches images by address, both within bounds; and read the key."""
+) -> tuple[Any, Callable[[str], bytes]]:
+    """Make the official client, with the key, and what fetches images by address, both within bounds."""
     try:
         import openai
         import tenacity  # noqa: F401  (else missed only where the first image comes by address)
@@ -32,6 +33,7 @@ def connect(
         raise ModelError(f"{KEY}: it contains characters that a key cannot have; set it anew")
     if not key and not own_server:
         raise ModelError(f"no key: set {KEY} in the environment; it is read from nowhere else and written nowhere")
+    remember(key)
     _require_address(own_server)
     hosts = frozenset({host_of(own_server or f"https://{OPENAI}"), *(_host(host) for host in trusted)})
     client = openai.OpenAI(
@@ -42,7 +44,7 @@ def connect(
         http_client=guarded_client(Bounds(MOST_ANSWER_BYTES, timeout, hosts, json=True)),
     )
     fetch = Downloads(guarded_client(Bounds(MOST_BYTES, timeout, hosts)), retries, timeout)
-    return client, fetch, key
+    return client, fetch
 
 
 def _host(name: str) -> str:
@@ -68,8 +70,8 @@ def _require_address(url: str | None) -> None:
 
 
 def server_of(url: str) -> str:
-    """Name a server as its card does: gateways tell models apart by port and path. Neither user nor password."""
-    address = urlsplit(url)
+    """Name a server as its card does: gateways tell models apart by port and path. No user, password or key."""
+    address = urlsplit(masked_address(url, keys_in_path=True))
     port = f":{address.port}" if address.port else ""
     own = address.hostname == OPENAI
     return str(address.hostname) if own else f"{address.hostname}{port}{address.path.rstrip('/')}"

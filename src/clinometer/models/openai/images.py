@@ -19,6 +19,7 @@ from math import inf
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
+from clinometer._secrets import masked
 from clinometer.errors import ModelError
 from clinometer.models.images import decode_image, encode_png
 from clinometer.models.openai.answers import ErrorInAnswer, bytes_of, is_refusal, led_to, text_of
@@ -63,7 +64,6 @@ class OpenAIImages:
     concurrency : requests under way at once.
     requests_per_minute : the pace; None leaves it to the server's 429.
     send_seed : put each image's seed into the request, for servers that take one.
-    secret : what no message may repeat.
     """
 
     names_strength = False
@@ -79,7 +79,6 @@ class OpenAIImages:
         concurrency: int = 4,
         requests_per_minute: float | None = None,
         send_seed: bool = False,
-        secret: str = "",
     ) -> None:
         self.card = card
         self.batch_size = max(PART, 2 * concurrency)  # a part is waited for as a whole
@@ -91,7 +90,6 @@ class OpenAIImages:
         self._concurrency = concurrency
         self._pace = Pace(requests_per_minute)
         self._send_seed = send_seed
-        self._secret = secret
 
     def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
         """Yield a result for each request, as they come; at most ``concurrency`` are under way.
@@ -183,7 +181,7 @@ class OpenAIImages:
             reason = f"{self._error_line(error).rstrip('.')} ({self.card.settings['server']})"
             result = GenerationResult(request.id, "failed", None, reason)
         except AnswerRefusedError as error:
-            result = GenerationResult(request.id, "failed", None, in_one_line(self._scrubbed(str(error)), 300))
+            result = GenerationResult(request.id, "failed", None, in_one_line(str(error), 300))
         except Exception as error:  # a malformed answer: many kinds
             result = GenerationResult(request.id, "failed", None, self._error_line(error))
         return GenerationResult(request.id, result.status, result.image, result.reason, perf_counter() - started)
@@ -199,7 +197,7 @@ class OpenAIImages:
         import openai
 
         if place := error.response.extensions.get("leads_to"):
-            reason = f"its server sends requests on to {self._scrubbed(led_to(*place))}"
+            reason = f"its server sends requests on to {masked(led_to(*place))}"
             return _RejectedResult(request.id, "failed", None, in_one_line(reason, 300), prompt=request.prompt)
         message = self._error_line(error)
         not_taken = (openai.BadRequestError, openai.UnprocessableEntityError, openai.PermissionDeniedError)
@@ -222,33 +220,29 @@ class OpenAIImages:
             return self._without_image(request, answer)
         decoded = decode_image(bytes_of(data[0], self._fetch))
         revised = getattr(data[0], "revised_prompt", None)
-        drew = f"the server drew: {self._scrubbed(str(revised))}" if revised and revised != request.prompt else None
+        drew = f"the server drew: {masked(str(revised))}" if revised and revised != request.prompt else None
         return GenerationResult(request.id, decoded.status, decoded.image, decoded.reason or drew)
 
     def _without_image(self, request: GenerationRequest, answer: Any) -> GenerationResult:
         """An answer that says it went well and holds no image: a gateway may put the model's own error into it."""
         body = getattr(answer, "error", None)
         if not body:
-            excerpt = f": {self._scrubbed(answer)[:100]}" if isinstance(answer, str) else ""
+            excerpt = f": {masked(answer)[:100]}" if isinstance(answer, str) else ""
             return GenerationResult(request.id, "failed", None, f"malformed answer: it holds no image{excerpt}")
         error = ErrorInAnswer(body)
         return GenerationResult(request.id, "refused" if is_refusal(error) else "failed", None, self._error_line(error))
 
     def _error_line(self, error: Exception) -> str:
-        """An error in one line, without the key: in the server's words, whatever shape they have."""
+        """An error in one line: in the server's words, whatever shape they have."""
         body = getattr(error, "body", None)
         message = body.get("message") if isinstance(body, dict) else None
         code = getattr(error, "code", None)
         if message:
             text = f"{code}: {message}" if code else str(message)
         else:
-            described = describe(error, self._scrubbed)
+            described = describe(error)
             text = f"{described}: {text_of(body)}" if body else described
-        return in_one_line(self._scrubbed(text), 300)
-
-    def _scrubbed(self, text: str) -> str:
-        """What a server says, without the key."""
-        return text.replace(self._secret, "…") if self._secret else text
+        return in_one_line(text, 300)
 
 
 class Pace:
@@ -324,7 +318,7 @@ def load(
     for key, seconds in (("timeout", timeout), ("requests_per_minute", requests_per_minute)):
         if seconds is not None and not seconds > 0:
             raise ModelError(f"{key}: found {seconds}, expected a positive number")
-    client, fetch, secret = connect(base_url, retries, timeout, trusted_host)
+    client, fetch = connect(base_url, retries, timeout, trusted_host)
     size = _preferred_size(source, prefer or {}) if height is None else f"{width}x{height}"
     settings = {"model": source, "size": size, "quality": quality, "style": style}
     arguments = {key: value for key, value in settings.items() if value is not None}
@@ -346,7 +340,6 @@ def load(
         concurrency=concurrency,
         requests_per_minute=requests_per_minute,
         send_seed=send_seed,
-        secret=secret,
     )
 
 

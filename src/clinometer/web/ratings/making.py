@@ -9,6 +9,7 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
 from clinometer import api
+from clinometer._secrets import masked
 from clinometer.errors import ClinometerError, RatingsError
 from clinometer.runs.ratings.sampling import Strata, draw_items
 from clinometer.studies import study_of
@@ -84,7 +85,7 @@ def _make(request: Request, form: TaskForm) -> str:
         form.consent, form.warning, form.blur,
     )  # fmt: skip
     drawn_items = [
-        (run.directory.place, item)
+        (masked(run.directory.place), item)
         for run in runs
         for item in draw_items(
             run,
