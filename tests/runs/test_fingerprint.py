@@ -3,10 +3,14 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 import clinometer as cm
 from clinometer import api
@@ -18,6 +22,7 @@ from clinometer.runs.drawn_run import DrawnRun
 from clinometer.runs.places import vectors_name
 from clinometer.runs.record import with_checksum
 from clinometer.runs.store import Run
+from tests.builders import tiny_clip, tiny_stable_diffusion
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 
@@ -228,6 +233,80 @@ def test_what_was_touched_is_looked_into(run):
         audit(run)
     other.unlink()
     assert not audit(run).scored  # embedded again, bit for bit
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Models in folders, a suite in a file, and a finished audit of them."""
+    place = tmp_path_factory.mktemp("folders")
+    few = toy_suite(target=1, attribute=1, concepts=2).model_dump(mode="json", exclude_none=True)
+    (place / "few.yaml").write_text(yaml.safe_dump(few))
+    models = {"model": str(tiny_stable_diffusion(place / "sd")), "encoder": str(tiny_clip(place / "clip"))}
+    asked = models | {"suite": str(place / "few.yaml"), "out": str(place / "run"), "steps": 1}
+    cm.audit(**asked)
+    return asked
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """Whether an audit loads a model; it ends there."""
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    def audit_and_tell(**asked):
+        try:
+            return cm.audit(**asked) is None
+        except KeyboardInterrupt:
+            return True
+
+    monkeypatch.setattr("clinometer.pipeline.recipes.load_generator", stop)
+    return audit_and_tell
+
+
+def test_a_finished_audit_is_repeated_without_torch(folders):
+    code = (
+        "import sys, json; sys.modules['torch'] = None; import clinometer; clinometer.audit(**json.loads(sys.argv[1]))"
+    )
+    command = [sys.executable, "-c", code, json.dumps(folders)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_model_is_loaded_where_an_audit_asks_for_something_else(folders, loads, tmp_path):
+    assert not loads(**folders)
+    suite = yaml.safe_load(Path(folders["suite"]).read_text())
+    (tmp_path / "few.yaml").write_text(yaml.safe_dump(suite | {"title": "Another"}))
+    for other in ({"steps": 2}, {"seed": 1}, {"images": 2}, {"device": "cpu"}, {"suite": str(tmp_path / "few.yaml")}):
+        assert loads(**folders | other), other
+    for other in ({"retry_failed": True}, {"until": "decided"}, {"encoder": [folders["encoder"], Eye()]}):
+        assert loads(**folders | other), other
+    assert not loads(**folders)
+
+
+@pytest.mark.parametrize("kind", ["model", "encoder"])
+def test_a_model_is_loaded_where_its_files_were_touched(folders, request, kind):
+    cm.audit(**folders)
+    loads = request.getfixturevalue("loads")
+    assert not loads(**folders)
+    weights = next(path for path in sorted(Path(folders[kind]).rglob("*.safetensors")))
+    content, times = weights.read_bytes(), weights.stat()
+    weights.write_bytes(content)
+    os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))  # as large and as old as before
+    assert loads(**folders)
+
+
+def test_the_default_place_of_a_run_is_found_without_its_model(folders, loads, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    here = {name: value for name, value in folders.items() if name != "out"}
+    assert loads(**here)
+    shutil.copytree(folders["out"], "runs/sd-toy")
+    assert loads(**here)  # a copy's files have other stamps
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    cm.audit(**here)
+    monkeypatch.setattr("clinometer.pipeline.recipes.load_generator", None)
+    assert cm.audit(**here).url.endswith("runs/sd-toy")
 
 
 @pytest.mark.parametrize("content", [b"", b"no JSON", b"[]", b'{"checked": 5, "finished": []}'])

@@ -19,14 +19,16 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import re
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
 from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
+from clinometer.models import reference
 from clinometer.models.presets import ENCODER_PRESETS
 from clinometer.models.protocols import Card, Encoder, Generator
 from clinometer.models.weights import describe, is_single_file, user_path
@@ -45,6 +47,7 @@ USAGES = {
 EXTRA_PACKAGES = ("torch", "torchvision", "diffusers", "transformers", "accelerate", "safetensors", "open_clip",
                   "huggingface_hub")  # fmt: skip
 """What the extra ``models`` brings, as it is imported."""
+_READERS = ("torch", "diffusers", "transformers", "accelerate", "safetensors", "sentence-transformers", "peft")
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(@[\w./-]+)?")
 
 
@@ -140,6 +143,28 @@ def registered() -> list[tuple[str, str, str]]:
             for point in sorted(entry_points(group=group), key=lambda point: point.name)
         ]
     return rows + [("encoders", name, ", ".join(encoders)) for name, encoders in ENCODER_PRESETS.items()]
+
+
+def stamps_of(spec: object) -> list[str] | None:
+    """Stamp the files of a model in a folder, so that who has its card need not load it while they stay the same.
+
+    None of anything else: what is on the hub may change there, and an object or a plug-in may be anything. What else a
+    card follows from, the libraries that read the files and the devices that are there, is among the stamps.
+    """
+    if not isinstance(spec, str):
+        return None
+    if spec == "reference":
+        folder = Path(reference.__file__).parent
+    elif _is_directory(spec) and _split(GENERATORS, spec) is None and _split(ENCODERS, spec) is None:
+        folder = user_path(spec).resolve()
+    else:
+        return None
+    found = ((path, path.stat()) for path in sorted(folder.rglob("*")) if path.is_file())
+    files = [f"{path} {each.st_size} {each.st_mtime_ns} {each.st_ctime_ns} {each.st_ino}" for path, each in found]
+    libraries = [f"{each.metadata['Name']} {each.version}" for name in _READERS for each in distributions(name=name)]
+    devices = [str(path) for path in sorted(Path("/dev").glob("nvidia[0-9]*"))]
+    visible = [os.environ.get(name, "all") for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")]
+    return [*files, *libraries, *devices, *visible]
 
 
 def _is_directory(spec: str) -> bool:

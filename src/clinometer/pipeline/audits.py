@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import glob
+import hashlib
+import json
 import operator
 import os
 from collections import Counter
@@ -19,10 +22,11 @@ from clinometer.models.files.embedded import EmbeddedSource
 from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
 from clinometer.models.files.source import FolderSource
 from clinometer.models.protocols import Encoder, Generator
+from clinometer.models.registry import stamps_of
 from clinometer.pipeline.encoders import require_texts
 from clinometer.pipeline.engines import Engine, open_engine, places_by_weights
-from clinometer.pipeline.execution import Executor, Job, Serial, execute, is_finished, part_size_of
-from clinometer.pipeline.loaded_models import Encoders, Models
+from clinometer.pipeline.execution import Executor, Job, Serial, execute, is_as_it_ended, is_finished, part_size_of
+from clinometer.pipeline.loaded_models import Encoders, Models, named_encoders
 from clinometer.pipeline.parallel import Parallel
 from clinometer.pipeline.recipes import Given, Recipe, WithEncoders, WithPortraits
 from clinometer.pipeline.reporting import refresh_report
@@ -31,6 +35,7 @@ from clinometer.pipeline.score import score
 from clinometer.runs import Directory, Progress, store
 from clinometer.runs.budget import price_of
 from clinometer.runs.failures import named
+from clinometer.runs.file_stamps import recalled, remember
 from clinometer.runs.ledger import RECORD, Ledger
 from clinometer.runs.manifest import groups_by_prompt, manifest_prompt_specs
 from clinometer.runs.plan import Sample, build_plan
@@ -80,6 +85,18 @@ class AuditRequest:
             return suite, None
         rounds = rounds_of(suite, self.until, self.images)
         return rounds.suite, rounds
+
+    def asked(self, suite: Suite) -> str | None:
+        """Hash what is asked, and the stamps of the models' files; None where only the loaded models tell."""
+        plain = self.protocol is None and self.until is None and self.portraits is None and self.expression == "N"
+        specs = [self.model, *named_encoders("reference" if self.encoder is None else self.encoder)]
+        options = {name: value for name, value in self.options.items() if value not in (None, "auto")}
+        known = all(isinstance(each, int | float) or key == "dtype" for key, each in options.items())
+        stamps = [stamps_of(spec) for spec in specs] if plain and known and not self.retry_failed else [None]
+        if not all(stamps):
+            return None
+        asked = [suite.model_dump(mode="json"), plain_seed(self.seed), options, self.device, stamps]
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -170,6 +187,9 @@ def audit(
     """
     seed = plain_seed(request.seed)
     suite, rounds = request.suite_and_rounds()
+    asked = request.asked(suite) if steering is None else None
+    if asked is not None and (place := _kept(request.out, suite, asked, progress)):
+        return place
     if steering is not None and rounds is not None:
         rounds = SteeredRounds(rounds.rule, rounds.suite, steering.targets)
     prescribed = None if request.protocol is None else suite.protocol
@@ -204,6 +224,7 @@ def audit(
         suite, generator, planned if plan is None else lambda: plan, seed,
         rounds=rounds, budget=request.budget, retry_failed=request.retry_failed,
         protocol=None if prescribed is None else typed, unscored=steering is not None and steering.unscored,
+        asked=asked,
     )  # fmt: skip
     encoder = request.encoder
     if encoder is None:
@@ -236,6 +257,7 @@ def finish(
         if is_finished(job, out, encoders):
             score(run := store.Run(out), progress)  # which says so
             refresh_report(run)
+            remember(run, asked=job.asked)
             return directory.url
         is_shared = all(isinstance(stage, PartStage | WholeStage) for stage in study_of(job.suite).stages)
         make_room = partial(models.release, generator=is_shared and not price_of(job.generator))
@@ -244,6 +266,28 @@ def finish(
         if not job.unscored:
             refresh_report(run)
     return directory.url
+
+
+def _kept(out: str | os.PathLike[str] | None, suite: Suite, asked: str, progress: Progress) -> str | None:
+    """Find the run that ended as it is asked for now, of models whose files are as they were; None where there is none.
+
+    PyTorch is not imported, which takes longer than all the rest.
+    """
+    named = glob.escape(suite.name.replace("/", "-"))
+    for place in Path("runs").glob(f"*-{named}") if out is None else [out]:
+        directory = Directory(place)
+        if not (directory.is_local and directory.exists(RECORD)) or recalled(store.Run(place)).get("asked") != asked:
+            continue
+        with directory.locked():
+            run = store.Run(place)
+            if is_as_it_ended(run):
+                for card in run.encoder_cards.values():
+                    if warning := misfits(card, run.model_card, suite):
+                        progress.note(warning)
+                score(run, progress)  # which says that there is nothing to do
+                refresh_report(run)
+                return directory.url
+    return None
 
 
 def audited(suite: str | Path | Suite) -> Suite:

@@ -81,6 +81,7 @@ class Job:
     retry_failed : draw images anew that failed earlier.
     protocol : the departures from the suite's protocol that only the caller knows of; None of a run without a protocol.
     unscored : end once everything is drawn and embedded; more is drawn later.
+    asked : the hash of what was asked and of the files that it names; None where only the loaded models tell.
     """
 
     suite: Suite
@@ -93,6 +94,7 @@ class Job:
     retry_failed: bool = False
     protocol: Sequence[Departure] | None = None
     unscored: bool = False
+    asked: str | None = None
 
 
 def part_size_of(generator: Generator) -> int:
@@ -135,12 +137,12 @@ def execute(
         return run
     score(run, progress, pool=executor.pool(progress))
     refresh_protocol(run)
-    _remember_finished(run)
+    _remember_finished(run, job.asked)
     return run
 
 
-def _remember_finished(run: Run) -> None:
-    remember(run, finished=fingerprint_of_scores(run, RESAMPLES))
+def _remember_finished(run: Run, asked: str | None) -> None:
+    remember(run, finished=fingerprint_of_scores(run, RESAMPLES), asked=asked)
     if run.directory.is_store:
         lost_images(run)  # the samples are at hand now, and who asks later need not fetch them
 
@@ -154,14 +156,21 @@ def is_finished(job: Job, out: str | os.PathLike[str], encoders: Sequence[Encode
     if not (has_stamps(directory) and directory.exists(RECORD)):
         return False
     run = Run(out)
-    made_of, cards = fingerprint_of_scores(run, RESAMPLES), run.encoder_cards
     return (
-        is_current(run, SCORES, made_of)
-        and recalled(run).get("finished") == made_of
+        is_as_it_ended(run)
         and question_of(run.record) == question_of(_record(job))
         and run.record["origin"] == job.origin
-        and all(cards.get(encoder.card.name, {}).get("fingerprint") == encoder.card.fingerprint for encoder in encoders)
+        and all(
+            run.encoder_cards.get(encoder.card.name, {}).get("fingerprint") == encoder.card.fingerprint
+            for encoder in encoders
+        )
     )
+
+
+def is_as_it_ended(run: Run) -> bool:
+    """Tell whether a run was done to the end by this code, and no file was touched since."""
+    made_of = fingerprint_of_scores(run, RESAMPLES)
+    return is_current(run, SCORES, made_of) and recalled(run).get("finished") == made_of
 
 
 def _created(job: Job, out: str | os.PathLike[str]) -> Run:
