@@ -95,7 +95,7 @@ class Gate:
     @property
     def unchecked(self) -> str:
         """What is said first where a run has no checksums; empty where all have them."""
-        return "; ".join(f"{run.url}: {run.unchecked}" for run in self.runs if run.unchecked)
+        return "; ".join(f"{run.directory.shown}: {run.unchecked}" for run in self.runs if run.unchecked)
 
     def as_mapping(self) -> dict[str, Any]:
         """Everything as JSON holds it: what was held to what by which versions, and what came of it.
@@ -124,7 +124,7 @@ def _described(run: Run) -> dict[str, Any]:
     """A run as a verdict about it names it; the checksum stands for every file of it."""
     record = run.record
     return {
-        "place": run.url,
+        "place": run.directory.shown,
         "checksum": record.get("checksum"),
         "created": record["created"],
         "suite": run.suite.name,

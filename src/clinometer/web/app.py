@@ -15,7 +15,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from clinometer._messages import printable
 from clinometer.errors import ClinometerError, InvalidInputError, RunNotFoundError
-from clinometer.web import assets, explorer, login, people, pictures, reports, runs_index, trends
+from clinometer.web import explorer, pages, people, pictures, runs_index, trends
 from clinometer.web.pages import problem, render
 from clinometer.web.ratings import making, organiser_pages, rater_pages
 from clinometer.web.ratings.room import Room
@@ -62,10 +62,9 @@ def create_app(settings: ServerSettings) -> FastAPI:
 
 def _include_routers(app: FastAPI) -> None:
     organiser = [Depends(require_organiser)]
-    app.include_router(assets.router)
-    app.include_router(login.router)
+    app.include_router(pages.router)
     app.include_router(rater_pages.router)
-    for room in (runs_index, explorer, people, pictures, trends, reports, making, organiser_pages):
+    for room in (runs_index, explorer, people, pictures, trends, making, organiser_pages):
         app.include_router(room.router, dependencies=organiser)
 
 

@@ -1,17 +1,22 @@
-"""Templates, and the page that says what went wrong."""
+"""The server's own pages: templates, their style sheets and scripts, signing in and out, and what went wrong."""
 
 from __future__ import annotations
 
 from functools import cache
-from importlib import metadata
-from typing import Any
+from importlib import metadata, resources
+from typing import Annotated, Any
 
-from fastapi import Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.exceptions import HTTPException
 
 from clinometer.report.html import asset, shown
 from clinometer.web.security import csrf_field, csrf_token
+
+router = APIRouter()
+
+_KINDS = {"css": "text/css", "js": "text/javascript"}
 
 
 @cache
@@ -63,6 +68,61 @@ _TITLES = {
 }
 
 
-def report_style() -> str:
-    """The report's style sheet, which the pages share."""
-    return asset("style.css")
+@router.get("/static/{name}")
+def static(name: str) -> Response:
+    """One file. Only names that the package has are known; none becomes a path."""
+    if name not in _names():
+        raise HTTPException(404, "There is no such file.")
+    kind = _KINDS[name.rpartition(".")[2]]
+    return Response(_content(name), media_type=kind, headers={"Cache-Control": "public, max-age=86400"})
+
+
+@cache
+def _names() -> frozenset[str]:
+    folder = resources.files("clinometer.web") / "static"
+    own = {file.name for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS}
+    return frozenset(own | {"report.css"})
+
+
+@cache
+def _content(name: str) -> str:
+    if name == "report.css":
+        return asset("style.css")  # which the pages share
+    return (resources.files("clinometer.web") / "static" / name).read_text(encoding="utf-8")
+
+
+@router.get("/login")
+def login_page(request: Request, next: str = "/") -> Response:
+    """The form."""
+    return render(request, "login.html", next=local_path(next), message="")
+
+
+@router.post("/login")
+async def login(request: Request, password: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
+    """Open a session, or say that the password is another."""
+    target = local_path(next)
+    try:
+        if await request.app.state.gate.sign_in(request, password):
+            return RedirectResponse(target, 303)
+    except HTTPException as error:
+        page = render(request, "login.html", error.status_code, next=target, message=error.detail)
+        page.headers.update(error.headers or {})
+        return page
+    return render(request, "login.html", 403, next=target, message="That is not the password.")
+
+
+@router.post("/logout")
+def logout(request: Request) -> Response:
+    """End the session."""
+    request.app.state.gate.sign_out(request)
+    return RedirectResponse("/login", 303)
+
+
+def local_path(target: str) -> str:
+    r"""A path of this server; anything else leads to the index.
+
+    >>> local_path("/explore?run=a"), local_path("//evil.example"), local_path("/\\evil.example")
+    ('/explore?run=a', '/', '/')
+    """
+    is_path = target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
+    return target if is_path else "/"

@@ -1,4 +1,4 @@
-"""The index: every run that lies below what the server was given."""
+"""The index: every run that lies below what the server was given, and its report."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from math import inf
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from starlette.exceptions import HTTPException
 
 from clinometer import api
 from clinometer._messages import printable, shortened
@@ -19,6 +20,7 @@ from clinometer.runs import Directory
 from clinometer.runs.browse import found_below, planned_count, stamp_of
 from clinometer.studies import study_of
 from clinometer.web.pages import is_partial, render
+from clinometer.web.pictures import Identifier
 
 router = APIRouter()
 
@@ -33,6 +35,13 @@ COLUMNS: Final[tuple[tuple[Sort, str], ...]] = (
     ("images", "Images"),
     ("findings", "Findings"),
 )
+
+REPORT_POLICY: Final = (
+    "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""A report is a file that somebody may have made by hand, so it is shown in a sandbox: a page of its own that has no
+cookies, reaches no server, and may run the script that filters its table."""
 
 TRUST_SECONDS: Final = 5.0
 """How long a run on an object store is taken for unchanged: a page of pictures asks dozens of times."""
@@ -198,3 +207,14 @@ def index(
         sort=sort,
         order=order,
     )
+
+
+@router.get("/runs/{run}/report")
+def report(request: Request, run: Identifier) -> Response:
+    """The report of a run, as it lies there."""
+    entry = request.app.state.runs.get(run)
+    try:
+        content = entry.run.directory.read_bytes("report.html")
+    except RunNotFoundError as error:
+        raise HTTPException(404, "This run has no report yet. Write it: clinometer report RUN") from error
+    return Response(content, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
