@@ -97,5 +97,9 @@ class DamagedRunWarning(UserWarning):
     """A part of a finished run is missing or is not what was written; its report says so at the top."""
 
 
+class RatingsPlaceWarning(UserWarning):
+    """The database of ratings was moved to where it belongs, or another one lies where it used to."""
+
+
 class UncheckedRunWarning(UserWarning):
     """A run was begun before files had checksums: what is read back from it cannot be verified."""

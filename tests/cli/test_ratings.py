@@ -1,17 +1,23 @@
 """``clinometer ratings`` as a user types it: a task over two runs is made, rated, collected and written out."""
 
 import re
+import shutil
 
 import pandas as pd
 import pytest
+from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 import clinometer as cm
+from clinometer.api import verify_run
 from clinometer.cli.app import app
+from clinometer.errors import RatingsPlaceWarning
 from clinometer.runs.ratings import ratings_of
+from clinometer.web.app import create_app
 from clinometer.web.database import open_database, reading
-from clinometer.web.ratings.tables import Item
+from clinometer.web.ratings.tables import Base, Item
 from clinometer.web.ratings.tasks import answers_for
+from clinometer.web.settings import ServerSettings, kept_key
 from tests.toys import Eye, Painter, toy_association_suite, toy_suite
 from tests.web.rating import Rater, token_in
 from tests.web.serving import client, ids
@@ -28,8 +34,8 @@ def runs(tmp_path_factory):
     return place
 
 
-def typed(*words, succeeds=True):
-    result = CliRunner().invoke(app, ["ratings", *map(str, words)])
+def typed(*words, succeeds=True, said=None):
+    result = CliRunner().invoke(app, ["ratings", *map(str, words)], input=said)
     assert (result.exit_code == 0) == succeeds, result.output + str(result.exception)
     return result.output if succeeds else str(result.exception)
 
@@ -71,7 +77,13 @@ def test_ratings_made_elsewhere_are_taken_in(runs, tmp_path):
 
 def test_mistakes_are_told_with_a_way_out(runs, tmp_path):
     url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
-    assert "there is no task" in typed("collect", "0" * 16, "--database", url, succeeds=False)
+    for command in (("list",), ("collect", "0" * 16), ("remove", "0" * 16)):
+        assert "there is no database of ratings" in typed(*command, "--database", url, succeeds=False)
+    assert not (tmp_path / "ratings.sqlite").exists()  # asking makes none
+    assert "expected the file of an SQLite database" in typed("repair", "--database", url, succeeds=False)
+    open_database(url)
+    for command in (("collect", "0" * 16), ("remove", "0" * 16)):
+        assert "there is no task" in typed(*command, "--database", url, succeeds=False)
     fresh = cm.audit(Painter(), toy_suite(target=2, concepts=2), tmp_path / "fresh", encoder=Eye())
     assert "ratings import" in typed("export", fresh.url, "--out", tmp_path / "x.csv", succeeds=False)
     asked = ("new", runs / "first", "--concept", "concept 9", "--database", url)
@@ -103,3 +115,76 @@ def test_neither_is_offered_between_two_groups_alone(third, tmp_path):
     assert ("neither" in offered) == (not third)
     assert offered[-1] == "cannot tell"
     assert [name for name, _ in answers_for([run], ["neither"])][-1] == "neither"  # asked for by name
+
+
+def test_a_rater_and_a_task_are_removed_for_good(tmp_path):
+    run = cm.audit(Painter(), toy_suite(target=4, concepts=2), tmp_path / "run", encoder=Eye())
+    url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
+    said = typed("new", run.url, "--images", 2, "--url", "http://rate.example", "--database", url)
+    task, link = re.search(r"Task (\w+)", said)[1], said.strip().rpartition("/")[2]
+    browser = client(run.url, cache=tmp_path, database=url)
+    for answer in ("man", "woman"):
+        Rater(browser.app, link).answer_all(lambda _, answer=answer: answer)
+    typed("collect", task, "--database", url)
+    names = ratings_of(cm.open_run(run.url)).groupby("answer").rater.first()
+    of_task = ("remove", task, "--database", url)
+    refused = typed(*of_task, "--rater", "nobody", succeeds=False)
+    assert "has no rater 'nobody'; found " in refused
+    assert names.man in refused
+    assert "nothing was removed" in typed(*of_task, "--rater", names.man, said="n\n", succeeds=False)
+    assert "1 raters" in typed(*of_task, "--rater", names.man, said="y\n")
+    left = cm.open_run(run.url)
+    assert set(ratings_of(left).rater) == {names.woman}
+    assert left.scores.query("metric == 'human' and component == 'fraction' and group == 'man'").value.eq(0).all()
+    assert "1 raters" in typed("list", "--database", url)
+    typed(*of_task, "--yes")
+    left = cm.open_run(run.url)
+    assert ratings_of(left).empty
+    assert not (left.scores.metric == "human").any()
+    assert verify_run(run.url) > 0
+    assert not typed("list", "--database", url)
+    with reading(open_database(url)) as session:
+        for table in Base.metadata.sorted_tables:
+            assert table.name == "seals" or not session.execute(table.select()).all()
+
+
+def test_a_task_whose_run_is_gone_can_be_removed(tmp_path):
+    run = cm.audit(Painter(), toy_suite(target=2, concepts=2), tmp_path / "run", encoder=Eye())
+    url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
+    task = re.search(r"Task (\w+)", typed("new", run.url, "--database", url))[1]
+    shutil.rmtree(run.url)
+    assert "not there, so nothing was removed" in typed("remove", task, "--yes", "--database", url)
+
+
+def test_serve_and_ratings_find_the_same_database(tmp_path, monkeypatch):
+    """In the folder of data, whatever the cache; one that lies in the cache is moved there."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run = cm.audit(Painter(), toy_suite(target=2, concepts=2), tmp_path / "run", encoder=Eye())
+    old = tmp_path / "cache/clinometer/ratings.sqlite"
+    task = re.search(r"Task (\w+)", typed("new", run.url, "--database", f"sqlite:///{old}"))[1]
+    with pytest.warns(RatingsPlaceWarning, match="was moved from"):
+        assert task in typed("list")
+    place = tmp_path / "share/clinometer/ratings.sqlite"
+    assert place.exists()
+    assert not old.exists()
+    settings = ServerSettings(runs=(run.url,), cache=tmp_path / "elsewhere", hosts=("testserver",))
+    served = TestClient(create_app(settings))
+    assert f'href="/ratings/{task}"' in served.get("/ratings").text
+    place.unlink()
+    assert "is missing" in typed("list", succeeds=False)
+    assert "is missing" in TestClient(create_app(settings)).get("/ratings").text
+
+
+def test_a_key_is_kept_for_its_owner_alone(tmp_path):
+    first = kept_key(tmp_path / "data")
+    file = tmp_path / "data/session.key"
+    assert kept_key(tmp_path / "data") == first
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)
+    second = kept_key(tmp_path / "data")
+    assert second != first
+    file.write_text("short")
+    assert len(kept_key(tmp_path / "data")) >= 32
+    (tmp_path / "a file").touch()
+    assert kept_key(tmp_path / "a file/data") != kept_key(tmp_path / "a file/data")  # it cannot be kept

@@ -6,17 +6,25 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
+import scipy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import clinometer as cm
 from clinometer.api import verify_run
-from clinometer.errors import RatingsError, RunCorruptError, RunMismatchError
+from clinometer.errors import RatingsError, RunCorruptError, RunMismatchError, RunNotFoundError
+from clinometer.gates.gate import _require_scores_of_now
 from clinometer.pipeline.reporting import write_report
-from clinometer.runs.ratings import add_ratings, ratings_of, rescore
+from clinometer.report.from_run import report_input
+from clinometer.runs.ratings import add_ratings, pooled, ratings_of, remove_ratings, rescore
 from clinometer.runs.ratings.importing import import_ratings
 from clinometer.runs.ratings.readings import readings_of
-from clinometer.runs.ratings.sampling import draw_items
+from clinometer.runs.ratings.sampling import draw_items, over_prompts
 from clinometer.runs.ratings.scoring import compared_groups, human_study
+from clinometer.runs.ratings.store import DEFAULTS, SCHEMA
 from tests import toy_editing
 from tests.toys import Eye, Painter, toy_suite
 
@@ -255,7 +263,80 @@ def test_attention_items_were_drawn_for_a_group(finished):
 
 
 def test_a_concept_can_be_shown_at_once(finished):
-    assert all(item.name == f"concept:{item.concept}" for item in draw_items(finished, 0))
+    for item in draw_items(finished, 0, shown=5):
+        assert item.name == f"concept:{item.concept}"
+        assert len(set(item.pictures)) == 5
+        assert set(item.pictures) <= set(targets(finished)[lambda held, item=item: held.concept == item.concept].id)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_every_prompt_gets_its_part(sizes, shown, seed):
+    """Of m of N images between the whole numbers around m · shown / N, each image once, the same for one seed."""
+    images = pd.DataFrame({"prompt": np.repeat([f"prompt {k}" for k in range(len(sizes))], sizes)})
+    images["id"] = [f"image {k}" for k in range(len(images))]
+    chosen, again = (over_prompts(images, shown, np.random.default_rng(seed)) for _ in range(2))
+    assert chosen.id.tolist() == again.id.tolist()
+    assert chosen.id.is_unique
+    assert len(chosen) == min(shown, len(images))
+    counts = chosen.prompt.value_counts()
+    for k, size in enumerate(sizes):
+        assert abs(counts.get(f"prompt {k}", 0) - size * len(chosen) / len(images)) < 1
+
+
+def test_every_image_is_as_likely_as_every_other():
+    """In 3,000 seeds, 20 of 250 images of 25 prompts: each as often as the others, and in every place."""
+    images = pd.DataFrame({"prompt": np.repeat(range(25), 10).astype(str), "id": range(250)})
+    drawn = [over_prompts(images, 20, np.random.default_rng(seed)) for seed in range(3000)]
+    assert all(each.prompt.is_unique for each in drawn)  # 20 of the 25 kinds, where two were seen before
+    counts = np.bincount(np.concatenate([each.id for each in drawn]), minlength=250)
+    first = np.bincount([each.id.iloc[0] for each in drawn], minlength=250)
+    assert scipy.stats.chisquare(counts).pvalue > 1e-4
+    assert scipy.stats.chisquare(first).pvalue > 1e-4
+
+
+# --- simulated raters ------------------------------------------------------------------------------------------------
+
+
+def rows_of(run, rater, answer, **marks):
+    return [{"item": item, "rater": rater, "answer": answer, **marks} for item in targets(run).id]
+
+
+def test_simulated_raters_are_scored_apart(run):
+    """What people said is scored as if simulated raters had never been there."""
+    add_ratings(run, "task people", rows_of(run, "a", "man") + rows_of(run, "b", "woman"))
+    alone = rescore(run).query("metric == 'human'").reset_index(drop=True)
+    add_ratings(run, "task demo", rows_of(run, "c", "man", simulated=True) + rows_of(run, "d", "man", simulated=True))
+    both = rescore(run)
+    assert both.query("metric == 'human'").reset_index(drop=True).equals(alone)
+    assert (both.query("metric == 'simulated' and component == 'share'").value == 1).all()
+    assert remove_ratings(run, "task demo", simulated=True) == 2 * len(targets(run))
+    assert set(rescore(run).metric) >= {"human"}
+    assert not (run.scores.metric == "simulated").any()
+
+
+def test_a_part_of_an_earlier_version_is_told_by_its_raters_names(run):
+    rows = [
+        DEFAULTS | row | {"source": "task t"} for row in rows_of(run, "skill-98", "man") + rows_of(run, "0a1b", "man")
+    ]
+    old = pa.schema([field for field in SCHEMA if field.name != "simulated"])
+    run.ledger.write_table("ratings/part-00000.parquet", pa.Table.from_pylist(rows, schema=old))
+    run.ledger.list_files(["ratings/part-00000.parquet"])
+    assert ratings_of(run).groupby("rater").simulated.all().to_dict() == {"skill-98": True, "0a1b": False}
+    pooled_rows = run.scores.head(1).assign(metric="human", component="share")
+    run.write_scores(pd.concat([run.scores, pooled_rows], ignore_index=True), run.curves)
+    assert "counted simulated raters among them" in pooled(run)
+    assert pooled(run) in report_input(run).damage
+    with pytest.raises(RunNotFoundError, match="counted simulated raters"):
+        _require_scores_of_now(run)
+    rescore(run)
+    assert not pooled(run)
+
+
+def test_an_exported_table_stays_marked_where_it_is_taken_in(run, tmp_path):
+    rows = [(*row, "True") for row in answered(run, raters=1)] + [(*row, "") for row in answered(run, raters=2)]
+    import_ratings(run, write_csv(tmp_path / "r.csv", rows, ("item", "rater", "answer", "simulated")))
+    assert ratings_of(run).simulated.sum() == len(answered(run, raters=1))
 
 
 def test_unknown_concepts_and_strata_are_refused(finished):

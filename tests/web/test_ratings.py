@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 from datetime import timedelta
 
+import pandas as pd
 import pytest
+from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 import clinometer as cm
@@ -16,8 +19,11 @@ from clinometer.runs.ratings.readings import readings_of
 from clinometer.runs.ratings.scoring import compared_groups
 from clinometer.web.database import reading, writing
 from clinometer.web.ratings.demo import SKILLS, add_demo
+from clinometer.web.ratings.links import invite
 from clinometer.web.ratings.tables import Answer, Invitation, Task, Turn, now
+from clinometer.web.ratings.tables import Rater as Rated
 from clinometer.web.ratings.tasks import TaskSpec, answers_of
+from clinometer.web.settings import kept_key
 from tests.web.rating import Rater, make, place_in, token_in
 from tests.web.serving import HTML, client, ids
 
@@ -145,6 +151,93 @@ def test_items_want_so_many_raters(served):
     assert sum(count - checks for count in counts) == len(items)
 
 
+def later(browser, name=None):
+    """Let three hours pass for what a rater did, all of them where none is named, without waiting."""
+    with writing(browser.app.state.ratings.engine) as session:
+        for rater in session.scalars(select(Rated)).all():
+            if name in (None, rater.name):
+                rater.consented -= timedelta(hours=3)
+                for answer in session.scalars(select(Answer).join(Turn).where(Turn.rater_id == rater.id)):
+                    answer.given -= timedelta(hours=3)
+
+
+def test_consent_without_an_answer_gives_its_place_back(served):
+    browser, run = served
+    _, link = make(browser, run, raters_each=1, most=1)
+    absent = Rater(browser.app, link)
+    assert browser.get(f"/join/{link}").status_code == 403
+    later(browser)
+    assert browser.get(f"/join/{link}").status_code == 200
+    came = Rater(browser.app, link)
+    assert came.answer_all(lambda _: "man") > 0
+    later(browser)
+    assert browser.get(f"/join/{link}").status_code == 403  # who answered keeps the place
+    assert place_in(absent.page()) == 1  # who comes back late can still answer
+
+
+def test_a_full_task_counts_answers(served):
+    browser, run = served
+    _, link = make(browser, run, raters_each=1, repeats=0.0)
+    first = Rater(browser.app, link)
+    for _ in range(3):
+        first.answer("man")
+    waits = Rater(browser.app, link).joined.text
+    assert "What they leave unanswered is free again after 2 hours" in waits
+    later(browser)
+    second = Rater(browser.app, link)
+    with reading(browser.app.state.ratings.engine) as session:
+        turns = session.scalars(select(Turn)).all()
+        rated = {item.id for item in session.scalars(select(Task)).one().items if not item.attention}
+        answered = {turn.item_id for turn in turns if session.get(Answer, turn.id)} & rated
+        given = {turn.item_id for turn in turns if turn.rater_id != turns[0].rater_id} & rated
+    assert given == rated - answered
+    second.answer_all(lambda _: "woman")
+    later(browser)
+    assert "as many answers as were asked for" in Rater(browser.app, link).joined.text
+
+
+def test_who_still_answers_keeps_the_items(served):
+    """The time runs from the last answer, not from consent."""
+    browser, run = served
+    _, link = make(browser, run, raters_each=1)
+    rater = Rater(browser.app, link)
+    later(browser)
+    rater.answer("man")
+    assert "free again" in Rater(browser.app, link).joined.text
+
+
+def test_a_page_goes_on_where_its_server_starts_anew(served):
+    """The key of sessions is kept: the token of a page that was open before is still good."""
+    browser, run = served
+    cache = browser.app.state.settings.cache
+    before = client(run.url, cache=cache, session_key=kept_key(cache))
+    _, link = make(before, run)
+    rater = Rater(before.app, link)
+    page = rater.page()
+    rater.browser = TestClient(
+        client(run.url, cache=cache, session_key=kept_key(cache)).app,
+        cookies=rater.browser.cookies,
+        follow_redirects=True,
+    )
+    assert rater.answer("man", page).status_code == 200
+    assert [each.answer for each in kept(browser)] == ["man"]
+
+
+def test_an_invitation_is_taken_back_when_that_is_said_twice(served):
+    browser, run = served
+    task, link = make(browser, run)
+    Rater(browser.app, link)
+    page = browser.get(f"/ratings/{task}").text
+    address = re.search(r'href="(/ratings/\w+/invitations/\d+/revoke)"', page)[1]
+    asked = browser.get(address).text
+    assert "the 1 who came by it cannot go on" in asked
+    assert browser.get(f"/join/{link}").status_code == 200
+    browser.post(address, data={"csrf_token": token_in(asked)})
+    assert browser.get(f"/join/{link}").status_code == 403
+    assert browser.get(f"/ratings/{task}/invitations/999/revoke").status_code == 404
+    assert browser.get(f"/ratings/{task}/raters/nobody/withdraw").status_code == 404
+
+
 # --- strangers -------------------------------------------------------------------------------------------------------
 
 
@@ -255,12 +348,15 @@ def test_answers_are_counted_withdrawn_and_exported(served):
     raters = [Rater(browser.app, link) for _ in range(3)]
     counts = [rater.answer_all(lambda place: "man" if place % 2 else "woman") for rater in raters]
     page = browser.get(f"/ratings/{task}").text
-    assert f"{sum(counts)} answers." in page
+    assert f"{sum(counts)} answers by people." in page
     assert "Krippendorff" in page
     names = re.findall(r"/raters/(\w+)/withdraw", page)
     data = {"csrf_token": token_in(page)}
     browser.post(f"/ratings/{task}/export", data=data)
     assert ratings_of(run).rater.nunique() == 3
+    asked = browser.get(f"/ratings/{task}/raters/{names[0]}/withdraw").text  # it is asked once more
+    assert f"Withdraw the {counts[0]} answers of {names[0]}?" in asked
+    assert "withdrawn" not in raters[0].page()
     browser.post(f"/ratings/{task}/raters/{names[0]}/withdraw", data=data)
     assert "withdrawn" in raters[0].page()
     shown = browser.post(f"/ratings/{task}/export", data=data).text
@@ -314,6 +410,54 @@ def test_simulated_raters_have_the_skill_that_they_are_named_by(served):
     assert by_rater["skill-98"] > by_rater["skill-60"]
     page = browser.get(f"/ratings/{task}").text
     assert "skill-98" in page
+
+
+def test_simulated_raters_are_marked_and_never_pooled(served):
+    """One person rates beside the simulated ones: whatever counts people counts one."""
+    browser, run = served
+    browser.follow_redirects = True
+    engine = browser.app.state.ratings.engine
+    task = add_demo(engine, [run])
+    with writing(engine) as session:
+        link = invite(session, session.get(Task, task))
+    answered = Rater(browser.app, link).answer_all(lambda _: "woman")
+    page = browser.get(f"/ratings/{task}").text
+    assert f"{answered} answers by people." in page
+    assert page.count(">simulated</span>") == len(SKILLS)
+    assert "Simulated raters are made up" in page
+    assert f">and {len(SKILLS)} simulated</span>" in browser.get("/ratings").text
+    table = pd.read_csv(io.StringIO(browser.get(f"/ratings/{task}/answers.csv").text))
+    assert table.groupby("simulated").rater.nunique().to_dict() == {False: 1, True: len(SKILLS)}
+    shown = browser.post(f"/ratings/{task}/export", data={"csrf_token": token_in(page)}).text
+    assert f"{answered} answers and {len(table) - answered} of simulated raters, kept apart," in shown
+    held = cm.open_run(run.url)
+    assert ratings_of(held).groupby("simulated").rater.nunique().to_dict() == {False: 1, True: len(SKILLS)}
+    alpha = held.scores.query("component == 'alpha'").set_index("metric").n_a
+    assert alpha.to_dict() == {"human": 1, "simulated": len(SKILLS)}
+    women = held.scores.query("metric == 'human' and component == 'fraction' and group == 'woman'").value
+    assert (women == 1).all()
+    report = run.directory.read_bytes("report.html").decode()
+    assert "Simulated raters and the machine" in report
+    assert "Nobody gave these answers." in report
+    people = browser.get(f"/runs/{ids(browser)['step-900']}/people").text
+    assert "1 rater said of" in people
+    assert f"{len(SKILLS)} simulated raters said of" in people
+
+
+def test_the_explorer_marks_what_simulated_raters_said(served):
+    browser, run = served
+    task = add_demo(browser.app.state.ratings.engine, [run])
+    with reading(browser.app.state.ratings.engine) as session:
+        n = sum(not item.attention for item in session.get(Task, task).items)
+    asked = {"run": ids(browser)["step-900"], "per": 96}
+    page = browser.get("/explore", params=asked).text
+    assert page.count("<span>simulated: ") >= n
+    assert "<span>people: " not in page
+    assert ">rated by people<" not in page
+    assert "people-say" not in browser.get("/explore", params=asked | {"people": "rated"}).text
+    assert browser.get("/explore", params=asked | {"people": "simulated"}).text.count("<span>simulated: ") >= n
+    item = next(item.name for item in session.get(Task, task).items if not item.attention)
+    assert "simulated raters see" in browser.get(f"/runs/{asked['run']}/pictures/{item}").text
 
 
 def test_a_demonstration_needs_a_run(served):

@@ -16,11 +16,12 @@ from playwright.sync_api import expect, sync_playwright
 from sqlalchemy import func, select
 
 import clinometer as cm
-from clinometer.web.database import reading
+from clinometer.web.database import open_database, reading
 from clinometer.web.ratings.tables import Answer
 from clinometer.web.runs_index import id_of
 from tests.web.rating import make
 from tests.web.serving import client
+from tests.web.test_ratings_database import serve
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
@@ -98,9 +99,100 @@ def test_a_task_is_rated_by_keys_alone(joined, served):
     expect(page.get_by_role("heading", name="That was the last one")).to_be_visible()
     page.keyboard.press("Backspace")
     expect(page.locator(".turn-head")).to_contain_text(f"{total - 1} of {total}")
-    page.keyboard.press("5")
+    page.keyboard.press(str(page.locator(".answers button").count()))  # the last answer's key
     expect(page.get_by_role("heading", name="That was the last one")).to_be_visible()
     assert count(served[0]) == before + total
+
+
+@pytest.fixture
+def held(joined):
+    """A rater's page whose answers stay on the line until they are let go."""
+    page, _ = joined()
+    waiting = []
+    page.route(
+        "**/rate/*", lambda route: waiting.append(route) if route.request.method == "POST" else route.continue_()
+    )
+
+    def let_go():
+        waiting.pop().continue_()
+
+    return page, let_go
+
+
+def press(page, key):
+    with page.expect_request("**/rate/*"):
+        page.keyboard.press(key)
+
+
+def test_an_answer_that_comes_before_its_picture_is_not_taken_in_silence(held, served):
+    before = count(served[0])
+    page, let_go = held
+    total = total_of(page)
+    press(page, "1")
+    page.keyboard.press("2")  # of the next picture, which is not there
+    let_go()
+    expect(page.locator("#saving")).to_have_text(re.compile("was not taken: please answer again"))
+    expect(page.locator(".turn-head")).to_contain_text(f"1 of {total}")
+    assert count(served[0]) == before + 1
+    press(page, "2")
+    let_go()
+    expect(page.locator("#saving")).to_have_text("Saved")
+    expect(page.locator(".turn-head")).to_contain_text(f"2 of {total}")
+    assert count(served[0]) == before + 2
+
+
+def test_an_undo_waits_for_the_answer_that_it_takes_back(held, served):
+    before = count(served[0])
+    page, let_go = held
+    total = total_of(page)
+    press(page, "1")
+    page.keyboard.press("Backspace")
+    with page.expect_response("**/undo"):
+        let_go()
+    expect(page.locator(".turn-head")).to_contain_text(f"0 of {total}")
+    assert count(served[0]) == before
+
+
+def test_an_answer_that_did_not_arrive_survives_a_reload(joined, served):
+    page, _ = joined()
+    before = count(served[0])
+    page.route("**/rate/*", lambda route: route.abort() if route.request.method == "POST" else route.continue_())
+    page.keyboard.press("2")
+    expect(page.locator("#saving")).to_contain_text("Not saved yet")
+    page.unroute("**/rate/*")
+    page.reload()
+    expect(page.locator(".turn-head")).to_contain_text("1 of", timeout=15_000)
+    assert count(served[0]) == before + 1
+    page.reload()  # and once
+    expect(page.locator(".turn-head")).to_contain_text("1 of")
+    assert page.evaluate("localStorage.length") == 0
+
+
+@pytest.mark.parametrize("key", ["kept", "lost"])
+def test_an_answer_waits_for_a_server_that_starts_anew(chromium, runs, tmp_path, key):
+    """By the key of its session; and where that is gone, by the page's own memory."""
+    url = f"sqlite:///{tmp_path / 'ratings.sqlite'}"
+    _, link = make(client(runs, cache=tmp_path, database=url), cm.open_run(runs / "step-900"))
+    server, address = serve(runs, url, tmp_path)
+    context = chromium.new_context()
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    page.goto(f"{address}/join/{link}")
+    page.get_by_role("button", name="I agree, begin").click()
+    page.wait_for_url("**/rate/*")
+    server.kill()
+    server.wait()
+    page.keyboard.press("2")
+    expect(page.locator("#saving")).to_contain_text("Not saved yet")
+    if key == "lost":
+        (tmp_path / "session.key").unlink()
+    server, _ = serve(runs, url, tmp_path, port=address.rpartition(":")[2])
+    expect(page.locator(".turn-head")).to_contain_text("1 of", timeout=60_000)
+    context.close()
+    server.kill()
+    server.wait()
+    with reading(open_database(url)) as session:
+        assert len(session.scalars(select(Answer)).all()) == 1
 
 
 def test_a_task_is_rated_by_touch_on_a_phone(joined, served):

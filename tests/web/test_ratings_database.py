@@ -130,8 +130,8 @@ def test_a_damaged_database_is_named(tmp_path):
         open_database(f"sqlite:///{place}")
 
 
-def serve(folder, url, cache):
-    command = [sys.executable, "-m", "clinometer", "serve", str(folder), "--port", "0", "--cache", str(cache)]
+def serve(folder, url, cache, port=0):
+    command = [sys.executable, "-m", "clinometer", "serve", str(folder), "--port", str(port), "--cache", str(cache)]
     server = subprocess.Popen([*command, "--database", url], stdout=subprocess.PIPE, text=True)
     return server, re.search(r"http://[^ ]+", server.stdout.readline())[0]
 

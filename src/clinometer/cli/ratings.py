@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +26,7 @@ DatabaseOption = Annotated[
     typer.Option(
         "--database",
         help="Where clinometer serve keeps ratings: an SQLAlchemy URL such as postgresql+psycopg://HOST/NAME. "
-        "[default: a file in the user's cache]",
+        "[default: ~/.local/share/clinometer/ratings.sqlite]",
     ),
 ]
 
@@ -63,8 +65,11 @@ def new(
     question: Annotated[str, typer.Option(help="What raters are asked.")] = "Whom does the picture show?",
     title: Annotated[str, typer.Option(help="What the task is called.")] = "What do these pictures show?",
     images: Annotated[
-        int, typer.Option(min=0, help="Images of each concept; 0 shows all neutral images of a concept at once.")
+        int, typer.Option(min=0, help="Images of each concept, one by one; 0 shows several of a concept at once.")
     ] = 10,
+    shown: Annotated[
+        int, typer.Option(min=1, max=100, help="With --images 0: how many at once, drawn at random over the prompts.")
+    ] = 20,
     strata: Annotated[
         str, typer.Option(help="Within what images are drawn at random: concept, reading (of the encoder), or none.")
     ] = "concept",
@@ -119,9 +124,10 @@ def new(
             attention=attention,
             seed=seed,
             column=study_of(run.suite).rated_column,
+            shown=shown,
         )
     ]
-    with writing(_database(database)) as session:
+    with _database(database, is_new=True) as engine, writing(engine) as session:
         task = make_task(session, spec, drawn)
         token = invite(session, task, days=days)
     typer.echo(f"Task {task.id}: {len(drawn)} items.")
@@ -134,12 +140,16 @@ def list_(database: DatabaseOption = "") -> None:
     require_web("ratings")
     from clinometer._messages import printable
     from clinometer.web.database import reading
-    from clinometer.web.ratings.tasks import tasks_with_counts
+    from clinometer.web.ratings.tasks import listed_tasks
 
-    with reading(_database(database)) as session:
-        for task, raters, answers in tasks_with_counts(session):
-            state = "closed" if task.closed else "open"
-            typer.echo(f"{task.id}  {state}  {raters} raters, {answers} answers  {printable(task.title)}")
+    with _database(database) as engine, reading(engine) as session:
+        for listed in listed_tasks(session):
+            task, state = listed.task, "closed" if listed.task.closed else "open"
+            simulated = f", {listed.simulated_raters} simulated with {listed.simulated_answers} answers"
+            typer.echo(
+                f"{task.id}  {state}  {listed.raters} raters, {listed.answers} answers"
+                f"{simulated if listed.simulated_raters else ''}  {printable(task.title)}"
+            )
 
 
 @ratings.command()
@@ -151,8 +161,53 @@ def collect(
     require_web("ratings")
     from clinometer.web.ratings.tasks import export_task
 
-    for run, answers in export_task(_database(database), task).items():
-        typer.echo(f"{run}: {answers} answers, and scores and report made with them.")
+    with _database(database) as engine:
+        exported = export_task(engine, task)
+    for run, (answers, simulated) in exported.items():
+        beside = f" and {simulated} of simulated raters, kept apart" if simulated else ""
+        typer.echo(f"{run}: {answers} answers{beside}, and scores and report made with them.")
+
+
+@ratings.command()
+def remove(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task, as clinometer ratings list names it.")],
+    rater: Annotated[str, typer.Option(help="Only what this rater gave, named as on the task's page.")] = "",
+    simulated: Annotated[bool, typer.Option("--simulated", help="Only what simulated raters gave.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    database: DatabaseOption = "",
+) -> None:
+    """Remove a task, or a rater of it, for good: from the database, and from the runs that hold its answers."""
+    require_web("ratings")
+    from clinometer._messages import printable
+    from clinometer.errors import RatingsError
+    from clinometer.web.ratings.tasks import counted, remove_answers
+
+    with _database(database) as engine:
+        title, raters, answers, runs = counted(engine, task, rater=rater, simulated=simulated)
+        whom = "simulated raters of " if simulated else f"rater {rater} of " if rater else ""
+        typer.echo(f"{whom}task {task} ({printable(title)}): {raters} raters, {answers} answers")
+        for run in runs:
+            typer.echo(f"  and what of it is in {run}")
+        if not yes and not typer.confirm("Remove this for good?"):
+            raise RatingsError("nothing was removed; give --yes to remove without being asked")
+        removed = remove_answers(engine, task, rater=rater, simulated=simulated)
+    for run, n in removed.items():
+        typer.echo(f"{run}: {'not there, so nothing was removed from it' if n is None else f'{n} answers removed'}")
+    typer.echo(f"Removed: {raters} raters, {answers} answers.")
+
+
+@ratings.command()
+def repair(database: DatabaseOption = "") -> None:
+    """Go on with a database that was damaged, as it is, after a copy of it was put aside. What is lost stays lost."""
+    require_web("ratings")
+    from clinometer.web.database import reading, repair_database
+    from clinometer.web.ratings.tasks import listed_tasks
+
+    found = _found(database)
+    typer.echo(f"A copy of what was there: {repair_database(found)}")
+    with _database(found) as engine, reading(engine) as session:
+        listed = listed_tasks(session)
+    typer.echo(f"What is there now: {len(listed)} tasks, {sum(each.answers for each in listed)} answers of people.")
 
 
 @ratings.command()
@@ -173,11 +228,30 @@ def export(
     write_table(table, out)
 
 
-def _database(url: str) -> Engine:
-    from clinometer.web.database import database_url, open_database
-    from clinometer.web.settings import default_cache
+@contextmanager
+def _database(url: str, *, is_new: bool = False) -> Iterator[Engine]:
+    """Open the database that ``clinometer serve`` has, too, and let go of it; only a task that is made makes one."""
+    from clinometer.errors import RatingsError
+    from clinometer.web.database import address_of, is_kept, open_database
 
-    return open_database(database_url(url, default_cache()))
+    found = _found(url)
+    if not is_new and not is_kept(found):
+        raise RatingsError(
+            f"{address_of(found)}: there is no database of ratings; name the one that is meant with --database, "
+            "or make a task: clinometer ratings new RUN"
+        )
+    engine = open_database(found)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _found(url: str) -> str:
+    from clinometer.web.database import find_database
+    from clinometer.web.settings import default_cache, default_data
+
+    return find_database(url, default_data(), default_cache())
 
 
 def _consent(file: Path) -> str:

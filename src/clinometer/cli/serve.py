@@ -43,7 +43,10 @@ def serve(
     ] = False,
     database: Annotated[
         str,
-        typer.Option(help="Where ratings are kept: postgresql+psycopg://USER@HOST/NAME. [default: in the cache]"),
+        typer.Option(
+            help="Where ratings are kept: postgresql+psycopg://USER@HOST/NAME. "
+            "[default: ~/.local/share/clinometer/ratings.sqlite]"
+        ),
     ] = "",
     demo: Annotated[
         bool, typer.Option("--demo", help="Add a rating task with simulated raters of known skill, to look at.")
@@ -54,19 +57,33 @@ def serve(
 ) -> None:
     """Look at runs in a browser: an index, their pictures side by side, trends, comparisons."""
     require_web("serve")
-    from clinometer.web.settings import ServerSettings, default_cache, guarded, hosts_asked_for, password_given
+    from clinometer.web.database import file_of, find_database
+    from clinometer.web.settings import (
+        ServerSettings,
+        default_cache,
+        default_data,
+        guarded,
+        hosts_asked_for,
+        kept_key,
+        password_given,
+    )
 
     places = tuple(runs or [DEFAULT_RUNS])
     _require_places(places)
+    # the password first: without one that is needed nothing is touched
+    password_hash = guarded(host, password_given(password_file))
+    found = find_database(database, default_data(), cache or default_cache(), default_cache())
+    file = file_of(found)
     settings = ServerSettings(
         runs=places,
         cache=cache or default_cache(),
-        database=database,
+        database=found,
         host=host,
         port=port,
-        password_hash=guarded(host, password_given(password_file)),
+        password_hash=password_hash,
         hosts=hosts_asked_for(host, tuple(allowed_host or ())),
         behind_https=behind_https,
+        session_key=kept_key(file.parent if file is not None else default_data()),
     )
     _listen(settings, demo=demo)
 
@@ -94,10 +111,13 @@ def _listen(settings: ServerSettings, *, demo: bool) -> None:
     """Serve until Ctrl-C. The socket is opened first: a port that is taken is the user's to know."""
     from clinometer.web.app import create_app
     from clinometer.web.connections import server_over
+    from clinometer.web.database import address_of
 
     app = create_app(settings)
-    if settings.database:
-        app.state.ratings.engine.dispose()  # a database that does not answer is the user's to know
+    ratings = app.state.ratings
+    has_ratings = ratings.is_there
+    if has_ratings:
+        ratings.engine.dispose()  # a database that does not answer is the user's to know
     if demo:
         _add_demo(app)
     listening = _socket(settings.host, settings.port)
@@ -105,7 +125,9 @@ def _listen(settings: ServerSettings, *, demo: bool) -> None:
     n = len(app.state.runs.listed())
     typer.echo(f"{n} {'run' if n == 1 else 'runs'}: {address}  (Ctrl-C ends the server)")
     typer.echo(f"Pictures of the newest: {address}/explore" if n > 1 else f"Every run: {address}/runs")
+    typer.echo(f"Ratings are kept in {address_of(settings.database)}{'' if has_ratings else ' (none yet)'}")
     server_over(app).run(sockets=[listening])
+    ratings.close()
 
 
 def _add_demo(app: FastAPI) -> None:

@@ -19,6 +19,7 @@ from clinometer.metrics.verdict import LEVEL
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.fingerprint import outdated
+from clinometer.runs.ratings import pooled
 from clinometer.runs.record import package_versions
 from clinometer.runs.store import Run
 from clinometer.runs.verification import require_foundation
@@ -199,7 +200,7 @@ def _require_scores_of_now(run: Run) -> None:
     """Refuse a run that is not drawn to the end, or that has changed since it was scored."""
     with run.directory.listed_once():
         require_drawn(run)
-    if problem := outdated(run):
+    if problem := outdated(run) or pooled(run):
         raise RunNotFoundError(f"{run.url}: {problem}")
 
 

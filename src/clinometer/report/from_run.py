@@ -12,6 +12,7 @@ from clinometer.report.pictures import pictures_in_words
 from clinometer.runs import Run
 from clinometer.runs.fingerprint import REPORT, outdated
 from clinometer.runs.planted import planted_of, readings_of
+from clinometer.runs.ratings import pooled
 from clinometer.runs.record import is_checked
 from clinometer.runs.verification import missing_files
 from clinometer.suites import Suite
@@ -21,7 +22,7 @@ def report_input(run: Run) -> ReportInput:
     """Read a run for its report."""
     record = run.record
     damage = missing_files(run, besides=(REPORT,))  # which is about to be written
-    damage += filter(None, [outdated(run)])
+    damage += filter(None, [outdated(run), pooled(run)])
     samples = run.samples_that_are_whole(damage)
     return ReportInput(
         title=f"{run.model_card['name']} × {run.suite.title}",

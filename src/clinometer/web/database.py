@@ -1,24 +1,32 @@
 """The database that people write to: SQLite in a file by default, or PostgreSQL by URL; its schema is Alembic's.
 
 An answer is on disk when its transaction ends. SQLite runs in WAL mode with ``synchronous=FULL``, so a commit is synced
-before it returns; PostgreSQL's default does the same. Answers that come at once share a commit.
+before it returns; PostgreSQL's default does the same. Answers that come at once share a commit. What an SQLite file
+lost since is said when it is opened: :mod:`clinometer.web.seals`.
 """
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from filelock import FileLock
-from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -30,7 +38,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.orm import Session
 
 from clinometer._secrets import masked_address
-from clinometer.errors import RatingsError
+from clinometer.errors import RatingsError, RatingsPlaceWarning
+from clinometer.web import seals
 
 Output = TypeVar("Output")
 
@@ -39,6 +48,8 @@ WAIT: Final = 30
 """Seconds that a writer waits for the others."""
 CONNECTIONS: Final = 20
 """Connections to PostgreSQL that are kept: as many requests as that are worked on at a time."""
+LOG_PAGES: Final = 32
+"""Pages of SQLite's log, of 4 KB each, from which on a commit takes them into the file: some tens of answers."""
 _WRITERS: Final[WeakKeyDictionary[Engine, threading.Lock]] = WeakKeyDictionary()
 _MIGRATIONS: Final = Path(__file__).parent / "migrations"
 
@@ -48,35 +59,176 @@ def database_url(url: str, folder: Path) -> str:
     return url or f"sqlite:///{folder / FILE}"
 
 
-def open_database(url: str) -> Engine:
-    """Connect, and bring the schema up to date.
+def file_of(url: str) -> Path | None:
+    """The file of an SQLite database; None of another, and of one in memory."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return None
+    is_file = parsed.get_backend_name() == "sqlite" and parsed.database not in (None, "", ":memory:")
+    return Path(str(parsed.database)) if is_file else None
+
+
+def is_kept(url: str) -> bool:
+    """Whether there is a database, or was one that must be missed: none is made by looking for it."""
+    place = file_of(url)
+    return place is None or place.exists() or seals.seal_file(place).exists()
+
+
+def find_database(url: str, folder: Path, *former: Path) -> str:
+    """Find the database of ratings: the one that was given, or a file in a folder of data.
+
+    Earlier versions kept the file in a cache, which may be deleted at any time; from there it is moved.
 
     Raises
     ------
     RatingsError
-        Not a database URL, or nothing answers there.
+        Another process has it open in its former place.
+
+    Warns
+    -----
+    RatingsPlaceWarning
+        It was moved, or another lies in a former place.
     """
+    place = folder / FILE
+    for old in (other / FILE for other in dict.fromkeys(former) if other != folder):
+        if url or not old.is_file():
+            continue
+        if is_kept(f"sqlite:///{place}"):
+            message = (
+                f"{old}: a database of ratings that is not used; {place} is. Look at it with --database sqlite:///{old}"
+            )
+        else:
+            _move(old, place)
+            message = f"the database of ratings was moved from {old}, a cache, to {place}"
+        warnings.warn(RatingsPlaceWarning(message), stacklevel=2)
+    return database_url(url, folder)
+
+
+def _move(old: Path, place: Path) -> None:
+    """Take the log into the file, which needs that nobody else has it open, and move the file."""
     try:
-        masked_address(url)  # its password is known from here on
-        parsed = make_url(url)
-        if parsed.get_backend_name() == "sqlite" and parsed.database:
-            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with closing(sqlite3.connect(old, isolation_level=None, timeout=1)) as connection:
+            if connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] != "delete":
+                raise sqlite3.OperationalError("database is locked")
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        moving = place.with_name(f"{place.name}.moving")
+        shutil.move(old, moving)
+        moving.replace(place)
+        if seals.seal_file(old).exists():
+            shutil.move(seals.seal_file(old), seals.seal_file(place))
+    except (sqlite3.Error, OSError) as error:
+        raise RatingsError(
+            f"{old}: the database of ratings lies in a cache and cannot be moved to {place}: {_in_a_line(error)}; end "
+            f"what has it open, or give --database sqlite:///{old}"
+        ) from error
+    Path(f"{old}.lock").unlink(missing_ok=True)
+
+
+def open_database(url: str, *, repair: bool = False) -> Engine:
+    """Connect, bring the schema up to date, and see whether all that was acknowledged is there.
+
+    With ``repair``, what is there is taken for what should be.
+
+    Raises
+    ------
+    RatingsError
+        Not a database URL, or nothing answers there; or what was written is not there, or is not what was written.
+    """
+    masked_address(url)  # its password is known from here on
+    place = file_of(url)
+    try:
+        if place is not None:
+            _require_file(place)
+            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         engine = _engine(url)
-        _upgrade(engine)
-    except (ArgumentError, NoSuchModuleError, DatabaseError, OSError, ImportError) as error:
+        if place is None:
+            with engine.connect() as connection:
+                _upgrade(connection)
+        else:
+            with FileLock(f"{place}.lock", timeout=WAIT):
+                _open_file(engine, place, repair=repair)
+    except (ArgumentError, NoSuchModuleError, DatabaseError, OSError, ImportError, CommandError) as error:
         reason = _in_a_line(error)
         raise RatingsError(
-            f"--database {url}: {reason}; expected sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME; restore "
-            "a damaged file, or move it away"
+            f"--database {address_of(url)}: {reason}; expected sqlite:///FILE or "
+            "postgresql+psycopg://USER@HOST/NAME; restore a damaged file, or move it away"
         ) from error
     return engine
+
+
+def _require_file(place: Path) -> None:
+    """Refuse to begin anew where there was a file."""
+    if place.exists():
+        return
+    beside = [place.with_name(f"{place.name}{ending}") for ending in (".seal", "-wal")]
+    there = [file for file in beside if file.exists()]
+    if there:
+        n = seals.acknowledged(place)
+        held = f" that held {n:,} changes" if n else ""
+        raise RatingsError(
+            f"{place}: the database of ratings{held} is missing, and {there[0].name} is still there; bring it back, "
+            f"name its new place with --database, or delete {' and '.join(file.name for file in there)} to begin anew"
+        )
+
+
+def _open_file(engine: Engine, place: Path, *, repair: bool) -> None:
+    """Look at the file before anything changes it, bring its schema up to date, and seal it where that is new."""
+    told = seals.acknowledged(place)
+    with engine.execution_options(clinometer_reads=True).connect() as connection:
+        is_sealed = seals.is_sealed(connection) and not _is_outdated(connection)
+        damage = seals.damage_of(connection, told or 0) if is_sealed and not repair else ""
+        if told is None and not repair:
+            damage = (
+                damage or f"{seals.seal_file(place).name} is damaged, so it cannot be told whether answers are lost"
+            )
+        if damage:
+            raise RatingsError(
+                f"{place}: {damage}{seals.keep_log(place)}; restore it from a copy, or go on with what is there: "
+                f"clinometer ratings repair --database sqlite:///{place}"
+            )
+    if is_sealed and not repair:
+        return
+    with engine.connect() as connection:
+        seals.remove_triggers(connection)
+        if repair:
+            connection.exec_driver_sql("REINDEX")
+        _upgrade(connection, commit=False)
+        seals.seal(connection)
+        changes = seals.changes_of(connection)
+        connection.commit()
+    seals.acknowledge(place, changes, anew=True)
+
+
+def repair_database(url: str) -> str:
+    """Go on with a damaged SQLite file as it is, after a copy of it was put aside. Return where the copy lies.
+
+    Raises
+    ------
+    RatingsError
+        It is no file, or SQLite cannot read it.
+    """
+    place = file_of(url)
+    if place is None or not place.is_file():
+        raise RatingsError(f"--database {address_of(url)}: expected the file of an SQLite database, found none")
+    copy = place.with_name(f"{place.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+    shutil.copy2(place, copy)
+    seals.keep_log(place)
+    open_database(url, repair=True).dispose()
+    return str(copy)
 
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Session]:
     """A transaction that writes: kept when the block ends, undone when it raises."""
-    with _answering(engine), _turn_of(engine), Session(engine, expire_on_commit=False) as session, session.begin():
-        yield session
+    place = file_of(str(engine.url))
+    with _answering(engine), _turn_of(engine):
+        with Session(engine, expire_on_commit=False) as session, session.begin():
+            yield session
+            session.flush()
+            changes = seals.changes_of(session.connection()) if place is not None else 0
+        if place is not None:
+            seals.acknowledge(place, changes)
 
 
 def _turn_of(engine: Engine) -> AbstractContextManager[Any]:
@@ -173,7 +325,7 @@ def _answering(engine: Engine) -> Iterator[None]:
         if isinstance(error, IntegrityError | ProgrammingError | DataError):  # that would be our own mistake
             raise
         raise RatingsError(
-            f"the database of ratings, {engine.url}: {_in_a_line(error)}; mend that, restore "
+            f"the database of ratings, {address_of(str(engine.url))}: {_in_a_line(error)}; mend that, restore "
             "it, or name another with --database"
         ) from error
 
@@ -192,9 +344,19 @@ def _engine(url: str) -> Engine:
 
 
 def _durable(connection: Any, record: Any) -> None:
-    """Sync each commit, and let readers read meanwhile."""
+    """Sync each commit, let readers read meanwhile, and take the log into the file every few commits.
+
+    The log is where a commit is lost with all that follow it; what is removed is overwritten.
+    """
     connection.isolation_level = None  # SQLAlchemy begins transactions; the driver would begin them late
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+    seals.register(connection)
+    for pragma in (
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        f"wal_autocheckpoint = {LOG_PAGES}",
+        "secure_delete = ON",
+    ):
         connection.execute(f"PRAGMA {pragma}")
 
 
@@ -204,19 +366,26 @@ def _begin(connection: Any) -> None:
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
-def _upgrade(engine: Engine) -> None:
+def _config(connection: Connection) -> Config:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    place = engine.url.database if engine.url.get_backend_name() == "sqlite" else None
-    if place:
-        with FileLock(f"{place}.lock", timeout=WAIT):
-            _run_upgrade(engine, config)
-    else:
-        _run_upgrade(engine, config)
+    config.attributes["connection"] = connection
+    return config
 
 
-def _run_upgrade(engine: Engine, config: Config) -> None:
-    with engine.connect() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+def _is_outdated(connection: Connection) -> bool:
+    """Whether migrations are to be run, or were by a newer version: running them says so."""
+    current = MigrationContext.configure(connection).get_current_revision()
+    return current != ScriptDirectory.from_config(_config(connection)).get_current_head()
+
+
+def _upgrade(connection: Connection, *, commit: bool = True) -> None:
+    command.upgrade(_config(connection), "head")
+    if commit:
         connection.commit()
+
+
+def address_of(url: str) -> str:
+    """Name a database: its file, or its URL without a password."""
+    place = file_of(url)
+    return masked_address(url) if place is None else str(place)

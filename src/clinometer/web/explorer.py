@@ -58,7 +58,7 @@ class ExplorerQuery(BaseModel):
     of : whose images, as ``role/name``; all where none is named.
     encoder : whose readings; the first of the leading run by default.
     side : only images that read as this group. within : only those whose margin is at most this.
-    people : only those that people rated, or see as the encoder reads, or otherwise.
+    people : only those that people rated, or see as the encoder reads, or otherwise; or that simulated raters rated.
     """
 
     run: Annotated[list[Text], Field(max_length=MOST_RUNS)] = []
@@ -185,8 +185,20 @@ def explore(request: Request, query: Annotated[ExplorerQuery, Query()]) -> Respo
         orders=ORDERS,
         statuses=STATUSES,
         sizes=PER_PAGE,
-        ways=PEOPLE,
+        ways=_ways(view),
     )
+
+
+def _ways(view: ExplorerPage) -> dict[People, str]:
+    """Choices by what people said, as far as anybody said anything, and the one that the address holds."""
+    column = view.columns[0]
+    kinds = {vote.is_simulated for vote in column.votes.values()}
+    offered: set[People] = {"any", view.query.people}
+    if False in kinds:
+        offered |= {"rated", "alike", "otherwise"} if column.eye and column.eye.groups else {"rated"}
+    if True in kinds:
+        offered.add("simulated")
+    return {way: words for way, words in PEOPLE.items() if way in offered}
 
 
 def _of_newest(state: Any, listed: Sequence[Listed]) -> Response:
@@ -227,7 +239,7 @@ def viewed(state: Any, query: ExplorerQuery) -> ExplorerPage:
     paths = [state.shelf.path(entry) for entry in entries]
     votes = [votes_of(state.ratings, entry) for entry in entries]
     with Samples(paths[0]) as lead:
-        lead.bring_people({identifier: vote.answer for identifier, vote in votes[0].items()})
+        lead.bring_people({identifier: (vote.answer, vote.is_simulated) for identifier, vote in votes[0].items()})
         owners, eyes = lead.owners(), lead.eyes()
         eye = next((eye for eye in eyes if eye.name == query.encoder), next(iter(eyes), None))
         choice = choice_of(query, owners, eye)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 Order = Literal["seed", "typical", "unusual", "unsure", "sure"]
-People = Literal["any", "rated", "alike", "otherwise"]
+People = Literal["any", "rated", "alike", "otherwise", "simulated"]
 Status = Literal["any", "ok", "refused", "failed", "blank", "flagged"]
 
 ORDERS: Final[dict[Order, str]] = {
@@ -25,6 +25,7 @@ PEOPLE: Final[dict[People, str]] = {
     "rated": "rated by people",
     "alike": "seen as the encoder reads",
     "otherwise": "seen otherwise",
+    "simulated": "rated by simulated raters alone",
 }
 STATUSES: Final[dict[Status, str]] = {
     "any": "any",
@@ -135,10 +136,15 @@ class Samples:
     def __exit__(self, *error: object) -> None:
         self._database.close()
 
-    def bring_people(self, answers: Mapping[str, str]) -> None:
-        """Bring what most people said of rated images, by id, for choices among them; it is gone with this object."""
-        self._database.execute("CREATE TEMP TABLE people (id TEXT PRIMARY KEY, answer TEXT)")
-        self._database.executemany("INSERT INTO people VALUES (?, ?)", answers.items())
+    def bring_people(self, answers: Mapping[str, tuple[str, bool]]) -> None:
+        """Bring what most people said of rated images, by id, for choices among them; it is gone with this object.
+
+        Beside each answer stands whether it is that of simulated raters.
+        """
+        self._database.execute("CREATE TEMP TABLE people (id TEXT PRIMARY KEY, answer TEXT, simulated INTEGER)")
+        self._database.executemany(
+            "INSERT INTO people VALUES (?, ?, ?)", ((key, *told) for key, told in answers.items())
+        )
 
     def owners(self) -> list[Owner]:
         """Every concept and group that has images, in the order of the plan."""
@@ -227,6 +233,7 @@ def _source(choice: SampleChoice) -> tuple[str, list[Any]]:
     if choice.people != "any":  # few are rated: they come first, and the others are looked up
         readings = " CROSS JOIN readings r ON r.sample = s.position" if choice.is_of_readings else ""
         tables = f"people p CROSS JOIN samples s ON s.id = p.id{readings}"
+        conditions.append(("p.simulated" if choice.people == "simulated" else "NOT p.simulated", []))
         conditions += [(condition, []) for condition in _COMPARED.get(choice.people, ()) if choice.is_of_readings]
     if choice.owners:
         conditions.append((f"{owner} IN ({', '.join('?' * len(choice.owners))})", list(choice.owners)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,12 +17,39 @@ from clinometer.errors import InvalidInputError
 PASSWORD_VARIABLE: Final = "CLINOMETER_PASSWORD"
 LEAST_PASSWORD: Final = 12
 """Characters of the shortest password: whoever finds the address may guess."""
+LEAST_KEY: Final = 32
+"""Bytes of what signs sessions."""
 LOCAL_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 def default_cache() -> Path:
     """The user's own folder for caches, as XDG names it."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clinometer"
+
+
+def default_data() -> Path:
+    """The user's own folder for data that nothing makes again, as XDG names it."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "clinometer"
+
+
+def kept_key(folder: Path) -> str:
+    """What signs sessions: kept in a folder for its owner alone, so that raters go on where a server starts anew.
+
+    Where it cannot be kept, sessions end with the server. A key that others could read is replaced.
+    """
+    file = folder / "session.key"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if file.exists() and (file.stat().st_mode & 0o077 or len(file.read_bytes()) < LEAST_KEY):
+            file.unlink()
+        with (
+            suppress(FileExistsError),
+            os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new,
+        ):
+            new.write(secrets.token_urlsafe(LEAST_KEY))
+        return file.read_text()
+    except (OSError, UnicodeDecodeError):
+        return secrets.token_urlsafe(LEAST_KEY)
 
 
 @dataclass(frozen=True)
@@ -32,12 +60,13 @@ class ServerSettings:
     ----------
     runs : run directories, or folders of them; paths or URLs.
     cache : a folder of this machine for what is made of runs: files that find samples, small pictures.
-    database : SQLAlchemy's URL of the ratings; empty for a file beside the cache.
+    data : a folder of this machine for what nothing makes again: the database of ratings, the key of sessions.
+    database : SQLAlchemy's URL of the ratings; empty for a file in ``data``.
     host, port : where it listens.
     password_hash : argon2 hash of the organiser's password; empty where none is asked, on this machine alone.
     hosts : names that a request may ask for, so that no other site's name can be pointed here; ``"*"`` for any.
     behind_https : whether browsers come by HTTPS, so that cookies are for HTTPS alone.
-    session_key : what signs sessions; a new one at each start.
+    session_key : what signs sessions; a new one at each start, unless one is given.
     requests_a_second : of one address.
     connections, connections_each : held at a time, by everybody and by one address.
     patience : seconds that a head, a body or the taking of an answer may last.
@@ -45,6 +74,7 @@ class ServerSettings:
 
     runs: tuple[str, ...] = ("runs",)
     cache: Path = field(default_factory=default_cache)
+    data: Path = field(default_factory=default_data)
     database: str = ""
     host: str = "127.0.0.1"
     port: int = 8765

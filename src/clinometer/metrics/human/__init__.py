@@ -5,11 +5,11 @@ from __future__ import annotations
 from clinometer.metrics.human.agreement_rows import agreement_rows, correlation_rows
 from clinometer.metrics.human.design import HumanStudy, MachineScores, RatedConcept
 from clinometer.metrics.human.encoder_rows import encoder_rows
-from clinometer.metrics.human.names import HUMAN
+from clinometer.metrics.human.names import HUMAN, SIMULATED
 from clinometer.metrics.human.share_rows import corrected_rows, fraction_rows, share_rows
 from clinometer.metrics.records import Score
 
-__all__ = ["HUMAN", "HumanStudy", "MachineScores", "RatedConcept", "human_rows"]
+__all__ = ["HUMAN", "SIMULATED", "HumanStudy", "MachineScores", "RatedConcept", "human_rows"]
 
 
 def human_rows(study: HumanStudy) -> list[Score]:

@@ -9,6 +9,8 @@ import numpy as np
 
 HUMAN: Final = "human"
 """The metric of numbers that rest on answers of people."""
+SIMULATED: Final = "simulated"
+"""The metric of the same numbers where they rest on simulated raters, who are never pooled with people."""
 
 ONE_RATER: Final = "one rater: how raters differ is not known, so it is not in the interval"
 

@@ -9,6 +9,7 @@ from clinometer.report.rows import MEAN, Row
 from clinometer.report.view import View
 
 HUMAN: Final = "human"
+SIMULATED: Final = "simulated"
 RATES: Final = (
     ("alpha", "Krippendorff\N{RIGHT SINGLE QUOTATION MARK}s α (1 full agreement, 0 as by chance)", "item"),
     ("self_consistency", "The same answer when asked again", "repeated item"),
@@ -17,37 +18,46 @@ RATES: Final = (
 
 
 def people(view: View) -> dict[str, Any] | None:
-    """Tables of agreement, of encoders and of concepts; None where nobody rated."""
-    alpha = view.scores.first(HUMAN, "alpha", encoder="")
+    """Tables of agreement, of encoders and of concepts, by people and apart from them by simulated raters.
+
+    None where neither rated.
+    """
+    parts = [part for metric in (HUMAN, SIMULATED) if (part := _part(view, metric)) is not None]
+    return {"parts": parts} if parts else None
+
+
+def _part(view: View, metric: str) -> dict[str, Any] | None:
+    alpha = view.scores.first(metric, "alpha", encoder="")
     if alpha is None:
         return None
-    encoders = _encoders(view)
-    shares = view.scores.select(HUMAN, "share", encoder="")
+    encoders = _encoders(view, metric)
+    shares = view.scores.select(metric, "share", encoder="")
     concepts = [_concept(view, row, encoders[0] if encoders else "") for row in shares]
     return {
-        "raters": wording.count(alpha.n_a, "rater"),
+        "simulated": metric == SIMULATED,
+        "raters": wording.count(alpha.n_a, "simulated rater" if metric == SIMULATED else "rater"),
         "rated_items": wording.count(alpha.n_b, "item"),
         "label_a": view.label(shares[0].group) if shares else "",
-        "agreement": [_rate(view, *rate) for rate in RATES],
-        "encoders": [_encoder(view, name) for name in encoders],
+        "agreement": [_rate(view, metric, *rate) for rate in RATES],
+        "encoders": [_encoder(view, metric, name) for name in encoders],
         "lead": encoders[0] if encoders else "",
         "concepts": concepts,
         "has_read": any(row["raw"] != wording.MISSING for row in concepts),
-        "correlations": _correlations(view),
-        "missing": wording.reasons(_missing_reasons(view)),
+        "correlations": _correlations(view, metric),
+        "missing": wording.reasons(_missing_reasons(view, metric)),
         "one": any("one rater" in row.reason for row in shares),
     }
 
 
-def _encoders(view: View) -> list[str]:
+def _encoders(view: View, metric: str) -> list[str]:
     """Encoders whose readings were held against people's; the average where there are several."""
-    rows = view.scores.select(HUMAN, "corrected_share", encoder="*")
+    rows = view.scores.select(metric, "corrected_share", encoder="*")
     names = list(dict.fromkeys(row.encoder for row in rows))
     return names[1:] if len(names) == 2 and names[0] == MEAN else names
 
 
-def _rate(view: View, component: str, label: str, unit: str) -> dict[str, str]:
-    row = view.scores.first(HUMAN, component, encoder="")
+def _rate(view: View, metric: str, component: str, label: str, unit: str) -> dict[str, str]:
+    row = view.scores.first(metric, component, encoder="")
     is_known = row is not None and row.defined
     return {
         "label": label,
@@ -56,8 +66,8 @@ def _rate(view: View, component: str, label: str, unit: str) -> dict[str, str]:
     }
 
 
-def _encoder(view: View, name: str) -> dict[str, Any]:
-    rows = [view.scores.first(HUMAN, rate, encoder=name) for rate in ("sensitivity", "specificity")]
+def _encoder(view: View, metric: str, name: str) -> dict[str, Any]:
+    rows = [view.scores.first(metric, rate, encoder=name) for rate in ("sensitivity", "specificity")]
     return {
         "name": "average over encoders" if name == MEAN else name,
         "rates": [
@@ -72,8 +82,8 @@ def _encoder(view: View, name: str) -> dict[str, Any]:
 
 def _concept(view: View, row: Row, encoder: str) -> dict[str, str]:
     raw = view.scores.by_concept("share", "share", encoder=encoder or MEAN).get(row.concept)
-    corrected = view.scores.by_concept(HUMAN, "corrected_share", encoder=encoder).get(row.concept)
-    more = view.scores.by_concept(HUMAN, "more_ratings", encoder=encoder).get(row.concept)
+    corrected = view.scores.by_concept(row.metric, "corrected_share", encoder=encoder).get(row.concept)
+    more = view.scores.by_concept(row.metric, "more_ratings", encoder=encoder).get(row.concept)
     return {
         "name": row.concept,
         "raw": _value(raw),
@@ -84,8 +94,8 @@ def _concept(view: View, row: Row, encoder: str) -> dict[str, str]:
     }
 
 
-def _correlations(view: View) -> list[dict[str, str]]:
-    rows = view.scores.select(HUMAN, "tau", encoder="*")
+def _correlations(view: View, metric: str) -> list[dict[str, str]]:
+    rows = view.scores.select(metric, "tau", encoder="*")
     several = len({row.encoder for row in rows}) > 2
     return [
         {
@@ -106,6 +116,6 @@ def _value(row: Row | None) -> str:
     return f"{wording.number(row.value)}{interval}"
 
 
-def _missing_reasons(view: View) -> list[tuple[str, str]]:
-    rows = [row for row in view.scores if row.metric == HUMAN and row.component in ("share", "alpha", "tau")]
+def _missing_reasons(view: View, metric: str) -> list[tuple[str, str]]:
+    rows = [row for row in view.scores if row.metric == metric and row.component in ("share", "alpha", "tau")]
     return [(row.concept or row.setting or "agreement", row.reason) for row in rows if not row.defined and row.reason]

@@ -24,6 +24,7 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "seconds": ("seconds", "WorkTimeInSeconds", "Time taken", "time_taken", "duration"),
     "time": ("time", "SubmitTime", "Completed at", "completed_at", "submitted_at"),
     "status": ("AssignmentStatus", "Status", "status"),
+    "simulated": ("simulated",),
 }  # fmt: skip
 """Names that a column goes by, the likeliest first; capitals do not matter."""
 
@@ -48,6 +49,7 @@ class Rating:
     seconds: float = nan
     time: str = ""
     place: str = ""
+    is_simulated: bool = False
 
 
 def read_ratings(file: Path, named: Mapping[str, str] | None = None) -> list[Rating]:
@@ -123,7 +125,13 @@ def _rating(row: Mapping[str, Any], columns: Mapping[str, str], place: str) -> R
             raise RatingsError(f"{place}: the {key} is empty; expected one in every row (column {columns[key]!r})")
     return _short(
         Rating(
-            entries["item"], entries["rater"], entries["answer"], _seconds(entries["seconds"]), entries["time"], place
+            entries["item"],
+            entries["rater"],
+            entries["answer"],
+            _seconds(entries["seconds"]),
+            entries["time"],
+            place,
+            entries["simulated"].lower() in ("true", "1"),
         )
     )
 

@@ -92,6 +92,7 @@ def _row(rating: Rating, items: _Items, answers: Mapping[str, str], question: st
         "answer": answers.get(rating.answer.lower(), rating.answer),
         "seconds": rating.seconds,
         "time": rating.time,
+        "simulated": rating.is_simulated,
     }
 
 

@@ -23,14 +23,16 @@ Strata = Literal["concept", "reading", "none"]
 """Within what images are drawn: each concept, each concept and what the encoders read in it, or the whole run."""
 
 ALL_AT_ONCE: Final = 0
-"""Images of a concept where a rater sees them all at once."""
+"""Images of a concept where a rater sees several at once."""
+SHOWN: Final = 20
+"""Images of a concept that are shown at once, as in T2IAT (section 5.5)."""
 
 
 @dataclass(frozen=True)
 class DrawnItem:
     """An item of a rating task; ``attention`` is its known answer, where it checks attention.
 
-    ``flagged`` says that a safety checker took offence at it, or at one of a concept's images.
+    ``flagged`` says that a safety checker took offence at it, or at one of the ``pictures`` that are shown at once.
     """
 
     name: str
@@ -39,6 +41,7 @@ class DrawnItem:
     stratum_size: int = 0
     attention: str = ""
     flagged: bool = False
+    pictures: tuple[str, ...] = ()
 
 
 def draw_items(
@@ -50,8 +53,9 @@ def draw_items(
     attention: int = 0,
     seed: int = 0,
     column: Literal["concept", "category"] = "concept",
+    shown: int = SHOWN,
 ) -> list[DrawnItem]:
-    """Draw ``images`` of each concept, or as many in all with ``strata="none"``; 0 shows a concept's images at once.
+    """Draw ``images`` of each concept, or as many in all with ``strata="none"``; 0 shows ``shown`` of each at once.
 
     ``attention`` more are images that were drawn for either group by name, whose answer is taken as known. ``column``
     of the samples says which images are shown at once; a study names it.
@@ -64,10 +68,13 @@ def draw_items(
     if strata not in get_args(Strata):
         raise RatingsError(f"strata: expected one of {', '.join(get_args(Strata))}, found {strata!r}")
     rng = np.random.default_rng([seed, 20])
-    pool = _ratable_images(run, concepts)
+    pool = ratable_images(run, concepts)
     if images == ALL_AT_ONCE:
-        flags = pool.groupby(column, sort=False).flagged.any()
-        items = [DrawnItem(f"{OF_CONCEPT}{name}", str(name), flagged=bool(flag)) for name, flag in flags.items()]
+        items = []
+        for name, images_of_concept in pool.groupby(column, sort=False):
+            chosen = over_prompts(images_of_concept, shown, rng)
+            pictures, flagged = tuple(chosen.id), bool(chosen.flagged.any())
+            items.append(DrawnItem(f"{OF_CONCEPT}{name}", str(name), flagged=flagged, pictures=pictures))
     else:
         items = [
             item for stratum in _strata(run, pool, strata) for item in _stratum_items(stratum, images, strata, rng)
@@ -75,7 +82,28 @@ def draw_items(
     return [*items, *_attention(run, attention, rng)]
 
 
-def _ratable_images(run: Run, concepts: Collection[str]) -> pd.DataFrame:
+def over_prompts(images: pd.DataFrame, number: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Draw images at random over their prompts, in random order: each image is as likely as every other.
+
+    They are put in order prompt by prompt, prompts and images at random, and every (N / number)-th of the N is taken
+    from a random start: of a prompt with m images ⌊m · number / N⌋ or one more.
+    """
+    images = images.iloc[rng.permutation(len(images))]
+    prompts = images.prompt.unique()
+    images = images.iloc[np.argsort(pd.Index(rng.permutation(prompts)).get_indexer(images.prompt), kind="stable")]
+    number = min(number, len(images))
+    places = ((np.arange(number) + rng.random()) * (len(images) / number)).astype(int)
+    return images.iloc[rng.permutation(places)]
+
+
+def drawn_before(run: Run, item: str) -> list[str]:
+    """Draw the pictures of an item of a task that kept none, made by an earlier version."""
+    images, name = ratable_images(run), item.removeprefix(OF_CONCEPT)
+    images = images[(images.concept == name) | (images.category == name)]
+    return list(over_prompts(images, SHOWN, np.random.default_rng([0, 20])).id)
+
+
+def ratable_images(run: Run, concepts: Collection[str] = ()) -> pd.DataFrame:
     """The images that may be rated and are there, of some concepts."""
     samples = _samples(run)
     pool = samples[(samples.status == "ok") & samples.role.isin(RATED)]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.errors import RunMismatchError
-from clinometer.metrics.human import HUMAN, HumanStudy, RatedConcept, human_rows
+from clinometer.metrics.human import HUMAN, SIMULATED, HumanStudy, RatedConcept, human_rows
 from clinometer.metrics.records import MEAN
 from clinometer.runs.ratings.readings import RATED, Readings, machine_scores, readings_of
 from clinometer.runs.ratings.store import OF_CONCEPT, has_ratings, ratings_of
@@ -18,23 +18,39 @@ from clinometer.suites import LeaningSuite, Suite
 
 
 def with_ratings(run: Run, scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores, and below them what people's ratings say, where there are any."""
+    """Scores, below them what people's ratings say, and apart from that what simulated ones do, where there are any."""
     if not has_ratings(run):
         return scores
-    rows = [vars(score) for score in human_rows(human_study(run, scores))]
+    rows = [
+        vars(score) | {"metric": metric}
+        for metric in (HUMAN, SIMULATED)
+        for score in human_rows(human_study(run, scores, simulated=metric == SIMULATED))
+    ]
     return pd.concat([scores, pd.DataFrame(rows, columns=scores.columns)], ignore_index=True) if rows else scores
 
 
 def rescore(run: Run) -> pd.DataFrame:
     """Compute the rows of people's ratings anew, and write them beside the others of the run's scores."""
-    others = run.scores[run.scores.metric != HUMAN].reset_index(drop=True)
+    others = run.scores[~run.scores.metric.isin((HUMAN, SIMULATED))].reset_index(drop=True)
     scores = with_ratings(run, others)
     run.write_scores(scores, run.curves)
     return scores
 
 
-def human_study(run: Run, scores: pd.DataFrame) -> HumanStudy:
-    """The ratings of a run as the metrics see them.
+def pooled(run: Run) -> str:
+    """Say of scores of an earlier version that they count simulated raters among people; empty of others."""
+    if not has_ratings(run) or not ratings_of(run).simulated.any():
+        return ""
+    metrics = set(run.scores.metric)
+    if HUMAN not in metrics or SIMULATED in metrics:
+        return ""
+    return (
+        "what people said was scored by a version that counted simulated raters among them; give: clinometer score RUN"
+    )
+
+
+def human_study(run: Run, scores: pd.DataFrame, *, simulated: bool = False) -> HumanStudy:
+    """The ratings of a run by people as the metrics see them, or those by simulated raters.
 
     Raises
     ------
@@ -43,6 +59,7 @@ def human_study(run: Run, scores: pd.DataFrame) -> HumanStudy:
     """
     a, b = compared_groups(run.suite)
     ratings = ratings_of(run)
+    ratings = ratings[ratings.simulated == simulated]
     estimated = ratings[(ratings.attention == "") & ~ratings["repeat"]]
     answers = tuple(dict.fromkeys([a, b, *_other_groups(run.suite), *sorted(estimated.answer.unique())]))
     checks = ratings[ratings.attention != ""]

@@ -30,16 +30,19 @@ SCHEMA: Final = pa.schema(
         "attention": pa.string(),  # the known answer of an item that checks attention, else empty
         "stratum": pa.string(),  # within what the item was drawn at random; empty for its whole concept
         "stratum_size": pa.int32(),  # images that the stratum held
+        "simulated": pa.bool_(),  # made up by the demonstration: never counted among people's
     }
 )
 DEFAULTS: Final[dict[str, Any]] = {
     "question": "", "seconds": None, "time": "", "order": 0, "repeat": False, "attention": "", "stratum": "",
-    "stratum_size": 0,
+    "stratum_size": 0, "simulated": False,
 }  # fmt: skip
 _PART: Final = re.compile(rf"{RATINGS}/part-\d{{5,9}}\.parquet")
 
 OF_CONCEPT: Final = "concept:"
 """What the item that shows all images of a concept is called, before the concept's name."""
+_SIMULATED: Final = "skill-"
+"""What names of simulated raters began with when their names alone told them; those of people are hexadecimal."""
 IMPORT_AGAIN: Final = "Restore it, or delete it and take its ratings in again: clinometer ratings import RUN FILE"
 
 
@@ -59,18 +62,46 @@ def add_ratings(run: Run, source: str, rows: Sequence[Mapping[str, Any]]) -> str
 
 def ratings_of(run: Run) -> pd.DataFrame:
     """Every rating of a run, part by part; of a rater's answers to one item the first counts, repeats aside."""
-    tables = [
-        run.ledger.read_table(name, SCHEMA.names, way_out=IMPORT_AGAIN, shape=_require_ratings) for name in _parts(run)
-    ]
-    ratings: pd.DataFrame = pa.concat_tables([SCHEMA.empty_table(), *tables]).to_pandas()
+    ratings: pd.DataFrame = pa.concat_tables(
+        [SCHEMA.empty_table(), *(_read(run, name) for name in _parts(run))]
+    ).to_pandas()
+    was_simulated = ratings.rater.str.startswith(_SIMULATED)
+    ratings = ratings.assign(simulated=ratings.simulated.astype("boolean").fillna(was_simulated).astype(bool))
     return ratings.drop_duplicates(["source", "rater", "item", "repeat"], keep="first", ignore_index=True)
 
 
+def _read(run: Run, name: str) -> pa.Table:
+    added = pa.schema([SCHEMA.field("simulated")])
+    table = run.ledger.read_table(name, SCHEMA.names, way_out=IMPORT_AGAIN, shape=_require_ratings, added=added)
+    return table.select(SCHEMA.names)
+
+
 def _require_ratings(table: pa.Table) -> None:
-    require_shape(table, always(SCHEMA, empty=("seconds",)))
+    require_shape(table, always(SCHEMA, empty=("seconds", "simulated")))
     empty = pc.and_(pc.not_equal(table["stratum"], ""), pc.less(table["stratum_size"], 1))
     if strata := table["stratum"].filter(empty).to_pylist():
         raise pa.ArrowInvalid(f"its column 'stratum_size' is below 1 for {quoted(strata[0])}")
+
+
+def remove_ratings(run: Run, source: str, *, rater: str = "", simulated: bool = False) -> int:
+    """Remove what a source left in a run, or of it a rater's answers or the simulated ones. Return how many."""
+    name = _part_of(run, source)
+    if name is None:
+        return 0
+    rows = _read(run, name).to_pylist()
+    left = [
+        row
+        for row in rows
+        if (rater and row["rater"] != rater)
+        or (simulated and not (row["simulated"] or row["rater"].startswith(_SIMULATED)))
+    ]
+    if left:
+        run.ledger.write_table(name, pa.Table.from_pylist(left, schema=SCHEMA))
+        run.ledger.list_files([name])
+    else:
+        run.directory.remove(name)
+        run.ledger.unlist([name])
+    return len(rows) - len(left)
 
 
 def has_ratings(run: Run) -> bool:

@@ -6,20 +6,26 @@ import random
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from math import isfinite
 from typing import Final
 
-from sqlalchemy import case, func, insert, select
+from sqlalchemy import case, func, insert, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session, joinedload
 
-from clinometer.web.ratings.links import hash_of, new_token
-from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn, now
+from clinometer.web.ratings.links import HELD, hash_of, is_here, new_token
+from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn
 
 APART: Final = 5
 """Items at least that stand between an item and its repeat, where there are so many."""
 LONGEST: Final = 3_600.0
 """Seconds beyond which somebody was away."""
+NOTHING_LEFT: Final = "Every picture has as many answers as were asked for. Thank you for coming."
+ALL_HELD: Final = (
+    "Others are rating the pictures that are left. What they leave unanswered is free again after "
+    f"{HELD // timedelta(hours=1)} hours: please come back then."
+)
 
 
 @dataclass(frozen=True)
@@ -31,13 +37,18 @@ class RaterProgress:
     total: int
 
 
-def join(session: Session, invitation: Invitation) -> str | None:
-    """Make a rater with an order of their own; returns the token to come back by, None where no item is left."""
+def join(session: Session, invitation: Invitation) -> tuple[str, str]:
+    """Make a rater with an order of their own; return the token to come back by, or why no item is left."""
     task = session.scalars(select(Task).where(Task.id == invitation.task_id).with_for_update()).one()
     rng = random.Random(secrets.token_bytes(16))
-    items = _wanting(session, task, rng)
+    rated = list(session.scalars(select(Item.id).where(Item.task_id == task.id, Item.attention == "")))
+    answered, taken = (_raters_of_items(session, task, held=held) for held in (False, True))
+    items = [item for item in rated if taken.get(item, 0) < task.raters_each]
     if not items:
-        return None
+        is_full = all(answered.get(item, 0) >= task.raters_each for item in rated)
+        return "", NOTHING_LEFT if is_full else ALL_HELD
+    rng.shuffle(items)
+    items = sorted(items, key=lambda item: taken.get(item, 0))[: task.items_each or None]
     token = new_token()
     rater = Rater(task_id=task.id, invitation_id=invitation.id, name=secrets.token_hex(6), hash=hash_of(token))
     session.add(rater)
@@ -49,23 +60,22 @@ def join(session: Session, invitation: Invitation) -> str | None:
         for place, (item, repeat) in enumerate(order, 1)
     ]
     session.execute(insert(Turn), turns)
-    return token
+    return token, ""
 
 
-def _wanting(session: Session, task: Task, rng: random.Random) -> list[int]:
-    """Ids of items that want raters, those with fewest first, as many as one rater gets."""
-    counted = (
+def _raters_of_items(session: Session, task: Task, *, held: bool) -> dict[int, int]:
+    """Count the people who answered each item; with ``held`` also those whose answer it waits for."""
+    query = (
         select(Turn.item_id, func.count())
         .join(Rater, Rater.id == Turn.rater_id)
-        .where(Rater.task_id == task.id, Rater.withdrawn.is_(None), Turn.repeat.is_(False))
+        .outerjoin(Answer, Answer.turn_id == Turn.id)
+        .where(Rater.task_id == task.id, Rater.withdrawn.is_(None), ~Rater.simulated, ~Turn.repeat)
         .group_by(Turn.item_id)
     )
-    rater_counts: dict[int, int] = {item: n for item, n in session.execute(counted)}
-    rated = session.scalars(select(Item.id).where(Item.task_id == task.id, Item.attention == "").order_by(Item.id))
-    items = [item for item in rated if rater_counts.get(item, 0) < task.raters_each]
-    rng.shuffle(items)
-    items.sort(key=lambda item: rater_counts.get(item, 0))
-    return items[: task.items_each or None]
+    is_answered = Answer.turn_id.is_not(None)
+    here = select(Rater.id).where(Rater.task_id == task.id, is_here(session)) if held else None
+    counts = is_answered if here is None else or_(is_answered, Turn.rater_id.in_(session.scalars(here).all()))
+    return {item: n for item, n in session.execute(query.where(counts))}
 
 
 def _order(items: Sequence[int], repeats: int, repeatable: Sequence[int], rng: random.Random) -> list[tuple[int, bool]]:
@@ -113,7 +123,7 @@ def record(session: Session, rater: Rater, place: int, answer: str, seconds: flo
         return False
     into = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     valid_seconds = seconds if seconds is not None and isfinite(seconds) and 0 <= seconds <= LONGEST else None
-    values = into(Answer).values(turn_id=turn, answer=answer, seconds=valid_seconds, given=now())
+    values = into(Answer).values(turn_id=turn, answer=answer, seconds=valid_seconds, given=func.now())
     session.execute(values.on_conflict_do_nothing(index_elements=["turn_id"]))
     return True
 

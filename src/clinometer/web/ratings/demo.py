@@ -23,14 +23,14 @@ from clinometer.web.ratings.tasks import TaskSpec, answers_for, make_task
 TITLE: Final = "Demonstration: simulated raters"
 SKILLS: Final = (0.98, 0.95, 0.9, 0.8, 0.6)
 """How often each rater answers as the encoder reads, or as an image was asked for."""
-LEFT_OPEN: Final = 3
-"""Raters that each item wants beyond the simulated ones: a visitor can rate, too."""
+WANTED: Final = 3
+"""People that each item wants: a visitor can rate, too."""
 
 
 def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
     """Make the task, once, of the first run that an encoder has read; returns its id.
 
-    Its raters are named by their skill. Their answers are made up, so the task is exported nowhere by itself.
+    Its raters are named by their skill and marked as simulated: nothing counts their answers among people's.
 
     Raises
     ------
@@ -48,9 +48,7 @@ def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
 
 
 def _make(session: Session, run: Run) -> str:
-    spec = TaskSpec(
-        TITLE, "Whom does the picture show?", answers_for([run]), raters_each=len(SKILLS) + LEFT_OPEN, repeats=0.1
-    )
+    spec = TaskSpec(TITLE, "Whom does the picture show?", answers_for([run]), raters_each=WANTED, repeats=0.1)
     items = [(run.directory.place, item) for item in draw_items(run, 4, strata="reading", attention=4)]
     task = make_task(session, spec, items)
     token = invite(session, task)
@@ -67,10 +65,10 @@ def _rate(
 ) -> None:
     """One simulated rater goes through the task."""
     invitation = invitation_of(session, token)
-    own = answers.join(session, invitation) if invitation is not None else None
-    rater = rater_of(session, own) if own is not None else None
+    own, _ = answers.join(session, invitation) if invitation is not None else ("", "")
+    rater = rater_of(session, own)
     assert rater is not None  # the task was just made
-    rater.name = f"skill-{skill:.0%}".rstrip("%")
+    rater.name, rater.simulated = f"skill-{skill:.0%}".rstrip("%"), True
     for turn in session.scalars(select(Turn).where(Turn.rater_id == rater.id).order_by(Turn.place)):
         right = turn.item.attention or truth[turn.item.name]
         wrong = groups[1] if right == groups[0] else groups[0]

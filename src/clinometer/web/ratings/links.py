@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import timedelta
+from typing import Final
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.orm import Session, joinedload
 
 from clinometer.errors import RatingsError
-from clinometer.web.ratings.tables import Invitation, Rater, Task, now
+from clinometer.web.ratings.tables import Answer, Invitation, Rater, Task, Turn, clock, now
 
 BYTES = 24
+HELD: Final = timedelta(hours=2)
+"""How long places and pictures wait for a rater, from consent or the last answer on, by the database's clock."""
 
 
 def new_token() -> str:
@@ -60,10 +63,23 @@ def refusal_of(session: Session, invitation: Invitation) -> str:
         return "This invitation has expired."
     if invitation.task.closed is not None:
         return "This task is closed. Thank you for coming."
-    raters = session.scalar(select(func.count()).where(Rater.invitation_id == invitation.id)) or 0
+    takes_place = or_(is_here(session), _answers_of_rater().exists())
+    raters = session.scalar(select(func.count()).where(Rater.invitation_id == invitation.id, takes_place)) or 0
     if invitation.raters_most and raters >= invitation.raters_most:
         return "As many people as were asked for have come. Thank you for coming."
     return ""
+
+
+def is_here(session: Session) -> ColumnElement[bool]:
+    """Tell raters who consented or answered within ``HELD`` from those for whom nothing waits any longer."""
+    since = clock(session) - HELD
+    return or_(Rater.consented > since, _answers_of_rater().where(Answer.given > since).exists())
+
+
+def _answers_of_rater() -> Select[int]:
+    """Select the answers of the rater that an outer query is about."""
+    own = select(Answer.turn_id).join(Turn, Turn.id == Answer.turn_id).where(Turn.rater_id == Rater.id)
+    return own.correlate(Rater)
 
 
 def rater_refusal(rater: Rater) -> str:

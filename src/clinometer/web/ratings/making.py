@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from clinometer import api
 from clinometer._secrets import masked
 from clinometer.errors import ClinometerError, RatingsError
-from clinometer.runs.ratings.sampling import Strata, draw_items
+from clinometer.runs.ratings.sampling import SHOWN, Strata, draw_items
 from clinometer.studies import study_of
 from clinometer.web.database import writing
 from clinometer.web.pages import render
@@ -30,6 +30,7 @@ class TaskForm:
     title: str = "What do these pictures show?"
     question: str = QUESTION
     images: int = 10
+    shown: int = SHOWN
     strata: Strata = "concept"
     raters: int = 3
     items: int = 0
@@ -55,6 +56,7 @@ def new_task(
     consent: Annotated[str, Form(max_length=20_000)],
     run: Annotated[list[str] | None, Form()] = None,
     images: Annotated[int, Form(ge=0, le=10_000)] = 10,
+    shown: Annotated[int, Form(ge=1, le=100)] = SHOWN,
     strata: Annotated[Strata, Form()] = "concept",
     raters: Annotated[int, Form(ge=1, le=1_000)] = 3,
     items: Annotated[int, Form(ge=0, le=100_000)] = 0,
@@ -66,7 +68,20 @@ def new_task(
 ) -> Response:
     """Make the task, or show the form again with what is wrong."""
     form = TaskForm(
-        run or [], title, question, images, strata, raters, items, repeats, attention, other, consent, warning, blur
+        run or [],
+        title,
+        question,
+        images,
+        shown,
+        strata,
+        raters,
+        items,
+        repeats,
+        attention,
+        other,
+        consent,
+        warning,
+        blur,
     )
     try:
         identifier = _make(request, form)
@@ -93,6 +108,7 @@ def _make(request: Request, form: TaskForm) -> str:
             strata=form.strata,
             attention=form.attention,
             column=study_of(run.suite).rated_column,
+            shown=form.shown,
         )
     ]
     with writing(request.app.state.ratings.engine) as session:

@@ -39,7 +39,7 @@ def _task(session: Session, identifier: str) -> Task:
 def index(request: Request) -> Response:
     """Every task."""
     with reading(_engine(request)) as session:
-        return render(request, "ratings/index.html", tasks=tasks.tasks_with_counts(session))
+        return render(request, "ratings/index.html", tasks=tasks.listed_tasks(session))
 
 
 @router.get("/{identifier}")
@@ -61,24 +61,68 @@ def new_invitation(
     return _task_page(request, identifier, link=f"{str(request.base_url).rstrip('/')}/join/{token}")
 
 
+def _invitation(session: Session, identifier: str, number: int) -> Invitation:
+    invitation = session.get(Invitation, number)
+    if invitation is None or invitation.task_id != identifier:
+        raise HTTPException(404, "There is no such invitation.")
+    return invitation
+
+
+@router.get("/{identifier}/invitations/{number}/revoke")
+def ask_before_revoking(request: Request, identifier: Identifier, number: int) -> Response:
+    """Ask once more: nobody can give the invitation back."""
+    with reading(_engine(request)) as session:
+        invitation = _invitation(session, identifier, number)
+        n = session.scalar(select(func.count()).where(Rater.invitation_id == number, Rater.withdrawn.is_(None)))
+        return render(
+            request,
+            "ratings/sure.html",
+            task=invitation.task,
+            question=f"Take back the invitation of {invitation.created:%Y-%m-%d %H:%M}?",
+            consequence=f"Nobody comes in by it any more, and the {n} who came by it cannot go on. Their answers stay. "
+            "This cannot be undone; a new invitation can be made.",
+            action="Take the invitation back",
+        )
+
+
 @router.post("/{identifier}/invitations/{number}/revoke")
 def revoke(request: Request, identifier: Identifier, number: int) -> Response:
     """Take an invitation back: nobody comes in by it any more, and who came by it cannot go on."""
     with writing(_engine(request)) as session:
-        invitation = session.get(Invitation, number)
-        if invitation is None or invitation.task_id != identifier:
-            raise HTTPException(404, "There is no such invitation.")
+        invitation = _invitation(session, identifier, number)
         invitation.revoked = invitation.revoked or now()
     return _back(identifier)
+
+
+def _rater(session: Session, identifier: str, name: str) -> Rater:
+    rater = session.scalar(select(Rater).where(Rater.task_id == identifier, Rater.name == name))
+    if rater is None:
+        raise HTTPException(404, "There is no such rater.")
+    return rater
+
+
+@router.get("/{identifier}/raters/{name}/withdraw")
+def ask_before_withdrawing(request: Request, identifier: Identifier, name: str) -> Response:
+    """Ask once more: nobody can give the answers back."""
+    with reading(_engine(request)) as session:
+        rater = _rater(session, identifier, name)
+        n = session.scalar(select(func.count(Answer.turn_id)).join(Turn).where(Turn.rater_id == rater.id))
+        return render(
+            request,
+            "ratings/sure.html",
+            task=rater.task,
+            question=f"Withdraw the {n} answers of {name}?",
+            consequence="They count nowhere from now on, and the rater cannot go on. Pictures that lack an answer are "
+            "given to others. What was exported stays until the task is exported again. This cannot be undone.",
+            action=f"Withdraw {n} answers",
+        )
 
 
 @router.post("/{identifier}/raters/{name}/withdraw")
 def withdraw(request: Request, identifier: Identifier, name: str) -> Response:
     """Leave a rater's answers out from now on. They stay in the database, and count nowhere."""
     with writing(_engine(request)) as session:
-        rater = session.scalar(select(Rater).where(Rater.task_id == identifier, Rater.name == name))
-        if rater is None:
-            raise HTTPException(404, "There is no such rater.")
+        rater = _rater(session, identifier, name)
         rater.withdrawn = rater.withdrawn or now()
     return _back(identifier)
 
@@ -127,10 +171,14 @@ def _task_page(request: Request, identifier: str, **extra: Any) -> Response:
     with reading(_engine(request)) as session:
         task = _task(session, identifier)
         answers = tasks.answers_of(session, task)
+        by_kind = answers[~answers.simulated], answers[answers.simulated]
         values = {
             "task": task,
-            "answers": len(answers),
-            "agreement": agreement_so_far(answers),
+            "told": [
+                (who, len(given), agreement_so_far(given))
+                for who, given in zip(("people", "simulated raters"), by_kind, strict=True)
+                if len(given) or who == "people"
+            ],
             "raters": _raters(session, identifier, rater_summaries(answers)),
             "concepts": _concepts(session, task),
             "items": _items(session, identifier),
@@ -153,12 +201,12 @@ def _raters(session: Session, identifier: str, summaries: dict[str, Any]) -> lis
 
 
 def _counts(session: Session, identifier: str) -> list[tuple[Item, int]]:
-    """Every item that is rated, with the raters who did."""
+    """Every item that is rated, with the people who did."""
     answered = (
         select(Turn.item_id, func.count().label("n"))
         .join(Answer, Answer.turn_id == Turn.id)
         .join(Rater, Rater.id == Turn.rater_id)
-        .where(Rater.task_id == identifier, Rater.withdrawn.is_(None), Turn.repeat.is_(False))
+        .where(Rater.task_id == identifier, Rater.withdrawn.is_(None), ~Rater.simulated, ~Turn.repeat)
         .group_by(Turn.item_id)
         .subquery()
     )

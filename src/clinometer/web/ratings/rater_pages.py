@@ -23,7 +23,6 @@ router = APIRouter()
 Token = Annotated[str, Path(pattern=r"^[0-9A-Za-z_-]{16,64}$")]
 Place = Annotated[int, Form(ge=1, le=1_000_000)]
 UNKNOWN = "This address leads to no task. Ask for it again where you were given it."
-NOTHING_LEFT = "Every picture has as many answers as were asked for. Thank you for coming."
 
 
 def _room(request: Request) -> Room:
@@ -60,14 +59,14 @@ def consent_page(request: Request, token: Token) -> Response:
 def join(request: Request, token: Token) -> Response:
     """Consent: from here on there is a rater, with an order of items."""
 
-    def joined(session: Session) -> tuple[str, str | None]:
+    def joined(session: Session) -> tuple[str, str, int]:
         invitation = _known_invitation(invitation_of(session, token))
         refusal = refusal_of(session, invitation)
-        return refusal, None if refusal else answers.join(session, invitation)
+        return ("", refusal, 403) if refusal else (*answers.join(session, invitation), 200)
 
-    refusal, own = _room(request).write(joined)
-    if own is None:
-        return _end(request, refusal or NOTHING_LEFT, 403 if refusal else 200)
+    own, reason, status = _room(request).write(joined)
+    if not own:
+        return _end(request, reason, status)
     return RedirectResponse(f"/rate/{own}", 303)
 
 

@@ -15,16 +15,13 @@ from sqlalchemy.orm import Session
 from clinometer.errors import ClinometerError
 from clinometer.runs import Run
 from clinometer.runs.browse import Stored, stored_in
-from clinometer.runs.ratings.readings import RATED
+from clinometer.runs.ratings.sampling import drawn_before
 from clinometer.runs.ratings.store import OF_CONCEPT
-from clinometer.suites.editing import EDIT
-from clinometer.web.database import FILE, GroupCommit, Output, database_url, open_database, reading
+from clinometer.web.database import GroupCommit, Output, database_url, is_kept, open_database, reading
 from clinometer.web.pictures import Album
 from clinometer.web.ratings.tables import Item
 from clinometer.web.settings import ServerSettings
 
-MOST_PICTURES: Final = 12
-"""Images of a concept that are shown at once."""
 PICTURES: Final = 512
 """Pictures that are held, some tens of kilobytes each."""
 PARTS: Final = 64
@@ -46,14 +43,22 @@ class Room:
     @property
     def is_there(self) -> bool:
         """Whether there is a database; where nobody made a task yet, none is made by looking."""
-        file = self._settings.cache / FILE
-        return bool(self._settings.database) or "engine" in self.__dict__ or file.exists()
+        return "engine" in self.__dict__ or is_kept(self._url)
 
     @cached_property
     def engine(self) -> Engine:
         """The database of tasks and answers."""
         with self._lock:
-            return open_database(database_url(self._settings.database, self._settings.cache))
+            return open_database(self._url)
+
+    @property
+    def _url(self) -> str:
+        return database_url(self._settings.database, self._settings.data)
+
+    def close(self) -> None:
+        """Let go of the database: SQLite takes its log into the file."""
+        if "engine" in self.__dict__:
+            self.engine.dispose()
 
     def write(self, work: Callable[[Session], Output]) -> Output:
         """What some work on the database returns, once it is on disk."""
@@ -66,12 +71,10 @@ class Room:
             return GroupCommit(engine)
 
     def samples_of(self, item: Item) -> list[str]:
-        """The samples that an item shows: one, or the first neutral ones of a concept."""
+        """The samples that an item shows: one, or those that were drawn of a concept to be shown at once."""
         if not item.name.startswith(OF_CONCEPT):
             return [item.name]
-        plan = self._run(item.run).plan
-        named = [s for s in plan if s.role in RATED and item.concept in (s.concept, s.category)]
-        return [s.id for s in named if s.role == EDIT or not s.group][:MOST_PICTURES]
+        return item.pictures or drawn_before(self._run(item.run), item.name)
 
     def picture(self, item: Item, order: int) -> bytes | None:
         """An item's picture as WebP, drawn anew from its pixels; None where there is none."""

@@ -5,8 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, ForeignKey, String, Text, UniqueConstraint
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    ForeignKey,
+    String,
+    Text,
+    UniqueConstraint,
+    false,
+    func,
+    select,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
 
@@ -24,6 +35,12 @@ class Moment(TypeDecorator[datetime]):
 def now() -> datetime:
     """The moment, in UTC."""
     return datetime.now(UTC)
+
+
+def clock(session: Session) -> datetime:
+    """Ask the database for the moment: servers that share one need not agree on the time."""
+    moment: datetime = session.scalars(select(func.now())).one()
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 class Base(DeclarativeBase):
@@ -54,9 +71,10 @@ class Task(Base):
 
 
 class Item(Base):
-    """An image, or all neutral images of a concept, of one run.
+    """An image, or several neutral images of a concept at once, of one run.
 
-    ``attention`` is the known answer of an item that checks attention, empty for others.
+    ``attention`` is the known answer of an item that checks attention, empty for others. ``pictures`` are the samples
+    that are shown at once; empty for a single image.
     """
 
     __tablename__ = "items"
@@ -71,6 +89,7 @@ class Item(Base):
     stratum_size: Mapped[int] = mapped_column(default=0)
     attention: Mapped[str] = mapped_column(Text, default="")
     blurred: Mapped[bool] = mapped_column(default=False)
+    pictures: Mapped[list[str]] = mapped_column(JSON, default=list, server_default="[]")
     task: Mapped[Task] = relationship(back_populates="items")
 
 
@@ -90,7 +109,10 @@ class Invitation(Base):
 
 
 class Rater(Base):
-    """Somebody who consented. ``name`` is a pseudonym; ``hash`` is that of the address by which they come back."""
+    """Somebody who consented. ``name`` is a pseudonym; ``hash`` is that of the address by which they come back.
+
+    ``simulated`` marks raters that the demonstration made up: their answers are never counted among people's.
+    """
 
     __tablename__ = "raters"
     __table_args__ = (UniqueConstraint("task_id", "name"),)
@@ -100,8 +122,9 @@ class Rater(Base):
     invitation_id: Mapped[int] = mapped_column(ForeignKey("invitations.id"))
     name: Mapped[str] = mapped_column(String(32))
     hash: Mapped[str] = mapped_column(String(64), unique=True)
-    consented: Mapped[datetime] = mapped_column(Moment, default=now)
+    consented: Mapped[datetime] = mapped_column(Moment, default=func.now())
     withdrawn: Mapped[datetime | None] = mapped_column(Moment, default=None)
+    simulated: Mapped[bool] = mapped_column(default=False, server_default=false())
     task: Mapped[Task] = relationship()
     invitation: Mapped[Invitation] = relationship()
 
@@ -128,4 +151,14 @@ class Answer(Base):
     turn_id: Mapped[int] = mapped_column(ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True)
     answer: Mapped[str] = mapped_column(Text)
     seconds: Mapped[float | None]
-    given: Mapped[datetime] = mapped_column(Moment, default=now)
+    given: Mapped[datetime] = mapped_column(Moment, default=func.now())
+
+
+class Seal(Base):
+    """How often a table of an SQLite file was changed, and a sum over its rows: see :mod:`clinometer.web.seals`."""
+
+    __tablename__ = "seals"
+
+    name: Mapped[str] = mapped_column(String(32), primary_key=True)
+    changes: Mapped[int] = mapped_column(BigInteger)
+    total: Mapped[str] = mapped_column(String(32))

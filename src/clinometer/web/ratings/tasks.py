@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import pandas as pd
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, Select, delete, func, select
 from sqlalchemy.orm import Session
 
-from clinometer.errors import RatingsError
+from clinometer.errors import RatingsError, RunNotFoundError
 from clinometer.pipeline.reporting import write_report
 from clinometer.runs import Run
-from clinometer.runs.ratings import add_ratings, rescore
+from clinometer.runs.ratings import add_ratings, remove_ratings, rescore
 from clinometer.runs.ratings.sampling import DrawnItem
 from clinometer.runs.ratings.scoring import compared_groups
-from clinometer.web.database import reading
-from clinometer.web.ratings.tables import Answer, Item, Rater, Task, Turn
+from clinometer.web.database import reading, writing
+from clinometer.web.ratings.tables import Answer, Invitation, Item, Rater, Task, Turn
 
 OTHER_ANSWERS: Final = ("neither", "cannot tell")
 MOST_ANSWERS: Final = 9
@@ -89,7 +89,7 @@ def make_task(session: Session, spec: TaskSpec, items: Sequence[tuple[str, Drawn
     )
     task.items = [
         Item(run=run, name=item.name, concept=item.concept, stratum=item.stratum, stratum_size=item.stratum_size,
-             attention=item.attention, blurred=spec.blur or item.flagged)
+             attention=item.attention, blurred=spec.blur or item.flagged, pictures=list(item.pictures))
         for run, item in items
     ]  # fmt: skip
     session.add(task)
@@ -124,8 +124,9 @@ def answers_of(session: Session, task: Task) -> pd.DataFrame:
     """Every answer that counts, a row each, as a run keeps them, with the run and the concept beside."""
     columns = {
         "run": Item.run, "item": Item.name, "concept": Item.concept, "attention": Item.attention,
-        "stratum": Item.stratum, "stratum_size": Item.stratum_size, "rater": Rater.name, "order": Turn.place,
-        "repeat": Turn.repeat, "answer": Answer.answer, "seconds": Answer.seconds, "time": Answer.given,
+        "stratum": Item.stratum, "stratum_size": Item.stratum_size, "rater": Rater.name, "simulated": Rater.simulated,
+        "order": Turn.place, "repeat": Turn.repeat, "answer": Answer.answer, "seconds": Answer.seconds,
+        "time": Answer.given,
     }  # fmt: skip
     rows = session.execute(
         select(*columns.values())
@@ -136,13 +137,15 @@ def answers_of(session: Session, task: Task) -> pd.DataFrame:
         .order_by(Rater.id, Turn.place)
     ).all()
     table = pd.DataFrame([tuple(row) for row in rows], columns=list(columns))
+    table = table.astype({"repeat": bool, "simulated": bool})
     return table.assign(time=[moment.isoformat("T", "seconds") for moment in table.time], question=task.question)
 
 
-def export_task(engine: Engine, identifier: str) -> dict[str, int]:
-    """Write a task's answers into its runs, and score and report them with these. Returns how many went to each run.
+def export_task(engine: Engine, identifier: str) -> dict[str, tuple[int, int]]:
+    """Write a task's answers into its runs, and score and report them with these.
 
-    What the task left in a run before is replaced, so a rater who was withdrawn since is gone from there, too.
+    Returns how many of people and of simulated raters went to each run. What the task left in a run before is replaced,
+    so a rater who was withdrawn since is gone from there, too.
 
     Raises
     ------
@@ -153,28 +156,109 @@ def export_task(engine: Engine, identifier: str) -> dict[str, int]:
         task = task_of(session, identifier)
         table = answers_of(session, task)
         runs = list(dict.fromkeys(item.run for item in task.items))
-    return {run: _export(Run(run), f"task {identifier}", table[table.run == run]) for run in runs}
+    counts = {}
+    for place in runs:
+        run, answers = Run(place), table[table.run == place]
+        with run.directory.locked():
+            rows: Any = answers.drop(columns=["run", "concept"]).to_dict("records")
+            add_ratings(run, _source(identifier), rows)
+            _score(run)
+        counts[place] = (int((~answers.simulated).sum()), int(answers.simulated.sum()))
+    return counts
 
 
-def _export(run: Run, source: str, answers: pd.DataFrame) -> int:
-    with run.directory.locked():
-        add_ratings(run, source, answers.drop(columns=["run", "concept"]).to_dict("records"))  # type: ignore[arg-type]
-        if run.is_scored:
-            rescore(run)
-            write_report(run)
-    return len(answers)
+def _source(identifier: str) -> str:
+    """Name a task in the runs that hold its answers."""
+    return f"task {identifier}"
 
 
-def tasks_with_counts(session: Session) -> list[tuple[Task, int, int]]:
-    """Every task, the newest first, with its raters and its answers."""
-    raters = select(Rater.task_id, func.count().label("n")).where(Rater.withdrawn.is_(None)).group_by(Rater.task_id)
-    answers = (
-        select(Rater.task_id, func.count().label("n"))
-        .join(Turn, Turn.rater_id == Rater.id)
-        .join(Answer, Answer.turn_id == Turn.id)
+def _score(run: Run) -> None:
+    if run.is_scored:
+        rescore(run)
+        write_report(run)
+
+
+def counted(
+    engine: Engine, identifier: str, *, rater: str = "", simulated: bool = False
+) -> tuple[str, int, int, list[str]]:
+    """Count what would be removed: a task's title, raters, answers, and the runs that its images are of.
+
+    Raises
+    ------
+    RatingsError
+        There is no such task, or no such rater of it.
+    """
+    with reading(engine) as session:
+        task = task_of(session, identifier)
+        raters = session.scalars(_chosen(task, rater, simulated=simulated)).all()
+        if not raters and (rater or simulated):
+            found = ", ".join(session.scalars(select(Rater.name).where(Rater.task_id == identifier)).all()[:8])
+            raise RatingsError(
+                f"task {identifier} has no {'simulated raters' if simulated else f'rater {rater!r}'}; "
+                f"found {found or 'none'}"
+            )
+        of_raters = select(func.count(Answer.turn_id)).join(Turn).where(Turn.rater_id.in_([each.id for each in raters]))
+        runs = list(dict.fromkeys(item.run for item in task.items))
+        return task.title, len(raters), session.scalar(of_raters) or 0, runs
+
+
+def _chosen(task: Task, rater: str, *, simulated: bool) -> Select[Rater]:
+    query = select(Rater).where(Rater.task_id == task.id)
+    query = query.where(Rater.name == rater) if rater else query
+    return query.where(Rater.simulated) if simulated else query
+
+
+def remove_answers(
+    engine: Engine, identifier: str, *, rater: str = "", simulated: bool = False
+) -> dict[str, int | None]:
+    """Remove a task, or some of its raters, from its runs and then from the database.
+
+    Returns how many answers each run held of them; None of a run that is not there.
+    """
+    removed: dict[str, int | None] = {}
+    for place in counted(engine, identifier, rater=rater, simulated=simulated)[3]:
+        try:
+            run = Run(place)
+            with run.directory.locked():
+                removed[place] = remove_ratings(run, _source(identifier), rater=rater, simulated=simulated)
+                if removed[place]:
+                    _score(run)
+        except RunNotFoundError:
+            removed[place] = None
+    with writing(engine) as session:
+        task = task_of(session, identifier)
+        for each in session.scalars(_chosen(task, rater, simulated=simulated)):
+            session.delete(each)
+        session.flush()
+        if not rater and not simulated:
+            session.execute(delete(Invitation).where(Invitation.task_id == identifier))
+            session.execute(delete(Item).where(Item.task_id == identifier))
+            session.execute(delete(Task).where(Task.id == identifier))
+    return removed
+
+
+@dataclass(frozen=True)
+class ListedTask:
+    """A task with its people and their answers, and beside these its simulated raters and theirs."""
+
+    task: Task
+    raters: int
+    answers: int
+    simulated_raters: int
+    simulated_answers: int
+
+
+def listed_tasks(session: Session) -> list[ListedTask]:
+    """List every task, the newest first."""
+    rows = session.execute(
+        select(Rater.task_id, Rater.simulated, func.count(Rater.id.distinct()), func.count(Answer.turn_id))
+        .outerjoin(Turn, Turn.rater_id == Rater.id)
+        .outerjoin(Answer, Answer.turn_id == Turn.id)
         .where(Rater.withdrawn.is_(None))
-        .group_by(Rater.task_id)
+        .group_by(Rater.task_id, Rater.simulated)
     )
-    of_raters, of_answers = ({task: n for task, n in session.execute(query)} for query in (raters, answers))
-    tasks = session.scalars(select(Task).order_by(Task.created.desc()))
-    return [(task, of_raters.get(task.id, 0), of_answers.get(task.id, 0)) for task in tasks]
+    counts = {(task, is_simulated): (raters, answers) for task, is_simulated, raters, answers in rows}
+    return [
+        ListedTask(task, *counts.get((task.id, False), (0, 0)), *counts.get((task.id, True), (0, 0)))
+        for task in session.scalars(select(Task).order_by(Task.created.desc()))
+    ]

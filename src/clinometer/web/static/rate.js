@@ -6,6 +6,8 @@
   const status = (text) => { document.getElementById("saving").textContent = text; };
   let shownAt = performance.now();
   let busy = false;
+  let cameEarly = false;
+  let undoNext = false;
 
   function body(form, button) {
     const fields = new URLSearchParams(new FormData(form));
@@ -25,29 +27,56 @@
     }
   }
 
+  // What was chosen is kept until the server said that it has it: a reload, or a server that starts anew, loses nothing.
+  const KEPT = `clinometer ${location.pathname}`;
+  function keep(fields, tries = 0) {
+    localStorage.setItem(KEPT, JSON.stringify({ place: fields.get("place"), answer: fields.get("answer"), seconds: fields.get("seconds"), tries }));
+  }
+
   function show(text) {
     const page = new DOMParser().parseFromString(text, "text/html");
     const next = page.getElementById("turn");
-    if (!next) { location.reload(); return; }
+    if (!next) { location.reload(); return false; }
     turn().replaceWith(document.adoptNode(next));
     shownAt = performance.now();
     document.getElementById("main").focus({ preventScroll: true });
     scrollTo(0, 0);
+    return true;
   }
 
-  async function submit(form, button) {
-    if (busy) return;
+  async function submit(form, button, fields = body(form, button)) {
+    if (busy) {
+      // An undo is of what was seen, so it waits its turn; an answer would be of a picture that is not there yet.
+      if (form.matches(".undo")) undoNext = true; else cameEarly = true;
+      return;
+    }
     busy = true;
     status("Saving");
     turn().setAttribute("aria-busy", "true");
+    const isAnswer = fields.has("answer");
+    if (isAnswer && !localStorage.getItem(KEPT)) keep(fields);
     try {
-      const answer = await send(form, body(form, button));
-      if (answer.status === 403 && form.action.includes("/rate/")) { location.reload(); return; }
-      show(await answer.text());
-      status(answer.ok ? "Saved" : "");
+      const answer = await send(form, fields);
+      const text = await answer.text();
+      if (answer.ok || answer.status === 400 || text.includes('id="turn"')) localStorage.removeItem(KEPT);
+      if (show(text)) status(!answer.ok ? "" : cameEarly ? "Saved. Your next answer came before this picture and was not taken: please answer again." : "Saved");
     } finally {
-      busy = false;
+      busy = cameEarly = false;
     }
+    const undo = turn().querySelector(".undo button");
+    if (undoNext && undo) undo.form.requestSubmit(undo);
+    undoNext = false;
+  }
+
+  // The session may have ended meanwhile: this page has a new one, so what was kept is sent again, a few times at most.
+  const kept = JSON.parse(localStorage.getItem(KEPT) || "null");
+  const form = turn().querySelector(".answers");
+  if (kept && (!form || form.elements.place.value !== kept.place || kept.tries > 2)) localStorage.removeItem(KEPT);
+  else if (kept) {
+    const fields = body(form);
+    for (const name of ["answer", "seconds"]) fields.set(name, kept[name]);
+    keep(fields, kept.tries + 1);
+    submit(form, null, fields);
   }
 
   document.addEventListener("submit", (event) => {
@@ -58,9 +87,9 @@
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     const button = turn().querySelector(event.key === "Backspace" ? ".undo button" : `.answers [data-key="${CSS.escape(event.key)}"]`);
-    if (!button) return;
-    event.preventDefault();
-    button.form.requestSubmit(button);
+    if (button || event.key === "Backspace") event.preventDefault();
+    if (button) button.form.requestSubmit(button);
+    else if (busy && event.key === "Backspace") undoNext = true; // the first answer is on its way
   });
   document.addEventListener("click", (event) => {
     if (!event.target.classList.contains("reveal")) return;
