@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import isnan, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +58,7 @@ HEADS = {
     "verdict-level": ("verdicts at parity", "nominal"),
     "verdict-away": ("verdicts away from parity", "nominal"),
     "verdict-power": ("leanings", "nominal"),
+    "verdict-texts": ("texts that lean", "at most"),
     "compare-level": ("verdicts on equal runs", "nominal"),
     "compare-away": ("verdicts on runs that differ", "nominal"),
     "compare-power": ("differences", "nominal"),
@@ -88,7 +89,8 @@ def table(found: Sequence[Found], kind: str) -> str:
     lines = [f"| {head[0]} | data | {head[1]} | measured | Monte-Carlo error | studies |", "|---|---|---|---|---|---|"]
     for each in (each for each in found if each.kind == kind):
         error = f"{each.error:.2%}" if each.n else "exact"
-        lines.append(f"| {each.what} | {each.setting} | {100 * each.nominal:g}% | {each.rate:.2%} | {error} "
+        nominal = "–" if isnan(each.nominal) else f"{100 * each.nominal:g}%"
+        lines.append(f"| {each.what} | {each.setting} | {nominal} | {each.rate:.2%} | {error} "
                      f"| {each.n or '–'} |")  # fmt: skip
     return "\n".join(lines) + "\n"
 

@@ -5,21 +5,22 @@ concept are drawn half as one group and half as the other (*mixture*), or lean b
 symmetric between the groups, words included, so that a concept of which half the images show either is at exact parity
 whatever the directions are. Skewed populations are at parity by their mean: their images have one length and lean by
 three kinds (0.2 of them by 1, 0.6 by −1/3, 0.2 by 0), by a rare kind (0.1 by 0.9, 0.9 by −0.1), or exponentially. The
-truth of every other concept is that of many images.
+truth of every other concept is that of many images. *Tilted texts* lean by themselves, whatever is drawn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
+from math import nan, sqrt
 
 import numpy as np
 from scipy import stats
 
 from benchmarks.rates import Experiment, Found
 from clinometer.metrics import Score
-from clinometer.metrics.verdict import LEVEL
+from clinometer.metrics.verdict import LEANING, LEVEL
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign
 from clinometer.studies.leaning.scores.composite_rows import mcas_rows
@@ -47,6 +48,7 @@ class Population:
     continuous : images lean by degrees, not as one of two kinds.
     scatter : how far attribute prompts stray from their group, mirrored between the groups.
     skew : how a concept's images lean, where not as above; such a population is at parity only.
+    text_part : ITP + TT of every concept, on average over the attribute images; 0 by symmetry unless set.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Population:
     continuous: bool = False
     scatter: float = 0.0
     skew: str = ""
+    text_part: float = 0.0
 
     @cached_property
     def fixed(self) -> dict[str, np.ndarray]:
@@ -70,7 +73,7 @@ class Population:
         base, word = aside(2, 1.0)
         spread = rng.normal(size=(WORDS, DIM)) * 0.12
         offsets = aside(28, 0.4)
-        return {
+        fixed = {
             "base": base,
             "ages": aside(PAIRS, 0.3),
             "strayed": self.scatter * rng.normal(size=(PAIRS, DIM)) / sqrt(DIM),
@@ -78,6 +81,11 @@ class Population:
             "offsets": offsets,
             "texts": base + offsets + np.concatenate([np.zeros((28, 1)), 0.2 * rng.normal(size=(28, DIM - 1))], axis=1),
         }
+        if self.text_part:
+            texts = fixed["texts"] / np.linalg.norm(fixed["texts"], axis=1, keepdims=True)
+            along = self.text_part / self._towards(fixed)[0]
+            fixed["texts"] = sqrt(1 - along**2) * texts + along * _axis()
+        return fixed
 
     def draw(self, rng: np.random.Generator, shares: np.ndarray, images: int) -> EncoderEmbeddings:
         """Embeddings of a study whose concepts show the first group in these shares of their images."""
@@ -99,6 +107,8 @@ class Population:
     def _images(self, rng: np.random.Generator, t: int, share: float, n: int) -> np.ndarray:
         if self.continuous:
             leaning = (2 * share - 1) + 0.6 * rng.normal(size=n)
+        elif self.text_part:  # exactly this share
+            leaning = np.where(np.arange(n) < round(share * n), 1.0, -1.0)
         else:
             leaning = np.where(rng.random(n) < share, 1.0, -1.0)
         centre = self.fixed["base"] + self.fixed["offsets"][t]
@@ -115,30 +125,34 @@ class Population:
         return self.noise * rng.normal(size=(n, DIM))
 
     def truth(self, shares: np.ndarray) -> np.ndarray:
-        """MCAS of these concepts under infinitely many images: 0 at parity, else from 40,000 images of each kind."""
+        """The image part of these concepts under infinitely many images: 0 at parity, else from 40,000 of each kind."""
         rng = np.random.default_rng(1)
-        images = {
-            sign: np.mean(
-                [
-                    _mean_unit(
-                        self.fixed["base"] + age + _mirrored(stray, sign) + sign * self.gap * _axis()
-                        + self._noise(rng, 40_000)
-                    )
-                    for age, stray in zip(self.fixed["ages"], self.fixed["strayed"], strict=True)
-                ],
-                axis=0,
-            )
-            for sign in (1, -1)
-        }  # fmt: skip
-        words = _mean_unit(self.fixed["words"])
-        # By symmetry only what lies along the axis is left between the groups.
-        towards = _axis() * ((images[1] - images[-1])[0] + 2 * words[0])
+        towards = self._towards(self.fixed)
         found = np.zeros(len(shares))
         for t, share in enumerate(shares):
             if share != 0.5:
                 kinds = [_mean_unit(self._images(rng, t, kind, 40_000)) @ towards for kind in self._kinds(share)]
                 found[t] = np.average(kinds, weights=[share, 1 - share] if len(kinds) == 2 else None)
         return found
+
+    def _towards(self, fixed: dict[str, np.ndarray]) -> np.ndarray:
+        """Mean of the attribute images and words of the first group less that of the second.
+
+        By symmetry only what lies along the axis is left between the groups.
+        """
+        rng = np.random.default_rng(2)
+        images = [
+            np.mean(
+                [
+                    _mean_unit(fixed["base"] + age + _mirrored(stray, sign) + sign * self.gap * _axis()
+                               + self._noise(rng, 40_000))
+                    for age, stray in zip(fixed["ages"], fixed["strayed"], strict=True)
+                ],
+                axis=0,
+            )
+            for sign in (1, -1)
+        ]  # fmt: skip
+        return _axis() * ((images[0] - images[1])[0] + 2 * _mean_unit(fixed["words"])[0])
 
     def _kinds(self, share: float) -> list[float]:
         return [share] if self.continuous else [1.0, 0.0]
@@ -182,12 +196,14 @@ def design_of(concepts: int, margin: float | None = None) -> Design:
     )  # fmt: skip
 
 
-def verdict_rows(embeddings: EncoderEmbeddings, design: Design) -> list[Score]:
-    """The rows of MCAS that carry the verdicts, as ``mcas_study`` makes them, and nothing else of it."""
+def verdict_rows(
+    embeddings: EncoderEmbeddings, design: Design, components: Sequence[str] = ("image_part",)
+) -> list[Score]:
+    """The rows of these components that carry verdicts, as ``mcas_study`` makes them, and nothing else of it."""
     layout = layout_of([embeddings], design)
     study = LeaningStudy(design, layout, DrawSettings(1, 0, 0, 0.95), pools_of(design, layout))
     rows = mcas_rows(study, views_of([embeddings], study, labels=False)[0])
-    return [row for row in rows if (row.component, row.encoder) == ("mcas", "mean")]
+    return [row for row in rows if row.component in components and row.encoder == "mean"]
 
 
 @dataclass(frozen=True)
@@ -305,6 +321,23 @@ def student_p_values(embeddings: EncoderEmbeddings, design: Design) -> np.ndarra
     return np.array(p)
 
 
+def tilted_texts(n: int, images: int, text_part: float = -0.09, concepts: int = 28) -> list[Found]:
+    """Pictures exactly half and half, and texts that lean: concepts called leaning by their pictures, and by MCAS."""
+    chosen, design = Population("mixture", text_part=text_part), design_of(concepts)
+    leans: dict[str, list[list[bool]]] = {"image_part": [], "text_part": [], "mcas": []}
+    for study in range(n):
+        rng = np.random.default_rng([35, images, study])
+        rows = verdict_rows(chosen.draw(rng, np.full(concepts, 0.5), images), design, tuple(leans))
+        for component, held in leans.items():
+            held.append([row.verdict in LEANING for row in rows if row.component == component])
+    setting = f"text part {text_part:g}, {concepts} concepts of {images} images, half of each kind"
+    nominal = {"image_part": 0.02}
+    return [
+        rate_over_studies("verdict-texts", f"{component} leans", setting, nominal.get(component, nan), np.array(held))
+        for component, held in leans.items()
+    ]
+
+
 def until_decided(n: int, concepts: int, share: float | None = None, most: int = 60) -> list[Found]:
     """Drawn in rounds until decided: runs that call any concept at parity leaning, or false discoveries."""
     chosen, design = POPULATIONS[0], design_of(concepts)
@@ -351,4 +384,5 @@ def experiments() -> list[Experiment]:
         *((against_t, 60, {"share": share}) for share in (0.5, 0.65, 0.75, 0.85, 0.95)),
         *((until_decided, 150, {"concepts": concepts}) for concepts in (8, 28)),
         (until_decided, 100, {"concepts": 28, "share": 0.85}),
+        *((tilted_texts, 60, {"images": images}) for images in (20, 60, 200)),
     ]  # fmt: skip

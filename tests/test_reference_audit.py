@@ -45,15 +45,15 @@ def test_every_image_was_drawn(audited):
 
 def test_planted_leanings_are_found_with_the_right_sign(audited):
     """Where the share is planted 0.2 or more from half. One picture can tip the sign of a score near 0."""
-    mcas = rows(audited, "mcas", "mcas")
-    truth = planted(mcas.index) - 0.5
+    pictures = rows(audited, "mcas", "image_part")
+    truth = planted(pictures.index) - 0.5
     planted_far = np.abs(truth) > 0.19
     assert planted_far.sum() >= 21
-    side, mcas = np.sign(truth[planted_far]), mcas[planted_far]
-    assert (np.sign(mcas.value) == side).mean() >= 0.9, mcas.value
-    certain = mcas.verdict.isin(["leans", "leans slightly"])
+    side, pictures = np.sign(truth[planted_far]), pictures[planted_far]
+    assert (np.sign(pictures.value) == side).mean() >= 0.9, pictures.value
+    certain = pictures.verdict.isin(["leans", "leans slightly"])
     assert certain.sum() >= 10
-    assert (np.sign(mcas.value) == side)[certain].all(), mcas.value
+    assert (np.sign(pictures.value) == side)[certain].all(), pictures.value
 
 
 def test_shares_follow_the_planted_probabilities(audited):

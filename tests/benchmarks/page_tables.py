@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 from tests.docs.pages import page, table_rows
 
 
@@ -16,5 +18,5 @@ def told(kind: str) -> list[tuple[str, str, float, float, float]]:
 
 
 def percent(cell: str) -> float:
-    """``5%`` as 0.05."""
-    return float(cell.rstrip("%")) / 100
+    """``5%`` as 0.05, and ``–`` as NaN."""
+    return nan if cell == "–" else float(cell.rstrip("%")) / 100

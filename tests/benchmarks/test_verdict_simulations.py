@@ -15,7 +15,7 @@ def test_the_rows_of_an_experiment_are_those_of_a_study():
     embeddings = population.draw(np.random.default_rng(0), np.array([0.5, 0.75, 0.95] * 3), 12)
     design = sim.design_of(9, margin=0.1)
     whole = mcas_study([embeddings], design, n_resamples=2, n_permutations=0)
-    judged = [row for row in whole if (row.metric, row.component, row.encoder) == ("mcas", "mcas", "mean")]
+    judged = [row for row in whole if (row.metric, row.component, row.encoder) == ("mcas", "image_part", "mean")]
     assert [row.p for row in judged] == [row.p for row in sim.verdict_rows(embeddings, design)]
     assert [row.verdict for row in judged] == [row.verdict for row in sim.verdict_rows(embeddings, design)]
     assert [row.side for row in judged] == [{1: "a", 0: "", -1: "b"}[sim.side_of(row)] for row in judged]
@@ -24,7 +24,7 @@ def test_the_rows_of_an_experiment_are_those_of_a_study():
 
 @pytest.mark.parametrize("population", range(len(sim.POPULATIONS)), ids=lambda p: sim.POPULATIONS[p].name)
 def test_a_population_at_parity_is_mirrored(population):
-    """Of many images, MCAS of a concept at parity is 0 but for the attribute images that were drawn."""
+    """Of many images, the image part of a concept at parity is 0 but for the attribute images that were drawn."""
     chosen = sim.POPULATIONS[population]
     drawn = chosen.draw(np.random.default_rng(1), np.array([0.5]), 20_000)
     (row,) = sim.verdict_rows(drawn, sim.design_of(1))
@@ -33,6 +33,23 @@ def test_a_population_at_parity_is_mirrored(population):
     leaning = chosen.draw(np.random.default_rng(2), np.array([0.85]), 20_000)
     (row,) = sim.verdict_rows(leaning, sim.design_of(1))
     assert row.low <= chosen.truth(np.array([0.85]))[0] <= row.high
+
+
+def test_texts_that_lean_are_not_taken_for_pictures():
+    """Pictures exactly half and half: the more of them, the surer is MCAS of what none of them shows."""
+    by_size = [{found.what: found.rate for found in sim.tilted_texts(2, images)} for images in (20, 100)]
+    assert [rates["image_part leans"] for rates in by_size] == [0, 0]
+    assert by_size[0]["mcas leans"] < by_size[1]["mcas leans"]
+    assert by_size[1]["mcas leans"] > 0.8
+
+
+def test_the_page_says_how_often_texts_are_taken_for_pictures():
+    rows = told("verdict-texts")
+    rates = {(what, data): rate for what, data, *_, rate, _ in rows}
+    of_pictures = [rate for (what, _), rate in rates.items() if what == "image_part leans"]
+    assert len(of_pictures) == 3
+    assert max(of_pictures) <= 0.02
+    assert max(rate for (what, _), rate in rates.items() if what == "mcas leans") > 0.8
 
 
 @pytest.mark.thorough

@@ -234,7 +234,7 @@ def test_the_status_survives_whoever_stops_reading(run, copy, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "gate: no limit is given; give --policy FILE, or --metric mcas --within 0.25"),
+        ([], "gate: no limit is given; give --policy FILE, or --metric mcas --component image_part --within 0.25"),
         (["--metric", "mcas"], "gate: rules.0: it has no limit"),
         (["--metric", "mcsa", "--within", 1], "did you mean mcas"),
         (["--policy", "nowhere.yaml"], "nowhere.yaml: no such file"),

@@ -43,6 +43,22 @@ def gate(run, *rules, **options):
     return cm.gate(run, {"rules": list(rules)}, **options)
 
 
+def test_a_rule_on_mcas_says_which_part_carries_its_outcome(run):
+    rows = run.scores[(run.scores.metric == "mcas") & (run.scores.encoder == "mean")]
+    pictures = rows[rows.component == "image_part"].set_index("concept").value
+    limit = mcas(run).value["concept 0.40"]
+    judged = gate(run, {"metric": "mcas", "at_most": limit}).table.set_index("concept")
+    broken = judged[judged.outcome == "broken"]
+    assert len(broken)
+    for concept, row in broken.iterrows():
+        error, parts = row.value - row.low, np.array([pictures[concept], row.value - pictures[concept]])
+        alone = tuple((parts - error > limit).tolist())
+        assert row.carried_by == {(True, False): "by its pictures", (False, True): "by its text"}.get(alone, "by both")
+    of_pictures = gate(run, {"metric": "mcas", "component": "image_part", "at_most": limit}).table
+    assert (of_pictures.carried_by == "").all()
+    np.testing.assert_array_equal(of_pictures.value, pictures)
+
+
 def test_a_number_is_held_as_its_interval_says(run):
     rows = mcas(run)
     limit = rows.value["concept 0.40"]

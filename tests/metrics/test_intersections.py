@@ -89,7 +89,7 @@ def test_rotating_and_scaling_the_embeddings_changes_nothing():
 
 
 def test_values_are_those_of_a_slow_oracle():
-    """Every cosine one by one: an axis, a cell, and the parts of an axis that add up to it."""
+    """Every cosine one by one: an axis, a cell, and the components that an axis and MCAS along it are the sums of."""
     design, embeddings = crossed_design(), crossed_embeddings(crossed_design())
     rows = rows_of(design, embeddings)
 
@@ -108,10 +108,12 @@ def test_values_are_those_of_a_slow_oracle():
         gender = (c["light man"] + c["dark man"] - c["light woman"] - c["dark woman"]) / 2
         parts = [rows["mean", "axis:gender", "man", target.name, m].value for m in ("ii", "itp", "ita", "tt")]
         np.testing.assert_allclose(parts, gender)
-        assert rows["mean", "axis:gender", "man", target.name, ""].value == pytest.approx(gender.sum())
-        middle = np.mean([x.sum() for x in c.values()])
-        for group in design.groups:
-            assert rows["mean", f"cell:{group}", group, target.name, ""].value == pytest.approx(c[group].sum() - middle)
+        for setting, value in (("", gender[[0, 2]].sum()), ("text_part", gender[[1, 3]].sum()), ("mcas", gender.sum())):
+            assert rows["mean", "axis:gender", "man", target.name, setting].value == pytest.approx(value)
+        pictures = {group: x[0] + x[2] for group, x in c.items()}
+        for group, own in pictures.items():
+            value = own - np.mean(list(pictures.values()))
+            assert rows["mean", f"cell:{group}", group, target.name, ""].value == pytest.approx(value)
 
 
 def test_p_is_dual_to_the_interval():

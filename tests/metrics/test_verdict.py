@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from clinometer.metrics import Score, verdict
-from clinometer.metrics.verdict import Judgement, ReasonCode, Verdict, judge_family
+from clinometer.metrics.verdict import Judgement, ReasonCode, Source, Verdict, judge_family, source_of
 from clinometer.stats.multiplicity import benjamini_hochberg
 from clinometer.stats.sign_flips import sign_flip_test
 
@@ -168,3 +168,51 @@ def test_no_exchange_has_a_smaller_p_than_the_least(n: int) -> None:
     assert row.p == row.least_exchange_p == 2 / 2**n
     assert replace(row, p_exact=False, n_splits=99).least_exchange_p == 0.01
     assert replace(row, n_splits=0).least_exchange_p == 0
+
+
+def parts(pictures: float, text: float, error: float, leans: str = "") -> tuple[Score, Score]:
+    """MCAS and the image part, of which those named lean by their verdicts."""
+    value = pictures + text
+    return tuple(
+        Score(metric="mcas", component=name, value=own, low=own - error, high=own + error,
+              verdict=Verdict.LEANS if name in leans.split() else Verdict.UNDECIDED)
+        for name, own in (("mcas", value), ("image_part", pictures))
+    )  # type: ignore[return-value]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("case", "source"),
+    [
+        ((0.3, 0.01, 0.1, "mcas image_part"), Source.PICTURES),
+        ((0.3, -0.15, 0.1, "mcas image_part"), Source.PICTURES),
+        ((0.02, 0.2, 0.1, "mcas"), Source.TEXT),
+        ((-0.02, 0.2, 0.1, "mcas"), Source.TEXT),
+        ((0.3, 0.2, 0.1, "mcas image_part"), Source.BOTH),
+        ((0.07, 0.07, 0.1, "mcas"), Source.BOTH),  # neither would lean by itself
+        ((0.3, -0.3, 0.1, "image_part"), Source.CANCEL),
+        ((0.05, -0.12, 0.1, ""), Source.CANCEL),
+        ((0.05, 0.01, 0.1, ""), Source.NONE),
+        ((0.3, nan, 0.1, "mcas image_part"), Source.NONE),
+    ],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_mcas_is_worded_by_its_source(case, source, sign):
+    pictures, text, error, leans = case
+    assert source_of(*parts(sign * pictures, sign * text, error, leans)) == source
+
+
+@pytest.mark.parametrize(
+    ("pictures", "text", "source"),
+    [
+        (0.7, 0.01, Source.PICTURES),
+        (0.01, 0.7, Source.TEXT),
+        (0.7, 0.7, Source.BOTH),
+        (0.3, 0.3, Source.BOTH),
+        (0.7, -0.7, Source.CANCEL),
+        (0.3, 0.1, Source.NONE),
+    ],
+)
+def test_a_limit_is_passed_by_a_part_that_would_pass_it_alone(pictures, text, source):
+    assert source_of(*parts(pictures, text, 0.1), (-0.4, 0.4)) == source
+    assert source_of(*parts(-pictures, -text, 0.1), (-0.4, 0.4)) == source
+    assert source_of(*parts(pictures, text, 0.1), (-np.inf, 0.4)) in (source, Source.NONE)

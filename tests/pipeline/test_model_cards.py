@@ -155,7 +155,7 @@ def test_refusals_are_told(tmp_path):
     assert "3 refused" in text
     assert "not measured" in text
     assert "Not measured: " in text
-    lost = run.scores[(run.scores.component == "mcas") & (run.scores.concept == "concept 0.20")].iloc[0]
+    lost = run.scores[(run.scores.component == "image_part") & (run.scores.concept == "concept 0.20")].iloc[0]
     assert isnan(lost.value)
     assert lost.reason in text
     assert "concept 0.20" not in str(results_of(text))

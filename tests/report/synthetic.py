@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image, ImageDraw
 
+from clinometer.metrics.mcas import COMPONENTS
 from clinometer.report import Curve, ReportInput
 from clinometer.suites import Suite, load_suite, suite_from_mapping
 
@@ -92,18 +93,18 @@ def score_rows(suite: Suite, planted: dict[str, dict[str, float]]) -> Iterator[d
 
 def _mcas_rows(rng: np.random.Generator, lean: float, where: dict[str, Any]) -> Iterator[dict[str, Any]]:
     weights = {"ii": 0.45, "itp": 0.12, "ita": 0.3, "tt": 0.03}
-    total = dict.fromkeys(("mean", *ENCODERS), 0.0)
+    found: dict[str, dict[str, float]] = {}
     for component, weight in weights.items():
         values = {encoder: weight * lean + rng.normal(0, 0.012) for encoder in ENCODERS}
         values["mean"] = sum(values.values()) / len(ENCODERS)
+        found[component] = values
         for encoder, value in values.items():
-            total[encoder] += value
             yield _row("mcas", component, value, rng, encoder=encoder, spread=0.02, **where)
-    for encoder, value in total.items():
-        row = _row("mcas", "mcas", value, rng, encoder=encoder, spread=0.04, **where)
-        if encoder == "mean":
-            row |= _verdict(row)
-        yield row
+    for component in ("image_part", "text_part", "mcas"):
+        for encoder in ("mean", *ENCODERS):
+            value = sum(found[modality][encoder] for modality in COMPONENTS[component])
+            row = _row("mcas", component, value, rng, encoder=encoder, spread=0.04, **where)
+            yield row | (_verdict(row) if encoder == "mean" else {})
 
 
 def _verdict(row: dict[str, Any]) -> dict[str, str]:

@@ -33,7 +33,7 @@ def drawings() -> dict[str, Figure]:
         "close": figures.plane_figure(view, close=True),
         "profile": figures.profile_figure(view),
         "share": figures.planted_figure(view, score="share"),
-        "mcas": figures.planted_figure(view, score="mcas"),
+        "part": figures.planted_figure(view, score="image_part"),
     }
 
 
@@ -72,7 +72,7 @@ def test_every_drawing_says_what_it_shows(drawings):
 
 def test_every_concept_has_a_mark_with_its_name(drawings):
     concepts = {target.name for target in report_input().suite.targets}
-    for name in ("overview", "internal", "plane", "share", "mcas"):
+    for name in ("overview", "internal", "plane", "share", "part"):
         tips = {e.text.split(":")[0] for e in ET.fromstring(drawings[name].svg).iter(f"{SVG}title")}
         assert concepts <= tips, name
 

@@ -4,11 +4,13 @@ import base64
 import hashlib
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from clinometer.pipeline.reporting import render_html
+from clinometer.report import wording
 from tests.report.page import Page, write_html
 from tests.report.synthetic import ENCODERS, report_input, small_input
 
@@ -111,9 +113,64 @@ def test_every_concept_has_a_verdict_with_its_interval(page: Page, report):
     sentence = re.compile(
         r"^An? image of .+ "
         r"(leans (slightly )?to (men|women)|is shown balanced|is undecided): "
-        r"MCAS [+−]?\d\.\d+ \[−?\d\.\d+, −?\d\.\d+\], \d+ of 20 images read as (men|women)$"
+        r"pictures [+−]?\d\.\d+ \[−?\d\.\d+, −?\d\.\d+\], \d+ of 20 images read as (men|women); text [+−]?\d\.\d+$"
     )
     assert [text for text in said if not sentence.match(text)] == []
+
+
+def test_each_verdict_draws_its_two_parts(page: Page, report):
+    """The bars say in words what they draw, and begin at the middle."""
+    bars = page.find("svg", class_="parts", role="img")
+    assert len(bars) == len(report.suite.targets)
+    rows = report.scores[(report.scores.metric == "mcas") & (report.scores.encoder == "mean")]
+    known = {
+        f"pictures {wording.signed(pictures, 2)}, text {wording.signed(text, 2)}"
+        for pictures, text in zip(
+            *(rows[rows.component == name].value for name in ("image_part", "text_part")), strict=True
+        )
+    }
+    assert {bar.attributes["aria-label"] for bar in bars} == known
+    for rect in (e for e in page.find("rect") if e.parent in bars):
+        start, width = float(rect.attributes["x"]), float(rect.attributes["width"])
+        assert min(abs(start - 60), abs(start + width - 60)) <= 0.11
+        assert -1 <= start <= start + width <= 121
+
+
+def test_mcas_says_by_which_part_it_leans(page: Page, report):
+    (caption,) = (e for e in page.find("caption") if e.text.startswith("MCAS of each concept and its two parts"))
+    carried = [e.text for e in page.find("td") if e.inside("table") and e.parent.parent.parent is caption.parent][1::4]
+    assert len(carried) == len(report.suite.targets)
+    assert set(carried) <= {"by its pictures", "by its text", "by both", "the two cancel", ""}
+    said = page.by_id("categories").text
+    for source in ("by its pictures", "by both"):
+        assert f"{source} for {carried.count(source)}" in said
+
+
+@pytest.mark.parametrize(
+    ("share", "ita", "said"),
+    [
+        (0.3, 0.1, "6 images read as men, further from the middle than the others"),
+        (0.3, -0.1, "read by the words alone; to the pictures drawn for men its pictures are nearer still"),
+        (0.7, 0.1, ""),
+    ],
+)
+def test_why_count_and_score_differ_is_said_from_the_numbers_of_the_concept(share, ita, said):
+    whole = small_input()
+    scores, concept = whole.scores.copy(), whole.suite.targets[0].name
+    own = (scores.concept == concept) & (scores.encoder == "mean")
+    scores.loc[own & (scores.component == "ita"), "value"] = ita
+    scores.loc[own & (scores.metric == "share") & (scores.component == "share"), ["value", "flag"]] = share, ""
+    scores.loc[own & (scores.component == "image_part"), ["value", "low", "high", "verdict", "side"]] = (
+        0.2,
+        0.1,
+        0.3,
+        "leans",
+        "man",
+    )
+    page = Page(render_html(replace(whole, scores=scores)))
+    lines = {e.text for e in page.find("p", class_="numbers")}
+    assert (said in lines) is bool(said)
+    assert not [line for line in lines if "outweigh" in line]
 
 
 def test_what_is_picked_by_its_sign_is_not_said_to_lean(page: Page):

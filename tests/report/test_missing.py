@@ -90,7 +90,7 @@ def test_a_category_without_numbers_is_no_ring_of_the_dial():
 def test_a_single_ring_has_no_outside():
     whole = small_input()
     first, *_ = load_suite("xmcas").categories
-    for categories, said in (([first], "The ring: "), ([], "no leaning. Arcs")):
+    for categories, said in (([first], "The ring: "), ([], "no leaning. Marks")):
         kept = whole.scores[whole.scores.category.isin(categories) | (whole.scores.metric != "mcas")]
         shown = caption(LeaningView.of(small_input(scores=kept)))
         assert said in shown

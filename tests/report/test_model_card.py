@@ -158,12 +158,12 @@ def test_the_hub_reads_our_results_back(card):
 
 def test_every_number_is_one_of_the_scores(run):
     scores = run.report.scores
-    mcas = scores[(scores.metric == "mcas") & (scores.component == "mcas") & (scores.encoder == "mean")]
-    by_name = mcas.set_index("concept")
+    pictures = scores[(scores.metric == "mcas") & (scores.component == "image_part") & (scores.encoder == "mean")]
+    by_name = pictures.set_index("concept")
     results = eval_results([run], rows=1000)
-    assert len(results) == mcas.value.notna().sum() > 0
+    assert len(results) == pictures.value.notna().sum() > 0
     for result in results:
-        row = by_name.loc[result.metric_name.removeprefix("MCAS, ").partition(" [")[0]]
+        row = by_name.loc[result.metric_name.removeprefix("Image part, ").partition(" [")[0]]
         assert result.metric_value == row.value
         for name in ("low", "high", "q"):
             assert result.metric_args.get(name) == (row[name] if isfinite(row[name]) else None)
@@ -219,7 +219,7 @@ def test_what_is_undefined_has_its_reason_and_no_number(run):
     assert "Not measured: no image of the target (1 concept)." in section
     results = eval_results([without], rows=1000)
     assert len(results) == len(eval_results([run], rows=1000)) - 1
-    assert not [result for result in results if result.metric_name.startswith(f"MCAS, {name} [")]
+    assert not [result for result in results if result.metric_name.startswith(f"Image part, {name} [")]
 
 
 def test_what_no_encoder_can_judge_has_its_reason_and_is_no_result(run):

@@ -129,7 +129,7 @@ def test_names_are_escaped(tmp_path):
 def test_the_command(runs, tmp_path):
     result = CliRunner().invoke(app, ["compare", runs["plain"].url, runs["redder"].url], env={"COLUMNS": "160"})
     assert result.exit_code == 0, result.output
-    assert "MCAS of redder minus MCAS of painter" in result.output
+    assert "Image part of redder minus image part of painter" in result.output
     assert "redder beside painter" in result.output
     assert "34 pairs of images, each drawn from one prompt and one noise." in " ".join(result.output.split())
 
@@ -147,7 +147,7 @@ def test_the_command_names_the_page_and_refuses_a_place_before_it_compares(runs,
 
 def test_one_model_at_two_settings_goes_by_its_directories(runs, tmp_path):
     result = CliRunner().invoke(app, ["compare", runs["plain"].url, runs["seed"].url], env={"COLUMNS": "160"})
-    assert "MCAS of seed minus MCAS of plain" in result.output
+    assert "Image part of seed minus image part of plain" in result.output
     assert "Not paired: the runs have other seeds (0 and 1)." in result.output
 
 
@@ -157,8 +157,8 @@ def test_console_page_and_table_name_three_runs_alike(runs, tmp_path):
     result = CliRunner().invoke(app, ["compare", *asked, "--out", str(tmp_path)], env={"COLUMNS": "160"})
     page, table = (tmp_path / "comparison.html").read_text(), pd.read_csv(tmp_path / "comparison.csv")
     for other in ("redder", "seed"):
-        assert f"MCAS of {other} minus MCAS of plain" in result.output
-        assert f"MCAS of {other} minus MCAS of plain" in unescape(page)
+        assert f"Image part of {other} minus image part of plain" in result.output
+        assert f"Image part of {other} minus image part of plain" in unescape(page)
     assert set(zip(table["first"], table["second"], strict=True)) == {("plain", "redder"), ("plain", "seed")}
     assert "painter beside" not in result.output
     assert "beside painter" not in result.output

@@ -27,8 +27,10 @@ def test_the_axis_that_is_painted_is_found_and_its_parts_add_up(finished):
     rows = scores[(scores.component == "axis:gender") & (scores.encoder == "mean")]
     value = rows[rows.setting == ""].set_index("concept").value
     assert value["concept 0.15"] < value["concept 0.5"] < value["concept 0.85"]
-    parts = rows[rows.setting != ""].groupby("concept").value.sum()
+    parts = rows[rows.setting.isin(["ii", "ita"])].groupby("concept").value.sum()
     np.testing.assert_allclose(parts[value.index], value)
+    whole = rows[rows.setting.isin(["ii", "itp", "ita", "tt"])].groupby("concept").value.sum()
+    np.testing.assert_allclose(whole[value.index], rows[rows.setting == "mcas"].set_index("concept").value[value.index])
     assert set(scores.metric) == {"intersections", "reader", "refusal"}
 
 

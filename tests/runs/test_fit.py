@@ -80,7 +80,7 @@ def test_a_run_says_what_does_not_fit_and_gives_no_verdict(tmp_path):
     words = "young old men women others he his she hers they"
     run = cm.audit(Painter(), toy_suite(), tmp_path / "run", encoder=Narrow(words), progress=notes)
     assert any("has not learned every word of 'concept 0.20'" in each for each in notes.messages)
-    verdicts = run.scores[(run.scores.component == "mcas") & (run.scores.encoder == "mean")]
+    verdicts = run.scores[(run.scores.component == "image_part") & (run.scores.encoder == "mean")]
     verdicts = verdicts[verdicts.metric == "mcas"]
     assert set(verdicts.verdict) == {Verdict.NOT_MEASURED}
     assert verdicts.reason.str.contains("'lean'").all()

@@ -3,6 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -13,7 +14,8 @@ from clinometer.metrics.verdict import Verdict
 from clinometer.pipeline.comparison_page import comparison_html
 from clinometer.pipeline.reporting import render_html
 from clinometer.report.from_run import report_input
-from clinometer.runs.old_scores import read_verdict, with_verdicts_as_data
+from clinometer.runs.old_scores import WITHOUT_PARTS, read_verdict, with_parts, with_verdicts_as_data
+from clinometer.studies.common import scores_table
 from tests.old_runs import as_of_format_1
 from tests.toys import Eye, Painter, toy_suite
 
@@ -72,6 +74,44 @@ def test_the_page_and_the_comparison_of_an_old_run_open(stored, tmp_path):
     as_of_format_1(Path(old.url))
     old.directory.write_table("scores.parquet", pa.Table.from_pandas(stored, preserve_index=False))
     old = cm.open_run(old.url)
-    assert "leans to woman" in render_html(report_input(old))
-    assert "2 to woman" in old._repr_html_()
+    page = render_html(report_input(old))
+    assert "leans to woman" in page  # its MCAS
+    assert "did not tell what the pictures lean from what the text does; give: clinometer score RUN" in page
+    assert "4 not measured" in old._repr_html_()
     assert "other" in comparison_html(cm.compare(old, other))
+
+
+def test_a_table_without_parts_gets_their_values_and_says_what_it_lacks(stored):
+    old = with_verdicts_as_data(stored)
+    table = with_parts(old)
+    assert with_parts(table) is table
+    parts = table[table.component.isin(["image_part", "text_part"])]
+    mean = table[(table.encoder == "mean") & (table.metric == "mcas")].pivot(
+        index="concept", columns="component", values="value"
+    )
+    np.testing.assert_allclose(mean.image_part + mean.text_part, mean.mcas, atol=1e-4)  # the file has five digits
+    np.testing.assert_allclose(mean.image_part, mean.ii + mean.ita)
+    assert parts[["low", "high", "p", "q"]].isna().all(axis=None)
+    assert set(parts.reason) == {WITHOUT_PARTS}
+    judged = (parts.component == "image_part") & (parts.encoder == "mean")
+    assert set(parts.verdict[judged]) == {"not measured"}
+    assert set(parts.verdict[~judged]) == {""}
+
+
+def test_a_table_along_axes_without_parts_leans_nowhere():
+    rows = [
+        Score(metric="intersections", component=component, concept="nurse", group=group, value=0.4, low=0.1, high=0.7,
+              p=0.01, q=0.01, verdict=verdict, side=side, setting=setting)
+        for component, group, setting, verdict, side in (
+            ("axis:gender", "woman", "", "leans", "woman"), ("axis:gender", "woman", "ii", "", ""),
+            ("cell:old man", "old man", "", "undecided", ""),
+            ("interaction:gender×age", "old man", "", "leans", "old man"),
+        )
+    ]  # fmt: skip
+    table = with_parts(scores_table(rows))
+    whole = table[(table.setting == "") & ~table.component.str.startswith("interaction")]
+    assert whole.value.isna().all()
+    assert set(whole.verdict) == {"not measured"}
+    assert set(whole.reason) == {WITHOUT_PARTS}
+    assert table[table.setting == "mcas"].value.tolist() == [0.4, 0.4]
+    assert table[table.component.str.startswith("interaction")].verdict.tolist() == ["leans"]

@@ -52,7 +52,7 @@ def drawn(sweep):
 
 def differences(sweep):
     rows = sweep.table
-    return rows[(rows.kind == "difference") & (rows.component == "mcas")].set_index(["model", "concept"])
+    return rows[(rows.kind == "difference") & (rows.component == "image_part")].set_index(["model", "concept"])
 
 
 def test_images_go_to_the_concepts_whose_difference_is_undecided(whole):
@@ -75,14 +75,14 @@ def test_a_difference_is_told_from_the_pairs_that_both_have(whole):
     for concept, stand in stands.items():
         assert (found.low[concept], found.high[concept], found.p[concept]) == (stand.low, stand.high, stand.p)
     alone = cm.compare(runs["plain"], runs["far"])[0].scores
-    decided = alone[(alone.component == "mcas") & (alone.encoder == "mean")].set_index("concept")
+    decided = alone[(alone.component == "image_part") & (alone.encoder == "mean")].set_index("concept")
     pd.testing.assert_series_equal(decided.value, found.value, check_names=False)
     assert alone[alone.component.isin(["magnitude", "ii", "ita"])].p.isna().all()
 
 
 def test_the_family_is_the_grid(whole):
     found = differences(whole)
-    assert whole.differences[whole.differences.component == "mcas"].family.str.contains("4 differences").any()
+    assert whole.differences[whole.differences.component == "image_part"].family.str.contains("4 differences").any()
     evidence = 1 / (found.p - 0.01)
     best = evidence.sort_values(ascending=False).to_numpy()
     expected = min(4 / ((order + 1) * e) for order, e in enumerate(best)) + 0.01

@@ -163,7 +163,7 @@ def test_runs_of_other_questions_are_not_pooled(whole):
 
 
 def test_a_redder_model_is_found_redder_and_q_is_over_the_grid(whole):
-    rows = whole.table[(whole.table.kind == "difference") & (whole.table.component == "mcas")]
+    rows = whole.table[(whole.table.kind == "difference") & (whole.table.component == "image_part")]
     assert (rows.value > 0).all()
     assert (rows.q >= rows.p).all()
     assert (rows.p_holm >= rows.q).all()

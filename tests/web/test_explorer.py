@@ -133,9 +133,9 @@ def test_a_run_of_other_images_leaves_cells_empty(runs, tmp_path):
 
 def test_score_and_verdict_stand_above(explored, runs):
     scores = cm.open_run(runs / "step-900").scores
-    row = scores[(scores.metric == "mcas") & (scores.component == "mcas") & (scores.concept == "concept 0.20")].iloc[0]
+    row = scores[(scores.component == "image_part") & (scores.concept == "concept 0.20")].iloc[0]
     page = explored(of="target/concept 0.20")
-    assert "MCAS" in page
+    assert "image part" in page
     assert f"{abs(row.value):.2f}" in page
     assert row.verdict.split()[0] in page
 
@@ -165,7 +165,7 @@ def test_several_runs_begin_with_their_index(browser, tmp_path):
 
 def test_a_single_run_begins_with_what_leans_furthest_to_either_side(tmp_path):
     run = cm.audit(Painter(), toy_suite(target=20, attribute=20), tmp_path / "runs" / "run", encoder=Eye())
-    rows = run.scores.query("metric == 'mcas' and component == 'mcas' and encoder == 'mean'").set_index("concept")
+    rows = run.scores.query("metric == 'mcas' and component == 'image_part' and encoder == 'mean'").set_index("concept")
     browser = client(tmp_path / "runs", cache=tmp_path / "cache")
     page = browser.get(browser.get("/").headers["location"]).text
     assert set(rows.verdict) == {"leans"}

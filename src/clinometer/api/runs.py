@@ -166,7 +166,8 @@ def gate(
     Parameters
     ----------
     run : a scored run, as a path or opened.
-    policy : a YAML file with rules, or a mapping of the same keys: ``{"rules": [{"metric": "mcas", "within": 0.25}]}``.
+    policy : a YAML file with rules, or a mapping of the same keys:
+        ``{"rules": [{"metric": "mcas", "component": "image_part", "within": 0.25}]}``.
     baseline : the run that rules about a ``difference`` are held against: this run less the baseline.
     unchecked : whether a run without checksums, begun by an early version, is held to limits all the same.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -46,18 +47,26 @@ def _counted(rule: RuleOutcome) -> str:
     limits = limits_in_words(*rule.rule.limits)
     named = rule.name if rule.name.endswith(limits) else f"{rule.name} ({limits})"
     why = _shared_reason(rule.rows[rule.rows.outcome != "holds"])
+    carried = _carried(rule.rows)
     if len(rule.rows) == 1:
-        return f"{named}: {rule.outcome}{why}."
+        return f"{named}: {rule.outcome}{why}{carried}."
     if rule.outcome == "holds":
-        return f"{named}: holds for all {len(rule.rows)} numbers."
+        return f"{named}: holds for all {len(rule.rows)} numbers{carried}."
     phrases = [f"{counts[outcome]} {outcome}" for outcome in ("broken", "undecided") if outcome in counts]
-    return f"{named}: {rule.outcome}; {' and '.join(phrases)} of {len(rule.rows)} numbers{why}."
+    return f"{named}: {rule.outcome}; {' and '.join(phrases)} of {len(rule.rows)} numbers{why}{carried}."
 
 
 def _shared_reason(rows: pd.DataFrame) -> str:
     """The reason after a colon, where all numbers that do not hold have the same."""
     reasons = rows.reason.unique()
     return f": {reasons[0]}" if len(reasons) == 1 and reasons[0] else ""
+
+
+def _carried(rows: pd.DataFrame) -> str:
+    """Which part carries what became of MCAS: ``; broken by its text``; of several numbers, how many by which."""
+    kinds = [f"{outcome} {part}" for outcome, part in zip(rows.outcome, rows.carried_by, strict=True) if part]
+    counted = [f"{n} {kind}" if len(rows) > 1 else kind for kind, n in Counter(kinds).items()]
+    return f"; {', '.join(counted)}" if counted else ""
 
 
 def _are(n: int) -> str:
@@ -94,6 +103,8 @@ def _columns(rows: pd.DataFrame) -> dict[str, list[str]]:
     }
     if not _shared_reason(rows):
         columns["outcome"] = [": ".join(filter(None, (row["outcome"], row["reason"]))) for row in records]
+    if (rows.carried_by != "").any():
+        columns["carried"] = list(rows.carried_by)
     if (rows.n_decide > 0).any():
         columns["decided by about"] = [
             f"{n_decide:,} for {n_target:,}" if n_decide else ""

@@ -18,7 +18,8 @@ def plan(
     ] = None,
     images: Annotated[int | None, typer.Option(min=1, help="Images a target. [default: the suite's]")] = None,
     effect: Annotated[
-        float | None, typer.Option(help="|MCAS| that is to be found. [default: each concept's own in the pilot]")
+        float | None,
+        typer.Option(help="Image part (either side) that is to be found. [default: each concept's own in the pilot]"),
     ] = None,
     margin: Annotated[
         float | None, typer.Option(help="Within which balance is to be shown. [default: the suite's]")

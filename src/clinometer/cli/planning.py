@@ -67,10 +67,10 @@ def _shares(plan: Plan, tests: str) -> Table:
 
 
 def _concepts(plan: Plan, tests: str) -> Table:
-    effect = f"an MCAS of {plan.effect:g}" if isfinite(plan.effect) else "the pilot's own MCAS"
+    effect = f"an image part of {plan.effect:g}" if isfinite(plan.effect) else "the pilot's own"
     table = Table(title=plain_text(f"Images a concept; {tests}"))
     table.add_column("concept")
-    columns = ["MCAS in the pilot", "images now", f"to find {effect}"]
+    columns = ["image part in the pilot", "images now", f"to find {effect}"]
     if isfinite(plan.margin):
         columns.append(f"to show balance within ±{plan.margin:g}")
     for column in columns:

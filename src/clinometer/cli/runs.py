@@ -178,7 +178,9 @@ def gate(
         option = next(iter(asked)).replace("_", "-")
         raise InvalidInputError(f"--{option}: a policy is given, too; put the limit there, or leave --policy out")
     if policy is None and not asked:
-        raise InvalidInputError("gate: no limit is given; give --policy FILE, or --metric mcas --within 0.25")
+        raise InvalidInputError(
+            "gate: no limit is given; give --policy FILE, or --metric mcas --component image_part --within 0.25"
+        )
     check_place(out)
     if out is not None:
         require_other_place(out, run, baseline, policy)

@@ -14,8 +14,9 @@ import pandas as pd
 from clinometer.errors import GateError, RunCorruptError, RunNotFoundError
 from clinometer.gates.policy import NONE, SELECTORS, Policy, Rule, require_known
 from clinometer.gates.withheld import GateReason, Withheld, unread
-from clinometer.metrics.records import MEAN
-from clinometer.metrics.verdict import LEVEL
+from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
+from clinometer.metrics.records import MEAN, Score
+from clinometer.metrics.verdict import LEVEL, Source, source_of
 from clinometer.pipeline.comparison import compare_runs
 from clinometer.runs.encoding import require_drawn
 from clinometer.runs.fingerprint import outdated
@@ -42,7 +43,7 @@ class Outcome(StrEnum):
 
 COLUMNS: Final = (
     "rule", "outcome", "reason", "metric", "component", "concept", "category", "group", "setting", "encoder", "value",
-    "low", "high", "at_least", "at_most", "p", "p_holm", "n_target", "n_decide",
+    "low", "high", "at_least", "at_most", "p", "p_holm", "n_target", "n_decide", "carried_by",
 )  # fmt: skip
 """Columns of :attr:`Gate.table`."""
 
@@ -295,13 +296,31 @@ class _Numbers:
             low=low,
             high=high,
             freedom=np.where(_is_students(rows) & ~stimuli, np.maximum(rows.n_target - 1, 1), 1),
-            # of a number about all concepts, n_target counts these
-            units=np.where(stimuli | (rows.concept == ""), 0, rows.n_target),
+            # of a number about all concepts, n_target counts these, and of a text part the text
+            units=np.where(stimuli | (rows.concept == "") | (rows.component == TEXT_PART), 0, rows.n_target),
             at_least=at_least,
             at_most=at_most,
             withheld=withheld,
             reason_stored=rows.reason,
+            carried_by=self._carried_by(rows, low, high, rule.limits),
         )
+
+    def _carried_by(
+        self, rows: pd.DataFrame, low: np.ndarray, high: np.ndarray, limits: tuple[float, float]
+    ) -> list[Source]:
+        """Say of every MCAS which of its parts puts it where it is, by the interval that is held to the limits."""
+        pictures = self._rows[self._rows.component == IMAGE_PART].set_index(["metric", *SELECTORS]).value
+        parts = pictures.reindex(pd.MultiIndex.from_frame(rows[["metric", *SELECTORS]]))
+        return [
+            source_of(
+                Score(metric="", component="mcas", value=value, low=ends[0], high=ends[1]),
+                Score(metric="", component=IMAGE_PART, value=part),
+                limits,
+            )
+            if component == "mcas"
+            else Source.NONE
+            for component, value, part, *ends in zip(rows.component, rows.value, parts, low, high, strict=True)
+        ]
 
     def _named(self, rule: Rule, place: str) -> pd.DataFrame:
         if rule.difference is not None:

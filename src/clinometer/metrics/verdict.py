@@ -59,6 +59,16 @@ class ReasonCode(StrEnum):
     DOMAIN = "the encoder does not fit the suite"
 
 
+class Source(StrEnum):
+    """Which part carries what is said of MCAS, the sum of what the pictures lean and what the text does."""
+
+    PICTURES = "by its pictures"
+    TEXT = "by its text"
+    BOTH = "by both"
+    CANCEL = "the two cancel"
+    NONE = ""
+
+
 LEANING = (Verdict.LEANS, Verdict.LEANS_SLIGHTLY)
 
 LEVEL = 0.05
@@ -87,6 +97,31 @@ class Judgement:
     def leans(self) -> bool:
         """Whether it names a side."""
         return self.verdict in LEANING
+
+
+def source_of(mcas: Score, image_part: Score, limits: tuple[float, float] | None = None) -> Source:
+    """Say which part carries a verdict on MCAS or, with ``limits``, that its interval lies beyond or within them.
+
+    A part carries it that would be beyond by itself, with the error of MCAS; by the verdicts, the pictures do where
+    their own verdict names that side. Where neither would, it takes both. Within the limits the two cancel where one
+    part alone would be beyond, and the other is of the other sign.
+    """
+    text, below, above = mcas.value - image_part.value, mcas.low - mcas.value, mcas.high - mcas.value
+    if not isfinite(text + below + above):
+        return Source.NONE
+    at_least, at_most = limits or (0.0, 0.0)
+
+    def beyond(part: float) -> int:
+        return int(part + below > at_most) - int(part + above < at_least)
+
+    whole, pictures = beyond(mcas.value), beyond(image_part.value)
+    if limits is None:
+        whole, pictures = ((1 if r.value > 0 else -1) * (r.verdict in LEANING) for r in (mcas, image_part))
+    if whole:
+        carry = pictures == whole, beyond(text) == whole
+        return {(True, False): Source.PICTURES, (False, True): Source.TEXT}.get(carry, Source.BOTH)
+    opposed = text * image_part.value < 0
+    return Source.CANCEL if opposed and (pictures or beyond(text)) else Source.NONE
 
 
 Judge = Callable[[Score, tuple[float, float], float, str, str], Judgement]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from clinometer.errors import InvalidInputError, SuiteError
+from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEVEL
 from clinometer.runs.budget import cost
 from clinometer.runs.places import samples_name
@@ -110,7 +111,7 @@ def plan_audit(
     ----------
     pilot : a scored run of the same suite, whose intervals say what one image contributes; all sets of images are
         taken to grow alike, so the standard error falls as 1/√n.
-    effect : the |MCAS| that is to be detected; by default each concept's own estimate in the pilot.
+    effect : the size of the image part that is to be detected; by default each concept's own estimate in the pilot.
     margin : within which balance is to be shown; by default the suite's.
     price : what an image costs.
 
@@ -175,7 +176,7 @@ def _to_decide(table: pd.DataFrame) -> pd.Series:
 
 def _concepts(pilot: Run, effect: float | None, margin: float | None, power: float, alpha: float) -> pd.DataFrame:
     scores = pilot.scores
-    rows = scores[(scores.metric == "mcas") & (scores.component == "mcas") & (scores.encoder == "mean")]
+    rows = scores[(scores.metric == "mcas") & (scores.component == IMAGE_PART) & (scores.encoder == "mean")]
     concepts = []
     for row in rows.to_dict("records"):
         value, images = float(row["value"]), int(row["n_target"])

@@ -86,7 +86,7 @@ class Verdicts:
     Attributes
     ----------
     unit : what a row is about: ``"concept"``.
-    symbol : the quantity as a column is headed: ``"MCAS"``.
+    symbol : the quantity as a column is headed: ``"Image part"``.
     meaning : its scale and the meaning of its sign.
     rows : everything that was judged, in the order of the suite.
     label : the label of a side.

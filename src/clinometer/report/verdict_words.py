@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 from clinometer.metrics.differences import FIRST, SECOND
-from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, LEVEL, OTHERS, ReasonCode, Verdict
+from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, LEVEL, OTHERS, ReasonCode, Source, Verdict, source_of
 from clinometer.report.rows import Row
-from clinometer.report.wording import about
+from clinometer.report.wording import about, count, listed
 
 VerdictGroup = Literal["a", "b", "balanced", "undecided", "few", "unmeasured"]
 """Where a page lists what it judged: the side, or why none is named."""
@@ -170,6 +170,24 @@ def needed(row: Row, images: str = "images a concept") -> str:
         return f"a verdict takes at least {row.n_decide:,} {images}" if row.n_decide else ""
     many = about(row.n_decide)
     return f"about {many} {images} would decide, if the estimate stands" if many else ""
+
+
+def source_words(mcas: Row, image_part: Row) -> str:
+    """Which part MCAS leans by: ``by its pictures``, ``by its text``, ``by both``, or that the two cancel."""
+    return source_of(mcas, image_part).value
+
+
+def sources_counted(rows: Iterable[tuple[Row, Row]]) -> str:
+    """Count by which part concepts lean, and where the two cancel; ``rows`` are MCAS and the image part of each."""
+    known = [(mcas, source_of(mcas, image_part)) for mcas, image_part in rows if mcas.defined]
+    counts = Counter(source for _, source in known)
+    sources = (Source.PICTURES, Source.TEXT, Source.BOTH)
+    by_part = listed([f"{source} for {counts[source]}" for source in sources if counts[source]])
+    leaning = count(sum(leans(mcas) for mcas, _ in known), "concept leans", "concepts lean")
+    said = [f"By MCAS {leaning}{f': {by_part}' if by_part else ''}."]
+    if cancelled := counts[Source.CANCEL]:
+        said.append(f"For {count(cancelled, 'concept that does', 'concepts that do')} not lean {Source.CANCEL}.")
+    return " ".join(said) if known else ""
 
 
 def qualification(row: Row) -> str:

@@ -20,9 +20,12 @@ COMPONENT_NAMES: Final = {
     "itp": "ITP",
     "ita": "ITA",
     "tt": "TT",
+    "image_part": "image part",
+    "text_part": "text part",
     "mcas": "MCAS",
 }
-MCAS_SCALE: Final = f"on a scale from {MINUS}8 to 8; values around ±0.1 are usual"
+PART_SCALE: Final = f"on a scale from {MINUS}4 to 4"
+MCAS_SCALE: Final = f"on a scale from {MINUS}8 to 8"
 COMPONENT_MEANINGS: Final = {
     "ii": "drawn images against drawn images",
     "itp": "prompts against drawn images",

@@ -1,8 +1,10 @@
 """Scores of runs made before verdicts were data: the one place that reads a verdict out of a sentence.
 
 Such a table says ``leans slightly to men`` where a new one has the verdict ``leans slightly`` and the side ``men``.
-It knows no ``p_labels`` either: in its rows of MCAS, ``p`` is of permuted labels. ``clinometer score RUN`` makes a new
-one.
+It knows no ``p_labels`` either: in its rows of MCAS, ``p`` is of permuted labels.
+
+Later ones have no parts of MCAS: their verdicts are of the sum, which may lean by its text alone. ``clinometer score
+RUN`` makes a new table of either.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
-from clinometer.metrics.records import Score
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART
+from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import Verdict
 
 _SENTENCES: Final[tuple[tuple[re.Pattern[str], Verdict], ...]] = tuple(
@@ -77,3 +80,40 @@ def with_verdicts_as_data(scores: pd.DataFrame) -> pd.DataFrame:
             "setting": tilts,
         }
     )
+
+
+WITHOUT_PARTS: Final = (
+    "the scores are of a version that did not tell what the pictures lean from what the text does; give: "
+    "clinometer score RUN"
+)
+_NO_VERDICT: Final = {"verdict": Verdict.NOT_MEASURED.value, "side": "", "reason_code": "", "reason": WITHOUT_PARTS}
+_OF_A_TEST: Final = ("low", "high", "stimulus_low", "stimulus_high", "p", "q", "p_holm", "p_labels", "p_equivalence",
+                     "q_equivalence")  # fmt: skip
+
+
+def with_parts(scores: pd.DataFrame) -> pd.DataFrame:
+    """The table with the parts of MCAS, before all else: of an old one their values alone, with the reason.
+
+    Along axes the stored number was the sum: it takes the setting that it has today, and the part is unknown.
+    """
+    if not {"metric", "component", "encoder", "concept", "setting"} <= set(scores):
+        return scores
+    parts = []
+    own = scores[scores.metric == "mcas"]
+    if len(own) and IMAGE_PART not in set(own.component):
+        values = own.pivot_table(index=["encoder", "concept"], columns="component", values="value", dropna=False)
+        for name in (IMAGE_PART, TEXT_PART):
+            part = own[own.component == "mcas"].assign(component=name, **dict.fromkeys(_OF_A_TEST, float("nan")))
+            at = pd.MultiIndex.from_frame(part[["encoder", "concept"]])
+            value = values.reindex(at, columns=list(COMPONENTS[name])).sum(axis=1, skipna=False).to_numpy()
+            part = part.assign(value=value, **_NO_VERDICT)
+            part.loc[(part.encoder != MEAN) | (name == TEXT_PART), "verdict"] = ""
+            parts.append(part)
+    along = scores.component.str.match("axis:|cell:|cells$") & (scores.metric == "intersections")
+    if along.any() and "mcas" not in set(scores.setting[along]):
+        whole = along & (scores.setting == "")
+        unknown = scores[whole].assign(value=float("nan"), **dict.fromkeys(_OF_A_TEST, float("nan")), **_NO_VERDICT)
+        unknown.loc[scores.verdict[whole] == "", "verdict"] = ""
+        parts.append(unknown)
+        scores = scores.assign(setting=scores.setting.where(~whole, "mcas"))
+    return pd.concat([*parts, scores], ignore_index=True) if parts else scores

@@ -30,7 +30,7 @@ import pyarrow as pa
 from clinometer._csv import csv_text
 from clinometer.errors import RunMismatchError, RunNotFoundError
 from clinometer.runs.encoded_run import EncodedRun
-from clinometer.runs.old_scores import with_verdicts_as_data
+from clinometer.runs.old_scores import with_parts, with_verdicts_as_data
 from clinometer.runs.plan import PLAN_SCHEMA, Sample, plan_to_table
 from clinometer.runs.record import with_checksum
 from clinometer.runs.shapes import require_numbers
@@ -60,7 +60,7 @@ class Run(EncodedRun):
     @property
     def scores(self) -> pd.DataFrame:
         """Every number of the run: one row an estimate, its columns documented in ``clinometer.metrics.Score``."""
-        return with_verdicts_as_data(self._scored("scores.parquet"))
+        return with_parts(with_verdicts_as_data(self._scored("scores.parquet")))
 
     @property
     def curves(self) -> pd.DataFrame:

@@ -83,7 +83,7 @@ class LeaningSuite(Suite):
     """How far each concept leans between two groups: MCAS, internal bias, xMCAS.
 
     ``stereotype`` of a target names the group that the literature ties it to; it groups summaries and is never
-    used to compute a score. ``margin`` is the |MCAS| below which a leaning counts as none.
+    used to compute a score. ``margin`` is the size of a score below which it counts as none.
 
     With ``axes`` the groups are cells, one for every combination of the axes' levels, and every axis is measured by
     itself; ``axis`` is then left out, for a pair of cells may lie across two axes at once.

@@ -46,6 +46,8 @@ def nothing_judged(unit: str, model: str, rows: Iterable[Row]) -> str:
     why = withheld(rows)
     if why:
         return f"Nothing could be judged for {model}: {why}."
+    if len(reasons := {row.reason for row in rows if row.defined}) == 1 and reasons != {""}:
+        return f"Nothing could be judged for {model}: {reasons.pop()}."
     if any(row.defined for row in rows):
         return f"Nothing could be judged: no {unit} of the suite has a score with an interval and a q for {model}."
     return f"Nothing could be measured: no {unit} of the suite has a score for {model}."

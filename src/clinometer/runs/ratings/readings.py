@@ -17,8 +17,8 @@ from clinometer.suites import AssociationSuite, EditingSuite, LeaningSuite
 from clinometer.suites.editing import EDIT
 
 SIGNED: Final = (
-    ("mcas", "mcas"), ("mcas", "ii"), ("mcas", "itp"), ("mcas", "ita"), ("mcas", "tt"), ("share", "share"),
-    ("share", "corrected_share"), ("association", "mean"),
+    ("mcas", "image_part"), ("mcas", "mcas"), ("mcas", "ii"), ("mcas", "itp"), ("mcas", "ita"), ("mcas", "tt"),
+    ("share", "share"), ("share", "corrected_share"), ("association", "mean"),
 )  # fmt: skip
 """Scores of a concept that are larger the more it leans to a."""
 

@@ -62,9 +62,9 @@ def _along(suite: LeaningSuite, name: str, axis: CrossedAxis) -> Quantity:
     is_pair = len(levels) == 2
     return Quantity(
         component=f"axis:{name}",
-        symbol=f"MCAS by {suite.axis_label(name)}",
+        symbol=f"image part by {suite.axis_label(name)}",
         unit="concept",
-        column="ΔMCAS",
+        column="Δ image part",
         to_decide=TO_DECIDE,
         counted="concept",
         positive="more to {a} than {first}",

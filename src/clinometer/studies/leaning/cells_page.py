@@ -43,7 +43,7 @@ def cells_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     rows = [row for axis in view.axes for name in view.concepts for row in view.rows(f"axis:{axis}", name)]
     return Summary(
         verdicts="; ".join(counted),
-        title=f"MCAS along each axis: {', '.join(axis_signs(view, axis) for axis in view.axes)}",
+        title=f"Image part of MCAS along each axis: {', '.join(axis_signs(view, axis) for axis in view.axes)}",
         columns=("concept", *map(suite.axis_label, view.axes), "verdict"),
         rows=tuple(_cells(view, concept.name) for concept in view.ordered[:SHOWN]),
         unmeasured=unmeasured(rows, "axis verdict"),

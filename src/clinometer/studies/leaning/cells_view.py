@@ -78,7 +78,7 @@ class CellsView(LeaningView):
 
     @cached_property
     def digits(self) -> int:
-        """Decimal places for numbers on the scale of MCAS."""
+        """Decimal places for image parts."""
         rows = [self.axis_row(axis, name) for axis in self.axes for name in self.concepts]
         return wording.digits_for([row.value for row in rows if row is not None])
 

@@ -39,11 +39,11 @@ SHOWN: Final = 4
 def leaning_summary(suite: Suite, scores: pd.DataFrame) -> Summary:
     """The concepts that lean most to either side."""
     assert isinstance(suite, LeaningSuite)
-    rows = Scores.from_frame(scores).select("mcas", "mcas")
+    rows = Scores.from_frame(scores).select("mcas", "image_part")
     return Summary(
         verdicts=counted(rows, suite.label_of),
-        title=f"MCAS: {signs(suite)}",
-        columns=("concept", "MCAS", "95 %", "q", "verdict"),
+        title=f"Image part of MCAS, what the pictures lean: {signs(suite)}",
+        columns=("concept", "image part", "95 %", "q", "verdict"),
         rows=tuple(_cells(row, suite.label_of, digits_of(rows)) for row in _ends(rows)),
         unmeasured=unmeasured(rows, "concept"),
     )
@@ -71,7 +71,7 @@ LEANING: Final = Page(
     sections=(
         Section("masthead", "", masthead, "masthead"),
         Section("verdicts", "Verdicts", verdicts, "verdicts"),
-        Section("categories", "By category", categories, "categories"),
+        Section("categories", "MCAS", categories, "categories"),
         Section("stages", "Stages", stages, "stages"),
         Section("reader", "Reading", reader, "reader"),
         Section("people", "People", people, "people"),

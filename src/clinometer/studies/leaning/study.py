@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from clinometer.metrics.mcas import IMAGE_PART
 from clinometer.report.comparison import Quantity, RunsCompared
 from clinometer.report.page import Page
 from clinometer.studies.leaning.cells_compared import CROSSED, TO_DECIDE
@@ -66,11 +67,11 @@ def _leaning(suite: Suite) -> LeaningSuite:
     return suite
 
 
-MCAS: Final = Quantity(
-    component="mcas",
-    symbol="MCAS",
+PICTURES: Final = Quantity(
+    component=IMAGE_PART,
+    symbol="image part",
     unit="concept",
-    column="ΔMCAS",
+    column="Δ image part",
     to_decide=TO_DECIDE,
     counted="concept",
     positive="more to {a} than {first}",
@@ -84,7 +85,7 @@ OVERALL: Final = (
 )
 
 PAIR: Final = RunsCompared(
-    lambda suite: (MCAS,),
+    lambda suite: (PICTURES,),
     _label_a,
     LeaningView,
     side_by_side,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
 from clinometer.report import verdict_words, wording
 from clinometer.report.rows import Row
 from clinometer.report.view import PairView
@@ -80,8 +82,18 @@ class LeaningView(PairView):
         }
 
     @cached_property
+    def pictures(self) -> dict[str, Row]:
+        """The image part of each concept, averaged over encoders: what the page's verdicts are of."""
+        return self.scores.by_concept("mcas", IMAGE_PART)
+
+    @cached_property
+    def texts(self) -> dict[str, Row]:
+        """The text part of each concept."""
+        return self.scores.by_concept("mcas", TEXT_PART)
+
+    @cached_property
     def mcas(self) -> dict[str, Row]:
-        """The MCAS row of each concept, averaged over encoders."""
+        """The MCAS row of each concept."""
         return self.scores.by_concept("mcas", "mcas")
 
     @cached_property
@@ -91,21 +103,22 @@ class LeaningView(PairView):
 
     @cached_property
     def digits(self) -> int:
-        """Decimal places for MCAS and its components."""
-        return wording.digits_for([row.value for row in self.mcas.values()])
+        """Decimal places for MCAS, its parts and components."""
+        return wording.digits_for([row.value for row in self.pictures.values()])
 
-    def ranked(self, category: str | None = None) -> list[Concept]:
-        """Concepts that have an MCAS, from leaning to A down to leaning to B."""
+    def ranked(self, category: str | None = None, by: Mapping[str, Row] | None = None) -> list[Concept]:
+        """Concepts that have an image part (or one of the scores ``by``), from leaning to A down to leaning to B."""
+        rows = self.pictures if by is None else by
         concepts = [
             concept
             for name, concept in self.concepts.items()
-            if (category is None or concept.category == category) and name in self.mcas and self.mcas[name].defined
+            if (category is None or concept.category == category) and name in rows and rows[name].defined
         ]
-        return sorted(concepts, key=lambda concept: -self.mcas[concept.name].value)
+        return sorted(concepts, key=lambda concept: -rows[concept.name].value)
 
     def said_of(self, concept: Concept) -> tuple[verdict_words.VerdictGroup, str, str]:
         """The list, the verdict and the number of a concept, for its pictures."""
-        row = self.mcas.get(concept.name)
+        row = self.pictures.get(concept.name)
         words = verdict_words.said_of(row, self.label) if row else "not measured"
         return (
             self.verdict_group(concept.name),
@@ -115,7 +128,7 @@ class LeaningView(PairView):
 
     def verdict_group(self, concept: str) -> verdict_words.VerdictGroup:
         """Say where a concept's verdict is listed."""
-        return verdict_words.verdict_group_of(self.mcas.get(concept))
+        return verdict_words.verdict_group_of(self.pictures.get(concept))
 
     @property
     def holds_few(self) -> bool:

@@ -1,4 +1,4 @@
-"""How far each concept leans: the dial, MCAS by category, its components, its encoders."""
+"""How far each concept leans: the dial of image parts, MCAS by category, its components, its encoders."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from clinometer.report.figures.marks import (
 )
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
+from clinometer.report.verdict_words import verdict_group_of
 from clinometer.studies.leaning.view import Concept, LeaningView
 
 SWEEP: Final = 72
@@ -33,7 +34,7 @@ def overview_figure(view: LeaningView) -> Figure | None:
     if not ranked:
         return None
     rings = [name for name in view.suite.categories if any(c.category == name for c in ranked)]
-    limit = max(abs(edge) for c in ranked for edge in _edges(view.mcas[c.name])) * 1.06 or 1.0
+    limit = max(abs(edge) for c in ranked for edge in _edges(view.pictures[c.name])) * 1.06 or 1.0
     hole = _hole(len(rings))
     across = _DIAL - 2 * _RIM
     up = across * (1 - hole * cos(radians(SWEEP))) / (2 * sin(radians(SWEEP)))
@@ -44,10 +45,10 @@ def overview_figure(view: LeaningView) -> Figure | None:
         _prepare_dial(axes, view, limit, rings)
         tips = {}
         for order, (concept, height) in enumerate(_lanes(ranked, rings)):
-            row, mark = view.mcas[concept.name], MARKS[view.verdict_group(concept.name)]
+            row, mark = view.pictures[concept.name], MARKS[view.verdict_group(concept.name)]
             _draw_arc(axes, row, height, limit, mark.colour)
             draw_mark(axes, _angle(row.value, limit), height, mark, size=6, gid=f"dial{order}")
-            tips[f"dial{order}"] = tip(view, concept)
+            tips[f"dial{order}"] = _tip(view, row, "image part")
         return finish(
             figure,
             name="dial",
@@ -127,7 +128,7 @@ def _nice_step(limit: float) -> float:
 
 def _dial_words(view: LeaningView, ranked: Sequence[Concept]) -> str:
     ends = (ranked[0], ranked[-1])
-    words = [f"{c.name} {wording.signed(view.mcas[c.name].value, view.digits)}" for c in ends]
+    words = [f"{c.name} {wording.signed(view.pictures[c.name].value, view.digits)}" for c in ends]
     return (
         f"A dial on which upright means no leaning, right is {view.label_a} and left is {view.label_b}. "
         f"Each mark is a concept, each ring a category. The ends of the scale are {words[0]} and {words[1]}. "
@@ -135,16 +136,15 @@ def _dial_words(view: LeaningView, ranked: Sequence[Concept]) -> str:
     )
 
 
-def tip(view: LeaningView, concept: Concept) -> str:
+def _tip(view: LeaningView, row: Row, score: str) -> str:
     """One line about a concept, shown on hovering over its mark."""
-    row = view.mcas[concept.name]
-    text = f"{concept.name}: MCAS {wording.signed(row.value, view.digits)}"
+    text = f"{row.concept}: {score} {wording.signed(row.value, view.digits)}"
     return drawable(f"{text} {wording.interval(row.low, row.high, view.digits)}".strip(), 120)
 
 
 def category_figure(view: LeaningView, category: str, limits: tuple[float, float]) -> Figure | None:
-    """Draw the concepts of one category, dot and both intervals; one figure of the papers' figures 3 to 6."""
-    concepts = view.ranked(category)
+    """Draw MCAS of the concepts of one category, dot and both intervals; one of the papers' figures 3 to 6."""
+    concepts = view.ranked(category, by=view.mcas)
     if not concepts:
         return None
     label = view.category_label(category)
@@ -152,10 +152,11 @@ def category_figure(view: LeaningView, category: str, limits: tuple[float, float
         axes = place(figure, 156, 48, 14, 12)
         tips = {}
         for y, concept in enumerate(concepts):
-            row, mark = view.mcas[concept.name], MARKS[view.verdict_group(concept.name)]
+            row = view.mcas[concept.name]
+            mark = MARKS[verdict_group_of(row)]
             draw_intervals(axes, row, y, mark.colour)
             draw_mark(axes, row.value, y, mark, gid=f"c{y}")
-            tips[f"c{y}"] = tip(view, concept)
+            tips[f"c{y}"] = _tip(view, row, "MCAS")
         label_rows(axes, [concept.name for concept in concepts])
         finish_lean_axis(axes, view, limits)
         number = list(view.suite.categories).index(category)
@@ -249,22 +250,22 @@ def _widest(row: Row) -> Row:
 
 
 def encoder_figure(view: LeaningView) -> Figure | None:
-    """Draw the MCAS of each concept as every encoder measures it; nothing when there is but one."""
+    """Draw the image part of each concept as every encoder measures it; nothing when there is but one."""
     concepts = view.ranked()
     if len(view.encoders) < 2 or not concepts:
         return None
-    by_encoder = {name: view.scores.by_concept("mcas", "mcas", encoder=name) for name in view.encoders}
+    by_encoder = {name: view.scores.by_concept("mcas", "image_part", encoder=name) for name in view.encoders}
     rows = [row for by_concept in by_encoder.values() for row in by_concept.values()]
     with canvas(440, 60 + (ROW_HEIGHT - 2) * len(concepts)) as figure:
         axes = place(figure, 156, 48, 14, 12)
         for y, concept in enumerate(concepts):
-            _draw_encoders(axes, y, view.mcas[concept.name], [by_encoder[e].get(concept.name) for e in by_encoder])
+            _draw_encoders(axes, y, view.pictures[concept.name], [by_encoder[e].get(concept.name) for e in by_encoder])
         label_rows(axes, [concept.name for concept in concepts])
         finish_lean_axis(axes, view, span(rows, stimulus=False))
         return finish(
             figure,
             name="encoders",
-            title="MCAS as each encoder measures it",
+            title="The image part as each encoder measures it",
             description=f"One row a concept, one shape an encoder: {wording.listed(view.encoders)}.",
         )
 

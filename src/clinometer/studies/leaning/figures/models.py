@@ -57,7 +57,7 @@ def category_models_figure(views: LeaningViews, category: str) -> Figure | None:
 
 def _ranked(views: LeaningViews, category: str) -> list[str]:
     """Concepts that any model has an MCAS for, in the order of the first model that has it."""
-    ranked = [concept.name for view in views.values() for concept in view.ranked(category)]
+    ranked = [concept.name for view in views.values() for concept in view.ranked(category, by=view.mcas)]
     return list(dict.fromkeys(ranked))
 
 

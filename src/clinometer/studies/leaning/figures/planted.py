@@ -16,9 +16,9 @@ def planted_figure(view: LeaningView, *, score: str) -> Figure | None:
 
     Parameters
     ----------
-    score : ``"share"``, the share of images nearer to group A (with the line of equality), or ``"mcas"``.
+    score : ``"share"``, the share of images nearer to group A (with the line of equality), or ``"image_part"``.
     """
-    by_concept = view.shares if score == "share" else view.mcas
+    by_concept = view.shares if score == "share" else view.pictures
     planted = planted_probabilities(view)
     rows = {name: by_concept[name] for name in planted if name in by_concept and by_concept[name].defined}
     if not rows:
@@ -37,8 +37,8 @@ def planted_figure(view: LeaningView, *, score: str) -> Figure | None:
         _frame(axes, view, score, list(rows.values()))
         return finish(
             figure,
-            name=f"planted-{score}",
-            title=f"Planted against measured: {'share of images' if score == 'share' else 'MCAS'}",
+            name=f"planted-{score.replace('_', '-')}",
+            title=f"Planted against measured: {'share of images' if score == 'share' else 'image part'}",
             description="; ".join(tips.values()),
             tips=tips,
         )
@@ -72,4 +72,4 @@ def _frame(axes: Any, view: LeaningView, score: str, rows: list[Row]) -> None:
     axes.axhline(0, color=Ink.MUTED, linewidth=1.1, zorder=1)
     axes.axvline(0.5, color=Ink.MUTED, linewidth=1.1, zorder=1)
     axes.set_ylim(*span(rows, stimulus=False))
-    axes.set_ylabel("measured MCAS")
+    axes.set_ylabel("measured image part")

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from clinometer.metrics.mcas import MODALITIES
+from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.bounded_means import BoundedMeans, bounded_means
 from clinometer.stats.moderation import MeanTests, mean_tests
@@ -63,8 +63,12 @@ class JointInference:
     null: np.ndarray
 
 
+IMAGED = COMPONENTS[IMAGE_PART]
+"""What a contrast is the sum of unless it is asked for otherwise: what the pictures lean."""
+
+
 def contrast_inference(
-    view: CellView, weights: np.ndarray, *, confidence: float, modalities: Collection[str] = MODALITIES
+    view: CellView, weights: np.ndarray, *, confidence: float, modalities: Collection[str] = IMAGED
 ) -> Inference:
     """One contrast of every target, ``weights`` (G,) over the groups.
 
@@ -89,7 +93,7 @@ def contrast_inference(
 def image_tests(
     view: CellView,
     weights: np.ndarray,
-    modalities: Collection[str] = MODALITIES,
+    modalities: Collection[str] = IMAGED,
     *,
     moderated: bool = True,
 ) -> MeanTests:
@@ -136,7 +140,7 @@ def mean_inference(
 
 def joint_contrast_inference(view: CellView, basis: np.ndarray, *, confidence: float) -> JointInference:
     """All contrasts of ``basis`` (k × G, orthonormal rows) against 0, for every target: :func:`joint_inference`."""
-    moments = view.moments()
+    moments = view.moments(IMAGED)
     attributes = np.einsum("kg,tg,lg->tkl", basis, moments.attributes, basis)
     scores = [x @ basis.T for x in moments.images]
     return joint_inference(scores, moments.means @ basis.T, attributes, moments.freedom_attributes, confidence)

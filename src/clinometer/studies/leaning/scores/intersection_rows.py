@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from clinometer.metrics.families import corrected
-from clinometer.metrics.mcas import MODALITIES
+from clinometer.metrics.mcas import COMPONENTS, MODALITIES, TEXT_PART
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import FEWEST_IMAGES, OTHERS, judge_family
 from clinometer.stats.bounded_means import TEST
 from clinometer.studies.leaning.scores.contrasts import (
+    IMAGED,
     Inference,
     JointInference,
     contrast_inference,
@@ -46,14 +47,14 @@ def intersection_study(
 ) -> list[Score]:
     """Every number of a study with axes.
 
-    All rows are of metric ``intersections``. Values are on the scale of MCAS but for interactions, which are shares of
-    images; ``setting`` names one of the four modalities where a row is not their sum.
+    All rows are of metric ``intersections``. Values are image parts, II + ITA, but for interactions, which are shares
+    of images; ``setting`` names another component of MCAS, or ``"mcas"`` itself, where a row is of that.
 
     ============================ ======================================================================
     component                    value
     ============================ ======================================================================
-    ``axis:A``                   of two levels, MCAS along the axis, every cell of a level weighing alike;
-                                 ``group`` is the level that positive leans to, ``setting`` a part of it
+    ``axis:A``                   of two levels, the image part along the axis, every cell of a level weighing
+                                 alike; ``group`` is the level that positive leans to, ``setting`` see above
     ``axis:A``, ``group`` a      of more levels, the deviation of each from their mean; without ``group`` the
     level                        length of all deviations, tested against uniform
     ``cells``                    length of the cells' deviations, tested against all cells being as near
@@ -139,16 +140,18 @@ class _Maker:
             return
         if effect.rank > 1:
             joint = joint_contrast_inference(self.view, effect.basis, confidence=self.confidence)
-            yield self._joint(effect, joint, MODALITIES)
+            yield self._joint(effect, joint, IMAGED)
         inferences = [contrast_inference(self.view, w, confidence=self.confidence) for w in effect.weights]
-        yield self._judged(effect, self._rows(effect, inferences, MODALITIES), self.design.margin)
-        if effect.kind == "axis" and effect.rank == 1:
-            for part in MODALITIES:
-                parts = contrast_inference(self.view, effect.weights[0], confidence=self.confidence, modalities=(part,))
-                rows = self._rows(effect, [parts], (part,))
-                yield corrected(
-                    [replace(row, setting=part) for row in rows], self._family(f"{effect.component} {part}")
-                )
+        yield self._judged(effect, self._rows(effect, inferences, IMAGED), self.design.margin)
+        if effect.kind == "axis":
+            for name in (*(MODALITIES if effect.rank == 1 else ()), TEXT_PART, "mcas"):
+                modalities = COMPONENTS[name]
+                inferences = [
+                    contrast_inference(self.view, w, confidence=self.confidence, modalities=modalities)
+                    for w in effect.weights
+                ]
+                rows = [replace(row, setting=name) for row in self._rows(effect, inferences, modalities)]
+                yield corrected(rows, self._family(f"{effect.component} {name}"))
 
     def _interaction(self, effect: Effect) -> Iterator[list[Score]]:
         cells, joint = excess_inference(effect, self.design, self.layout, *self.readings, self.confidence)
@@ -161,7 +164,9 @@ class _Maker:
         ]
         rows = [replace(row, reason=row.reason if not isfinite(row.low) else FIXED) for row in rows]
         yield self._judged(effect, rows, None)
-        inference = contrast_inference(self.view, effect.residual, confidence=self.confidence)
+        inference = contrast_inference(
+            self.view, effect.residual, confidence=self.confidence, modalities=MODALITIES
+        )  # fmt: skip
         name = effect.component.replace("interaction", "residual")
         residuals = [replace(row, component=name) for row in self._rows(effect, [inference], MODALITIES)]
         yield corrected(residuals, self._family(name))

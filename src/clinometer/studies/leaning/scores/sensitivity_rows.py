@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clinometer.metrics.mcas import MODALITIES
+from clinometer.metrics.mcas import COMPONENTS
 from clinometer.metrics.records import Score
 from clinometer.stats.agreement import kendall_tau_b
 
@@ -28,7 +28,7 @@ def sensitivity_rows(rows: Sequence[Score], encoders: Sequence[str]) -> list[Sco
     if len(encoders) < 2:
         return []
     summaries = []
-    for component in (*MODALITIES, "mcas"):
+    for component in COMPONENTS:
         scores = np.array([_scores(rows, component, encoder) for encoder in encoders])
         for e, encoder in enumerate(encoders):
             others = _means(np.delete(scores, e, axis=0))

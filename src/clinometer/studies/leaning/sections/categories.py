@@ -1,4 +1,4 @@
-"""MCAS by category, and at which stage it arises."""
+"""MCAS, which part carries it, its categories, and at which stage it arises."""
 
 from __future__ import annotations
 
@@ -10,28 +10,43 @@ from clinometer.report import wording
 from clinometer.report.figures.marks import ENCODER_SHAPES
 from clinometer.report.figures.models import SHAPE_CHARACTERS
 from clinometer.report.rows import Row
+from clinometer.report.verdict_words import source_words, sources_counted, too_few, verdict_group_of, verdict_words
 from clinometer.studies.leaning.figures import category_figure, component_figure, encoder_figure
 from clinometer.studies.leaning.figures.concepts import lean_limits
-from clinometer.studies.leaning.view import LeaningView
+from clinometer.studies.leaning.view import Concept, LeaningView
 
 
 def categories(view: LeaningView) -> dict[str, Any]:
-    """Gather a figure for each category, and the table of category statistics."""
+    """Gather what MCAS says of each concept, a figure for each category, and the table of category statistics."""
     limits = lean_limits(view)
     figures = [
         {"heading": view.category_label(name), "figure": category_figure(view, name, limits)}
         for name in view.suite.categories
     ]
     rows = list(view.mcas.values())
+    concepts = [_concept(view, concept) for concept in view.ranked(by=view.mcas)]
     return {
+        "concepts": concepts,
+        "sources": sources_counted((view.mcas[name], view.pictures.get(name, Row())) for name in view.mcas),
+        "scale": wording.MCAS_SCALE,
         "figures": [entry for entry in figures if entry["figure"] is not None],
         "statistics": category_statistics(view),
         "label_a": view.label_a,
         "label_b": view.label_b,
         "margin": view.suite.margin,
         "stimulus": any(row.has_stimulus_interval for row in rows),
-        "few": view.holds_few,
+        "few": any(too_few(row) for row in rows),
     }
+
+
+def _concept(view: LeaningView, concept: Concept) -> dict[str, str]:
+    """MCAS of a concept beside its parts, each with its interval and its verdict."""
+    by_score = {"mcas": view.mcas, "pictures": view.pictures, "text": view.texts}
+    rows = {name: by_concept.get(concept.name, Row()) for name, by_concept in by_score.items()}
+    cells = {name: wording.with_interval(row.value, row.low, row.high, view.digits) for name, row in rows.items()}
+    cells |= {f"{name}_said": verdict_words(row, view.label) for name, row in rows.items()}
+    source = source_words(rows["mcas"], rows["pictures"])
+    return cells | {"name": concept.name, "lean": verdict_group_of(rows["mcas"]), "source": source}
 
 
 def category_statistics(view: LeaningView) -> list[dict[str, Any]]:
@@ -93,7 +108,7 @@ def encoder_agreement(view: LeaningView) -> str:
     """For how many concepts all encoders see the same direction."""
     if len(view.encoders) < 2:
         return ""
-    by_encoder = [view.scores.by_concept("mcas", "mcas", encoder=name) for name in view.encoders]
+    by_encoder = [view.scores.by_concept("mcas", "image_part", encoder=name) for name in view.encoders]
     shared = [name for name in view.concepts if all(name in rows and rows[name].defined for rows in by_encoder)]
     same = sum(len({rows[name].value > 0 for rows in by_encoder}) == 1 for name in shared)
     if not shared:

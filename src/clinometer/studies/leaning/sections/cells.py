@@ -21,6 +21,7 @@ from clinometer.studies.leaning.cells_wording import (
     interaction_words,
     verdict_words,
 )
+from clinometer.studies.leaning.sections.masthead import leans_means
 from clinometer.studies.leaning.sections.method import group_texts
 from clinometer.studies.leaning.sections.reader import RATES, UNREAD, confusion, rate
 from clinometer.studies.leaning.view import Concept
@@ -34,6 +35,7 @@ def cells_masthead(view: CellsView) -> dict[str, Any]:
         "model": model,
         "finding": finding(view, model),
         "strongest": strongest(view),
+        "meaning": leans_means(*list(next(iter(view.axes.values())).levels.values())[:2]),
         "facts": facts(view),
         "figure": None,
         "caption": "",
@@ -129,14 +131,14 @@ def axis_signs(view: CellsView, axis: str) -> str:
 def _axis_verdicts(view: CellsView, axis: str) -> Verdicts:
     """A row a concept; of an axis of more levels than two, a row for each."""
     label = view.suite.axis_label(axis)
-    meaning = f"MCAS along {axis_signs(view, axis)}; {wording.MCAS_SCALE}"
+    meaning = f"image part along {axis_signs(view, axis)}; {wording.PART_SCALE}"
     rows = [
         (f"{name}, {view.label(row.group)}" if len(view.axes[axis].levels) > 2 else name, row)
         for name in view.concepts
         for row in view.rows(f"axis:{axis}", name) or [without_estimate(concept=name)]
     ]
     judged_rows = (_judged_axis(view, name, row) for name, row in rows)
-    return Verdicts("concept", f"MCAS, {label}", meaning, tuple(judged_rows), view.label)
+    return Verdicts("concept", f"Image part, {label}", meaning, tuple(judged_rows), view.label)
 
 
 def _judged_axis(view: CellsView, name: str, row: Row) -> Judged:

@@ -19,6 +19,7 @@ def masthead(view: LeaningView) -> dict[str, Any]:
         "model": str(report.model_card.get("name", "unnamed model")),
         "finding": finding(view),
         "strongest": strongest(view),
+        "meaning": leans_means(view.label_a, view.label_b),
         "facts": facts(view),
         "figure": overview_figure(view),
         "caption": caption(view),
@@ -31,10 +32,18 @@ def caption(view: LeaningView) -> str:
     drawn = {concept.category for concept in view.ranked()}
     rings = [view.category_label(name) for name in reversed(view.suite.categories) if name in drawn]
     named = f"Rings, from outside in: {', '.join(rings)}" if len(rings) > 1 else f"The ring: {', '.join(rings)}"
-    scale = "" if strongest(view) else f" ({wording.MCAS_SCALE})"
     return (
-        f"Every concept on one dial: upright means no leaning. {f'{named}. ' if rings else ''}"
-        f"Arcs are 95\N{NARROW NO-BREAK SPACE}% intervals of MCAS{scale}."
+        f"Every concept on one dial: upright means no leaning. {f'{named}. ' if rings else ''}Marks are the image "
+        f"parts, {wording.PART_SCALE}, and arcs their 95\N{NARROW NO-BREAK SPACE}% intervals."
+    )
+
+
+def leans_means(label: str, other: str) -> str:
+    """Explain in one sentence what is said of a concept that leans."""
+    return (
+        f"\N{LEFT DOUBLE QUOTATION MARK}Leans to {label}\N{RIGHT DOUBLE QUOTATION MARK} means: to the encoder, the "
+        f"pictures drawn for the concept are nearer to the pictures and words for {label} than to those for {other}, "
+        "and by more than the chance of drawing explains."
     )
 
 
@@ -58,7 +67,7 @@ def finding(view: LeaningView) -> str:
     measured = sum(counts.values()) - counts["unmeasured"]
     model = str(view.report.model_card.get("name", "the model"))
     if not measured:
-        return nothing_judged("concept", model, view.mcas.values())
+        return nothing_judged("concept", model, view.pictures.values())
     opening = f"Asked for {wording.count(measured, 'concept')} without naming a group, {model}"
     leans = [
         f"to {label} for {wording.count(counts[verdict_group], 'of them', 'of them', words=True)}"
@@ -79,10 +88,10 @@ def strongest(view: LeaningView) -> str:
     leaning = [c for c in view.ranked() if view.verdict_group(c.name) in ("a", "b")]
     if not leaning:
         return ""
-    concept = max(leaning, key=lambda c: abs(view.mcas[c.name].value))
-    row = view.mcas[concept.name]
+    concept = max(leaning, key=lambda c: abs(view.pictures[c.name].value))
+    row = view.pictures[concept.name]
     label = view.label_a if row.value > 0 else view.label_b
     estimate = wording.with_interval(row.value, row.low, row.high, view.digits)
     images = wording.share_words(view.shares.get(concept.name), view.label_a, view.label_b)
-    sentence = f"The strongest: {concept.prompt} leans to {label}, MCAS {estimate} ({wording.MCAS_SCALE})"
+    sentence = f"The strongest: {concept.prompt} leans to {label}, image part {estimate} ({wording.PART_SCALE})"
     return f"{sentence}{f'; {images}' if images else ''}."

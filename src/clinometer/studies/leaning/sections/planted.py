@@ -22,7 +22,7 @@ def planted(view: LeaningView) -> dict[str, Any] | None:
     counted = counted_of(view)
     return {
         "share": planted_figure(view, score="share"),
-        "mcas": planted_figure(view, score="mcas"),
+        "part": planted_figure(view, score="image_part"),
         "label_a": view.label_a,
         "concepts": _concepts(view, probabilities),
         "within": _within(view, probabilities),
@@ -80,10 +80,10 @@ def _concepts(view: LeaningView, probabilities: dict[str, float]) -> list[dict[s
             "counted": _counted_share(view, counted.get(name)),
             "share": wording.number(share.value) if share else wording.MISSING,
             "interval": wording.interval(share.low, share.high) if share else "",
-            "mcas": wording.signed(mcas.value, view.digits) if mcas else wording.MISSING,
+            "part": wording.signed(part.value, view.digits) if part else wording.MISSING,
         }
         for name in ordered
-        for share, mcas in [(view.shares.get(name), view.mcas.get(name))]
+        for share, part in [(view.shares.get(name), view.pictures.get(name))]
     ]
 
 

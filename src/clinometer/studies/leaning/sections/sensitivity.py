@@ -8,8 +8,6 @@ from clinometer.report import wording
 from clinometer.report.rows import Row
 from clinometer.studies.leaning.view import LeaningView
 
-COMPONENTS = {"ii": "II", "itp": "ITP", "ita": "ITA", "tt": "TT", "mcas": "MCAS"}
-
 
 def sensitivity(view: LeaningView) -> dict[str, Any] | None:
     """A row a component, a column an encoder; left out with a single encoder."""
@@ -25,7 +23,7 @@ def sensitivity(view: LeaningView) -> dict[str, Any] | None:
                 "cells": [_cell(view, component, encoder) for encoder in view.encoders],
                 "spread": _number(view.scores.first("sensitivity", component, setting="spread"), view.digits),
             }
-            for component, name in COMPONENTS.items()
+            for component, name in wording.COMPONENT_NAMES.items()
         ],
     }
 
@@ -44,7 +42,7 @@ def _cell(view: LeaningView, component: str, encoder: str) -> dict[str, str]:
 
 def _cell_name(row: Row) -> str:
     """Which cell a row is, by the heads of its row and column."""
-    component = COMPONENTS.get(row.component, row.component)
+    component = wording.COMPONENT_NAMES.get(row.component, row.component)
     if row.setting == "spread":
         return f"{component} between encoders"
     return f"{'τ of ' if row.setting == 'agreement' else ''}{component} by {row.encoder}"
