@@ -26,12 +26,12 @@ def as_text(name: str) -> str:
 def printable(text: str) -> str:
     r"""Text as a terminal may get it: without characters that move the cursor, change colours or turn the direction.
 
-    Lines stay lines. Joiners of letters and of emoji stay, too.
+    Lines stay lines. Joiners of letters and of emoji stay, too, and spaces that do not break.
 
-    >>> printable("a\x1b[31m b\u202e"), printable("a\nb")
-    ('a�[31m b�', 'a\nb')
+    >>> printable("a\x1b[31m b\u202e"), printable("a\nb"), printable("5\u202f%") == "5\u202f%"
+    ('a�[31m b�', 'a\nb', True)
     """
-    exceptions = "\n\u200c\u200d"
+    exceptions = "\n\u200c\u200d\u00a0\u202f"
     return "".join(
         character if character in exceptions or character.isprintable() else "\N{REPLACEMENT CHARACTER}"
         for character in text

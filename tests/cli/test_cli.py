@@ -224,6 +224,10 @@ def test_the_reference_card_shows_the_planted_truth():
     assert "firefighter" in shown
     assert "0.90" in shown
     assert "Twemoji" in shown
+    assert "an audit of it has a right answer" in " ".join(shown.split())
+    assert "MODEL_CARD.md" in "".join(shown.split())
+    assert "{" not in shown
+    assert len(shown.splitlines()) < 125
 
 
 @pytest.mark.slow

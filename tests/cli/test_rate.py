@@ -1,13 +1,14 @@
 """A rate is right from the first batch on, and follows what happens now."""
 
 import io
+import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from clinometer.cli.console import LiveProgress
+from clinometer.cli.console import SAY_EVERY, LiveProgress
 from clinometer.cli.rate import MovingRate
 
 
@@ -93,3 +94,53 @@ def test_a_terminal_shows_something_until_the_first_stage(monkeypatch):
         assert [task.description for task in progress._bars.tasks] == ["getting ready"]
         progress.start("drawing", 4, 0)
         assert [task.description for task in progress._bars.tasks] == ["drawing"]
+
+
+class Log(io.StringIO):
+    """A log that tells when a line with some words has come."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self.words, self.there = words, threading.Event()
+
+    def write(self, text: str) -> int:
+        length = super().write(text)
+        if self.words in self.getvalue():
+            self.there.set()
+        return length
+
+
+@pytest.mark.parametrize(
+    ("begun", "said"),
+    [
+        (False, "getting ready: at work for 0:00:0"),
+        (True, "drawing: 32 of 64, 2.0/s, 0:00:16 left"),
+    ],
+)
+def test_a_log_hears_now_and_then_how_far_the_work_is(monkeypatch, begun, said):
+    """Whoever waits for the words waits for the event; nothing here rests on how fast the machine is."""
+    clock, log = Clock(), Log(said)
+    monkeypatch.setattr("clinometer.cli.console.MovingRate", lambda: MovingRate(clock))
+    progress = LiveProgress(say_every=0.001)
+    monkeypatch.setattr(progress, "_console", Console(file=log, width=160))
+    with progress:
+        if begun:
+            progress.start("drawing", 64, 0)
+            clock.now += 16
+            progress.advance(32)
+        assert log.there.wait(60), log.getvalue()
+
+
+def test_a_log_tells_a_stage_of_one_piece_and_the_time_between_stages(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("clinometer.cli.console.monotonic", lambda: clock.now)
+    monkeypatch.setattr("clinometer.cli.console.MovingRate", lambda: MovingRate(clock))
+    progress = LiveProgress()
+    assert SAY_EVERY == 30
+    progress.start("scoring", 1, 0)
+    clock.now += 90
+    assert progress._where() == "scoring: at work for 0:01:30"
+    progress.advance(1)
+    progress.finish()
+    clock.now += 30
+    assert progress._where() == "between stages: at work for 0:00:30"

@@ -7,7 +7,11 @@ from math import isnan
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from clinometer.metrics import Score
+from clinometer.studies.leaning.scores.fidelity_rows import fidelity_differences
 from tests.metrics.studies import DIM, cosine, design, embeddings, one, study
 
 TARGETS = 6
@@ -104,3 +108,81 @@ def test_what_is_missing_has_its_reason():
             assert isnan(row.null)
             assert row.reason == reason
             assert not row.flag
+
+
+# --- two runs ------------------------------------------------------------------------------------------------------
+
+
+def shares(hits, n, unshown=()):
+    """Rows of ``own_prompt_first``: so many of n images of each target."""
+    return [
+        Score(
+            metric="fidelity", component="own_prompt_first", concept=f"target {t}", encoder="mean", value=k / n,
+            n_target=n, flag="not shown" if t in unshown else "",
+        )
+        for t, k in enumerate(hits)
+    ]  # fmt: skip
+
+
+HITS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=8)
+
+
+@given(HITS)
+def test_swapped_runs_differ_by_the_negative(pairs):
+    first, second = ([pair[i] for pair in pairs] for i in (0, 1))
+    there, back = (
+        fidelity_differences(shares(x, 20), shares(y, 20), "mean")[0] for x, y in ((first, second), (second, first))
+    )
+    assert there.value == pytest.approx(-back.value)
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
+    assert there.low <= there.value <= there.high
+    assert there.value == pytest.approx(np.mean(np.subtract(second, first)) / 20)
+
+
+def test_a_run_against_itself_has_not_fallen_and_one_that_draws_anything_has():
+    good, garbage = shares([18, 20, 17], 20), shares([3, 1, 2], 20, unshown=(0, 1, 2))
+    same, fallen = (fidelity_differences(good, other, "mean") for other in (good, garbage))
+    assert same[0].value == 0
+    assert same[0].low < 0 < same[0].high
+    assert fallen[0].high < -0.5
+    own = {(row.component, row.setting): row.value for row in fallen[1:]}
+    assert own == pytest.approx(
+        {
+            ("own_fidelity", "first run"): 55 / 60, ("own_fidelity", "second run"): 6 / 60,
+            ("own_unshown", "first run"): 0, ("own_unshown", "second run"): 1,
+        }
+    )  # fmt: skip
+
+
+def test_seeds_put_together_count_as_one_run_of_their_images():
+    whole = fidelity_differences(shares([18, 15], 20), shares([9, 10], 20), "mean")
+    parts = fidelity_differences([*shares([8, 8], 10), *shares([10, 7], 10)], shares([9, 10], 20), "mean")
+    for part, own in zip(parts, whole, strict=True):
+        assert (part.value, part.low, part.n_target) == pytest.approx((own.value, own.low, own.n_target), nan_ok=True)
+
+
+def test_only_targets_that_both_runs_measure_are_compared():
+    assert fidelity_differences(shares([3], 4), [], "mean") == []
+    assert fidelity_differences(shares([3], 4), shares([3], 4), "another encoder") == []
+    assert fidelity_differences(shares([3, 2, 2], 4), shares([3], 4), "mean")[0].n_target == 1
+
+
+def test_few_images_have_no_interval_and_count_beside_no_others():
+    (few, *_) = fidelity_differences(shares([9, 0], 9), shares([0, 9], 9), "mean")
+    assert few.value == 0
+    assert np.isnan([few.low, few.high]).all()
+    assert few.reason.startswith("no interval: fewer than 10 images")
+    many, *_ = fidelity_differences(shares([10], 10), [*shares([0], 10), *shares([9, 9], 9)[1:]], "mean")
+    assert (many.value, many.n_target) == (-1, 1)
+
+
+@pytest.mark.parametrize(("n_targets", "n"), [(1, 20), (12, 20), (28, 10)])
+def test_runs_that_draw_alike_are_rarely_told_apart(n_targets, n):
+    """At most 2.5 of 100 are said to have fallen; more than 13 of 200 would then come up once in 1,500 tries."""
+    rng = np.random.default_rng(20)
+    fallen = 0
+    for _ in range(200):
+        truth = rng.beta(0.7, 0.5, n_targets)
+        first, second = (shares(rng.binomial(n, truth), n) for _ in range(2))
+        fallen += fidelity_differences(first, second, "mean")[0].high < 0
+    assert fallen <= 13

@@ -96,7 +96,7 @@ def test_a_column_is_sorted_by_keyboard(open_page):
     assert outline == "solid"
 
     def values() -> list[float]:
-        cells = "#scores tbody tr td:nth-child(7)"
+        cells = "#scores tbody tr td:nth-child(2)"
         return page.evaluate(f"[...document.querySelectorAll('{cells}')].map((c) => Number(c.dataset.key))")
 
     page.keyboard.press("Enter")
@@ -109,9 +109,10 @@ def test_a_column_is_sorted_by_keyboard(open_page):
 
 def test_empty_cells_stay_last_whichever_way_a_column_is_sorted(open_page):
     page = open_page()
+    (column,) = (i for i, head in enumerate(page.locator("#scores thead th").all_text_contents()) if "Null" in head)
     for _ in range(2):
         page.get_by_role("button", name="Null").click()
-        first, last = (page.locator("#scores tbody tr").nth(i).locator("td").nth(11) for i in (0, -1))
+        first, last = (page.locator("#scores tbody tr").nth(i).locator("th, td").nth(column) for i in (0, -1))
         assert first.inner_text()
         assert not last.inner_text()
 
@@ -126,9 +127,90 @@ def test_rows_are_filtered_and_saved(open_page):
     with page.expect_download() as download:
         page.get_by_role("button", name="Save rows").click()
     lines = Path(download.value.path()).read_text().splitlines()
-    assert lines[0].startswith("Metric,Component,Concept")
+    assert lines[0].startswith("Concept,Metric,Component,Encoder,Value,Low,High,")
     assert len(lines) == 4
-    assert all("farmer" in line for line in lines[1:])
+    assert all(line.startswith("farmer,xmcas,") for line in lines[1:])
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_table_of_all_numbers_begins_with_the_numbers(open_page, viewport):
+    """A value and its interval are seen with what they are of, and stay beside it when the table is scrolled."""
+    page = open_page(viewport=viewport)
+    region = page.locator("#table .scroll")
+    region.scroll_into_view_if_needed()
+    row = region.locator("tbody tr").first
+
+    def right(cell) -> float:
+        box = cell.bounding_box()
+        return box["x"] + box["width"]
+
+    assert right(row.locator("td").nth(1)) <= viewport["width"]
+    region.evaluate("(region) => { region.scrollLeft = 10_000; }")
+    assert row.locator("th").bounding_box()["x"] >= region.bounding_box()["x"]
+
+
+def test_columns_that_are_empty_in_all_rows_shown_are_left_out(open_page):
+    page = open_page()
+    heads = page.locator("#scores thead th")
+    assert "Null" in heads.all_text_contents()
+    page.get_by_label("Metric").select_option("mcas")
+    assert page.get_by_role("button", name="Null").count() == 0
+    empty = """() => [...document.querySelectorAll("#scores thead th:not([hidden])")].filter((head) =>
+        [...document.querySelectorAll("#scores tbody tr:not([hidden])")].every((row) =>
+            !row.cells[head.cellIndex].textContent.trim())).map((head) => head.textContent)"""
+    assert page.evaluate(empty) == []
+    page.get_by_label("Metric").select_option("")
+    assert page.evaluate(empty) == []
+    assert page.get_by_role("button", name="Null").is_visible()
+
+
+def test_what_is_wider_than_its_place_says_that_it_scrolls(open_page):
+    page = open_page(viewport=PHONE)
+    page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+    page.wait_for_function("document.querySelector('#stages [data-scrolls]')")
+    wide_and_told = page.evaluate("""() => [...document.querySelectorAll(".scroll")]
+        .filter((region) => region.checkVisibility())
+        .map((region) => [
+            region.scrollWidth > region.clientWidth + 1,
+            getComputedStyle(region, "::before").content.includes("scrolls")])""")
+    assert [True, True] in wide_and_told
+    assert [False, False] in wide_and_told
+    assert all(wide == said for wide, said in wide_and_told)
+
+
+def test_marks_have_names_under_the_pointer_and_by_keyboard(open_page):
+    """One stop for a figure, arrows from mark to mark, Escape puts the name away."""
+    page = open_page()
+    dial, tip = page.locator(".plot.dial svg"), page.locator(".tip")
+    dial.locator("[tabindex='0']").wait_for(state="attached")
+    assert dial.locator("[tabindex='0']").count() == 1
+    marks = dial.locator(".mark")
+    names = [mark.get_attribute("aria-label") for mark in marks.all()]
+    assert len(set(names)) == len(names) == 28
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert tip.inner_text() == names[0]
+    page.keyboard.press("ArrowRight")
+    assert tip.inner_text() == names[1]
+    page.keyboard.press("End")
+    assert tip.inner_text() == names[-1]
+    page.keyboard.press("Escape")
+    assert tip.is_hidden()
+    marks.nth(4).hover()
+    assert tip.inner_text() == names[4]
+    box = tip.bounding_box()
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= DESK["width"]
+    page.mouse.move(2, 2)
+    assert tip.inner_text() == names[-1]  # where the keyboard is
+
+
+def test_no_rule_of_accessibility_is_broken(open_page):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = open_page()
+    page.locator(".plot.dial .mark").first.focus()
+    found = Axe().run(page, context=".masthead, #categories, #stages, #table .tools, .tip")
+    assert [(violation["id"], violation["nodes"]) for violation in found.response["violations"]] == []
 
 
 def test_rows_far_below_are_laid_out_when_they_come_near(open_page):

@@ -10,7 +10,7 @@ from html import unescape
 import pytest
 
 import clinometer as cm
-from clinometer.pipeline.comparison_page import comparison_html, comparison_tables
+from clinometer.pipeline.comparison_page import comparison_caution, comparison_html, comparison_tables
 from clinometer.pipeline.side_by_side import side_by_side
 from clinometer.report.compared import compared
 from clinometer.report.comparison import run_names
@@ -217,7 +217,9 @@ def test_every_group_of_every_editor_is_in_tables_and_pictures(edits):
     ]  # fmt: skip
     assert shown["asymmetry"].svg.count("flip asymmetry +") >= 2
     page = comparison_html(cm.compare(*edits))
-    assert page.count('<img class="tile"') == 4 * (1 + 4)
+    beside = [row["tiles"] for entry in shown["pictures"] for row in entry["rows"]]
+    assert [len(tiles) for tiles in beside] == [8] * 2 * 2  # of each group, of each run
+    assert page.count('<img class="tile"') == 4 * (1 + 4) + 4 * 8
 
 
 def test_every_contrast_of_every_classifier_is_in_figure_and_tables(classified):
@@ -332,6 +334,64 @@ def test_a_difference_that_is_undefined_says_why(associations):
     rows.loc[rows.component == "magnitude", ["value", "reason"]] = [float("nan"), "no test is measured in both runs"]
     html = comparison_html([dataclasses.replace(found, scores=rows)])
     assert "another beside one: no test is measured in both runs." in html
+
+
+# --- pictures, and whether they show what was asked -----------------------------------------------------------------
+
+
+def test_pictures_of_one_noise_stand_in_one_column(leaning, tmp_path):
+    """Of each run a row; a picture has the prompt, the run and the noise of its neighbours."""
+    first = next(iter(leaning.values()))
+    again = cm.audit(Painter(name="again"), toy_suite(**SMALL), tmp_path / "again", encoder=Eye(), seed=0)
+    (found,) = cm.compare(first, again)
+    entries = side_by_side({"first": first, "again": again}, ["eye"], ["concept 0.80"])["pictures"]
+    assert [entry["name"] for entry in entries][:1] == ["concept 0.80"]
+    assert len(entries) == 4
+    seeds = {sample.id: sample.seed for sample in first.plan if sample.concept == "concept 0.80"}
+    assert all(entry["same_noise"] and len(row["tiles"]) == len(seeds) for entry in entries for row in entry["rows"])
+    page = Page(comparison_html([found]))
+    alts = [e.attributes["alt"] for e in page.elements if e.tag == "img" and e.inside("table")]
+    assert len(alts) == 4 * 2 * SMALL["target"]
+    section = next(e for e in page.elements if e.attributes.get("id") == "pictures")
+    assert "no noise in common" not in section.text
+
+
+def test_pictures_of_other_seeds_are_said_to_share_no_noise(leaning):
+    entries = side_by_side(leaning, ["eye"])["pictures"]
+    assert not any(entry["same_noise"] for entry in entries)
+    (found,) = cm.compare(*leaning.values())
+    assert "no noise in common" in comparison_html([found])
+
+
+@pytest.mark.parametrize(
+    ("own", "ends", "said"),
+    [
+        (
+            (0.9, 0.2),
+            (-0.8, -0.6),
+            "The pictures of another show less of what was asked. Of 4 concepts, 3 are no",
+        ),
+        ((0.2, 0.9), (0.6, 0.8), "The pictures of one <b>model</b> show less of what was asked. A difference"),
+        ((0.5, 0.4), (-0.3, 0.1), ""),
+    ],
+)
+def test_a_fall_of_fidelity_is_said_first(leaning, own, ends, said):
+    (found,) = cm.compare(*leaning.values())
+    rows = found.scores.copy()
+    assert set(rows.component) >= {"fidelity", "own_fidelity", "own_unshown"}
+    of = rows.component == "fidelity"
+    rows.loc[of, ["value", "low", "high"]] = [own[1] - own[0], *ends]
+    for run, share, unshown in zip(("first run", "second run"), own, (0.0, 0.75), strict=True):
+        rows.loc[(rows.component == "own_fidelity") & (rows.setting == run), "value"] = share
+        rows.loc[(rows.component == "own_unshown") & (rows.setting == run), "value"] = unshown
+    found = dataclasses.replace(found, scores=rows)
+    head, _, body = unescape(comparison_html([found])).partition("<main>")
+    assert comparison_caution(found)[0].startswith(said)
+    assert ("show less of what was asked" in head) == bool(said)
+    if said:
+        assert said in head
+    numbers = f"Pictures nearest to their own prompt: {own[0]:.0%} in".replace("%", "\N{NARROW NO-BREAK SPACE}%")
+    assert numbers in body
 
 
 # --- in a browser ------------------------------------------------------------------------------------------------

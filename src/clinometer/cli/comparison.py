@@ -10,6 +10,7 @@ from rich.table import Table
 
 from clinometer.cli.words import plain_text
 from clinometer.pipeline.comparison_page import (
+    comparison_caution,
     comparison_refusals,
     comparison_tables,
     comparison_verdict,
@@ -32,6 +33,9 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
             console.print(_printed(table))
             console.print(f"[dim]{plain_text(table.note)}[/]")
         console.print(f"[bold]{plain_text(comparison_verdict(comparison, names))}[/]")
+        caution = " ".join(filter(None, comparison_caution(comparison, names)))
+        if caution:
+            console.print(plain_text(caution))
         refusals = comparison_refusals(comparison, names)
         if refusals:
             console.print(plain_text(refusals))

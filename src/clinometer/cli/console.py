@@ -6,9 +6,12 @@ import json
 from collections.abc import Iterator
 from datetime import timedelta
 from math import ceil
+from threading import Event, Lock, Thread
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -57,10 +60,14 @@ class _TimeLeft(ProgressColumn):
         return Text(text, style="progress.remaining")
 
 
-class LiveProgress:
-    """A progress bar on a terminal, a line at each stage's start and end elsewhere."""
+SAY_EVERY: Final = 30.0
+"""Seconds after which a log says how far the work is."""
 
-    def __init__(self) -> None:
+
+class LiveProgress:
+    """A progress bar on a terminal; elsewhere a line at each stage's start and end, and every half minute between."""
+
+    def __init__(self, say_every: float = SAY_EVERY) -> None:
         self._console = Console(stderr=True)
         self._bars = Progress(
             SpinnerColumn(),
@@ -77,19 +84,43 @@ class LiveProgress:
         self._task: Any = None
         self._rate = MovingRate()
         self._waiting: Any = None
+        self._say_every = say_every
+        self._since = monotonic()  # when the stage began, or where there is none the last one ended
+        self._over = Event()
+        self._lock = Lock()  # a line is not begun about a stage that ends meanwhile
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._bars.start()
             self._waiting = self._bars.add_task("getting ready", total=None, rate=self._rate)  # libraries take seconds
+        else:
+            Thread(target=self._keep_saying, name="progress", daemon=True).start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if isinstance(error, Exception) and self._stage:
             error.add_note(f"{MARK}{self._stage}")
         self._begun()
+        self._over.set()
         if self._console.is_terminal:  # stopping bars that never started prints an empty line
             self._bars.stop()
+
+    def _keep_saying(self) -> None:
+        """Say in a log how far the work is, now and then: an hour of silence looks like a command that hangs."""
+        while not self._over.wait(self._say_every):
+            self._console.print(self._where(), soft_wrap=True)
+
+    def _where(self) -> str:
+        """Say how far the work is: "drawing: 120 of 792, 2.0/s, 0:05:36 left"."""
+        with self._lock:
+            after = timedelta(seconds=int(monotonic() - self._since))
+            if not self._stage:
+                return f"{'getting ready' if self._task is None else 'between stages'}: at work for {after}"
+            (bar,) = (bar for bar in self._bars.tasks if bar.id == self._task)
+            rate, left = (column.render(bar).plain for column in (_Rate(), _TimeLeft()))
+            pace = f"{rate}, {left} left" if rate else f"at work for {after}"
+            done = "" if bar.total == 1 else f"{bar.completed:,.0f} of {bar.total:,.0f}, "
+            return f"{plain_text(self._stage)}: {done}{pace}"
 
     def _begun(self) -> None:
         """Take away what stood there until the first stage."""
@@ -100,9 +131,9 @@ class LiveProgress:
     def start(self, stage: str, total: int, done: int) -> None:
         """Begin a stage."""
         self._begun()
-        self._stage = stage
-        self._rate = MovingRate()
-        self._task = self._bars.add_task(plain_text(stage), total=total, completed=done, rate=self._rate)
+        with self._lock:
+            self._stage, self._rate, self._since = stage, MovingRate(), monotonic()
+            self._task = self._bars.add_task(plain_text(stage), total=total, completed=done, rate=self._rate)
         if not self._console.is_terminal:
             there = f", {done} already there" if done else ""
             self._console.print(f"{plain_text(stage)}: {total}{there}")
@@ -114,9 +145,10 @@ class LiveProgress:
 
     def finish(self) -> None:
         """End the stage."""
-        task = self._bars.tasks[self._bars.task_ids.index(self._task)]
-        stage, self._stage = self._stage, ""
-        self._bars.remove_task(self._task)  # a run of many rounds has more stages than a terminal lines
+        with self._lock:
+            task = self._bars.tasks[self._bars.task_ids.index(self._task)]
+            stage, self._stage, self._since = self._stage, "", monotonic()
+            self._bars.remove_task(self._task)  # a run of many rounds has more stages than a terminal lines
         self._console.print(f"{plain_text(stage)}: done in {task.elapsed or 0:.1f} s")
 
     def note(self, message: str) -> None:
@@ -274,16 +306,43 @@ def _abilities(described: Description) -> Iterator[tuple[str, str]]:
 
 
 def print_reference() -> None:
-    """The card of the reference model and the truth planted in it."""
+    """A page on the reference model: what it is, whether it keeps its bars, the truth planted in it."""
     from clinometer.models import reference
 
-    console = Console(soft_wrap=True)
-    console.print_json(json.dumps(reference.card(), ensure_ascii=False, default=str))
-    table = Table(
-        "concept",
-        *next(iter(reference.planted().values())),
-        title="Planted probabilities under neutral prompts",
+    card, planted = reference.card(), reference.planted()
+    console = Console()
+    console.print(
+        f"[bold]{plain_text(card['name'])}[/]\n"
+        "A small text-to-image diffusion model that ships with clinometer. Under a prompt that names nobody it was "
+        "taught to draw men and women, and six skin tones, in made-up proportions: an audit of it has a right answer. "
+        "It draws emoji-like figures in a vocabulary of its own, and says nothing about the world."
     )
-    for concept, truth in reference.planted().items():
-        table.add_row(plain_text(concept), *(f"{probability:.2f}" for probability in truth.values()))
+    defaults, millions = card["defaults"], {name: n / 1e6 for name, n in card["parameters"].items()}
+    facts = Table(show_header=False)
+    facts.add_column()
+    facts.add_column(overflow="fold")
+    for name, value in (
+        ("draws", f"{defaults['size']} \u00d7 {defaults['size']} pixels, {defaults['steps']} steps, "
+                  f"guidance {defaults['guidance']}"),
+        ("parameters", ", ".join(f"{name.replace('_', ' ')} {n:.1f} M" for name, n in millions.items())),
+        ("size", f"{sum(card['size bytes'].values()) / 1e6:.1f} MB"),
+        ("weights", f"sha256 {card['weights_sha256']}"),
+        ("artwork", "; ".join(f"{each['set']} ({each['licence']})" for each in card["artwork"])),
+        ("licence", card["licence"]),
+        ("whole card", str(reference.pipeline_path().parent / "MODEL_CARD.md")),
+    ):  # fmt: skip
+        facts.add_row(name, plain_text(value))
+    console.print(facts)
+    bars = Table("what was asked of it", "bar", "measured", "", title="Is it what it should be?")
+    for bar in card["bars"]:
+        measured, verdict = f"{bar['measured']:.4g}", "met" if bar["met"] else "[bold]missed[/]"
+        bars.add_row(plain_text(bar["bar"]), plain_text(bar["asked"]), measured, verdict)
+    console.print(bars)
+    table = Table(title="Planted probabilities under neutral prompts; women: the rest to 1", box=SIMPLE_HEAD, padding=0)
+    table.add_column("concept", min_width=9, overflow="fold")
+    names = [name for name in next(iter(planted.values())) if name != "woman"]
+    for name in names:
+        table.add_column(f" {name.replace('-', '- ')}", justify="right", min_width=5, overflow="fold")
+    for concept, truth in planted.items():
+        table.add_row(plain_text(concept), *(f"{truth[name]:.2f}" for name in names))
     console.print(table)

@@ -27,7 +27,7 @@ from clinometer.suites import Suite
 
 def comparison_html(comparisons: Sequence[Comparison]) -> str:
     """Render comparisons with one first run as one self-contained HTML page."""
-    style = asset("style.css")
+    style, script = asset("style.css"), asset("page.js")
     runs = all_runs(comparisons)
     study = study_of(runs[0].suite)
     page = study.page(runs[0].suite)
@@ -42,11 +42,23 @@ def comparison_html(comparisons: Sequence[Comparison]) -> str:
             unchecked=[(name, run.unchecked) for name, run in zip(labels, runs, strict=True) if run.unchecked],
             comparisons=[_section(*pair) for pair in zip(comparisons, pair_names(comparisons), strict=True)],
             compared=compared(dict(zip(labels, runs, strict=True))),
-            s=side_by_side(dict(zip(labels, runs, strict=True)), shared_encoders(runs)),
+            s=side_by_side(dict(zip(labels, runs, strict=True)), shared_encoders(runs), _furthest(comparisons)),
             style=Markup(style),
-            policy=policy(style, ""),
+            script=Markup(script),
+            policy=policy(style, script),
         )
     )  # fmt: skip
+
+
+def _furthest(comparisons: Sequence[Comparison]) -> list[str]:
+    """Concepts by the size of their difference in any of the comparisons, the largest first."""
+    component = _quantities(comparisons[0])[0].component
+    sizes: dict[str, float] = {}
+    for comparison in comparisons:
+        for row in Scores.from_frame(comparison.scores).select("comparison", component, encoder="*"):
+            if row.defined and row.concept:
+                sizes[row.concept] = max(abs(row.value), sizes.get(row.concept, 0.0))
+    return sorted(sizes, key=lambda name: -sizes[name])
 
 
 def write_comparison(comparisons: Sequence[Comparison], folder: str | os.PathLike[str]) -> str:
@@ -87,6 +99,12 @@ def comparison_verdict(comparison: Comparison, labels: tuple[str, str] | None = 
 def comparison_refusals(comparison: Comparison, labels: tuple[str, str] | None = None) -> str:
     """Which run refuses more, and what that means; empty where neither refused anything."""
     return " ".join(refusals_in_words(comparison, labels or pair_names([comparison])[0]))
+
+
+def comparison_caution(comparison: Comparison, labels: tuple[str, str] | None = None) -> tuple[str, str]:
+    """What makes the differences mean less, and its numbers: pictures that show less of what was asked."""
+    suite = comparison.first.suite
+    return study_of(suite).comparison(suite).caution(comparison, labels or pair_names([comparison])[0])
 
 
 def _verdict(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
@@ -130,11 +148,14 @@ def _quantities(comparison: Comparison) -> Sequence[Quantity]:
 
 def _section(comparison: Comparison, labels: tuple[str, str]) -> dict[str, Any]:
     verdict, measured = _verdict(comparison, labels)
+    caution, fidelity = comparison_caution(comparison, labels)
     return {
         "first": labels[0],
         "second": labels[1],
         "said": verdict,
         "measured": measured,
+        "caution": caution,
+        "fidelity": fidelity,
         "pairing": pairing_in_words(comparison),
         "tables": comparison_tables(comparison, labels),
         "refusals": refusals_in_words(comparison, labels),
@@ -202,8 +223,8 @@ def _note(quantity: Quantity, rows: Sequence[Row], suite: Suite, first: str) -> 
 
 
 def _common_reason(rows: Sequence[Row]) -> str:
-    """What all rows that are judged leave out alike; the note says it once."""
-    reasons = {row.reason for row in rows if row.defined and not not_measured(row)}
+    """What all rows that are judged leave out alike, or why none is; the note says it once."""
+    reasons = {row.reason for row in rows if row.defined and not not_measured(row)} or {row.reason for row in rows}
     return reasons.pop() if len(reasons) == 1 else ""
 
 
@@ -245,5 +266,5 @@ def _sameness(comparison: Comparison) -> str:
 def _same_images(comparison: Comparison) -> bool:
     """Whether the runs hold the same images and so differ in nothing; another classifier of given portraits may."""
     alike = 0 < comparison.pairs == comparison.identical and not comparison.dropped
-    differences = comparison.scores[comparison.scores.component != "own_refusal_rate"]
+    differences = comparison.scores[~comparison.scores.component.str.startswith("own_")]
     return alike and bool((differences["value"].fillna(0) == 0).all())

@@ -10,13 +10,14 @@ from clinometer.report.figures.models import COLOURS, SHAPE_CHARACTERS, SHAPES
 from clinometer.report.from_run import report_input
 from clinometer.report.inputs import Curve
 from clinometer.report.rows import MEAN, Scores
+from clinometer.report.sections.gallery import beside_each_other
 from clinometer.report.view import View
 from clinometer.runs import Run
 from clinometer.studies import study_of
 
 
-def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, Any]:
-    """What a page of several runs shows besides their differences, by the runs' names.
+def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str], first: Sequence[str] = ()) -> dict[str, Any]:
+    """What a page of several runs shows besides their differences, by the runs' names; pictures of ``first`` first.
 
     Every number is a row of a run's own scores: of the average over encoders where all runs have the same ones, else of
     the first encoder that all of them have; there is nothing to show where no encoder has seen them all, in a study
@@ -26,7 +27,8 @@ def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, 
     study = study_of(suite)
     shown_as = study.comparison(suite)
     if not encoders and study.encoders_needed:
-        return {"study": "", "encoder": "", "marks": [], "bars": (), "models": list(runs), "contents": []}
+        return {"study": "", "encoder": "", "marks": [], "bars": (), "models": list(runs), "contents": [],
+                "pictures": []}  # fmt: skip
     alike = all(set(run.encoder_cards) == set(encoders) for run in runs.values())
     encoder = MEAN if alike else encoders[0]
     views = {
@@ -40,6 +42,7 @@ def side_by_side(runs: Mapping[str, Run], encoders: Sequence[str]) -> dict[str, 
         "bars": shown_as.bars,
         "models": list(runs),
         "contents": [],
+        "pictures": beside_each_other(views, first),
     }
     return context | shown_as.side_by_side(views, encoders[0] if encoders else "")
 

@@ -84,6 +84,8 @@ class RunsCompared:
     overall : (metric, component) of the numbers about a whole suite that a sweep follows over its settings; where none
         is named, it follows all that have an interval.
     verdict : (comparison, what its two runs are called) → a sentence, where no mean magnitude says which leans more.
+    caution : the same → a sentence on what makes a difference of leanings mean less, and one with its numbers; the
+        first is empty where nothing does.
     """
 
     quantities: Callable[[Suite], Sequence[Quantity]]
@@ -96,6 +98,7 @@ class RunsCompared:
     magnitude_over_prompts: bool = False
     overall: Sequence[tuple[str, str]] = ()
     verdict: Callable[[Comparison, tuple[str, str]], str] | None = None
+    caution: Callable[[Comparison, tuple[str, str]], tuple[str, str]] = lambda comparison, labels: ("", "")
 
 
 def by_label(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ def render_page(report: ReportInput, page: Page) -> str:
     """
     view = page.view.of(report)
     sections = [(section, section.build(view)) for section in page.sections]
-    style, script = asset("style.css"), asset("script.js")
+    style, script = asset("style.css"), asset("page.js") + asset("script.js")
     template = environment(page.package).get_template("base.html")
     return template.render(
         sections=[(section, values) for section, values in sections if values is not None],

@@ -7,7 +7,12 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from clinometer.pipeline.comparison_page import comparison_tables, comparison_verdict, pairing_in_words
+from clinometer.pipeline.comparison_page import (
+    comparison_caution,
+    comparison_tables,
+    comparison_verdict,
+    pairing_in_words,
+)
 from clinometer.report import wording
 from clinometer.report.figures.bands import Line, Step, bands_figure
 from clinometer.report.figures.svg import Figure
@@ -34,7 +39,7 @@ def write_page(directory: Directory, outcome: SweepOutcome) -> None:
 
 def sweep_html(outcome: SweepOutcome) -> str:
     """Render a sweep as one self-contained HTML page."""
-    style = asset("style.css")
+    style, script = asset("style.css"), asset("page.js")
     suites = [_suite(outcome, suite) for suite in outcome.grid.values("suite") if outcome.of_suite(suite)]
     cells = [outcome.record.status(cell) for cell in outcome.grid]
     return (
@@ -52,7 +57,8 @@ def sweep_html(outcome: SweepOutcome) -> str:
                 for why in undone_of(setting)
             ],
             style=Markup(style),
-            policy=policy(style, ""),
+            script=Markup(script),
+            policy=policy(style, script),
         )
     )
 
@@ -160,6 +166,7 @@ def _row(outcome: SweepOutcome, setting: Setting, numbers: Sequence[tuple[str, s
         "difference": _cell(over_all, signed=True),
         "q": "" if over_all is None else wording.bare_probability(over_all.q),
         "verdict": _verdict(outcome, setting, over_all),
+        "caution": "" if setting.comparison is None else comparison_caution(setting.comparison, names[::-1])[0],
     }
 
 
@@ -189,9 +196,10 @@ def _differences(outcome: SweepOutcome, setting: Setting) -> dict[str, Any]:
     assert setting.comparison is not None
     baseline = outcome.grid.baseline_of(setting.cell)
     names = _setting_name(outcome, baseline), _setting_name(outcome, setting.cell)
+    caution = comparison_caution(setting.comparison, names)
     return {
         "name": names[1],
-        "said": comparison_verdict(setting.comparison, names),
+        "said": " ".join(filter(None, (comparison_verdict(setting.comparison, names), *caution))),
         "pairing": pairing_in_words(setting.comparison),
         "tables": comparison_tables(setting.comparison, names),
     }

@@ -81,13 +81,15 @@ def static(name: str) -> Response:
 def _names() -> frozenset[str]:
     folder = resources.files("clinometer.web") / "static"
     own = {file.name for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS}
-    return frozenset(own | {"report.css"})
+    return frozenset(own | {"report.css", "page.js"})
 
 
 @cache
 def _content(name: str) -> str:
     if name == "report.css":
         return asset("style.css")  # which the pages share
+    if name == "page.js":
+        return asset(name)
     return (resources.files("clinometer.web") / "static" / name).read_text(encoding="utf-8")
 
 

@@ -206,7 +206,7 @@ def compare(request: Request, run: Annotated[list[Text], Query(min_length=2, max
     if len(entries) < 2:
         raise InvalidInputError("A comparison takes two runs or more; choose another beside the first.")
     page = _compared(tuple(entry.run for entry in entries), tuple(entry.stamp for entry in entries))
-    own = f"{policy(asset('style.css'), '')}; frame-ancestors 'none'"
+    own = f"{policy(asset('style.css'), asset('page.js'))}; frame-ancestors 'none'"
     return HTMLResponse(page.encode("utf-8", "replace"), headers={"Content-Security-Policy": own})
 
 

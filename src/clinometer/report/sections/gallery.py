@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -88,3 +89,48 @@ def losses(view: View, samples: Samples) -> list[dict[str, Any]]:
             }
         )
     return table
+
+
+MOST_OWNERS: Final = 12
+MOST_NOISES: Final = 8
+"""Concepts, or groups, of which runs are shown beside each other, and pictures of each."""
+
+
+def beside_each_other(views: Mapping[str, View], first: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Pictures of several runs, a row a run and a column a noise that all of them started from.
+
+    ``first`` are the concepts that come first; those without follow in the order of the plan. Where runs share no
+    noise, each shows its own first pictures.
+    """
+    owned = {model: _by_owner(view) for model, view in views.items()}
+    owners = [name for name in next(iter(owned.values())) if all(name in of for of in owned.values())]
+    ranked = sorted(owners, key=lambda name: first.index(name) if name in first else len(first))
+    return [
+        _owner_beside(name, views, {model: of[name] for model, of in owned.items()}) for name in ranked[:MOST_OWNERS]
+    ]
+
+
+def _by_owner(view: View) -> dict[str, Samples]:
+    """The samples of each concept, or of each group where the suite has no concept of its own."""
+    found = by_owner(Samples(view.report.samples))
+    targets = {owner: samples for (role, owner), samples in found.items() if role == "target"}
+    return targets or {view.label(owner): samples for (_, owner), samples in found.items()}
+
+
+def _owner_beside(name: str, views: Mapping[str, View], samples: Mapping[str, Samples]) -> dict[str, Any]:
+    by_start = {
+        model: {tuple(text_of(sample.get(key)) for key in ("prompt", "strength", "seed")): sample for sample in own}
+        for model, own in samples.items()
+    }
+    shared = [start for start in next(iter(by_start.values())) if all(start in of for of in by_start.values())]
+    rows = [
+        {
+            "model": model,
+            "tiles": [
+                sample_tile(views[model], of[start], f"{start[0]}, {model}, picture {order}")
+                for order, start in enumerate((shared or list(of))[:MOST_NOISES], 1)
+            ],
+        }
+        for model, of in by_start.items()
+    ]
+    return {"name": name, "rows": rows, "same_noise": bool(shared), "left_out": max(0, len(shared) - MOST_NOISES)}

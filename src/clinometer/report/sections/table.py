@@ -10,35 +10,43 @@ from clinometer.report.rows import MEAN, Row
 from clinometer.report.verdict_words import verdict_words
 from clinometer.report.view import View
 
+IDENTITY: Final = ("concept", "metric", "component", "encoder")
+"""What a row is a number of: the head of its row, which stays in view while the numbers scroll."""
+
 COLUMNS: Final[tuple[tuple[str, str, str], ...]] = (
-    ("metric", "Metric", "text"),
-    ("component", "Component", "text"),
-    ("concept", "Concept", "text"),
-    ("category", "Category", "text"),
-    ("group", "Group", "text"),
-    ("encoder", "Encoder", "text"),
-    ("setting", "Setting", "text"),
     ("value", "Value", "number"),
     ("low", "Low", "number"),
     ("high", "High", "number"),
-    ("stimulus_low", "Stimulus low", "number"),
-    ("stimulus_high", "Stimulus high", "number"),
-    ("null", "Null", "number"),
     ("p", "p", "number"),
     ("q", "q", "number"),
     ("n_target", "n", "number"),
+    ("group", "Group", "text"),
+    ("stimulus_low", "Stimulus low", "number"),
+    ("stimulus_high", "Stimulus high", "number"),
+    ("null", "Null", "number"),
+    ("category", "Category", "text"),
+    ("setting", "Setting", "text"),
     ("note", "Note", "text"),
 )
 
 
 def table(view: View) -> dict[str, Any]:
-    """Columns and rows; a cell is (text, key to sort by). The setting is a column where any row has one."""
-    varied = any(row.setting for row in view.scores)
-    columns = [column for column in COLUMNS if varied or column[0] != "setting"]
-    rows = [[_cell(view, row, name, kind) for name, _, kind in columns] for row in view.scores]
+    """Columns and rows; a cell is (text, key to sort by). What no row has is left out."""
+    identities = [[_cell(view, row, name, "text")[0] for name in IDENTITY] for row in view.scores]
+    named = [name for name, texts in zip(IDENTITY, zip(*identities, strict=True), strict=False) if any(texts)]
+    cells = [[_cell(view, row, name, kind) for name, _, kind in COLUMNS] for row in view.scores]
+    filled = [any(text for text, _ in column) for column in zip(*cells, strict=True)]
+    columns = [column for column, there in zip(COLUMNS, filled, strict=False) if there]
     return {
+        "identity": named,
         "columns": [{"name": name, "label": label, "kind": kind} for name, label, kind in columns],
-        "rows": rows,
+        "rows": [
+            {
+                "identity": [text for name, text in zip(IDENTITY, identity, strict=True) if name in named],
+                "cells": [cell for cell, there in zip(of_row, filled, strict=True) if there],
+            }
+            for identity, of_row in zip(identities, cells, strict=True)
+        ],
         "csv": view.report.csv_name,
         "unit": view.unit,
         "metrics": list(dict.fromkeys(row.metric for row in view.scores)),

@@ -36,14 +36,26 @@
     let count = 0;
     for (const row of table.tBodies[0].rows) {
       const text = Array.from(row.cells, (cell) => cell.textContent).join(" ").toLowerCase();
-      const fits = words.every((word) => text.includes(word)) && (!metric.value || row.cells[0].textContent === metric.value);
+      const fits = words.every((word) => text.includes(word)) && (!metric.value || row.cells[0].children[1].textContent === metric.value);
       row.hidden = !fits;
       count += fits;
     }
+    leaveOutEmpty();
     status.textContent = count === 1 ? "1 row" : `${count} rows`;
   };
 
+  // --- a column in which no row that is shown has anything is left out
+  const leaveOutEmpty = () => {
+    const rows = Array.from(table.tBodies[0].rows);
+    const shown = rows.filter((row) => !row.hidden);
+    Array.from(table.tHead.rows[0].cells).forEach((head, column) => {
+      const empty = shown.length > 0 && shown.every((row) => !row.cells[column].textContent);
+      if (head.hidden !== empty) for (const row of [head.parentNode, ...rows]) row.cells[column].hidden = empty;
+    });
+  };
+
   // --- saving what is shown; a cell that a spreadsheet would take for a formula is quoted as text
+  const parts = (cell) => (cell.cellIndex ? [cell] : Array.from(cell.querySelectorAll("span:not(.arrow)")));
   const field = (cell) => {
     let text = cell.dataset.key ?? cell.textContent.trim();
     if (cell.dataset.key === undefined && /^[=+\-@\t\r]/.test(text)) text = `'${text}`;
@@ -51,7 +63,7 @@
   };
   const save = () => {
     const rows = [table.tHead.rows[0], ...Array.from(table.tBodies[0].rows).filter((row) => !row.hidden)];
-    const csv = rows.map((row) => Array.from(row.cells, field).join(",")).join("\r\n");
+    const csv = rows.map((row) => Array.from(row.cells).flatMap(parts).map(field).join(",")).join("\r\n");
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([csv], { type: "text/csv" }));
     link.download = "scores-shown.csv";

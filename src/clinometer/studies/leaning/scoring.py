@@ -8,6 +8,8 @@ import pandas as pd
 
 from clinometer.metrics import Score, delta_alpha_curve
 from clinometer.metrics.mcas import IMAGE_PART
+from clinometer.report.rows import MEAN, Scores
+from clinometer.runs.pooled import PooledRun
 from clinometer.runs.store import Run
 from clinometer.studies.common import scores_table, suite_of
 from clinometer.studies.leaning import (
@@ -27,6 +29,7 @@ from clinometer.studies.leaning.embeddings import encoder_embeddings, study_desi
 from clinometer.studies.leaning.own_text import own_embeddings
 from clinometer.studies.leaning.prior import prior_embeddings
 from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
+from clinometer.studies.leaning.scores.fidelity_rows import FIDELITY, fidelity_differences
 from clinometer.studies.leaning.scores.reader import reader_checks, withheld
 from clinometer.studies.leaning.scores.repeats import pairs_counted_once
 from clinometer.studies.leaning.shared import measured_by
@@ -74,15 +77,31 @@ def compare_leaning(
     of_first, of_second = ([encoder_embeddings(run, suite, name, keep) for name in encoders] for run in runs)
     if suite.axes:
         return compare_intersections(of_first, of_second, study_design(suite), paired=paired)
-    return compare_leanings(
+    until_decided = any(run.record.get("until") is not None for run in runs)
+    rows = compare_leanings(
         of_first,
         of_second,
         study_design(suite),
         paired=paired,
-        until_decided=any(run.record.get("until") is not None for run in runs),
+        until_decided=until_decided,
         n_resamples=resamples,
         seed=runs[0].record["seed"],
     )
+    # intervals over numbers of images that the images have set are not tested
+    return rows if until_decided else [*rows, *_fidelity_differences(runs, encoders)]
+
+
+def _fidelity_differences(runs: tuple[Run, Run], encoders: Sequence[str]) -> list[Score]:
+    """How well the images show what was asked, as the average over encoders sees it, or the first that both have."""
+    seeds = [run.runs if isinstance(run, PooledRun) else (run,) for run in runs]
+    if not all(run.is_scored for of_run in seeds for run in of_run):
+        return []
+    alike = all(set(run.encoder_cards) == set(encoders) for run in runs)
+    first, second = (
+        [row for run in of_run for row in Scores.from_frame(run.scores[run.scores.metric == FIDELITY])]
+        for of_run in seeds
+    )
+    return fidelity_differences(first, second, MEAN if alike else encoders[0])
 
 
 def paired_evidence_of(runs: tuple[Run, Run], encoders: Sequence[str], keep: Collection[int]) -> dict[str, Evidence]:

@@ -8,12 +8,14 @@ from typing import Any
 
 from clinometer.report import wording
 from clinometer.report.comparison import by_label
-from clinometer.report.rows import Row
+from clinometer.report.rows import Row, Scores
+from clinometer.runs.comparison import Comparison
 from clinometer.studies.leaning.figures.models import (
     category_models_figure,
     internal_models_figure,
     plane_models_figure,
 )
+from clinometer.studies.leaning.scores.fidelity_rows import FIDELITY, OWN_FIDELITY, OWN_UNSHOWN, RUNS
 from clinometer.studies.leaning.sections.categories import category_statistics
 from clinometer.studies.leaning.sections.internal import summary
 from clinometer.studies.leaning.view import LeaningView
@@ -59,6 +61,36 @@ def _strongest(view: LeaningView, category: str) -> str:
         return ""
     name = max((concept.name for concept in concepts), key=lambda name: abs(view.mcas[name].value))
     return f"{name} {wording.signed(view.mcas[name].value, view.digits)}"
+
+
+def fidelity_caution(comparison: Comparison, labels: tuple[str, str]) -> tuple[str, str]:
+    """Say that one run's pictures show less of what was asked, where the interval leaves out 0; and by what numbers."""
+    rows = Scores.from_frame(comparison.scores).select("comparison", encoder="*")
+    over_all = next((row for row in rows if row.component == FIDELITY), None)
+    if over_all is None:
+        return "", ""
+    own = {(row.component, row.setting): row for row in rows if row.component in (OWN_FIDELITY, OWN_UNSHOWN)}
+    shares, unshown = ([own[component, run] for run in RUNS] for component in (OWN_FIDELITY, OWN_UNSHOWN))
+    numbers = (
+        f"Pictures nearest to their own prompt: {wording.percent(shares[0].value)} in {labels[0]}, "
+        f"{wording.percent(shares[1].value)} in {labels[1]}; the difference is "
+        f"{wording.with_interval(over_all.value, over_all.low, over_all.high)}."
+    )
+    if not over_all.has_interval or over_all.low <= 0 <= over_all.high:
+        return "", numbers
+    worse = int(over_all.value < 0)
+    n = round(unshown[worse].value * unshown[worse].n_target)
+    lost = (
+        f" Of {wording.count(unshown[worse].n_target, 'concept')}, {n} {'is' if n == 1 else 'are'} no longer shown "
+        "better than chance would."
+        if n > round(unshown[1 - worse].value * unshown[1 - worse].n_target)
+        else ""
+    )
+    return (
+        f"The pictures of {labels[worse]} show less of what was asked.{lost} "
+        "A difference in leaning may come from that.",
+        numbers,
+    )
 
 
 _SHOWN = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan, sqrt
 from typing import Final
@@ -10,8 +10,11 @@ from typing import Final
 import numpy as np
 import scipy
 
+from clinometer.metrics.differences import METRIC
 from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
+from clinometer.metrics.verdict import FEWEST_IMAGES
+from clinometer.stats.clusters import contrast, share_difference
 from clinometer.stats.proportion import wilson_interval
 from clinometer.stats.rank_sums import rank_sum_p
 from clinometer.studies.leaning.scores.context import LeaningStudy
@@ -21,6 +24,10 @@ from clinometer.studies.leaning.scores.measuring import Texts, texts_of
 from clinometer.studies.leaning.scores.pooled import by_view
 
 FIDELITY: Final = "fidelity"
+OWN_FIDELITY: Final = "own_fidelity"
+OWN_UNSHOWN: Final = "own_unshown"
+"""Components of a comparison that are a run's own; ``setting`` says whose."""
+RUNS: Final = ("first run", "second run")
 NOT_SHOWN: Final = "not shown"
 """The flag of a target whose images do not show it better than chance, and of its shares."""
 
@@ -73,6 +80,59 @@ def mark_unshown(rows: Sequence[Score], fidelity: Sequence[Score]) -> list[Score
         else row
         for row in rows
     ]
+
+
+def fidelity_differences(first: Iterable[Score], second: Iterable[Score], view: str) -> list[Score]:
+    """Rows of metric ``comparison`` on how well two runs' images show what was asked, from each run's own scores.
+
+    ::
+
+        Δ = mean_t (f_t(second) − f_t(first))     in [−1, 1]; f_t: own_prompt_first, the share of images nearest to
+                                                  their own prompt; t: the targets that both runs have it of
+
+    ``fidelity`` is Δ, its interval recovered from those of the targets' two shares (MOVER), as if no image had a
+    partner in the other run, which is wider than pairs would need. Targets of fewer than ten images in either run are
+    left out; where all are, there is no interval: of runs of 28 such targets 5 % were said to have fallen that had not.
+    ``own_fidelity`` is the mean of f_t, and ``own_unshown`` the share of targets that are not shown better than chance,
+    of each run. Nothing where either run has no such share.
+    """
+    own = [_shares(rows, view) for rows in (first, second)]
+    names = [name for name in own[0] if name in own[1]]
+    fewest = {name: min(sum(row.n_target for row in run[name]) for run in own) for name in names}
+    enough = [name for name in names if fewest[name] >= FEWEST_IMAGES]
+    names = enough or names
+    if not names:
+        return []
+    of_both = [[by_name[name] for name in names] for by_name in own]
+    answers = [[np.concatenate([_answers(row) for row in rows]) for rows in run] for run in of_both]
+    parts = [share_difference(*both, paired=False) for both in zip(*answers, strict=True)]
+    mean = contrast(parts, [1 / len(parts)] * len(parts))
+    about = Score(metric=METRIC, component=FIDELITY, category="all", encoder=view)
+    ends = (mean.low, mean.high) if enough else (nan, nan)
+    reason = "" if enough else f"no interval: fewer than {FEWEST_IMAGES} images of every concept in one of the runs"
+    rows = [replace(about, value=mean.value, low=ends[0], high=ends[1], n_target=len(names), reason=reason)]
+    for setting, run, of_run in zip(RUNS, of_both, answers, strict=True):
+        share = float(np.mean([nearest.mean() for nearest in of_run]))
+        unshown = float(np.mean([all(row.flag == NOT_SHOWN for row in targets) for targets in run]))
+        rows += [
+            replace(about, component=OWN_FIDELITY, setting=setting, value=share, n_target=sum(map(len, of_run))),
+            replace(about, component=OWN_UNSHOWN, setting=setting, value=unshown, n_target=len(run)),
+        ]
+    return rows
+
+
+def _shares(rows: Iterable[Score], view: str) -> dict[str, list[Score]]:
+    """The shares of each target, of a run that is several seeds put together as many as these."""
+    by_name: dict[str, list[Score]] = {}
+    for row in rows:
+        if (row.metric, row.component, row.encoder) == (FIDELITY, "own_prompt_first", view) and isfinite(row.value):
+            by_name.setdefault(row.concept, []).append(row)
+    return by_name
+
+
+def _answers(row: Score) -> np.ndarray:
+    """Of each image of a target, whether its own prompt is the nearest."""
+    return np.arange(row.n_target) < round(row.value * row.n_target)
 
 
 def _rows(study: LeaningStudy, view: str, matches: Sequence[_Match]) -> list[Score]:
