@@ -18,13 +18,14 @@ LEAST: Final = 6
 """Characters of a secret that is looked for without its address; a shorter one would be found within words."""
 
 _USER: Final = re.compile(
-    r"(?<=://)(?:"
-    r"[^\s/:@\[\"'<>]*:(?:[^\s/\"'<>]*|(?!\d+(?:[/\s\"'<>]|$))[^\s@\"'<>]*)@"  # user:password@, which may hold slashes
-    r"|(?:(?<=http://)|(?<=https://))[^\s/:@\"'<>]+@"  # a token alone
+    r"(?<=://)(?:"  # user:password@, of which the password may hold slashes; bounded, for a hostile text is long
+    r"[^\s/:@\[\"'<>]{0,256}:(?:[^\s/\"'<>]{0,512}|(?!\d+(?:[/\s\"'<>]|$))[^\s@\"'<>]{0,512})@"
+    r"|(?:(?<=http://)|(?<=https://))[^\s/:@\"'<>]{1,512}@"  # a token alone
     r")"
 )
 _QUERY: Final = re.compile(
-    r"([?&;](?:[\w.-]*(?:key|token|secret|signature|passw|credential)[\w.-]*|sig)=)[^\s&#\"'<>]+", re.IGNORECASE
+    r"([?&;](?:[\w.-]{0,64}?(?:key|token|secret|signature|passw|credential)[\w.-]{0,64}|sig)=)[^\s&#\"'<>]+",
+    re.IGNORECASE,
 )
 _WORD: Final = re.compile(
     r"[a-z]{0,20}\d{0,4}[a-z]{0,3}|(?:[A-Z][a-z]{1,15}){1,3}\d{0,3}|[A-Z]{1,8}\d{0,3}|v\d+[a-z]+\d*"
