@@ -211,8 +211,9 @@ def _saddlepoint(c: np.ndarray, spread: np.ndarray) -> np.ndarray:
         near, far = np.where(value < 0, s, near), np.where(value < 0, far, s)
         step = s - value / (np.square(terms).sum(axis=1) + spread)
         following = np.where((step > near) & (step < far), step, (near + far) / 2)
-        done = np.abs(following - s) <= 4e-16 * s
-        s = following
+        # Where a step is within the rounding, halving the bracket would go on some forty times.
+        done = (np.abs(step - s) <= 1e-14 * s) | (np.abs(following - s) <= 4e-16 * s)
+        s = np.where(done, s, following)
         if done.all():
             break
     return sign * s
