@@ -53,6 +53,7 @@ def test_a_seed_says_what_is_changed():
     assert mutated(random.Random(3), content) == mutated(random.Random(3), content) != content
 
 
+@pytest.mark.thorough
 def test_a_fuzzer_runs_for_as_long_as_it_is_told_and_says_its_seed():
     command = [sys.executable, "-m", "tests.fuzz.inputs", "--seed", "7", "--minutes", "0.02"]
     root = Path(__file__).parents[1]

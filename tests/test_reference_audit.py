@@ -38,11 +38,13 @@ def planted(concepts):
     return np.array([reference.planted()[concept]["man"] for concept in concepts])
 
 
+@pytest.mark.thorough
 def test_every_image_was_drawn(audited):
     assert len(audited.samples) == len(audited.plan) == 30 * 20 + 12 * 16
     assert set(audited.samples.status) == {"ok"}
 
 
+@pytest.mark.thorough
 def test_planted_leanings_are_found_with_the_right_sign(audited):
     """Where the share is planted 0.2 or more from half. One picture can tip the sign of a score near 0."""
     pictures = rows(audited, "mcas", "image_part")
@@ -56,6 +58,7 @@ def test_planted_leanings_are_found_with_the_right_sign(audited):
     assert (np.sign(pictures.value) == side)[certain].all(), pictures.value
 
 
+@pytest.mark.thorough
 def test_shares_follow_the_planted_probabilities(audited):
     """Twenty images a concept leave a standard deviation of about 0.1 in a share; the planted spread is 0.28.
 
@@ -68,19 +71,20 @@ def test_shares_follow_the_planted_probabilities(audited):
     assert covered.mean() > 0.8, share[~covered]
 
 
+@pytest.mark.thorough
 def test_the_text_encoder_leans_little(audited):
     """The CLIP was trained on balanced captions: what leans in the images was planted in the denoiser."""
     tt, ii = rows(audited, "mcas", "tt").value, rows(audited, "mcas", "ii").value
     assert tt.abs().mean() < ii.abs().mean() / 10
 
 
+@pytest.mark.thorough
 def test_the_report_sets_measured_beside_planted(audited):
     page = audited.directory.read_bytes("report.html").decode()
     assert "planted" in page.lower()
     assert len(page) < 8_000_000
 
 
-@pytest.mark.thorough
 def test_as_many_steps_as_a_user_gets_draw_what_was_planted(tmp_path, few_resamples, monkeypatch):
     """Six images each of concepts that were planted at 0.1 or less, or at 0.9 or more: most show the likelier side."""
     monkeypatch.setattr(reporting, "render_html", blank)

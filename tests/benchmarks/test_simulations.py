@@ -89,6 +89,7 @@ def test_experiments_run_from_their_list_and_the_page_tells_all():
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("module", sim.MODULES)
 def test_every_table_has_a_place_on_the_page(module):
     kinds = {found.kind for simulate, _, options in firsts(module) for found in simulate(4, **options)}

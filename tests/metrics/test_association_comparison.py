@@ -358,6 +358,7 @@ def test_fewer_images_do_not_lean_more_by_chance_alone():
     assert false <= 8
 
 
+@pytest.mark.thorough
 def test_the_tests_keep_their_level_and_the_intervals_their_cover():
     """Two independent runs of one model, 80 times; bounds are 3 standard errors of the binomial."""
     base, n = embeddings(), 80

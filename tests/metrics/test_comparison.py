@@ -115,6 +115,7 @@ def test_which_leans_more_over_all():
     assert compare(more, first)[-1].side == "first"
 
 
+@pytest.mark.thorough
 def test_the_test_keeps_its_level_and_the_interval_its_cover():
     """Two independent runs of one model, 120 times: p ≤ 0.05 in no more than 11 % (binomial, 3 standard errors)."""
     false, covered, n = 0, 0, 120

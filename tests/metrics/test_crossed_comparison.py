@@ -111,6 +111,7 @@ def test_what_moved_is_found_on_its_axis_and_not_on_the_other():
     assert {(g, "others" if "woman" in g else g) for g in design.groups} == cells
 
 
+@pytest.mark.thorough
 def test_equal_runs_are_called_different_as_seldom_as_they_may_be():
     design, p, said = crossed_design(targets=8), [], 0
     for study in range(60):

@@ -53,6 +53,7 @@ def test_faithful_images_are_not_flagged():
     assert all(row.q <= 0.05 and row.value > 0.5 for row in rows_of(rows, "own_prompt_first"))
 
 
+@pytest.mark.thorough
 def test_noise_shows_nothing_and_its_shares_are_marked():
     rng, passed = np.random.default_rng(4), 0
     for _ in range(20):

@@ -74,6 +74,7 @@ def test_a_prompt_without_a_picture_that_was_asked_for_does_not_count():
     assert [row.concept for row in rows] == ["pilot"]
 
 
+@pytest.mark.thorough
 def test_the_interval_covers():
     """Rates that vary by prompt (beta 1, 3): over prompts, 95 % means at least 90 % of 300 audits."""
     rng = np.random.default_rng(0)

@@ -318,6 +318,7 @@ def test_four_images_of_one_kind_are_not_certain():
         assert all(each.n_decide >= 8 for each in rows)
 
 
+@pytest.mark.thorough
 def test_parity_is_seldom_called_a_leaning():
     """60 studies of sixteen stimuli at parity, ten images each: 5 % may hold a false leaning; at most 8 of 60."""
     rng = np.random.default_rng(13)

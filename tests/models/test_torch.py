@@ -41,6 +41,7 @@ def test_idle_threads_sleep_by_every_door(tmp_path, door):
     assert set(said) == {"PASSIVE"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["copied", "spawned"])
 def test_idle_threads_sleep_in_workers_of_who_has_torch(tmp_path, way):
     """The process that is copied imports torch by itself, before any worker is told its environment."""

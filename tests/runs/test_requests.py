@@ -190,6 +190,7 @@ def test_a_run_that_was_touched_on_a_store_is_looked_into(run, store):
     assert painter.drawn == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_workers_ask_twelve_times_a_part(store):
     """A worker looks first whether another made the part; to score, each reads the vectors that its concepts have."""

@@ -56,6 +56,7 @@ def test_a_process_loads_each_model_once_for_all_rounds(tmp_path):
     assert os.getpid() in by_process
 
 
+@pytest.mark.thorough
 def test_those_that_cannot_leave_are_loaded_in_each_round_and_give_the_same(tmp_path, monkeypatch):
     mobile = swept(tmp_path / "mobile")
     assert sorted(loads()[os.getpid()]) == ["far", "one", "plain", "two"]

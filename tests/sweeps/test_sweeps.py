@@ -186,6 +186,7 @@ def test_the_runs_are_found_where_runs_are_looked_for(whole):
     }
 
 
+@pytest.mark.thorough
 def test_weights_are_loaded_once_for_all_their_cells(tmp_path, monkeypatch):
     loaded = []
 
