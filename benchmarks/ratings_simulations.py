@@ -87,18 +87,18 @@ def stratified_shares(n: int, encoder: str, rated: int, share: float) -> list[Fo
 
 
 def shares_of_many_raters(n: int, raters: int, rated: int, differ: float) -> list[Found]:
-    """Three raters an image; raters differ in how readily they choose a, by so many probits (standard deviation)."""
+    """Three raters an image, or two; raters differ in how readily they choose a, by so many probits (sd)."""
     rng, encoder, pairs = np.random.default_rng([43, raters, rated, round(100 * differ)]), "wrong in 20 %", []
-    cut = 0.3 * np.sqrt(1 + differ**2)
+    cut, each = 0.3 * np.sqrt(1 + differ**2), min(3, raters)
     share = float(_chance_of_a(cut, differ))
     for _ in range(n):
         clear, readily = rng.normal(size=IMAGES[rated]), differ * rng.normal(size=raters)
         read = np.where(rng.random(IMAGES[rated]) < 0.2, clear < cut, clear > cut).astype(np.float64)
         answers = (clear[None, :rated] + readily[:, None] > cut).astype(np.float64)
-        asked = rng.random((raters, rated)).argsort(axis=0) < 3
+        asked = rng.random((raters, rated)).argsort(axis=0) < each
         table = np.where(asked, answers, np.nan)
         pairs.append((rated_share(table, read[:rated], read[rated:]), rated_share(table)))
-    setting = f"{rated} of {IMAGES[rated]} images, 3 of {raters} raters each, who differ by {differ:g}"
+    setting = f"{rated} of {IMAGES[rated]} images, {each} of {raters} raters each, who differ by {differ:g}"
     return _found(f"encoder {encoder}", setting, share, *map(list, zip(*pairs, strict=True)))
 
 
@@ -178,6 +178,6 @@ def experiments() -> list[Experiment]:
           for encoder in ("wrong in 5 %", "wrong in 20 %", "useless") for rated in (30, 100, 300)),
         *((shares_of_either, 4_000, {"rated": rated, "neither": 0.2}) for rated in (30, 100, 300)),
         *((shares_of_many_raters, 2_000, {"raters": raters, "rated": 100, "differ": differ})
-          for raters in (5, 10, 30) for differ in (0.0, 0.3, 0.6)),
+          for raters in (2, 3, 5, 10, 30) for differ in (0.0, 0.3, 0.6)),
         *((ratings_planned, 1_000, {"encoder": encoder}) for encoder in ENCODERS),
     ]  # fmt: skip

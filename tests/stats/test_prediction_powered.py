@@ -167,3 +167,24 @@ def test_the_judge_as_a_perfect_rater_of_what_the_clip_misreads(concept):
         found = rated_share(seen[:25], read[:25], read[25:])
         held.append(found.low <= row["judge"] / n <= found.high)
     assert np.mean(held) >= 0.95
+
+
+@pytest.mark.parametrize(("raters", "apart"), [(2, 0.0), (2, 0.1), (3, 0.0), (3, 0.1)])
+def test_few_raters_are_the_units(raters, apart):
+    """People who choose yes more or less readily than people do on average: what matters is the average of all."""
+    rng, held, studies = np.random.default_rng([raters, round(10 * apart)]), 0, 300
+    for _ in range(studies):
+        likely = np.clip(0.4 + apart * rng.normal(size=raters), 0, 1)[:, None]
+        clear = rng.beta(0.5, 0.5, 60)  # images differ in how clear they are
+        found = rated_share((rng.random((raters, 60)) < np.clip(likely + clear - 0.5, 0, 1)).astype(float))
+        held += found.low <= 0.4 <= found.high
+    assert held / studies >= 0.93 - 2 * (0.93 * 0.07 / studies) ** 0.5
+
+
+def test_two_raters_who_agree_by_chance_still_leave_a_doubt():
+    y, _ = seen_and_read(60, 0.4, 0.0)
+    other = y.copy()
+    other[[np.flatnonzero(y == 1)[0], np.flatnonzero(y == 0)[0]]] = 0, 1  # as often yes: no difference is seen
+    alone, both = rated_share(y), rated_share(np.stack([y, other]))
+    assert both.high - both.low > 1.05 * (alone.high - alone.low)
+    assert both.freedom == 1

@@ -60,7 +60,7 @@ class RatedShare:
     weight : λ, the weight of the readings; 0 without a reader.
     effective : n_eff, the answers of people alone that would be as good.
     growing, fixed : n_eff⁻¹ is ``growing / g + fixed`` with g times as many rated items.
-    freedom : degrees of freedom of the quantile; finite where few raters tell how raters differ.
+    freedom : degrees of freedom of what raters add to the variance; infinite with one rater.
     """
 
     value: float
@@ -156,10 +156,14 @@ def rated_share(
     RatedShare
         NaN where nothing was rated, nothing of a stratum, or nothing yes or no.
 
-    Where several raters differ, their scatter is added as that of raters drawn at random (Owen 2007, *The pigeonhole
-    bootstrap*): with s_j the sum of rater j's residuals, each weighed as in θ, ``R/(R−1) (Σ_j s_j² − Σ_ij of its
-    terms²)``, not below 0, and the normal quantile becomes Student's of R − 1 degrees of freedom where that is above 0.
-    Satterthwaite's degrees take a variance that came out small for one that is small: few raters then hold too seldom.
+    Several raters are a sample of R raters (Owen 2007, *The pigeonhole bootstrap*). What they add to the variance is
+    estimated from the sums s_j of rater j's terms, each a rating's distance from its item's mean, weighed as in θ::
+
+        V_raters = c ( max(0, Σ_j s_j² − Σ_ij terms²) + Σ_ij terms² / (R − 1) ) · (t_{R−1} / z)²
+
+    c makes it right for raters who differ by a bias each. The second term is the error of the first: two raters may
+    agree by chance, so where no difference is seen Student's t still allows for one. Where most items have a single
+    rater, terms are the residuals of the reader's line instead, and c is R / (R − 1).
 
     >>> share = rated_share([1, 1, 0, 0] * 25, [1, 1, 0, 0] * 25, [1, 0, 0, 0] * 100)
     >>> round(share.value, 3), round(share.weight, 3)
@@ -201,7 +205,7 @@ def more_items_to_reach(margin: float, share: RatedShare, *, confidence: float =
         raise InvalidInputError(f"margin: expected a number between 0 and 0.5, found {margin}")
     if not isfinite(share.effective):
         return nan
-    quantile = _quantile(confidence, share.freedom)
+    quantile = _quantile(confidence)
     most = max(share.n_all, share.n) if share.n_all else 10**9
     least = next((n for n in (share.n, most) if _reach(share, n, quantile) <= margin), None)
     if least is None:
@@ -235,12 +239,13 @@ def _estimate(sample: _Sample, mean_reading: float, total: int | None, confidenc
     linear = (sample.yes - share * sample.inside) / among
     slope = _slope(sample, linear)
     growing, fixed = _variance(sample, share, linear, total)
-    raters, of_raters = _rater_variance(sample, share, linear, slope, among)
-    between = raters / _smoothed_scale(sample)
-    freedom = of_raters if between > 0 else inf
-    effective = 1 / (growing + fixed + between)
-    low, high = wilson_at(share, effective, _quantile(confidence, freedom))
-    return RatedShare(share, low, high, n, total or 0, slope, effective, growing, fixed + between, freedom)
+    net, noise, freedom = _rater_variance(sample, share, linear, slope, among)
+    level = (1 + confidence) / 2
+    wider = (float(scipy.stats.t.ppf(level, freedom)) / _quantile(confidence)) ** 2 / _smoothed_scale(sample)
+    growing, fixed = growing + wider * noise, fixed + wider * net
+    effective = 1 / (growing + fixed)
+    low, high = wilson_at(share, effective, _quantile(confidence))
+    return RatedShare(share, low, high, n, total or 0, slope, effective, growing, fixed, freedom)
 
 
 def _slope(sample: _Sample, values: np.ndarray) -> float:
@@ -297,17 +302,26 @@ def _moments(sample: _Sample, stratum: int, share: float, linear: np.ndarray) ->
 
 def _rater_variance(
     sample: _Sample, share: float, linear: np.ndarray, slope: float, among: float
-) -> tuple[float, float]:
-    """What raters that differ add to the variance, and its degrees of freedom; 0 with one rater."""
+) -> tuple[float, float, float]:
+    """What raters that differ add to the variance, the error of that, and its degrees of freedom; see `rated_share`."""
     is_rated = np.isfinite(sample.ratings)
     active = int(is_rated.any(axis=1).sum())
     if active < 2:
-        return 0.0, 1.0
-    fitted = linear - (sample.within(linear) - slope * sample.within(sample.readings))
+        return 0.0, 0.0, inf
+    counts = is_rated.sum(axis=0)
+    weights = sample.item_weights / counts
+    if 2 * counts[counts > 1].sum() >= counts.sum():
+        given = is_rated * weights
+        shares = given.sum(axis=1)
+        mixed = np.diag(shares) - (given / counts) @ is_rated.T  # a rater's bias moves the item's mean, too
+        centre, factor = linear, float(np.square(shares).sum() / np.square(mixed).sum())
+    else:
+        centre = linear - (sample.within(linear) - slope * sample.within(sample.readings))
+        factor = active / (active - 1)
     single = np.where(sample.outside, 0.0, (sample.ratings - share) / among)
-    terms = np.where(is_rated, single - fitted, 0.0) * (sample.item_weights / is_rated.sum(axis=0))
-    between = active / (active - 1) * float(np.sum(terms.sum(axis=1) ** 2) - np.sum(terms**2))
-    return max(between, 0.0), float(active - 1)
+    terms = np.where(is_rated, single - centre, 0.0) * weights
+    scatter, noise = float(np.square(terms.sum(axis=1)).sum()), float(np.square(terms).sum())
+    return factor * max(scatter - noise, 0.0), factor * noise / (active - 1), float(active - 1)
 
 
 def _sample(
@@ -352,9 +366,8 @@ def _require_unit(name: str, values: np.ndarray) -> None:
         raise InvalidInputError(f"{name}: expected numbers in [0, 1]")
 
 
-def _quantile(confidence: float, freedom: float) -> float:
-    level = (1 + confidence) / 2
-    return float(scipy.stats.t.ppf(level, freedom) if isfinite(freedom) else scipy.stats.norm.ppf(level))
+def _quantile(confidence: float) -> float:
+    return float(scipy.stats.norm.ppf((1 + confidence) / 2))
 
 
 def _reach(share: RatedShare, n: int, quantile: float) -> float:
