@@ -14,6 +14,11 @@ from scipy.stats import t as student
 from clinometer.metrics import Score
 from clinometer.metrics.verdict import Verdict
 from clinometer.studies.leaning import EncoderEmbeddings
+from clinometer.studies.leaning.scores.context import DrawSettings, LeaningStudy
+from clinometer.studies.leaning.scores.design import layout_of
+from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights
+from clinometer.studies.leaning.scores.relabelling import pools_of
+from clinometer.studies.leaning.scores.views import views_of
 from tests.metrics.studies import (
     AGES,
     GROUPS,
@@ -511,3 +516,68 @@ def test_holm_stands_beside_q_in_the_family_that_is_named():
         family = [other for other in rows if (other.family, other.encoder) == (row.family, row.encoder)]
         assert row.family
         assert row.p <= row.q <= row.p_holm <= min(1, len(family) * row.p) + 1e-12
+
+
+def test_signed_delta_and_alpha_say_what_their_parts_say(rows, two):
+    """Over images TT is fixed: δ has the magnitudes of II's interval, and α the interval of ITP + ITA, divided."""
+    measured = layout_of(two, design()), design()
+    study_of = LeaningStudy(measured[1], measured[0], DrawSettings(9, 0, 0, 0.95), pools_of(measured[1], measured[0]))
+    view = views_of(two, study_of, labels=False)[0]
+    tops = contrast_tests(study_of, view, pair_weights(study_of, ("itp", "ita"), *study_of.pair)).estimate
+    for t, target in enumerate(design().targets):
+        ii, tt = (one(rows, "mcas", name, concept=target.name) for name in ("ii", "tt"))
+        delta, alpha = (
+            one(rows, "internal_bias", f"signed_{name}", concept=target.name)
+            for name in ("diffusion_bias", "bias_amplification")
+        )
+        least = 0.0 if ii.low <= 0 <= ii.high else min(abs(ii.low), abs(ii.high))
+        most = max(abs(ii.low), abs(ii.high))
+        assert (delta.low, delta.high) == pytest.approx((least - abs(tt.value), most - abs(tt.value)))
+        assert delta.stimulus_low <= delta.low <= delta.value <= delta.high <= delta.stimulus_high
+        divided = sorted((tops.low[t] / (2 * tt.value), tops.high[t] / (2 * tt.value)))
+        assert (alpha.low, alpha.high) == pytest.approx(divided)
+        assert isfinite(alpha.stimulus_low) == (alpha.flag != "unstable")
+        if isfinite(alpha.stimulus_low):
+            assert alpha.stimulus_low <= alpha.low <= alpha.value <= alpha.high <= alpha.stimulus_high
+
+
+def test_theta_and_distance_say_nothing_that_mcas_denies(rows):
+    for target in design().targets:
+        mcas = one(rows, "mcas", "mcas", concept=target.name)
+        similarity, angle, distance = (
+            one(rows, "xmcas", name, concept=target.name) for name in ("similarity", "angle", "distance")
+        )
+        k = one(rows, "xmcas", "offset", concept="")
+        if mcas.low <= 0 <= mcas.high:
+            at_parity = atan2(similarity.low, 1 + k.high)
+            assert angle.low == pytest.approx(at_parity)
+            off = max(similarity.low - 1 / 3, 1 / 3 - similarity.high, 0.0)
+            assert distance.low == pytest.approx(off)
+        assert angle.low <= angle.value <= angle.high
+        assert distance.low <= distance.value <= distance.high
+
+
+def test_a_group_whose_every_alpha_is_unstable_has_no_mean():
+    """Words that scatter widely: TT may be 0 for every target."""
+    unsure = embeddings(words=(2, 2, 2), noise=3.0)
+    rows = study(unsure)
+    alphas = [one(rows, "internal_bias", "bias_amplification", concept=t.name) for t in design().targets]
+    assert {row.flag for row in alphas} == {"unstable"}
+    for statistic in ("mean", "standard_error"):
+        row = one(rows, "internal_bias_summary", f"bias_amplification_{statistic}", group="")
+        assert isnan(row.value)
+        assert row.flag == "unstable"
+        assert row.reason.startswith("no mean: TT may be 0 for every target")
+    assert isfinite(one(rows, "internal_bias_summary", "diffusion_bias_mean", group="").value)
+
+
+def test_words_are_not_held_between_bounds_that_no_image_tells():
+    """Without an image of a group nothing says what ITA could be: it has Student's t, not a p of 0."""
+    lacking = embeddings(images=10)
+    nobody = {"man": tuple(x[:0] for x in lacking.group_images["man"])}
+    lacking = replace(lacking, group_images=lacking.group_images | nobody)
+    rows = study(lacking)
+    for target in design().targets:
+        row = one(rows, "mcas", "ita", concept=target.name)
+        assert row.test.startswith("Student's t")
+        assert row.p > 0

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics import CENTROID, UNBIASED_ANGLE, xmcas
+from clinometer.studies.leaning.scores.estimates import Estimate
+from clinometer.studies.leaning.scores.plane_rows import place
 
 inside = {"m": st.floats(-0.99, 0.99), "c": st.floats(-1, 1), "k": st.floats(-0.005, 0.5)}
 
@@ -102,3 +104,38 @@ def test_refuses_a_centroid_that_is_no_point(centroid):
 def test_refuses_what_is_no_number():
     with pytest.raises(InvalidInputError, match="similarity"):
         xmcas(mcas=0, similarity="near")
+
+
+ends = st.tuples(st.floats(-0.4, 0.4), st.floats(0, 0.3), st.floats(0, 0.3))
+
+
+@given(ends, st.tuples(st.floats(0.05, 0.6), st.floats(0, 0.3), st.floats(0, 0.3)), st.floats(0, 0.05))
+def test_a_place_holds_all_that_its_parts_hold_and_no_more(mcas, similarity, reach):
+    """Drawn anywhere within the intervals of MCAS, similarity and offset, θ and distance lie within their own."""
+    parts = [estimate_of(value, value - below, value + above) for value, below, above in (mcas, similarity)]
+    parts.append(estimate_of(0.02, 0.02 - reach, 0.02 + reach))
+    rng = np.random.default_rng(0)
+    m, c, k = (part.low + (part.high - part.low) * rng.choice([0, 1, rng.random()], (4_000, 1)) for part in parts)
+    m = np.where(rng.random(m.shape) < 0.2, np.clip(0.0, parts[0].low, parts[0].high), m)  # where |MCAS| is least
+    drawn = xmcas(mcas=m, similarity=c, offset=k)
+    for found, of in zip(place(*parts), (drawn.angle, drawn.distance), strict=True):
+        assert (found.low <= found.value + 1e-12).all()
+        assert (found.value <= found.high + 1e-12).all()
+        if np.isfinite(found.low).all():  # else every direction is open
+            assert (found.low <= np.min(of) + 1e-12).all()
+            assert (np.max(of) <= found.high + 1e-12).all()
+    low, high = parts[0].low[0], parts[0].high[0]
+    if low <= 0 <= high and np.isfinite(place(*parts)[0].low).all():
+        least = xmcas(mcas=0.0, similarity=parts[1].low[0], offset=parts[2].high[0])
+        assert place(*parts)[0].low[0] <= least.angle + 1e-12
+
+
+def test_an_angle_of_which_every_direction_is_open_has_no_interval():
+    angle, distance = place(estimate_of(0.4, -2.0, 2.0), estimate_of(0.01, -0.1, 0.1), estimate_of(0.0, 0.0, 0.0))
+    assert np.isnan([angle.low, angle.high]).all()
+    assert np.isfinite([angle.value, distance.low, distance.high]).all()
+
+
+def estimate_of(value: float, low: float, high: float) -> Estimate:
+    value, low, high = (np.array([number]) for number in (value, low, high))
+    return Estimate(value, low, high, low, high, np.full(1, np.nan))

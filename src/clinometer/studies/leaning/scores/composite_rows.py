@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isfinite
+from math import isfinite, nan
 
 import numpy as np
+import scipy
 
 from clinometer.metrics.internal import (
     aligned_diffusion_bias,
@@ -17,10 +18,16 @@ from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART, component
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family
 from clinometer.stats.permutation import PermutationTest
-from clinometer.stats.ratio import RatioInterval, fieller_interval
+from clinometer.stats.ratio import fieller_interval
 from clinometer.studies.leaning.scores.context import LeaningStudy
-from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, each_target, estimate
-from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights, text_tests
+from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, null_expectation
+from clinometer.studies.leaning.scores.inference import (
+    ContrastTests,
+    contrast_tests,
+    pair_weights,
+    stimulus_covariance,
+    text_tests,
+)
 from clinometer.studies.leaning.scores.reasons import ZERO_TT
 from clinometer.studies.leaning.scores.relabelling import LabelPool, least_p_value
 from clinometer.studies.leaning.scores.rows import (
@@ -105,37 +112,74 @@ def aligned_delta(study: LeaningStudy, point: np.ndarray, tensor: np.ndarray) ->
 
 
 def diffusion_bias_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
-    """Signed δ with its intervals, and the null expectation of δ."""
+    """Signed δ with the intervals of its parts, and the null expectation of δ.
 
-    def of(part: Replicates) -> Estimate:
-        numbers = estimate(
-            part,
-            lambda c: signed_delta(study, c),
-            study.settings.confidence,
-            centred=lambda c: aligned_delta(study, part.point, c),
-        )
-        return numbers.with_null(null_of_delta(study, part))
+    ::
 
-    return each_target(view.targets, of)
+        over images:  the magnitudes that the interval of II holds, less |TT|, which no image enters
+        over stimuli: |II| − |TT| ∓ √( r² + s² )        r, s: from |II| and |TT| to the ends of their own intervals
+
+    The second is Zou and Donner's (2008) interval of a difference, from those of two independent estimates.
+    """
+    images = _tested(study, view, "ii").estimate.folded()
+    words = _tested(study, view, "tt").estimate.folded()
+    value = np.asarray(images.value - words.value)
+    down = np.hypot(images.value - images.stimulus_low, words.stimulus_high - words.value)
+    up = np.hypot(images.stimulus_high - images.value, words.value - words.stimulus_low)
+    return Estimate(
+        value=value,
+        low=images.low - words.value,
+        high=images.high - words.value,
+        stimulus_low=value - down,
+        stimulus_high=value + up,
+        null=null_expectation(view.targets, lambda part: null_of_delta(study, part), np.mean),
+    )
 
 
 def bias_amplification_estimate(study: LeaningStudy, view: EncoderView) -> Estimate:
-    """Signed α, and the null expectation of α: percentiles over images (TT is then fixed), Fieller over stimuli."""
+    """Signed α with the intervals of its parts, and the null expectation of α.
 
-    def of(part: Replicates) -> Estimate:
-        numbers = estimate(
-            replace(part, stimulus=part.images), lambda c: signed_alpha(study, c), study.settings.confidence
-        )
-        sets = [_fieller(study, part, t) for t in range(len(part.point))]
-        low, high = np.array([(s.low, s.high) if s.shape == "bounded" else (np.nan, np.nan) for s in sets]).T
-        return replace(numbers, stimulus_low=low, stimulus_high=high).with_null(null_of_alpha(study, part), "median")
+    Over images TT is fixed, so the interval is that of ``ITP + ITA``, divided. Over stimuli it is Fieller's of the two,
+    each as uncertain as the further end of its own interval says: unbounded exactly where that of TT covers 0.
+    """
+    above, below = (pair_weights(study, names, *study.pair) for names in (("itp", "ita"), ("tt",)))
+    top, tt = contrast_tests(study, view, above).estimate, _tested(study, view, "tt").estimate
+    value = signed_bias_amplification(top.value, 0.0, tt.value)
+    divisor = np.where(np.isnan(value), np.nan, 2 * tt.value)
+    inner = np.sort([top.low / divisor, top.high / divisor], axis=0)
+    variances = [_variance_of(numbers, study.settings.confidence) for numbers in (top, tt)]
+    covariance = stimulus_covariance(study, view, above, below)
+    low, high = np.array(
+        [
+            _fieller(float(x), float(2 * y), float(v_x), float(4 * v_y), float(2 * v_xy), study.settings.confidence)
+            for x, y, v_x, v_y, v_xy in zip(top.value, tt.value, *variances, covariance, strict=True)
+        ]
+    ).reshape(-1, 2).T  # fmt: skip
+    null = null_expectation(view.targets, lambda part: null_of_alpha(study, part), np.median)
+    known = np.isfinite(inner)
+    return Estimate(
+        value=value,
+        low=inner[0],
+        high=inner[1],
+        stimulus_low=np.minimum(low, np.where(known[0], inner[0], low)),
+        stimulus_high=np.maximum(high, np.where(known[1], inner[1], high)),
+        null=null,
+    )
 
-    return each_target(view.targets, of)
+
+def _tested(study: LeaningStudy, view: EncoderView, component: str) -> ContrastTests:
+    return contrast_tests(study, view, pair_weights(study, (component,), *study.pair))
+
+
+def _variance_of(numbers: Estimate, confidence: float) -> np.ndarray:
+    """The variance of a normal estimate that would reach as far as the further end of the stimulus interval."""
+    reach = np.fmax(numbers.stimulus_high - numbers.value, numbers.value - numbers.stimulus_low)
+    return np.asarray((reach / scipy.special.ndtri((1 + confidence) / 2)) ** 2)
 
 
 def unstable_targets(study: LeaningStudy, view: EncoderView) -> np.ndarray:
     """Targets whose TT might be 0: its stimulus interval covers it, so α may be anything."""
-    numbers = contrast_tests(study, view, pair_weights(study, ("tt",), *study.pair)).estimate
+    numbers = _tested(study, view, "tt").estimate
     return np.asarray((numbers.stimulus_low <= 0) & (numbers.stimulus_high >= 0))
 
 
@@ -151,17 +195,15 @@ def null_of_alpha(study: LeaningStudy, replicates: Replicates) -> np.ndarray:
     return np.where(np.isnan(drawn), np.inf, drawn)
 
 
-def _fieller(study: LeaningStudy, replicates: Replicates, t: int) -> RatioInterval:
-    parts, drawn = (components(c[..., t, :, :], study.a, study.b) for c in (replicates.point, replicates.stimulus))
-    covariance = np.cov(drawn[:, 1] + drawn[:, 2], 2 * drawn[:, 3])
-    return fieller_interval(
-        float(parts[1] + parts[2]),
-        float(2 * parts[3]),
-        variance_numerator=float(covariance[0, 0]),
-        variance_denominator=float(covariance[1, 1]),
-        covariance=float(covariance[0, 1]),
-        confidence=study.settings.confidence,
-    )
+def _fieller(
+    x: float, y: float, variance_x: float, variance_y: float, covariance: float, confidence: float
+) -> tuple[float, float]:
+    """Ends of Fieller's interval of x / y; NaN where it has none."""
+    found = fieller_interval(
+        x, y, variance_numerator=variance_x, variance_denominator=variance_y, covariance=covariance,
+        confidence=confidence,
+    )  # fmt: skip
+    return (found.low, found.high) if found.shape == "bounded" else (nan, nan)
 
 
 def _flagged(row: Score, unstable: bool) -> Score:

@@ -80,11 +80,12 @@ def contrast_inference(
         value, n = moments.means @ weights, np.ones(len(moments.texts))
         no_image = not {"ii", "itp"} & set(modalities)
         return _inference(value, [(n * np.nan, n) if no_image else attributes], [attributes, *stimuli], confidence)
-    if view.poles is None:
-        return _of_tests(image_tests(view, weights, modalities), stimuli, confidence)
     places = [place for place, name in enumerate(("ii", "ita")) if name in modalities]
-    poles = view.poles[np.flatnonzero(weights)][:, places].sum(axis=1) @ weights
-    poles = poles[np.isfinite(poles)] if np.isfinite(poles).any() else np.zeros(1)
+    poles = np.array([np.nan])
+    if view.poles is not None:
+        poles = view.poles[np.flatnonzero(weights)][:, places].sum(axis=1) @ weights
+    if not np.isfinite(poles).all():  # of differences, or where a group has no images to tell
+        return _of_tests(image_tests(view, weights, modalities), stimuli, confidence)
     samples = [x @ weights for x in moments.images]
     tests = bounded_means(samples, (poles.min(), poles.max()), moments.texts @ weights, *attributes)
     return _of_tests(tests, stimuli, confidence)

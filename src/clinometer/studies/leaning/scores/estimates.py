@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_interval, welch_satterthwaite
+from clinometer.stats.bootstrap import ball_interval, fold_interval, percentile_interval
 from clinometer.stats.scratch import Kept
 
 Formula = Callable[[np.ndarray], np.ndarray]
@@ -19,30 +19,12 @@ NUMBERS_AT_ONCE: Final = 2**22
 
 
 @dataclass(frozen=True)
-class Freedoms:
-    """Degrees of freedom of the three samples a target's number rests on: items, less one in every prompt or list.
-
-    ``targets`` (T,) of each target's images; ``attributes`` and ``words`` of the images and words of a and b together.
-    """
-
-    targets: np.ndarray
-    attributes: float
-    words: float
-
-
-@dataclass(frozen=True)
 class Replicates:
-    """Tensors of mean cosines: the estimate (T × 4 × groups) and replicates of it (R × T × 4 × groups).
-
-    ``target_images`` are some replicates of the target images alone, attributes held; with ``freedoms`` they tell how
-    well the spread of a target's replicates is known. Both None where the numbers are not of targets.
-    """
+    """Tensors of mean cosines: the estimate (T × 4 × groups) and replicates of it (R × T × 4 × groups)."""
 
     point: np.ndarray
     images: np.ndarray
     stimulus: np.ndarray
-    target_images: np.ndarray | None = None
-    freedoms: Freedoms | None = None
 
     @property
     def null(self) -> np.ndarray:
@@ -60,7 +42,6 @@ class Drawn:
 
     images: Kept
     stimulus: Kept
-    target_images: Kept
 
 
 @dataclass(frozen=True)
@@ -72,7 +53,6 @@ class TargetReplicates:
 
     point: np.ndarray
     drawn: Sequence[Drawn]
-    freedoms: Freedoms
 
     def parts(self) -> Iterator[Replicates]:
         """Some consecutive targets at a time, two at least: numpy sums a single column in another order."""
@@ -90,8 +70,7 @@ class TargetReplicates:
         def stacked(name: str) -> np.ndarray:
             return np.stack([getattr(target, name).read() for target in self.drawn[part]], axis=1)
 
-        freedoms = replace(self.freedoms, targets=self.freedoms.targets[part])
-        return Replicates(self.point[part], stacked("images"), stacked("stimulus"), stacked("target_images"), freedoms)
+        return Replicates(self.point[part], stacked("images"), stacked("stimulus"))
 
 
 def parts_of(total: int, at_once: int) -> Iterator[slice]:
@@ -107,6 +86,16 @@ def each_target(replicates: TargetReplicates, make: Callable[[Replicates], Estim
     """An estimate of every target, made of some targets at a time."""
     estimates = [make(part) for part in replicates.parts()]
     return Estimate(*(np.concatenate([getattr(numbers, f.name) for numbers in estimates]) for f in fields(Estimate)))
+
+
+def null_expectation(
+    replicates: TargetReplicates,
+    formula: Callable[[Replicates], np.ndarray],
+    centre: Callable[..., np.ndarray],
+) -> np.ndarray:
+    """The centre, over null draws (… × T) of a non-negative number, of every target: (T,)."""
+    centres = [centre(np.asarray(formula(part), np.float64), axis=0) for part in replicates.parts()]
+    return np.concatenate(centres) if centres else np.empty(0)
 
 
 def all_targets(replicates: TargetReplicates, formula: Callable[[Replicates], np.ndarray]) -> np.ndarray:
@@ -150,50 +139,13 @@ class Estimate:
         return replace(self, null=np.full_like(self.null, np.nan))
 
 
-def estimate(replicates: Replicates, formula: Formula, confidence: float, centred: Formula | None = None) -> Estimate:
-    """Apply a formula of the tensor, with percentile intervals, as wide as t where it is one number a target.
-
-    ``centred`` serves the replicates where it differs from the formula of the estimate (signs held, say).
-    """
-    drawn = centred or formula
+def estimate(replicates: Replicates, formula: Formula, confidence: float) -> Estimate:
+    """Apply a formula of the tensor, with percentile intervals."""
     value = np.asarray(formula(replicates.point))
-    images, stimulus = drawn(replicates.images), drawn(replicates.stimulus)
-    freedom_images, freedom_stimulus = _degrees_of_freedom(replicates, drawn, images, stimulus)
-    inner = percentile_interval(images, confidence, freedom_images)
-    outer = percentile_interval(stimulus, confidence, freedom_stimulus)
+    inner, outer = (
+        percentile_interval(formula(drawn), confidence) for drawn in (replicates.images, replicates.stimulus)
+    )
     return Estimate(value, inner.low, inner.high, outer.low, outer.high, np.full(value.shape, np.nan))
-
-
-def _degrees_of_freedom(
-    replicates: Replicates, formula: Formula, images: np.ndarray, stimulus: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Degrees of freedom of the variance of a target's replicates, over images and over stimuli.
-
-    The parts are the target images, the attribute images and the words (and encoders). Their variances come from the
-    replicates: of the target images alone, what the attribute images add to that, what the stimuli add to both.
-    Infinite where the number is not one of each target.
-    """
-    freedoms = replicates.freedoms
-    if freedoms is None or replicates.target_images is None or images.shape[1:] != freedoms.targets.shape:
-        return np.array(np.inf), np.array(np.inf)
-    with np.errstate(invalid="ignore"):  # a ratio may have an infinite replicate
-        of_images = image_parts(replicates, formula)
-        of_words = (added_variance(stimulus, images), np.array(freedoms.words))
-    return welch_satterthwaite(of_images), welch_satterthwaite([*of_images, of_words])
-
-
-def image_parts(replicates: Replicates, formula: Formula) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Variance and degrees of freedom of each target's number: from its own images, and from the attribute images."""
-    freedoms = replicates.freedoms
-    assert freedoms is not None
-    assert replicates.target_images is not None
-    own, both = formula(replicates.target_images), formula(replicates.images)
-    return [(variance(own), freedoms.targets), (added_variance(both, own), np.array(freedoms.attributes))]
-
-
-def added_variance(more: np.ndarray, fewer: np.ndarray) -> np.ndarray:
-    """The variance that replicates have beyond that of others in which fewer things are resampled."""
-    return np.asarray(np.maximum(variance(more) - variance(fewer), 0.0))
 
 
 def variance(draws: np.ndarray) -> np.ndarray:

@@ -140,9 +140,7 @@ class _View:
         self._point[t, IMAGED] = measurement.point
         self._tensors = [
             self._with_texts(t, drawn, texts)
-            for drawn, texts in zip(
-                (measurement.images, measurement.stimulus, measurement.target_images), self._text_tensors, strict=True
-            )
+            for drawn, texts in zip((measurement.images, measurement.stimulus), self._text_tensors, strict=True)
         ]
 
     @staticmethod
@@ -169,7 +167,6 @@ class _View:
     def _resampled_texts(self) -> list[dict[int, list[Kept | None]]]:
         """What the texts say of every target, (T × replicates) a group, by modality; of each kind of replicates."""
         draws, layout, uniform = self._draws, self._layout, uniform_weights(self._layout, ())
-        held_images = uniform.images.astype(np.float32)
         images = partial(_by_group, self._texts[0], layout.image_slices)
         words = partial(_by_group, self._texts[1], layout.word_slices)
         for m, columns in ((1, images(uniform.images)), (3, words(uniform.words))):
@@ -181,7 +178,7 @@ class _View:
             return [None if column is None else self._scratch.keep(column) for column in columns]
 
         itp, tt = keep(images(draws.images)), keep(words(draws.fixed_words))
-        return [{1: itp, 3: tt}, {1: itp, 3: keep(words(draws.words))}, {1: keep(images(held_images)), 3: tt}]
+        return [{1: itp, 3: tt}, {1: itp, 3: keep(words(draws.words))}]
 
     def finished(self) -> ViewedTargets:
         """What was put together."""
@@ -191,7 +188,7 @@ class _View:
         if self._matches:
             matches = TextMatches(*(tuple(self._matches[t][kind] for t in order) for kind in (0, 1)))  # type: ignore[arg-type]
         return ViewedTargets(
-            TargetReplicates(self._point, [self._drawn[t] for t in order], self._draws.freedoms),
+            TargetReplicates(self._point, [self._drawn[t] for t in order]),
             tuple(self._cosines[t][0] for t in order),
             ItemMeans(np.stack([images, self._texts[0]]), np.stack([words, self._texts[1]])),
             matches,

@@ -34,6 +34,8 @@ from clinometer.studies.leaning.scores.relabelling import ItemMeans
 from clinometer.studies.leaning.scores.views import EncoderView
 
 II, ITP, ITA, TT = range(4)
+ROUNDING = 1e-12
+"""Weights smaller than this are 0."""
 UNVARYING = np.zeros(2)
 """The sample of a target whose images do not enter a number."""
 
@@ -87,15 +89,33 @@ def contrast_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) 
     used = weights[[II, ITA]]
     if not used.any():
         return _with_stimuli(study, view, weights, difference_contrast(study, view, weights))
-    chosen = list(zip(*np.nonzero(used), strict=True))
-    poles = np.array([sum(used[m, h] * view.poles[g, m, h] for m, h in chosen) for g in sorted({g for _, g in chosen})])
-    poles = poles[np.isfinite(poles)] if np.isfinite(poles).any() else np.zeros(1)
     samples = [_image_scores(cosines, weights) for cosines in view.image_cosines]
     constant = _sum(weights, view.targets.point, (ITP, TT))
     attributes = item_variance(study.layout, view.items, weights, (II, ITP))
-    return _with_stimuli(
-        study, view, weights, bounded_means(samples, (poles.min(), poles.max()), constant, *attributes)
-    )
+    bounds = _bounds(view, used)
+    if not np.isfinite(bounds).any():  # words are compared, and there is no image of a group
+        return _with_stimuli(study, view, weights, difference_contrast(study, view, weights, moderated=False))
+    return _with_stimuli(study, view, weights, bounded_means(samples, bounds, constant, *attributes))
+
+
+def _bounds(view: EncoderView, used: np.ndarray) -> np.ndarray:
+    """What an image of each target may score, (T × 2): between what the groups' own images do; ``used`` (2 × groups).
+
+    NaN where a group has no images to tell. Of weights that do not sum to 0, as of the nearness to one group, what all
+    groups have in common stays at the mean of the target's own images: a car is far from every group, and no further
+    image of it is going to be a person's.
+    """
+    common = used.mean(axis=1)
+    common[np.abs(common) < ROUNDING] = 0.0
+    apart = used - common[:, None]
+    chosen = list(zip(*np.nonzero(np.abs(apart) > ROUNDING), strict=True))
+    groups = sorted({g for _, g in chosen})
+    poles = np.array([sum(apart[m, h] * view.poles[g, m, h] for m, h in chosen) for g in groups])
+    level = np.zeros(len(view.image_cosines))
+    for m in np.flatnonzero(common):
+        total = [x[:, m].sum(axis=1).mean() if len(x) else np.nan for x in view.image_cosines]
+        level = level + common[m] * np.array(total)
+    return np.asarray(level[:, None] + [poles.min(), poles.max()])
 
 
 def text_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:
@@ -253,6 +273,20 @@ def _strata(layout: Layout, g: int, *, images: bool) -> Iterator[tuple[slice, fl
     for columns, group in zip(layout.prompt_slices, layout.prompt_groups, strict=True):
         if group == g and columns.stop > columns.start:
             yield columns, (columns.stop - columns.start) / layout.image_counts[g]
+
+
+def stimulus_covariance(study: LeaningStudy, view: EncoderView, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Covariance of two contrasts of each target by the words and the encoders that they share: (T,).
+
+    ::
+
+        cov(x, y) = (var(x + y) − var(x − y)) / 4
+    """
+
+    def variance(weights: np.ndarray) -> np.ndarray:
+        return item_variance(study.layout, view.items, weights, (ITA, TT))[0] + _encoders(view, weights)[0]
+
+    return np.asarray((variance(first + second) - variance(first - second)) / 4)
 
 
 def _encoders(view: EncoderView, weights: np.ndarray) -> tuple[np.ndarray, float]:

@@ -27,7 +27,6 @@ from clinometer.studies.leaning.scores.cosines import (
     word_cosine,
 )
 from clinometer.studies.leaning.scores.design import Design, EncoderEmbeddings, Layout, check_target
-from clinometer.studies.leaning.scores.estimates import Freedoms
 from clinometer.studies.leaning.scores.pooled import ROWS, averaged_embeddings, cosines_with, unit_rows
 
 WHOLE = 2**24
@@ -36,7 +35,6 @@ PART = 2**22
 """Of more, so many at a time: 84 MB while they are drawn."""
 AHEAD = 2**25
 """Weights that threads draw side by side, if each draws no more than one target's: 134 MB."""
-VARIANCE_DRAWS = 1_000  # a variance from 1,000 replicates is off by 4 %, and enters degrees of freedom only
 
 IMAGED = (0, 2)
 """The modalities that target images enter: ii and ita."""
@@ -59,7 +57,6 @@ class Draws:
     words: np.ndarray
     fixed_words: np.ndarray
     encoders: np.ndarray
-    freedoms: Freedoms
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,8 @@ class SeenTarget:
     ----------
     image_cosines : mean cosines of each image to the images and to the words of every group, (n × 2 × G).
     items : mean cosine of each attribute image, and of each word, to the target's images.
-    point, images, stimulus, target_images : mean cosines in the modalities that images enter, (2 × G) and
-        (R × 2 × G): the estimate, its replicates over images and over stimuli, and some with the attributes held.
+    point, images, stimulus : mean cosines in the modalities that images enter, (2 × G) and (R × 2 × G): the estimate,
+        and its replicates over images and over stimuli.
     own_text : None where the view reads no text, or a single one, and where nobody asks.
     """
 
@@ -94,7 +91,6 @@ class SeenTarget:
     point: np.ndarray
     images: np.ndarray
     stimulus: np.ndarray
-    target_images: np.ndarray
     own_text: OwnText | None
 
 
@@ -260,16 +256,13 @@ class _View:
     def __init__(self, layout: Layout, draws: Draws, size: int) -> None:
         self._layout, self._draws = layout, draws
         self._uniform = uniform_weights(layout, ())
-        self._held_images = self._uniform.images.astype(np.float32)
         columns, groups = (sum(layout.image_counts), sum(layout.word_counts)), len(layout.groups)
         self.gram, self._words = (np.empty((size, width), np.float32) for width in columns)
         self._sums = [np.zeros(width) for width in columns]
         self._weighed = [np.zeros((1, width)) for width in columns]
         self._groups = np.empty((size, 2, groups))
-        replicates = len(draws.images)
-        variance_draws = min(VARIANCE_DRAWS, replicates)
-        self._images, self._stimulus, self._target_images = (
-            np.full((n, 2, groups), np.nan, np.float32) for n in (replicates, replicates, variance_draws)
+        self._images, self._stimulus = (
+            np.full((len(draws.images), 2, groups), np.nan, np.float32) for _ in ("images", "stimuli")
         )
         self._own_texts = _OwnTexts()
 
@@ -299,11 +292,6 @@ class _View:
         self._stimulus[rows, 0] = self._images[rows, 0]
         sum_by_group(by_word, draws.fixed_words, layout.word_slices, self._images[rows, 1])
         sum_by_group(by_word, draws.words[rows], layout.word_slices, self._stimulus[rows, 1])
-        some = weights[: max(len(self._target_images) - first, 0)]
-        if len(some):
-            target_images = self._target_images[first : first + len(some)]
-            sum_by_group(matmul(some, self.gram), self._held_images, layout.image_slices, target_images[:, 0])
-            sum_by_group(matmul(some, self._words), draws.fixed_words, layout.word_slices, target_images[:, 1])
 
     def finished(self) -> SeenTarget:
         """What was measured."""
@@ -314,6 +302,4 @@ class _View:
             sum_by_group(self._weighed[1], self._uniform.words, self._layout.word_slices, point[None, 1])
         images, words = (total / size if size else np.full_like(total, np.nan) for total in self._sums)
         own_text = OwnText(np.concatenate(texts.ranks), np.hstack(texts.gains)) if texts.ranks else None
-        return SeenTarget(
-            self._groups, (images, words), point, self._images, self._stimulus, self._target_images, own_text
-        )  # fmt: skip
+        return SeenTarget(self._groups, (images, words), point, self._images, self._stimulus, own_text)

@@ -10,47 +10,37 @@ import numpy as np
 from clinometer.metrics.mcas import MODALITIES, composite, group_similarity
 from clinometer.metrics.records import Score
 from clinometer.metrics.xmcas import CENTROID, xmcas
+from clinometer.stats.bootstrap import fold_interval
 from clinometer.studies.leaning.scores.context import LeaningStudy
-from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, each_target, estimate, estimate_norm
+from clinometer.studies.leaning.scores.estimates import Estimate, estimate, null_expectation
+from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights
 from clinometer.studies.leaning.scores.reasons import interval_reason, stimulus_reason, value_reason
 from clinometer.studies.leaning.scores.rows import Basis, summary_row, target_row
 from clinometer.studies.leaning.scores.views import EncoderView
 
-WIDE = "that of the angle would span more than half a circle"
+WIDE = "those of similarity and MCAS leave every direction open"
 NO_DIRECTION = f"too few images for an interval: {WIDE}"
 
 
 def xmcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
-    """Similarity to the third group, angle and distance of every target; the offset k once.
-
-    Replicates of the angle use the replicate's own k.
-    """
+    """Similarity to the third group, angle and distance of every target; the offset k once."""
     if study.design.third is None or view.groups is None:
         return []
-    basis = Basis(MODALITIES, (*study.pair, study.design.index(study.design.third)))
-    confidence, groups = study.settings.confidence, view.groups
-    numbers = {
-        "similarity": each_target(
-            view.targets, lambda part: estimate(part, lambda c: _similarity(study, c), confidence)
-        ),
-        "angle": _without_wide_intervals(
-            each_target(
-                view.targets, lambda part: estimate(_with_offset(study, part, groups), _Angle(study), confidence)
-            )
-        ),
-        "distance": each_target(
-            view.targets,
-            lambda part: _distance(study, part, confidence).with_null(
-                np.hypot(*np.moveaxis(_from_centroid(study, part.null), -1, 0))
-            ),
-        ),
-    }
+    third = study.design.index(study.design.third)
+    basis = Basis(MODALITIES, (*study.pair, third))
+    nearness = np.zeros((len(MODALITIES), len(study.design.groups)))
+    nearness[:, third] = 1 / len(MODALITIES)
+    mcas = contrast_tests(study, view, pair_weights(study, MODALITIES, *study.pair)).estimate
+    similarity = contrast_tests(study, view, nearness).estimate
+    k = estimate(view.groups, lambda c: offset(study, c), study.settings.confidence)
+    angle, distance = place(mcas, similarity, k)
+    null = null_expectation(view.targets, lambda part: _distance_of(study, part.null), np.mean)
+    numbers = {"similarity": similarity, "angle": angle, "distance": replace(distance, null=null)}
     rows = [
         target_row(study, view, t, basis, estimates, metric="xmcas", component=component)
         for component, estimates in numbers.items()
         for t in study.target_numbers
     ]
-    k = estimate(groups, lambda c: offset(study, c), confidence)
     return [
         *(_explained_angle(row) for row in rows),
         _group_row(study, view, k, (), metric="xmcas", component="offset"),
@@ -71,9 +61,8 @@ def xmcas_group_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
         "mcas": estimate(view.groups, lambda c: _over_groups(study, composite(c, study.a, study.b)), confidence),
         "similarity": estimate(view.groups, lambda c: _over_groups(study, _similarity(study, c)), confidence),
     }
-    plane = _with_offset(study, view.groups, view.groups)
-    numbers["angle"] = _without_wide_intervals(estimate(plane, _Angle(study, over_groups=True), confidence))
-    numbers["distance"] = _distance(study, view.groups, confidence, over_groups=True)
+    k = estimate(view.groups, lambda c: offset(study, c), confidence)
+    numbers["angle"], numbers["distance"] = place(numbers["mcas"], numbers["similarity"], k)
     rows = []
     for component, estimates in numbers.items():
         for i in range(len(owners) + len(study.design.groups)):
@@ -94,6 +83,34 @@ def xmcas_group_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     return rows
 
 
+def place(mcas: Estimate, similarity: Estimate, k: Estimate) -> tuple[Estimate, Estimate]:
+    """Angle and distance with the intervals of what they are made of.
+
+    Each runs over all that it is where similarity, MCAS and the offset lie anywhere within their own intervals, so none
+    says what another denies: where the interval of MCAS holds 0, so does what the angle's is made of. A box of three
+    95 % intervals holds all three less often than in 95 %, but what is made of them lies in the image of the box as
+    often as that: for what is linear in them ``|Σ errors| ≤ Σ reaches`` however the errors go together.
+    """
+    point = xmcas(mcas=mcas.value, similarity=similarity.value, offset=k.value)
+    ends = []
+    for low, high in (("low", "high"), ("stimulus_low", "stimulus_high")):
+        leaning = fold_interval(getattr(mcas, low), getattr(mcas, high))
+        near = np.array([getattr(similarity, low), getattr(similarity, high)])
+        rest = np.array([1 - leaning.high + getattr(k, low), 1 - leaning.low + getattr(k, high)])
+        corners = np.arctan2(near[:, None], rest[None])
+        behind = (near[0] <= 0) & (near[1] >= 0) & (rest[0] <= 0)
+        angle = [np.where(behind, np.nan, extreme(corners, axis=(0, 1))) for extreme in (np.min, np.max)]
+        off = np.maximum(np.maximum(near[0] - CENTROID[0], CENTROID[0] - near[1]), 0.0)
+        furthest = np.abs(near - CENTROID[0]).max(axis=0)
+        ends.append((angle, [np.hypot(off, leaning.low), np.hypot(furthest, leaning.high)]))
+    (angle, distance), (stimulus_angle, stimulus_distance) = ends
+    nothing = np.full(np.shape(point.angle), np.nan)
+    return (
+        Estimate(np.asarray(point.angle), *angle, *stimulus_angle, nothing),
+        Estimate(np.asarray(point.distance), *distance, *stimulus_distance, nothing),
+    )
+
+
 def offset(study: LeaningStudy, groups: np.ndarray) -> np.ndarray:
     """``k = −mean over the third group's prompts of MCAS(prompt as target)``, replicate by replicate."""
     third = study.design.index(str(study.design.third))
@@ -101,63 +118,9 @@ def offset(study: LeaningStudy, groups: np.ndarray) -> np.ndarray:
     return np.asarray(-composite(groups, study.a, study.b)[..., own].mean(axis=-1))
 
 
-class _Angle:
-    """θ of tensors whose last target carries the offset; see :func:`_with_offset`."""
-
-    def __init__(self, study: LeaningStudy, over_groups: bool = False) -> None:
-        self.study, self.over_groups = study, over_groups
-
-    def __call__(self, tensor: np.ndarray) -> np.ndarray:
-        k, tensor = tensor[..., -1, 0, 0], tensor[..., :-1, :, :]
-        leaning, similarity = composite(tensor, self.study.a, self.study.b), _similarity(self.study, tensor)
-        if self.over_groups:
-            leaning, similarity = _over_groups(self.study, leaning), _over_groups(self.study, similarity)
-        return np.asarray(xmcas(mcas=leaning, similarity=similarity, offset=k[..., None]).angle)
-
-
-def _without_wide_intervals(angle: Estimate) -> Estimate:
-    """An angle without intervals that span more than half a circle: they say nothing of a direction."""
-
-    def ends(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        wide = high - low > np.pi
-        return np.where(wide, np.nan, low), np.where(wide, np.nan, high)
-
-    low, high = ends(angle.low, angle.high)
-    stimulus_low, stimulus_high = ends(angle.stimulus_low, angle.stimulus_high)
-    return replace(angle, low=low, high=high, stimulus_low=stimulus_low, stimulus_high=stimulus_high)
-
-
-def _with_offset(study: LeaningStudy, own: Replicates, groups: Replicates) -> Replicates:
-    """Append to the tensors one more target that carries k in every entry, replicate by replicate."""
-
-    def extend(tensor: np.ndarray, groups: np.ndarray) -> np.ndarray:
-        k = offset(study, groups)[..., None, None, None]
-        return np.concatenate([tensor, np.broadcast_to(k, (*tensor.shape[:-3], 1, *tensor.shape[-2:]))], axis=-3)
-
-    return Replicates(
-        extend(own.point, groups.point),
-        extend(own.images, groups.images),
-        extend(own.stimulus, groups.stimulus),
-        None if own.target_images is None else extend(own.target_images, groups.point),
-        own.freedoms,
-    )
-
-
-def _distance(study: LeaningStudy, replicates: Replicates, confidence: float, over_groups: bool = False) -> Estimate:
-    return estimate_norm(
-        replicates,
-        lambda c: _from_centroid(study, c, over_groups),
-        lambda x: np.hypot(x[..., 0], x[..., 1]),
-        confidence,
-    )
-
-
-def _from_centroid(study: LeaningStudy, tensor: np.ndarray, over_groups: bool = False) -> np.ndarray:
-    """``(c, MCAS) − centroid``: (… × T × 2)."""
-    similarity, leaning = _similarity(study, tensor), composite(tensor, study.a, study.b)
-    if over_groups:
-        similarity, leaning = _over_groups(study, similarity), _over_groups(study, leaning)
-    return np.stack([similarity - CENTROID[0], leaning - CENTROID[1]], axis=-1)
+def _distance_of(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:
+    """``‖(c, MCAS) − centroid‖`` of every target: (… × T)."""
+    return np.hypot(_similarity(study, tensor) - CENTROID[0], composite(tensor, study.a, study.b) - CENTROID[1])
 
 
 def _similarity(study: LeaningStudy, tensor: np.ndarray) -> np.ndarray:

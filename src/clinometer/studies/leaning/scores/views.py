@@ -21,7 +21,7 @@ from clinometer.studies.leaning.scores.cosines import (
     uniform_weights,
 )
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
-from clinometer.studies.leaning.scores.estimates import Freedoms, Replicates, TargetReplicates
+from clinometer.studies.leaning.scores.estimates import Replicates, TargetReplicates
 from clinometer.studies.leaning.scores.gathering import GatheredTargets, ViewedTargets, gather
 from clinometer.studies.leaning.scores.measuring import Draws, Measurer, measured_by_threads, pooled_encoders
 from clinometer.studies.leaning.scores.relabelling import ItemMeans, label_tests
@@ -127,7 +127,6 @@ def draw_weights(study: LeaningStudy, n_encoders: int) -> Draws:
         words=np.concatenate(words, axis=1),
         fixed_words=uniform_weights(layout, ()).words.astype(np.float32),
         encoders=rao_wu_weights([n_encoders], n, rng("encoders")) if n_encoders > 1 else np.ones((n, 1)),
-        freedoms=_freedoms(study),
     )
 
 
@@ -135,15 +134,6 @@ def _target_weights(study: LeaningStudy, t: int, rows: int) -> Iterator[np.ndarr
     """The weights of a target's images, so many rows at a time; the same ones whenever they are asked for."""
     rng = study.settings.image_rng("images of target", study.layout.targets[t])
     return rao_wu_chunks([study.layout.target_sizes[t]], study.settings.n_resamples, rng, rows)
-
-
-def _freedoms(study: LeaningStudy) -> Freedoms:
-    layout = study.layout
-    return Freedoms(
-        targets=np.array(layout.target_sizes, np.float64) - 1,
-        attributes=sum(size - 1 for g in study.pair for size in layout.prompt_sizes[g]),
-        words=sum(layout.word_counts[g] - 1 for g in study.pair),
-    )
 
 
 def _weights_of_prompts(layout: Layout, images: np.ndarray) -> tuple[np.ndarray, ...]:
