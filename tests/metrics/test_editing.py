@@ -307,3 +307,14 @@ def test_edits_that_one_run_lost_make_it_lean_no_other_way(lost: float) -> None:
         if found.component in ("flip_rate", "flip_asymmetry", "magnitude") and np.isfinite(found.value):
             assert found.value == pytest.approx(0, abs=1e-12), found
             assert found.p == 1
+
+
+def test_an_interval_wider_than_skin_is_says_that_it_cannot_tell() -> None:
+    """Two portraits that change by −30 and 120 degrees: Student's interval of one degree of freedom says nothing."""
+    case = Case(n=2)
+    case.faces.after[case.groups == 2] = case.faces.before[case.groups == 2][:, None, None] + [[[-30.0]], [[120.0]]]
+    found = row(case.scores(), "ita_change", group="dark woman", **HIGH)
+    assert found.value == 45.0
+    assert np.isnan([found.low, found.high]).all()
+    assert found.reason.startswith("cannot tell: its interval would be wider than the 180 degrees")
+    assert np.isfinite(row(Case().scores(), "ita_change", group="dark woman", **HIGH).low)

@@ -1,6 +1,7 @@
 """The page of an association study: what it says, what it leaves out, and that it is whole."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 
 from clinometer.pipeline.notebook import run_repr_html
 from clinometer.pipeline.reporting import render_html
-from clinometer.studies.t2iat import figures
+from clinometer.studies.t2iat import figures, models_figures
 from clinometer.studies.t2iat.page import ASSOCIATION
 from clinometer.studies.t2iat.view import AssociationView
 from clinometer.suites import load_suite, suite_from_mapping
@@ -189,3 +190,15 @@ def test_what_the_images_do_not_tell_is_not_called_no_difference(tests):
     for said in (undecided, few, balanced):
         assert "no difference" not in said
         assert "stands out" not in said
+
+
+def test_an_effect_beyond_three_is_cut_with_an_arrow_and_its_number():
+    whole = report_input()
+    scores = whole.scores.copy()
+    of = (scores.component == "effect_size") & (scores.concept == "occupations")
+    scores.loc[of, ["value", "stimulus_low", "stimulus_high", "low", "high"]] = [9.25, 2.0, 40.0, 5.0, 14.0]
+    view = AssociationView.of(replace(whole, scores=scores))
+    for figure in (figures.effect_figure(view), models_figures.effect_models_figure({"one": view, "two": view})):
+        assert figure is not None
+        assert "+9.25" in re.sub(r"<!--|-->", "", figure.svg)
+        assert "40" not in {tick for tick in re.findall(r">([\d.]+)<", figure.svg)}

@@ -7,13 +7,14 @@ person: compare angles within one set of pictures, before against after, group a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan, nan
 
 import numpy as np
 import skimage
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.records import Score
 
 CB_RANGE = (77.0, 127.0)
 CR_RANGE = (133.0, 173.0)
@@ -22,6 +23,8 @@ MINIMUM_SHARE = 0.01
 """Share of an image that must be skin before its tone has a name."""
 
 UNKNOWN = "unknown"
+SPAN = 180
+"""Degrees from the darkest skin to the lightest: see :func:`individual_typology_angle`."""
 
 TONES = (
     (55.0, "very light"),
@@ -145,6 +148,17 @@ def skin_tone(rgb: np.ndarray, *, minimum_share: float = MINIMUM_SHARE) -> SkinT
         return SkinTone(nan, UNKNOWN, share, f"too little skin: {share:.1%} of the pixels, {minimum_share:.1%} needed")
     angle = individual_typology_angle(rgb, mask)
     return SkinTone(angle, tone_class(angle), share)
+
+
+def without_wide_interval(row: Score) -> Score:
+    """A change or contrast of angles without an interval that spans more than skin does: it cannot tell anything.
+
+    A few portraits whose angles scatter give intervals such as [−93, 184] degrees.
+    """
+    if not row.high - row.low > SPAN:
+        return row
+    told = f"cannot tell: its interval would be wider than the {SPAN} degrees from the darkest to the lightest skin"
+    return replace(row, low=nan, high=nan, reason="; ".join(part for part in (row.reason, told) if part))
 
 
 @dataclass(frozen=True)

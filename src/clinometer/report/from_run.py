@@ -98,6 +98,10 @@ def _images_in_words(record: Mapping[str, Any], suite: Suite) -> str:
 
 def _curve(run: Run) -> Curve:
     rows = run.curves[run.curves.curve == "delta_alpha"]
+    scores = run.scores
+    of_alpha = scores[(scores.metric == "internal_bias") & (scores.component == "bias_amplification")]
+    if len(of_alpha) and "flag" in of_alpha and (of_alpha.flag[of_alpha.encoder == "mean"] == "unstable").all():
+        return Curve(reason="no curve: \N{GREEK SMALL LETTER ALPHA} is unstable for every concept")
     if not len(rows):
         return Curve(reason="too few points for a curve")
     rows = rows.sort_values("x")

@@ -189,7 +189,8 @@ def _cell(row: Row | None, *, signed: bool = False) -> str:
         return wording.MISSING
     digits = wording.digits_for([row.value, row.low, row.high])
     value = (wording.signed if signed else wording.number)(row.value, digits)
-    return f"{value} {wording.interval(row.low, row.high, digits)}".strip()
+    text = f"{value} {wording.interval(row.low, row.high, digits)}".strip()
+    return wording.flagged(text, unstable=row.unstable)
 
 
 def _differences(outcome: SweepOutcome, setting: Setting) -> dict[str, Any]:

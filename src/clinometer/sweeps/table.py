@@ -22,7 +22,7 @@ WHOLE: Final = ("", "all")
 """Categories of rows about the whole suite."""
 
 _TOLD: Final = ("metric", "component", "concept", "value", "low", "high", "p", "q", "p_holm", "n_target", "n_decide",
-                "verdict", "side", "reason")  # fmt: skip
+                "verdict", "side", "flag", "reason")  # fmt: skip
 COLUMNS: Final = (*(axis for axis in AXES if axis != "seed"), "seeds", "images", "is_baseline", "kind", *_TOLD)
 
 

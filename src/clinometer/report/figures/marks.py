@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
@@ -59,6 +60,35 @@ def draw_intervals(axes: Any, row: Row, y: float, colour: str) -> None:
         _add_line(axes, [row.stimulus_low, row.stimulus_high], [y, y], color=colour, linewidth=1.1, zorder=2)
     if row.has_interval:
         _add_line(axes, [row.low, row.high], [y, y], color=colour, linewidth=3.6, alpha=0.55, zorder=3)
+
+
+def draw_cut(axes: Any, row: Row, y: float, mark: Mark, most: float, *, gid: str, size: float = 7.5) -> None:
+    """Draw a number and its intervals up to ±``most``: an end beyond is an arrow, a value beyond has its number, too.
+
+    One estimate far out, of few images, would leave no room for the others.
+    """
+    shown = within(row, most)
+    draw_intervals(axes, shown, y, mark.colour)
+    for low, high in ((row.stimulus_low, row.stimulus_high), (row.low, row.high)):
+        for side, is_beyond in ((-1, low < -most), (1, high > most)):
+            if is_beyond:
+                draw_mark(axes, side * most, y, Mark("<" if side < 0 else ">", mark.colour), size=0.6 * size)
+    if abs(row.value) <= most:
+        draw_mark(axes, row.value, y, mark, gid=gid, size=size)
+        return
+    side = 1 if row.value > 0 else -1
+    draw_mark(axes, side * most, y, mark._replace(shape="<" if side < 0 else ">"), gid=gid, size=1.3 * size)
+    axes.annotate(
+        wording.signed(row.value), (side * most, y), (-12 * side, 0), textcoords="offset points", va="center",
+        ha="right" if side > 0 else "left", fontsize=11, color=Ink.TEXT,
+        bbox={"facecolor": Ink.PAPER, "edgecolor": "none", "pad": 1.0},
+    )  # fmt: skip
+
+
+def within(row: Row, most: float) -> Row:
+    """The row with its number and its ends brought to within ±``most``."""
+    names = ("value", "low", "high", "stimulus_low", "stimulus_high")
+    return replace(row, **{name: min(max(getattr(row, name), -most), most) for name in names})
 
 
 def _add_line(axes: Any, x: Sequence[float], y: Sequence[float], **style: Any) -> None:

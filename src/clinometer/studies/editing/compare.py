@@ -9,6 +9,7 @@ import numpy as np
 
 from clinometer.metrics.portrait_differences import PortraitPair, difference_row, portrait_magnitude
 from clinometer.metrics.records import Score
+from clinometer.metrics.skin import without_wide_interval
 from clinometer.metrics.two_runs import Family, judged_families
 from clinometer.studies.editing.design import EditingDesign, GenderReadings, PortraitGroup
 from clinometer.studies.editing.scores import PIXELS, flips, portrait_means, read_gender
@@ -93,7 +94,9 @@ class _EditComparison:
     def tone_rows(self) -> list[Score]:
         """Changes of skin tone of every group, then the contrast between the two tones, where the design has some."""
         changes = self.first.tone_change, self.second.tone_change
-        rows = self.group_rows(*changes, "ita_change", shares=False, encoder=PIXELS)
+        rows = [
+            without_wide_interval(row) for row in self.group_rows(*changes, "ita_change", shares=False, encoder=PIXELS)
+        ]
         if len(self.design.tones) != 2:
             return rows
         lighter, darker = self.design.tones
@@ -101,6 +104,7 @@ class _EditComparison:
             self.pair(*changes, _side), self.tone_contrast(lighter, darker), "ita_contrast", shares=False,
             encoder=PIXELS,
         )  # fmt: skip
+        contrasts = [without_wide_interval(row) for row in contrasts]
         sides = (f"lightening {darker} skin", f"lightening {lighter} skin")
         return [*rows, *_judged(contrasts, "skin tone contrast", sides)]
 

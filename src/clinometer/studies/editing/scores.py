@@ -17,6 +17,7 @@ import numpy as np
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.families import corrected, permuted
 from clinometer.metrics.records import Score
+from clinometer.metrics.skin import without_wide_interval
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
 from clinometer.stats.permutation import PermutationTest, permute_labels
@@ -31,6 +32,9 @@ PIXELS = "pixels"
 
 LIGHTER, DARKER = "lighter skin", "darker skin"
 """The sides of a change of the skin's angle."""
+
+ANGLES = ("ita", "ita_change", "ita_contrast", "average_face_ita_change")
+"""Components in degrees."""
 
 AVERAGE_FACE_RESAMPLES = 200
 
@@ -273,10 +277,11 @@ def _mean_of(means: np.ndarray, _: int) -> ClusterEstimate:
 
 
 def _row(estimate: ClusterEstimate, component: str, **fields: Any) -> Score:
-    return Score(
+    row = Score(
         metric=METRIC, component=component, value=estimate.value, low=estimate.low, high=estimate.high,
         n_target=estimate.n, reason=estimate.reason, **fields,
     )  # fmt: skip
+    return without_wide_interval(row) if component in ANGLES else row
 
 
 def _tested(row: Score, test: PermutationTest | None, name: str) -> Score:

@@ -112,11 +112,15 @@ def paired_evidence_of(runs: tuple[Run, Run], encoders: Sequence[str], keep: Col
     return {target.name: stand for target, stand in zip(suite.targets, stands, strict=True)}
 
 
+_CURVE = ("diffusion_bias", "bias_amplification")
+
+
 def _curves(scores: pd.DataFrame) -> pd.DataFrame:
-    """The relation of α to δ over the concepts, as the internal-bias paper draws it."""
+    """The relation of α to δ over the concepts, as the internal-bias paper draws it; none where every α is unstable."""
     rows = scores[(scores.metric == "internal_bias") & (scores.encoder == "mean")]
-    wide = rows.pivot(index="concept", columns="component", values="value")
-    curve = delta_alpha_curve(
-        wide["diffusion_bias"].to_numpy(dtype=float), wide["bias_amplification"].to_numpy(dtype=float)
-    )
+    if (rows.flag[rows.component == "bias_amplification"] == "unstable").all():
+        rows = rows[:0]
+    of = {name: rows[rows.component == name].set_index("concept").value for name in _CURVE}
+    wide = pd.DataFrame(of, dtype=float)
+    curve = delta_alpha_curve(*(wide[name].to_numpy() for name in _CURVE))
     return pd.DataFrame({"curve": "delta_alpha", "x": curve.x, "y": curve.y, "low": curve.low, "high": curve.high})

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from clinometer.report import wording
-from clinometer.report.figures.marks import MARKS, draw_intervals, draw_mark, drawable, label_rows, place, span
+from clinometer.report.figures.marks import MARKS, draw_cut, drawable, label_rows, place, span, within
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
 from clinometer.report.verdict_words import verdict_group_of
@@ -18,6 +18,8 @@ _LEFT: Final = 168
 _ROW: Final = 30
 _TEST_ROW: Final = 56
 _EFFECTS: Final = (0.2, 0.5, 0.8)
+MOST_EFFECT: Final = 3.0
+"""Cohen's d beyond it is drawn as an arrow, with its number."""
 
 
 def effect_figure(view: AssociationView) -> Figure | None:
@@ -29,7 +31,7 @@ def effect_figure(view: AssociationView) -> Figure | None:
     with canvas(450, 78 + _TEST_ROW * len(tests)) as figure:
         axes = place(figure, 12, 50, 14, 12)
         tidy(axes)
-        limits = span(rows, include=(0.0, -1.0, 1.0))
+        limits = span([within(row, MOST_EFFECT) for row in rows], include=(0.0, -1.0, 1.0))
         axes.set_xlim(*limits)
         for effect in _EFFECTS:
             axes.axvspan(-effect, effect, color=Ink.SHADE, linewidth=0, alpha=0.55, zorder=0)
@@ -41,8 +43,7 @@ def effect_figure(view: AssociationView) -> Figure | None:
             axes.text(limits[0], y - 0.3, drawable(subject, 58), va="center", fontsize=11.5)
             if not row.defined:
                 continue
-            draw_intervals(axes, row, y, mark.colour)
-            draw_mark(axes, row.value, y, mark, gid=f"d{y}")
+            draw_cut(axes, row, y, mark, MOST_EFFECT, gid=f"d{y}")
             interval = wording.interval(row.stimulus_low, row.stimulus_high)
             tips[f"d{y}"] = drawable(f"{subject}: d {wording.signed(row.value)} {interval}".strip(), 120)
         axes.set_yticks([])

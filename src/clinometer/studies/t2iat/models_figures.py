@@ -6,11 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clinometer.report import wording
-from clinometer.report.figures.marks import draw_mark, drawable, label_rows, place, span
-from clinometer.report.figures.models import HALO, LANE, draw_model, model_mark, model_tip, shade_alternate
+from clinometer.report.figures.marks import draw_cut, draw_mark, drawable, label_rows, place, span, within
+from clinometer.report.figures.models import HALO, LANE, model_mark, model_tip, shade_alternate
 from clinometer.report.figures.svg import Figure, Ink, canvas, finish, tidy
 from clinometer.report.rows import Row
-from clinometer.studies.t2iat.figures import BOX, draw_box, draw_density, draw_zero, name_ends, stored_curve
+from clinometer.studies.t2iat.figures import (
+    BOX,
+    MOST_EFFECT,
+    draw_box,
+    draw_density,
+    draw_zero,
+    name_ends,
+    stored_curve,
+)
 from clinometer.studies.t2iat.view import AssociationView
 
 AssociationViews = Mapping[str, AssociationView]
@@ -28,7 +36,7 @@ def effect_models_figure(views: AssociationViews) -> Figure | None:
     with canvas(450, 78 + height * len(tests)) as figure:
         axes = place(figure, 12, 50, 14, 12)
         tidy(axes)
-        limits = span(drawn, include=(0.0, -1.0, 1.0))
+        limits = span([within(row, MOST_EFFECT) for row in drawn], include=(0.0, -1.0, 1.0))
         axes.set_xlim(*limits)
         axes.axvline(0, color=Ink.MUTED, linewidth=1.2, zorder=1)
         tips = {}
@@ -38,7 +46,8 @@ def effect_models_figure(views: AssociationViews) -> Figure | None:
             for order, (model, model_rows) in enumerate(rows.items()):
                 if model_rows[y].defined:
                     gid = f"d{y}x{order}"
-                    draw_model(axes, model_rows[y], y + (0.5 + order) * LANE / height, model_mark(order), gid)
+                    at = y + (0.5 + order) * LANE / height
+                    draw_cut(axes, model_rows[y], at, model_mark(order), MOST_EFFECT, gid=gid, size=6.5)
                     tips[gid] = model_tip(subject, model, "d", model_rows[y], 2, stimulus=True)
         axes.set_yticks([])
         axes.set_ylim(len(tests) - 0.4, -0.75)

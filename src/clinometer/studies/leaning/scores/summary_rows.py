@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 
 import numpy as np
 
@@ -35,6 +36,7 @@ categories of DALL-E 2 in its table 5 (tests/golden/README.md)."""
 
 ONE_TARGET = "one target: no spread"
 UNSTABLE_TARGET = "no stimulus interval: holds a target whose TT may be 0"
+ALL_UNSTABLE = "no mean: TT may be 0 for every target, so no α means anything"
 
 Reduction = Callable[[np.ndarray], np.ndarray]
 """From numbers (… × targets) to one number (…)."""
@@ -79,8 +81,11 @@ def internal_bias_summary_rows(study: LeaningStudy, view: EncoderView) -> list[S
         quantity = quantity_of(study, view)
         for own, (group, members) in zip(rows, selections, strict=True):
             targets = _finite_members(quantity.signed.point, members)
-            flag = "unstable" if name == "bias_amplification" and unstable[targets].any() else ""
-            own.extend(_statistic_rows(study, view, name, quantity, targets, flag=flag, group=group))
+            doubtful = unstable[targets] if name == "bias_amplification" else np.zeros(1, bool)
+            flag = "unstable" if doubtful.any() else ""
+            for row in _statistic_rows(study, view, name, quantity, targets, flag=flag, group=group):
+                averaged = row.component.endswith(("_mean", "_standard_error"))
+                own.append(_without_number(row) if averaged and len(targets) and doubtful.all() else row)
     return [row for own in rows for row in own]
 
 
@@ -106,6 +111,11 @@ def _statistic_rows(
         if alone or (flag and not row.reason):
             row = replace(row, reason=ONE_TARGET if alone else UNSTABLE_TARGET)
         yield row
+
+
+def _without_number(row: Score) -> Score:
+    nothing = dict.fromkeys(("value", "low", "high", "stimulus_low", "stimulus_high", "null"), nan)
+    return replace(row, reason=ALL_UNSTABLE, **nothing)
 
 
 @dataclass(frozen=True)
