@@ -134,3 +134,20 @@ def test_concepts_at_parity_are_seldom_called_leaning_however_skewed(concepts):
         samples = list(draw((150 * concepts, 20)))
         p = bounded_means(samples, bounds, 0.0, 0.0, np.inf).p_value.reshape(150, concepts)
         assert np.mean([(benjamini_hochberg(own) <= 0.05).any() for own in p]) <= 0.09
+
+
+def test_hard_samples_have_finite_answers():
+    """Two items, ties with the bounds, items far beyond them, items of next to no spread, and a wide noise."""
+    rng = np.random.default_rng(0)
+    samples = [
+        np.array([0.1, 0.4]), np.array([1.0, -1.0]), np.repeat([1.0, -1.0], [9, 1]), np.full(10, 1.0),
+        np.append(np.zeros(19), 1e6), 1e-7 * rng.normal(size=30), rng.normal(0.9, 0.01, 2_000),
+    ]  # fmt: skip
+    for other, freedom in ((1e-12, 3), (0.01, 1), (1e6, 2)):
+        tests = bounded_means(samples, (-1, 1), 0.0, other, freedom)
+        low, high = ends(tests)
+        usable = np.isfinite(tests.p_value)
+        assert usable[other > 1e-10 or slice(0, 5)].all()
+        assert ((low <= tests.value) & (tests.value <= high))[usable].all()
+        assert ((tests.p_value >= 0) & (tests.p_value <= 1))[usable].all()
+        assert ((tests.p_value < 0.05) == ((low > 0) | (high < 0)))[usable].all()
