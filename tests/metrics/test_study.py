@@ -469,11 +469,15 @@ def test_categories_summarise_their_targets(rows):
 def test_internal_bias_is_summarised_by_stereotype(rows):
     for group, members in (("man", [0, 3]), ("woman", [1, 4]), ("", range(6))):
         for name in ("diffusion_bias", "bias_amplification"):
-            x = np.array([one(rows, "internal_bias", name, concept=f"target {t}").value for t in members])
+            of_members = [one(rows, "internal_bias", name, concept=f"target {t}") for t in members]
+            x = np.array([row.value for row in of_members])
             expected = {"min": x.min(), "max": x.max(), "mean": x.mean()}
             expected["standard_error"] = x.std(ddof=1) / np.sqrt(len(x))
             for statistic, value in expected.items():
                 row = one(rows, "internal_bias_summary", f"{name}_{statistic}", group=group)
+                if statistic in ("mean", "standard_error") and all(member.flag for member in of_members):
+                    assert isnan(row.value)  # no α of them means anything
+                    continue
                 assert row.value == pytest.approx(value)
                 assert row.null > 0
 

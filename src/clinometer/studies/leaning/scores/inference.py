@@ -284,7 +284,8 @@ def stimulus_covariance(study: LeaningStudy, view: EncoderView, first: np.ndarra
     """
 
     def variance(weights: np.ndarray) -> np.ndarray:
-        return item_variance(study.layout, view.items, weights, (ITA, TT))[0] + _encoders(view, weights)[0]
+        of_words, _ = item_variance(study.layout, view.items, weights, (ITA, TT))
+        return np.asarray(of_words + _encoders(view, weights)[0])
 
     return np.asarray((variance(first + second) - variance(first - second)) / 4)
 

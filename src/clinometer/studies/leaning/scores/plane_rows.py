@@ -103,11 +103,11 @@ def place(mcas: Estimate, similarity: Estimate, k: Estimate) -> tuple[Estimate, 
         off = np.maximum(np.maximum(near[0] - CENTROID[0], CENTROID[0] - near[1]), 0.0)
         furthest = np.abs(near - CENTROID[0]).max(axis=0)
         ends.append((angle, [np.hypot(off, leaning.low), np.hypot(furthest, leaning.high)]))
-    (angle, distance), (stimulus_angle, stimulus_distance) = ends
+    (angle, distance), (outer_angle, outer_distance) = ends
     nothing = np.full(np.shape(point.angle), np.nan)
     return (
-        Estimate(np.asarray(point.angle), *angle, *stimulus_angle, nothing),
-        Estimate(np.asarray(point.distance), *distance, *stimulus_distance, nothing),
+        Estimate(np.asarray(point.angle), angle[0], angle[1], outer_angle[0], outer_angle[1], nothing),
+        Estimate(np.asarray(point.distance), distance[0], distance[1], outer_distance[0], outer_distance[1], nothing),
     )
 
 

@@ -114,8 +114,9 @@ def _statistic_rows(
 
 
 def _without_number(row: Score) -> Score:
-    nothing = dict.fromkeys(("value", "low", "high", "stimulus_low", "stimulus_high", "null"), nan)
-    return replace(row, reason=ALL_UNSTABLE, **nothing)
+    return replace(
+        row, value=nan, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, null=nan, reason=ALL_UNSTABLE
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
