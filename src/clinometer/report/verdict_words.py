@@ -181,8 +181,8 @@ def sources_counted(rows: Iterable[tuple[Row, Row]]) -> str:
     """Count by which part concepts lean, and where the two cancel; ``rows`` are MCAS and the image part of each."""
     known = [(mcas, source_of(mcas, image_part)) for mcas, image_part in rows if mcas.defined]
     counts = Counter(source for _, source in known)
-    sources = (Source.PICTURES, Source.TEXT, Source.BOTH)
-    by_part = listed([f"{source} for {counts[source]}" for source in sources if counts[source]])
+    words = {Source.PICTURES: "by their pictures", Source.TEXT: "by their text", Source.BOTH: "by both"}
+    by_part = listed([f"{counts[source]} {phrase}" for source, phrase in words.items() if counts[source]])
     leaning = count(sum(leans(mcas) for mcas, _ in known), "concept leans", "concepts lean")
     said = [f"By MCAS {leaning}{f': {by_part}' if by_part else ''}."]
     if cancelled := counts[Source.CANCEL]:
