@@ -164,7 +164,7 @@ def plan_audit(
         seconds_per_image=float(drawn.seconds[drawn.status == "ok"].mean()),
         bytes_per_image=_bytes(pilot) / len(drawn),
         by_server="price_per_image" in pilot.record["model"].get("notes", {}),
-        pilot=pilot.url,
+        pilot=pilot.directory.shown,
         **settings,  # type: ignore[arg-type]
     )
 

@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
+from clinometer._secrets import masked
 from clinometer.errors import RatingsError
 from clinometer.runs import Run
 from clinometer.runs.ratings.readings import readings_of
@@ -49,7 +50,7 @@ def add_demo(engine: Engine, runs: Sequence[Run]) -> str:
 
 def _make(session: Session, run: Run) -> str:
     spec = TaskSpec(TITLE, "Whom does the picture show?", answers_for([run]), raters_each=WANTED, repeats=0.1)
-    items = [(run.directory.place, item) for item in draw_items(run, 4, strata="reading", attention=4)]
+    items = [(masked(run.directory.place), item) for item in draw_items(run, 4, strata="reading", attention=4)]
     task = make_task(session, spec, items)
     token = invite(session, task)
     session.flush()
