@@ -228,7 +228,7 @@ def experiments() -> list[Experiment]:
         *((corrected_intervals, 1, {"size": size, "known": known, "reads": reads})
           for reads in ((0.7, 0.7), (0.8, 0.8), (0.9, 0.9), (0.95, 0.95), (1.0, 1.0), (0.7, 1.0))
           for known in (16, 64) for size in (8, 20, 100)),
-        *((corrected_groups, 300, {"population": name, "size": 100, "known": 64}) for name in POPULATIONS),
+        *((corrected_groups, 250, {"population": name, "size": 100, "known": 64}) for name in POPULATIONS),
         *((believed, 1_000, {"made_up": name, "prompts": prompts, "images": images})
           for name in NOISE for prompts, images in DESIGNS),
         *((believed, 1_000, {"made_up": name, "prompts": 4, "images": images, "texts": False})

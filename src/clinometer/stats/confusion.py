@@ -62,9 +62,10 @@ def corrected_shares(answers: ArrayLike, labelled: ArrayLike, *, confidence: flo
 
         { v : 2 (ℓ(π̂, M̂) − max_{π_k = v} ℓ(π, M)) ≤ χ²₁(confidence) }
 
-    so it carries the chance in both tables and stays in [0, 1]. "Cannot tell" is an answer like any other: where it is
-    more frequent for one group, its share says so, and nothing is dropped. With K = 2 and nothing unreadable the
-    estimate is Rogan and Gladen's (1978), clipped to [0, 1].
+    so it carries the chance in both tables and stays in [0, 1]. It reaches up to 1 where the likelihood at 1, which
+    leaves none to every other group, has fallen by no more than χ̄² allows. "Cannot tell" is an answer like any other:
+    where it is more frequent for one group, its share says so, and nothing is dropped. With K = 2 and nothing
+    unreadable the estimate is Rogan and Gladen's (1978), clipped to [0, 1].
 
     The reader tells the groups apart where no mixture of them is answered like another: M has rank K. With u and V the
     singular vectors of the smallest singular value (left) and of the last two dimensions (right), ``uᵀ M̂ V`` is near
@@ -89,7 +90,7 @@ def corrected_shares(answers: ArrayLike, labelled: ArrayLike, *, confidence: flo
 
     >>> found = corrected_shares([70, 30, 0], [[80, 20, 0], [20, 80, 0]])
     >>> found.share.round(2).tolist(), found.low.round(2).tolist(), found.high.round(2).tolist()
-    ([0.83, 0.17], [0.66, 0.0], [1.0, 0.34])
+    ([0.83, 0.17], [0.65, 0.0], [1.0, 0.35])
     """
     require_confidence(confidence)
     table = _counts("labelled", labelled)
@@ -201,6 +202,17 @@ def _fit(
     return state[:, :, 0], state[:, :, 1:], likelihood
 
 
+def _quantile_at_corner(others: int, confidence: float) -> float:
+    """Find the quantile of χ̄², of which so many shares that are 0 each take a degree of freedom by even chance.
+
+    ``Σ_j C(others, j) / 2^others · P(χ²_j > c) = 1 − confidence`` (Self & Liang 1987).
+    """
+    degrees = np.arange(1, others + 1)
+    weights = scipy.stats.binom.pmf(degrees, others, 0.5)
+    most = scipy.stats.chi2.ppf(confidence, others)
+    return float(scipy.optimize.brentq(lambda c: weights @ scipy.stats.chi2.sf(c, degrees) - (1 - confidence), 0, most))
+
+
 def _profile_interval(
     y: np.ndarray, table: np.ndarray, share: np.ndarray, best: float, confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -217,7 +229,10 @@ def _profile_interval(
     ends = np.repeat([0.0, 1.0], groups)
     group = np.tile(np.arange(groups), 2)
     found = ends.copy()
-    inner = np.flatnonzero((excess(ends, group) > 0) & (ends != np.tile(share, 2)))
+    beyond = excess(ends, group)
+    # A share of 1 leaves none to all the others, each of which chance may lift off 0: half a degree of freedom each.
+    beyond[groups:] -= max(_quantile_at_corner(groups - 1, confidence) - most, 0.0)
+    inner = np.flatnonzero((beyond > 0) & (ends != np.tile(share, 2)))
     if inner.size:
         estimate, end = np.tile(share, 2)[inner], ends[inner]
         root = find_root(
