@@ -134,8 +134,9 @@ def test_a_process_of_little_memory_survives(tmp_path):
     dictionary_bomb(tmp_path / "bomb.parquet")
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
-        "from pathlib import Path; from tests.test_parquet import read_bounded\n"
-        "try: read_bounded(Path(sys.argv[1]))\n"
+        "import pyarrow.parquet as pq; from clinometer._parquet import require_bounded\n"
+        "file = open(sys.argv[1], 'rb')\n"
+        "try: require_bounded(pq.ParquetFile(file), file)\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
     command = [sys.executable, "-c", code, tmp_path / "bomb.parquet"]

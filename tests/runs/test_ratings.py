@@ -226,6 +226,15 @@ def test_a_changed_part_is_refused(run, tmp_path):
         ratings_of(run)
 
 
+@pytest.mark.parametrize("size", [0, -5])
+def test_images_that_were_drawn_from_nothing_are_refused(run, size):
+    rows = [{"item": run.plan[0].id, "rater": "r", "answer": "woman", "stratum": "\x1b[31mx", "stratum_size": size}]
+    add_ratings(run, "task", rows)
+    with pytest.raises(RunCorruptError, match=r"ratings/part-00000.parquet: .*'stratum_size' is below 1 for") as said:
+        human_study(run, run.scores)
+    assert str(said.value).isprintable()
+
+
 def test_scoring_again_keeps_the_rows_of_people(run, tmp_path):
     import_ratings(run, write_csv(tmp_path / "r.csv", answered(run)))
     before = rescore(run).query("metric == 'human'").reset_index(drop=True)

@@ -1,6 +1,7 @@
 """The explorer: filters, order, alignment by noise, addresses."""
 
 import re
+import resource
 import shutil
 from html import unescape
 
@@ -280,3 +281,25 @@ def test_a_table_of_another_shape_is_told_in_a_line(runs, tmp_path, file, column
     response = browser.get("/explore", params={"run": ids(browser)["run"]})
     assert response.status_code == 409
     assert file in response.text
+
+
+@pytest.mark.parametrize("column", ["image", "prompt"])
+def test_a_part_that_unfolds_to_fill_the_memory_is_told_and_not_shown(runs, tmp_path, column):
+    place = tmp_path / "runs" / "run"
+    shutil.copytree(runs / "step-900", place)
+    browser = client(tmp_path / "runs", cache=tmp_path / "cache")
+    query = {"run": ids(browser)["run"]}
+    picture = re.findall(r'src="(/pictures/[^"]+/small)"', browser.get("/explore", params=query).text)[0]
+    as_of_format_1(place)
+    path = place / "samples/part-00000.parquet"
+    schema, zeros = pq.read_schema(path), pa.array([0] * 3000, pa.int32())
+    text, content = (pa.DictionaryArray.from_arrays(zeros, pa.array([b"x" * 1_000_000], kind))
+                     for kind in (pa.string(), pa.binary()))  # fmt: skip
+    bomb = text if column == "prompt" else pa.StructArray.from_arrays([content, text], ["bytes", "path"])
+    columns = {field.name: pa.nulls(3000, field.type) for field in schema} | {column: bomb}
+    pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    answers = [browser.get("/explore", params=query).status_code, browser.get(picture).status_code]
+    assert set(answers) <= {404, 409, 200}
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kilobytes
+    assert browser.get("/", follow_redirects=False).status_code < 500

@@ -43,9 +43,12 @@ class Slot(Protocol):
         ...
 
 
-def dispatch(slots: Sequence[Slot], units: Sequence[Unit]) -> Iterator[Done | Death]:
-    """Have the slots make every unit; as of :meth:`clinometer.pipeline.engines.Engine.map`."""
-    table = _Table(_enough(slots, len(units)), units)
+def dispatch(slots: Sequence[Slot], units: Sequence[Unit], lost: Future[None] | None = None) -> Iterator[Done | Death]:
+    """Have the slots make every unit; as of :meth:`clinometer.pipeline.engines.Engine.map`.
+
+    ``lost`` : fails where all workers are gone at once, with what is to be said of it.
+    """
+    table = _Table(_enough(slots, len(units)), units, [lost] if lost is not None else [])
     while table.is_busy:
         yield from table.next_events()
 
@@ -63,7 +66,8 @@ def _enough(slots: Sequence[Slot], units: int) -> Sequence[Slot]:
 class _Table:
     """Who works on what."""
 
-    def __init__(self, slots: Sequence[Slot], units: Sequence[Unit]) -> None:
+    def __init__(self, slots: Sequence[Slot], units: Sequence[Unit], lost: list[Future[None]]) -> None:
+        self._lost = lost
         self._waiting = deque(units)
         self._starting: dict[Future[Any], Slot] = {slot.start(): slot for slot in slots}
         self._working: dict[Future[Any], tuple[Slot, Unit]] = {}
@@ -79,7 +83,10 @@ class _Table:
         while self._idle and self._waiting:
             slot, unit = self._idle.pop(), self._waiting.popleft()
             self._working[slot.submit(unit)] = slot, unit
-        finished, _ = wait([*self._starting, *self._working], None if self._working else PATIENCE, FIRST_COMPLETED)
+        awaited = [*self._starting, *self._working, *self._lost]
+        finished, _ = wait(awaited, None if self._working else PATIENCE, FIRST_COMPLETED)
+        for future in finished.intersection(self._lost):
+            future.result()
         if not finished:
             raise EngineError(
                 f"engine: no worker could be started within {PATIENCE:g} s; see whether the cluster has free places, "

@@ -6,11 +6,15 @@ counted here, as of every engine.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from threading import Event, Thread
+from time import monotonic
 from typing import Any, Final
 from uuid import uuid4
 
@@ -31,6 +35,9 @@ STORE_BYTES: Final = 128 * 2**20
 
 PATIENCE: Final = 60.0
 """Seconds that machines have to tell their GPUs' memory."""
+
+RECONNECTING: Final = "RAY_gcs_rpc_server_reconnect_timeout_s"
+"""Ray's variable: for how many seconds it looks for the head of a cluster that no longer answers."""
 
 DEATHS: Final = (RayActorError, WorkerCrashedError, OutOfMemoryError)
 
@@ -58,6 +65,9 @@ class RayEngine:
             if self._is_ours:
                 ray.shutdown()
             raise
+        self._lost, self._closed = Future[None](), Event()
+        if not address.startswith("ray://"):  # whose client tells by itself
+            Thread(target=_watch, args=(*_head_and_raylet(), self._lost, self._closed), daemon=True).start()
         share = {"num_cpus": 1, "num_gpus": of_a_gpu}
         self._slots = [_ActorSlot(share) for _ in range(self.workers)]
 
@@ -66,10 +76,11 @@ class RayEngine:
         work_ref, key = ray.put(pickled_work(work)), uuid4().hex
         for slot in self._slots:
             slot.take_up(key, work_ref)
-        yield from dispatch(self._slots, units)
+        yield from dispatch(self._slots, units, self._lost)
 
     def close(self) -> None:
         """End all actors, and Ray where it was started for them."""
+        self._closed.set()
         for slot in self._slots:
             slot.end()
         if self._is_ours:
@@ -84,6 +95,35 @@ def _connect(address: str) -> None:
     except Exception as error:  # of many kinds, from sockets to processes
         where = f"no cluster answers at {address!r}" if address else "it cannot be started here"
         raise EngineError(f"engine 'ray': {where} ({type(error).__name__}: {error})") from error
+
+
+def _head_and_raylet() -> tuple[tuple[str, int], str]:
+    """Where the cluster's head answers, and the socket of this machine's raylet."""
+    context = ray.get_runtime_context()
+    host, _, port = context.gcs_address.rpartition(":")
+    here = (node for node in ray.nodes() if node["NodeID"] == context.get_node_id())  # type: ignore[no-untyped-call]
+    return (host, int(port)), next((str(node["RayletSocketName"]) for node in here), "")
+
+
+def _watch(head: tuple[str, int], raylet: str, lost: Future[None], closed: Event) -> None:
+    """Have ``lost`` fail where the cluster's head no longer answers, or this machine's raylet has gone.
+
+    Ray ends the whole process then, with status 1: for a head once it has waited as long as this variable says. Half of
+    that leaves the time to end by oneself; a head that is started again by then is met again.
+    """
+    patience = float(os.environ.get(RECONNECTING, "60")) / 2
+    answered, is_here = monotonic(), True
+    while not closed.wait(patience / 20):
+        with suppress(OSError), socket.create_connection(head, timeout=patience / 4):
+            answered = monotonic()
+        if raylet:
+            with socket.socket(socket.AF_UNIX) as at_raylet, suppress(TimeoutError):
+                at_raylet.settimeout(patience / 4)
+                is_here = at_raylet.connect_ex(raylet) not in (errno.ECONNREFUSED, errno.ENOENT)
+        if not is_here or monotonic() - answered > patience:
+            kept = "what is finished is kept, and the same command goes on from there"
+            lost.set_exception(EngineError(f"engine 'ray': the cluster no longer answers; {kept}"))
+            return
 
 
 def smallest_gpu(weights: int, gpus: int) -> int | None:
