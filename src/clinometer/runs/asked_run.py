@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, Final
 
-from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError
+import yaml
+
+from clinometer.errors import RunCorruptError, RunMismatchError, RunNotFoundError, SuiteError
 from clinometer.runs.ledger import UNCHECKED, Ledger
 from clinometer.runs.places import samples_name
 from clinometer.runs.plan import PLAN_SCHEMA, Plan, Sample, parts_of, plan_to_table, table_to_plan
 from clinometer.runs.record import difference_between, is_checked, question_of
 from clinometer.runs.shapes import always
 from clinometer.runs.storage import Directory
-from clinometer.runs.suite_options import changes_of, with_changes
 from clinometer.suites import Suite, suite_from_mapping
 
 PLAN_LOST = "Restore it, or start a new run: the images depend on it"
+OPTION: Final = "--suite-option"
 _PART: Final = re.compile(r"samples/part-\d{5,}\.parquet")
 
 
@@ -59,7 +62,7 @@ class AskedRun:
     def suite(self) -> Suite:
         """The suite that was asked, with what was changed since for the scores."""
         suite = suite_from_mapping(self.record["suite"], source=self.directory.path("run.json"))
-        return with_changes(suite, self.record.get("suite_options") or [])
+        return _with_changes(suite, self.record.get("suite_options") or [])
 
     @property
     def model_card(self) -> dict[str, Any]:
@@ -155,7 +158,7 @@ class AskedRun:
         SuiteError
             The suite's study has no such setting, or does not take the value; or the images hang on it.
         """
-        changed = changes_of(self.suite, options, until=self.record.get("until") is not None)
+        changed = _changes_of(self.suite, options, until=self.record.get("until") is not None)
         if changed:
             self._update_record(suite_options=[*(self.record.get("suite_options") or []), *changed])
             self.__dict__.pop("suite", None)
@@ -203,3 +206,57 @@ class AskedRun:
             raise RunMismatchError(
                 f"{self.url}: holds a run of another manifest ({detail}); give another --out, or delete that directory"
             )
+
+
+# Settings of a suite that scoring alone reads may change after drawing: images were drawn, and rounds stopped, by the
+# rest. run.json keeps the suite as it was asked, and beside it each change: the old value, the new one and the date.
+
+
+def _with_changes(suite: Suite, changes: Iterable[Mapping[str, Any]]) -> Suite:
+    """A suite with the changes that a run has recorded, the last of each setting."""
+    new = {change["option"]: change["new"] for change in changes}
+    if not new:
+        return suite
+    return suite_from_mapping(suite.model_dump() | new, source=f"{OPTION} {', '.join(new)}")
+
+
+def _changes_of(suite: Suite, options: Sequence[str], *, until: bool) -> list[dict[str, Any]]:
+    """What ``margin=0.2`` and its like change in a suite, as run.json records it; nothing where that is so already.
+
+    Parameters
+    ----------
+    until : whether the run was drawn until decided, by the suite as it is.
+
+    Raises
+    ------
+    SuiteError
+        The message names the setting, and those there are.
+    """
+    if options and until:
+        raise SuiteError(
+            f"{OPTION} {options[0]}: the run's images were drawn until decided by the suite as it was; start a new run "
+            "with another suite"
+        )
+    changed = _with_changes(suite, [_read_change(option, suite) for option in options])
+    since = datetime.now(UTC).isoformat("T", "seconds")
+    return [
+        {"option": name, "old": getattr(suite, name), "new": getattr(changed, name), "since": since}
+        for name in sorted(suite.scoring_options)
+        if getattr(suite, name) != getattr(changed, name)
+    ]
+
+
+def _read_change(option: str, suite: Suite) -> dict[str, Any]:
+    """A change as it is typed: a name and a value in YAML."""
+    name, separator, value = option.partition("=")
+    name = name.strip()
+    if not separator or name not in suite.scoring_options:
+        settings = ", ".join(f"{setting}=…" for setting in sorted(suite.scoring_options)) or "none"
+        raise SuiteError(
+            f"{OPTION} {option}: not a setting that can change after drawing; of suite {suite.name}, study "
+            f"{suite.study!r}, these are: {settings}"
+        )
+    try:
+        return {"option": name, "new": yaml.safe_load(value)}
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SuiteError(f"{OPTION} {option}: its value is not YAML, expected such as {name}=0.2") from error

@@ -4,19 +4,28 @@ A sample's id is a hash of what makes it what it is: the prompt, how many times 
 and the model's card. Its noise comes from a hash of the same without the card. So the same question put to the same
 model draws the same image, in whatever run, order, batch or process, and two models, or one at two settings, start
 from the same noise: their runs are paired.
+
+Planned samples are held as columns: a million of them take some 70 MB, and a `Sample` is made of one that is looked at.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any, Final, Self, overload
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from clinometer.runs.planned import PLAN_SCHEMA, Parts, Plan, Sample
+from clinometer.runs.columns import gathered
 from clinometer.suites import PromptSpec
 
 __all__ = [
@@ -34,6 +43,227 @@ __all__ = [
 
 PART_BYTES: Final = 2**28
 """Bytes of finished images in a part, decoded: 64 of 1024 x 1024 pixels. A part is held in memory as a whole."""
+
+
+_ROWS: Final = 4096
+"""Rows of a plan that become Python objects at once."""
+
+PLAN_SCHEMA: Final = pa.schema(
+    {
+        "id": pa.string(),
+        "part": pa.int32(),
+        "prompt": pa.string(),
+        "concept": pa.string(),
+        "role": pa.string(),
+        "group": pa.string(),
+        "category": pa.string(),
+        "seed": pa.int64(),
+        "file": pa.string(),
+        "source": pa.string(),
+        "strength": pa.float64(),
+    }
+)
+
+_SHARED: Final = frozenset(("prompt", "concept", "role", "group", "category", "source"))
+"""Columns of texts that many samples have in common: each text is held once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One planned image.
+
+    Attributes
+    ----------
+    id : 16 hexadecimal digits, unique in the run.
+    part : the work unit it belongs to.
+    role, concept, category, group : what its question asked for, see ``clinometer.suites.Question``.
+    seed : seed of its noise.
+    file : for imported images, the file's place in its folder; else empty.
+    source, strength : for an edit, the id of the sample it is made from, and how strongly; else empty and 0.
+    """
+
+    id: str
+    part: int
+    prompt: str
+    concept: str
+    role: str
+    group: str
+    category: str
+    seed: int
+    file: str = ""
+    source: str = ""
+    strength: float = 0.0
+
+
+class Plan(Sequence[Sample]):
+    """Samples in order. What is cut out of a plan shares its columns."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, table: pa.Table) -> None:
+        """Take a table of `PLAN_SCHEMA`."""
+        self._table = _compact([table])
+
+    @classmethod
+    def of(cls, samples: Iterable[Sample]) -> Plan:
+        """The plan of some samples; a plan is its own."""
+        if isinstance(samples, Plan):
+            return samples
+        stream = iter(samples)
+        return cls._held(_compact(map(_table, iter(lambda: list(islice(stream, 16 * _ROWS)), []))))
+
+    @classmethod
+    def joined(cls, plans: Iterable[Plan]) -> Plan:
+        """Plans one after the other."""
+        return cls._held(_compact(plan._table for plan in plans))
+
+    @classmethod
+    def _held(cls, table: pa.Table) -> Self:
+        plan = cls.__new__(cls)
+        plan._table = table
+        return plan
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Sample: ...
+    @overload
+    def __getitem__(self, at: slice) -> Plan: ...
+    def __getitem__(self, at: int | slice) -> Sample | Plan:
+        if isinstance(at, slice):
+            first, stop, step = at.indices(len(self))
+            if step == 1:
+                return self._held(self._table.slice(first, max(0, stop - first)))
+            return self.take(np.arange(first, stop, step))
+        position = range(len(self))[at]
+        return next(iter(self._held(self._table.slice(position, 1))))
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (Sample(*cells) for cells in self.rows(*PLAN_SCHEMA.names))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Plan):
+            return self._equals(other, PLAN_SCHEMA.names)
+        if isinstance(other, Sequence):
+            return len(self) == len(other) and all(one == another for one, another in zip(self, other, strict=True))
+        return NotImplemented
+
+    def asks_the_same(self, other: Plan) -> bool:
+        """Whether these are the same samples, in whatever parts."""
+        return self._equals(other, [name for name in PLAN_SCHEMA.names if name != "part"])
+
+    def _equals(self, other: Plan, names: Iterable[str]) -> bool:
+        return all(self._plain(name).equals(other._plain(name)) for name in names)
+
+    def _plain(self, name: str) -> pa.ChunkedArray:
+        return self._table[name].cast(PLAN_SCHEMA.field(name).type)
+
+    def __repr__(self) -> str:
+        return f"Plan of {len(self)} samples"
+
+    def table(self) -> pa.Table:
+        """The samples as a table of `PLAN_SCHEMA`."""
+        return self._table.cast(PLAN_SCHEMA)
+
+    def column(self, name: str) -> pa.Array | pa.ChunkedArray:
+        """A column as Arrow holds it."""
+        return self._table[name]
+
+    def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Some columns of every sample, without the others: a tenth of what it takes to make the samples themselves."""
+        for first in range(0, len(self), _ROWS):
+            piece = self._table.slice(first, _ROWS)
+            yield from zip(*(_values(piece[name], name) for name in names), strict=True)
+
+    def take(self, positions: np.ndarray) -> Plan:
+        """The samples at some positions, in the order of these."""
+        return self._held(_compact([self._table.take(pa.array(positions, pa.int64()))]))
+
+    def shifted(self, parts: int) -> Plan:
+        """The same samples in parts of numbers that are so many higher."""
+        at = self._table.schema.get_field_index("part")
+        numbers = pc.add(self._table["part"], pa.scalar(parts, pa.int32()))
+        return self._held(self._table.set_column(at, self._table.schema.field("part"), numbers))
+
+    def find(self, identifier: str) -> Sample:
+        """The sample of an id.
+
+        Raises
+        ------
+        KeyError
+            There is none.
+        """
+        order, ids = self._sorted
+        at = bisect_right(ids, identifier, key=lambda cell: cell.as_py()) - 1  # the last of an id that stands twice
+        if at < 0 or ids[at].as_py() != identifier:
+            raise KeyError(identifier)
+        return self[int(order[at])]
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, Any]:
+        """Positions by id, and the ids in that order."""
+        ids = self._table["id"].combine_chunks()
+        order = pc.sort_indices(ids)
+        return order.to_numpy(), ids.take(order)
+
+    def parts_of(self, ids: Collection[str]) -> list[int]:
+        """The part of each id.
+
+        Raises
+        ------
+        KeyError
+            An id is not planned.
+        """
+        identifiers = pa.array(list(ids), pa.string())
+        positions = pc.index_in(identifiers, self._table["id"])
+        if positions.null_count:
+            raise KeyError(identifiers.filter(positions.is_null())[0].as_py())
+        numbers: list[int] = self._table["part"].take(positions).to_pylist()
+        return numbers
+
+
+class Parts(Mapping[int, Plan]):
+    """The samples of each part, in plan order."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        numbers = plan.column("part").to_numpy()
+        starts = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
+        self._spans: dict[int, list[tuple[int, int]]] = {}
+        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(numbers)], strict=False):
+            self._spans.setdefault(int(numbers[start]), []).append((start, stop))
+
+    def __getitem__(self, part: int) -> Plan:
+        pieces = [self._plan[start:stop] for start, stop in self._spans[part]]
+        return pieces[0] if len(pieces) == 1 else Plan.joined(pieces)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._spans)
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    def __contains__(self, part: object) -> bool:
+        return part in self._spans
+
+
+def _table(samples: Sequence[Sample]) -> pa.Table:
+    columns = {name: [getattr(sample, name) for sample in samples] for name in PLAN_SCHEMA.names}
+    return pa.table(columns, schema=PLAN_SCHEMA)
+
+
+def _compact(tables: Iterable[pa.Table]) -> pa.Table:
+    """Tables as one, each column in one piece."""
+    return gathered(tables, PLAN_SCHEMA, _SHARED).combine_chunks()
+
+
+def _values(column: pa.ChunkedArray, name: str) -> Iterable[Any]:
+    values: list[Any] = []
+    for chunk in column.chunks:
+        plain = chunk.dictionary_decode() if name in _SHARED else chunk
+        values += plain.to_numpy(zero_copy_only=False).tolist()
+    return map(sys.intern, values) if name in _SHARED else values
 
 
 def build_plan(
