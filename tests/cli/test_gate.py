@@ -84,7 +84,7 @@ def test_a_policy_is_shown_rule_by_rule_and_written(cli, run, shown, tmp_path):
     text = shown()
     assert "[bold]Release[/]" in text
     assert "none leans far (within ±9): holds for all 4 numbers." in text
-    assert "mcas at most 0: broken." in text
+    assert "mcas at most 0: broken" in text
     written = json.loads((tmp_path / "gate.json").read_text())
     table = pd.DataFrame(cm.gate(run, policy).table)
     assert [row["outcome"] for row in written["rows"]] == table.outcome.tolist()
