@@ -16,20 +16,17 @@ pytestmark = pytest.mark.usefixtures("few_resamples")
 PAGES = sorted((ROOT / "docs/decisions").glob("*.md"))
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_a_decision_has_its_parts_and_real_tests(path):
-    text = path.read_text(encoding="utf-8")
-    assert text.startswith(f"# {path.stem[:4]} ")
-    assert re.findall(r"^\*\*(.+?)\*\*", text, re.MULTILINE) == [
-        "Problem.",
-        "Choice.",
-        "Consequences.",
-        "Pinned by",
-    ]
-    named = re.findall(r"^- `(\S+)::(\w+)`$", text, re.MULTILINE)
-    assert named
-    for file, test in named:
-        assert f"\ndef {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{path.name}: {file}::{test}"
+def test_decisions_have_their_parts_and_real_tests():
+    wrong = []
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        parts = re.findall(r"^\*\*(.+?)\*\*", text, re.MULTILINE)
+        if not text.startswith(f"# {path.stem[:4]} ") or parts != ["Problem.", "Choice.", "Consequences.", "Pinned by"]:
+            wrong.append(f"{path.name}: its title or its parts: {parts}")
+        named = re.findall(r"^- `(\S+)::(\w+)`$", text, re.MULTILINE)
+        gone = [f"{file}::{test}" for file, test in named if f"\ndef {test}(" not in (ROOT / file).read_text("utf-8")]
+        wrong += [f"{path.name}: {test}" for test in gone or ([] if named else ["no test"])]
+    assert wrong == []
 
 
 def test_decisions_are_numbered_without_gaps():
