@@ -50,9 +50,8 @@ def _notices(run: Run, damage: list[str]) -> list[str]:
     try:
         return pictures_in_words(run)
     except (RunCorruptError, RunNotFoundError) as error:
-        message = run.directory.without_place(error)
-        if message not in damage:
-            damage.append(message)
+        if not damage:  # a part that is gone or damaged is named there
+            damage.append(run.directory.without_place(error))
         return []
 
 
