@@ -54,6 +54,8 @@ MISTAKES = [
     (["axis"], ..., "axis: Field required"),
     (["groups", "dark"], ..., "groups"),
     (["groups", "dark", "words"], [], "groups.dark.words"),
+    (["groups", "dark", "words"], "dark", "groups.dark.words: expected a list, found 'dark'"),
+    (["groups", "dark", "words"], {"dark": 1}, "groups.dark.words: expected a list"),
     (["groups", "dark", "prompts"], [], "groups.dark.prompts"),
     (["groups", "dark", "words"], ["dark", "dark"], "groups.dark.words: word used twice: dark"),
     (["groups", "dark", "words"], ["  "], "groups.dark.words"),

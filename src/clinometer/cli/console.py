@@ -86,6 +86,7 @@ class LiveProgress:
         self._waiting: Any = None
         self._say_every = say_every
         self._since = monotonic()  # when the stage began, or where there is none the last one ended
+        self._said = monotonic()
         self._over = Event()
         self._lock = Lock()  # a line is not begun about a stage that ends meanwhile
 
@@ -107,8 +108,9 @@ class LiveProgress:
 
     def _keep_saying(self) -> None:
         """Say in a log how far the work is, now and then: an hour of silence looks like a command that hangs."""
-        while not self._over.wait(self._say_every):
-            self._console.print(self._where(), soft_wrap=True)
+        while not self._over.wait(max(0.0, self._said + self._say_every - monotonic())):
+            if monotonic() - self._said >= self._say_every:  # nothing else was said meanwhile
+                self._say(self._where())
 
     def _where(self) -> str:
         """Say how far the work is: "drawing: 120 of 792, 2.0/s, 0:05:36 left"."""
@@ -136,7 +138,7 @@ class LiveProgress:
             self._task = self._bars.add_task(plain_text(stage), total=total, completed=done, rate=self._rate)
         if not self._console.is_terminal:
             there = f", {done} already there" if done else ""
-            self._console.print(f"{plain_text(stage)}: {total}{there}")
+            self._say(f"{plain_text(stage)}: {total}{there}")
 
     def advance(self, items: int) -> None:
         """Note that some more items are done."""
@@ -149,11 +151,15 @@ class LiveProgress:
             task = self._bars.tasks[self._bars.task_ids.index(self._task)]
             stage, self._stage, self._since = self._stage, "", monotonic()
             self._bars.remove_task(self._task)  # a run of many rounds has more stages than a terminal lines
-        self._console.print(f"{plain_text(stage)}: done in {task.elapsed or 0:.1f} s")
+        self._say(f"{plain_text(stage)}: done in {task.elapsed or 0:.1f} s")
 
     def note(self, message: str) -> None:
         """Say something a user should read."""
-        self._console.print(plain_text(message))
+        self._say(plain_text(message))
+
+    def _say(self, line: str) -> None:
+        self._console.print(line)
+        self._said = monotonic()
 
 
 def print_summary(run: Run) -> None:

@@ -218,6 +218,9 @@ def refuse_unknown(field: str, kind: str, name: str, choices: Iterable[str]) -> 
         raise ValueError(f"{field}: no {kind} named {name!r}; {way_out}")
 
 
+_SHAPES: Final = {"tuple_type": "a list", "list_type": "a list", "dict_type": "keys with values"}
+
+
 def explain(
     error: ValidationError, source: str, *, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]] = lambda place: ()
 ) -> str:
@@ -239,7 +242,8 @@ def explain(
     elif first["type"] == "value_error":
         message = str(first["ctx"]["error"])
     else:
-        message = first["msg"]
+        expected = _SHAPES.get(first["type"])  # in YAML's words: a writer of suites knows no tuple
+        message = f"expected {expected}" if expected else first["msg"]
         if first["type"] != "missing" and not isinstance(first["input"], dict | list | tuple):
             message += f", found {quoted(first['input'])}"
         if first["type"] == "string_type" and isinstance(first["input"], bool | int | float | date):
