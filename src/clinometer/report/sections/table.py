@@ -57,7 +57,7 @@ def _cell(view: View, row: Row, name: str, kind: str) -> tuple[str, str]:
     if name == "note":
         return "; ".join(part for part in (row.flag, verdict_words(row, view.label), row.reason) if part), ""
     if name == "encoder":
-        return ("mean of encoders" if row.encoder == MEAN else row.encoder), ""
+        return ("mean" if row.encoder == MEAN else row.encoder), ""
     value = getattr(row, name)
     if kind == "text":
         return str(value).replace("_", " ") if name in ("metric", "component") else str(value), ""
