@@ -32,7 +32,8 @@ def cluster():
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": STORE})
-    cluster.add_node(num_cpus=1, object_store_memory=STORE)
+    cluster.add_node(wait=False, num_cpus=1, object_store_memory=STORE)
+    cluster.wait_for_nodes(timeout=600)  # by itself it waits half a minute, which a machine with much to do may take
     ray.init(address=cluster.address, log_to_driver=False)
     yield cluster
     ray.shutdown()
