@@ -4,8 +4,8 @@
 
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
-draws a twentieth of the studies; ``--only verdict`` (or small, comparison, intersection, reader, downstream, ratings)
-runs what stands in verdict_simulations.py alone; ``--write`` puts the tables and figures into docs/simulations.md.
+draws a twentieth of the studies; ``--only verdict`` (or small, comparison, intersection, reader, downstream, ratings,
+picture) runs what stands in verdict_simulations.py alone; ``--write`` puts the tables and figures into docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from benchmarks import (
     downstream_simulations,
     gate_simulations,
     intersection_simulations,
+    picture_simulations,
     ratings_simulations,
     reader_simulations,
     small_suites_simulations,
@@ -437,6 +438,7 @@ MODULES = (
     reader_simulations,
     downstream_simulations,
     ratings_simulations,
+    picture_simulations,
 )
 """Where further experiments stand."""
 

@@ -298,6 +298,8 @@ class _Numbers:
             freedom=np.where(_is_students(rows) & ~stimuli, np.maximum(rows.n_target - 1, 1), 1),
             # of a number about all concepts, n_target counts these, and of a text part the text
             units=np.where(stimuli | (rows.concept == "") | (rows.component == TEXT_PART), 0, rows.n_target),
+            bound_low=low + (rows.bound_low - rows.low).fillna(0.0),
+            bound_high=high + (rows.bound_high - rows.high).fillna(0.0),
             at_least=at_least,
             at_most=at_most,
             withheld=withheld,
@@ -414,7 +416,15 @@ def _held(table: pd.DataFrame) -> pd.DataFrame:
         at_most=table.at_most.to_numpy(),
     )
     outcome = np.select([held.beyond, held.within], [Outcome.BROKEN, Outcome.HOLDS], Outcome.UNDECIDED)
-    reasons = list(_reasons(table, outcome, held.p))
+    # A model that draws half of what it is asked for is shown to keep a limit, or to break it, only whatever the other
+    # half would have shown.
+    within = (table.at_least <= table.bound_low) & (table.bound_high <= table.at_most)
+    beyond = (table.bound_high < table.at_least) | (table.bound_low > table.at_most)
+    borne_out = np.select([outcome == Outcome.HOLDS, outcome == Outcome.BROKEN], [within, beyond], True)
+    has_bounds = (table.bound_low != table.low) | (table.bound_high != table.high)
+    depends = judged & has_bounds & ~borne_out.astype(bool)
+    outcome = np.where(depends, Outcome.UNDECIDED, outcome)
+    reasons = np.where(depends, GateReason.PICTURES, list(_reasons(table, outcome, held.p))).tolist()
     n_decide = pd.array(held.n_decide, "Int64")
     n_decide[(outcome == Outcome.UNDECIDED) & (held.n_decide == 0)] = pd.NA
     columns = {"outcome": outcome, "reason": reasons, "p": held.p, "p_holm": held.p_holm, "n_decide": n_decide}

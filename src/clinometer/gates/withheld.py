@@ -28,6 +28,7 @@ class GateReason(StrEnum):
     REACHES_OVER = "interval reaches over the limit"
     REACHES_BACK = "interval reaches back over the limit"
     CORRECTION = "not after correction"
+    PICTURES = "missing or repeated images, filled in either way, could change it"
 
 
 UNREAD: Final = {

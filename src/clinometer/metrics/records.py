@@ -60,6 +60,11 @@ class Score:
         for scores that are non-negative by construction.
     n_target, n_a, n_b : images (or texts) in the target and in the two attribute sets, each different picture once.
     n_repeated : images of the target that are one of these again, as of a fixed seed or a cache, and do not count.
+    n_missing : images of the target that were asked for and are not there: refused, failed, or of one colour.
+    bound_low, bound_high : the outermost ends of the interval with all missing images taken to be of one group, then of
+        the other, and with repeated ones counted as often as they were drawn (:mod:`clinometer.metrics.bounds`); NaN
+        where there is neither.
+    depends_on : what a verdict would not hold over: ``"missing"``, ``"repeats"``, or both with a space between.
     flag : ``"unstable"`` or empty.
     p_equivalence, q_equivalence : of two one-sided tests that |value| is below the suite's margin, where it names one;
         q corrects within the same rows.
@@ -102,6 +107,10 @@ class Score:
     n_a: int = 0
     n_b: int = 0
     n_repeated: int = 0
+    n_missing: int = 0
+    bound_low: float = nan
+    bound_high: float = nan
+    depends_on: str = ""
     flag: str = ""
     p_equivalence: float = nan
     q_equivalence: float = nan

@@ -29,7 +29,7 @@ def pictures_in_words(run: Run) -> list[str]:
         for concept, group, prompt, status in run.each_sample(["concept", "group", "prompt", "status"])
         if status == "ok"
     )
-    return [*_without_pictures(run.suite, present), *_repeats(run)]
+    return [*_without_pictures(run.suite, present), *_assumptions(run), *_repeats(run)]
 
 
 def _without_pictures(suite: Suite, present: set[tuple[str, str, str]]) -> Iterator[str]:
@@ -52,6 +52,21 @@ def _without_pictures(suite: Suite, present: set[tuple[str, str, str]]) -> Itera
             verb = what.replace("have no", "has no", 1) if len(lacking) == 1 else what
             names = first_and_more(lacking, NAMED)
             yield f"{len(lacking):,} of {len(by_name):,} {verb}: {names}. Nothing below is about them."
+
+
+def _assumptions(run: Run) -> Iterator[str]:
+    """Say which verdicts would not hold whatever the pictures show that are not there."""
+    scores = Scores.from_frame(run.scores) if run.is_scored else Scores(())
+    judged = [
+        row
+        for row in scores
+        if row.concept and "missing" in row.depends_on.split() and (row.metric, row.component) != ("mcas", "mcas")
+        and row.metric != "profile"
+    ]  # fmt: skip
+    names = list(dict.fromkeys(row.concept for row in judged))
+    if names:
+        many = f"{len(names):,} concepts have verdicts" if len(names) > 1 else "One concept has a verdict"
+        yield f"{many} that would not hold whatever the missing pictures show: {first_and_more(names, NAMED)}."
 
 
 def _repeats(run: Run) -> Iterator[str]:

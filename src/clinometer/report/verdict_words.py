@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from math import isfinite
 from typing import Final, Literal
 
+from clinometer.metrics.bounds import MISSING, REPEATS
 from clinometer.metrics.differences import FIRST, SECOND
 from clinometer.metrics.verdict import FEWEST_IMAGES, LEANING, LEVEL, OTHERS, ReasonCode, Source, Verdict, source_of
 from clinometer.report.rows import Row
-from clinometer.report.wording import about, count, listed
+from clinometer.report.wording import about, count, digits_for, interval, listed
 
 VerdictGroup = Literal["a", "b", "balanced", "undecided", "few", "unmeasured"]
 """Where a page lists what it judged: the side, or why none is named."""
@@ -117,18 +119,27 @@ def verdict_words(row: Row, label: Label = str) -> str:
     """A verdict by itself, as in a table: ``leans to men``, ``shown balanced``, ``undecided``."""
     if leans(row):
         if row.side == OTHERS:
-            return f"leans away from {label(row.group)}"
-        return f"{'leans slightly' if slightly(row) else 'leans'} to {label(row.side)}"
+            return f"leans away from {label(row.group)}{assumption(row)}"
+        return f"{'leans slightly' if slightly(row) else 'leans'} to {label(row.side)}{assumption(row)}"
     if row.verdict == Verdict.MORE:  # of one run: a difference between its groups
         return f"more often {label(row.side)}"
-    return _PLAIN.get(row.verdict, "")
+    return _PLAIN.get(row.verdict, "") + assumption(row)
+
+
+def assumption(row: Row) -> str:
+    """What a verdict takes for granted of pictures that are not there, or twice: ``, if the missing are like them``."""
+    clauses = {MISSING: "the missing pictures are like the rest", REPEATS: "repeated pictures count once"}
+    held = [words for kind, words in clauses.items() if kind in row.depends_on.split()]
+    return f", if {' and '.join(held)}" if held else ""
 
 
 def said_of(row: Row, label: Label = str) -> str:
     """A verdict after its subject: ``leans to men``, ``is shown balanced``, ``is undecided``, ``has no verdict``."""
     if not row.defined:
         return "could not be measured"
-    return verdict_words(row, label) if leans(row) else _AFTER_A_SUBJECT.get(row.verdict, "has no verdict")
+    if leans(row):
+        return verdict_words(row, label)
+    return _AFTER_A_SUBJECT.get(row.verdict, "has no verdict") + assumption(row)
 
 
 def counted(rows: Iterable[Row], label: Label = str) -> str:
@@ -191,7 +202,25 @@ def sources_counted(rows: Iterable[tuple[Row, Row]]) -> str:
 
 
 def qualification(row: Row) -> str:
-    """What else a leaning depends on: the words and attribute prompts that were chosen. It withholds no verdict."""
+    """What else a verdict depends on: the words and attribute prompts that were chosen, and what is missing.
+
+    It withholds no verdict.
+    """
+    return "; ".join(part for part in (_words_chosen(row), bounds_words(row)) if part)
+
+
+def bounds_words(row: Row) -> str:
+    """The interval with the missing pictures filled in either way; empty where none is missing or repeated."""
+    if not isfinite(row.bound_low):
+        return ""
+    of = [
+        f"{n:,} {what}" for n, what in ((row.n_missing, "missing"), (row.n_repeated, "repeated")) if n
+    ]  # fmt: skip
+    ends = interval(row.bound_low, row.bound_high, digits_for([row.value, row.low, row.high]))
+    return f"with its {' and '.join(of)} pictures filled in either way the interval is {ends}"
+
+
+def _words_chosen(row: Row) -> str:
     if not leans(row):
         return ""
     covers = row.has_stimulus_interval and row.stimulus_low <= 0 <= row.stimulus_high

@@ -180,4 +180,7 @@ def share_words(share: Row | None, label_a: str, label_b: str) -> str:
     label, near = (label_a, near_a) if share.value >= 0.5 else (label_b, share.n_target - near_a)
     if abs(near - round(near)) > 0.01:  # an average over encoders is no whole number of images
         return f"{percent(near / share.n_target)} of {count(share.n_target, 'image')} read as {label}"
-    return f"{round(near)} of {count(share.n_target, 'image reads', 'images read')} as {label}"
+    lost = share.n_missing
+    total = share.n_target + lost
+    filled = f"; with the {lost:,} missing, {round(near):,} to {round(near) + lost:,} of {total:,}" if lost else ""
+    return f"{round(near)} of {count(share.n_target, 'image reads', 'images read')} as {label}{filled}"

@@ -109,6 +109,22 @@ class BoundedMeans:
         joint = welch_satterthwaite([(self.other, self.other_freedom), (variance, freedom)])
         return replace(self, other=self.other + variance, other_freedom=joint)
 
+    def filled(self, counts: Sequence[int], side: int) -> BoundedMeans:
+        """The same with so many items more in each sample, all at the lower (``side`` 0) or at the upper bound.
+
+        A sample without items stays so.
+        """
+        ends = np.asarray(self.bounds)[:, side]
+        samples = [
+            np.append(x, np.full(n, end)) if n and len(x) else x
+            for x, n, end in zip(self.samples, counts, ends, strict=True)
+        ]
+        return replace(self, samples=samples)
+
+    def moved(self, shift: np.ndarray) -> BoundedMeans:
+        """The same with estimates that lie elsewhere by ``shift``, (T,), as sure as they were."""
+        return replace(self, offset=self.offset + shift)
+
     def _p_below(self, theta: np.ndarray) -> np.ndarray:
         """Find p that the mean is ``theta`` or more: P(U ≥ θ)."""
         return np.asarray(scipy.special.ndtr(-self._scores(1, theta)))

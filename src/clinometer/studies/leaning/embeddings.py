@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -37,6 +38,13 @@ def study_design(suite: LeaningSuite) -> Design:
         pairs={name: tuple(p.pair for p in group.prompts) for name, group in suite.groups.items()},
         margin=suite.margin,
     )
+
+
+def with_missing(design: Design, run: Run) -> Design:
+    """A design that knows how many images of each target were asked for and are not there."""
+    rows = run.each_sample(["concept", "status"])
+    lost = Counter(concept for concept, status in rows if status != "ok")
+    return replace(design, targets=tuple(replace(t, missing=lost[t.name]) for t in design.targets)) if lost else design
 
 
 def _compared(suite: LeaningSuite) -> dict[str, Any]:

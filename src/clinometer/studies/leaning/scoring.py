@@ -25,7 +25,7 @@ from clinometer.studies.leaning import (
     rows_when_stopped,
 )
 from clinometer.studies.leaning.compare import compare_leanings
-from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design
+from clinometer.studies.leaning.embeddings import encoder_embeddings, study_design, with_missing
 from clinometer.studies.leaning.own_text import own_embeddings
 from clinometer.studies.leaning.prior import prior_embeddings
 from clinometer.studies.leaning.scores.crossed_comparison import compare_intersections
@@ -40,7 +40,7 @@ from clinometer.suites import LeaningSuite
 def score_leaning(run: Run, resamples: int, pool: Pool | None = None) -> Scored:
     """Every number of the MCAS family, and the curve of α on δ; with a ``pool``, it measures the targets."""
     suite = suite_of(run, LeaningSuite)
-    design, seed, measured = study_design(suite), run.record["seed"], None
+    design, seed, measured = with_missing(study_design(suite), run), run.record["seed"], None
     if pool is None:
         embeddings = counted_once([encoder_embeddings(run, suite, encoder) for encoder in run.encoder_cards], design)
     else:

@@ -25,7 +25,7 @@ from clinometer.studies.leaning.scores.reader_rows import corrected_rows, reader
 from clinometer.studies.leaning.scores.relabelling import pools_of
 from clinometer.studies.leaning.scores.repeats import counted_once
 from clinometer.studies.leaning.scores.sensitivity_rows import sensitivity_rows
-from clinometer.studies.leaning.scores.share_rows import share_rows
+from clinometer.studies.leaning.scores.share_rows import between_rows, share_rows
 from clinometer.studies.leaning.scores.stopping import evidence_of, rows_when_stopped
 from clinometer.studies.leaning.scores.summary_rows import category_rows, internal_bias_summary_rows, sign_rows
 from clinometer.studies.leaning.scores.views import draw_weights, views_of_gathered
@@ -77,7 +77,7 @@ def mcas_study(
     ``mcas``                   ii, itp, ita, tt, mcas (with p, q, p_labels; verdict on mcas  mean and each
                                of "mean")
     ``internal_bias``          diffusion_bias, bias_amplification and their signed forms     mean and each
-    ``share``                  share, parity_gap, corrected_share                            mean and each
+    ``share``                  share, parity_gap, corrected_share, between                   mean and each
     ``reader``                 sensitivity, specificity, informedness, confusion             mean and each
     ``fidelity``               own_prompt_first, own_prompt_upper_half, own_prompt_rank      mean and each
     ``other_audits``           gender_gap, mean_absolute_deviation, entropy_bias,            mean
@@ -126,7 +126,12 @@ def mcas_study(
         measured = measured_by_threads(Measurer(encoders, layout, draws), layout, draws)
     targets = gather(encoders, layout, draws, measured)
     views = views_of_gathered(encoders, study, draws, targets)
-    rows = [row for view in views for make in (mcas_rows, internal_bias_rows, share_rows) for row in make(study, view)]
+    rows = [
+        row
+        for view in views
+        for make in (mcas_rows, internal_bias_rows, share_rows, between_rows)
+        for row in make(study, view)
+    ]
     summaries = (
         internal_bias_summary_rows, category_rows, sign_rows, xmcas_rows, xmcas_group_rows, profile_rows,
     )  # fmt: skip

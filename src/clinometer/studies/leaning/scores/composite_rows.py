@@ -8,6 +8,7 @@ from math import isfinite, nan
 import numpy as np
 import scipy
 
+from clinometer.metrics.bounds import with_bounds
 from clinometer.metrics.internal import (
     aligned_diffusion_bias,
     diffusion_bias,
@@ -24,6 +25,7 @@ from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, nu
 from clinometer.studies.leaning.scores.inference import (
     ContrastTests,
     contrast_tests,
+    filled_tests,
     pair_weights,
     stimulus_covariance,
     text_tests,
@@ -52,25 +54,36 @@ def mcas_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
     for component, modalities in COMPONENTS.items():
         weights = pair_weights(study, modalities, *study.pair)
         tests = (text_tests if component == TEXT_PART else contrast_tests)(study, view, weights)
-        fields = {} if component == "tt" else tested_fields(tests, study.design.margin)
-        numbers = over_words_alone(tests.estimate) if component == "tt" else tests.estimate
-        labels = view.tests.get(component)
-        family = [
-            target_row(
-                study, view, t, Basis(modalities, study.pair), numbers, metric="mcas", component=component,
-                **at_target(fields, t), **_label_fields(study, component, labels, t),
-            )
-            for t in study.target_numbers
-        ]  # fmt: skip
-        family = with_q_values(family, f"mcas: {component} over {len(family)} targets")
-        if view.encoder == MEAN and component in (IMAGE_PART, TEXT_PART, "mcas"):
-            fewest = 0 if component == TEXT_PART else FEWEST_IMAGES
-            design = study.design
-            family = judge_family(family, a=design.a, b=design.b, margin=design.margin, fewest=fewest)
-            if component == TEXT_PART:  # no number of images decides what holds none
-                family = [replace(row, n_decide=0) for row in family]
-        rows += family
+        fillings = {
+            kind: [_family(study, view, component, modalities, filled) for filled in some]
+            for kind, some in filled_tests(study, view, weights, tests).items()
+        }
+        rows += with_bounds(_family(study, view, component, modalities, tests), fillings)
     return rows
+
+
+def _family(
+    study: LeaningStudy, view: EncoderView, component: str, modalities: tuple[str, ...], tests: ContrastTests
+) -> list[Score]:
+    """The rows of one component of all targets, tested and, where it has verdicts, judged."""
+    design = study.design
+    fields = {} if component == "tt" else tested_fields(tests, design.margin)
+    numbers = over_words_alone(tests.estimate) if component == "tt" else tests.estimate
+    labels = view.tests.get(component)
+    family = [
+        target_row(
+            study, view, t, Basis(modalities, study.pair), numbers, metric="mcas", component=component,
+            **at_target(fields, t), **_label_fields(study, component, labels, t),
+        )
+        for t in study.target_numbers
+    ]  # fmt: skip
+    family = with_q_values(family, f"mcas: {component} over {len(family)} targets")
+    if view.encoder != MEAN or component not in (IMAGE_PART, TEXT_PART, "mcas"):
+        return family
+    fewest = 0 if component == TEXT_PART else FEWEST_IMAGES
+    family = judge_family(family, a=design.a, b=design.b, margin=design.margin, fewest=fewest)
+    # No number of images decides what holds none.
+    return [replace(row, n_decide=0) for row in family] if component == TEXT_PART else family
 
 
 def internal_bias_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:

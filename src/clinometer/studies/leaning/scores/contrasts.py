@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from clinometer.metrics.bounds import MISSING, REPEATS
 from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.bounded_means import BoundedMeans, bounded_means
@@ -80,15 +81,40 @@ def contrast_inference(
         value, n = moments.means @ weights, np.ones(len(moments.texts))
         no_image = not {"ii", "itp"} & set(modalities)
         return _inference(value, [(n * np.nan, n) if no_image else attributes], [attributes, *stimuli], confidence)
+    return _of_tests(_tests_over_images(view, weights, modalities), stimuli, confidence)
+
+
+def filled_inferences(
+    view: CellView, weights: np.ndarray, missing: Sequence[int], *, confidence: float
+) -> dict[str, list[Inference]]:
+    """Infer one contrast with the images filled in that are not there, or counted as often as they were drawn.
+
+    By what is filled in: :mod:`clinometer.metrics.bounds`; nothing where a group has no images to tell what one might
+    score. ``missing`` : images of each target.
+    """
+    tests, (_, stimuli) = _tests_over_images(view, weights, IMAGED), _parts(view, weights, IMAGED)
+    fillings: dict[str, list[Inference]] = {}
+    if not isinstance(tests, BoundedMeans):
+        return fillings
+    if any(missing):
+        fillings[MISSING] = [_of_tests(tests.filled(missing, side), stimuli, confidence) for side in (0, 1)]
+    shift = np.array([view.layout.drawn_shift(t, x) for t, x in enumerate(tests.samples)])
+    if shift.any():
+        fillings[REPEATS] = [_of_tests(tests.moved(shift), stimuli, confidence)]
+    return fillings
+
+
+def _tests_over_images(view: CellView, weights: np.ndarray, modalities: Collection[str]) -> MeanTests | BoundedMeans:
+    """Test a contrast between what the groups' own images score, where they tell."""
+    moments, (attributes, _) = view.moments(modalities), _parts(view, weights, modalities)
     places = [place for place, name in enumerate(("ii", "ita")) if name in modalities]
     poles = np.array([np.nan])
     if view.poles is not None:
         poles = view.poles[np.flatnonzero(weights)][:, places].sum(axis=1) @ weights
     if not np.isfinite(poles).all():  # of differences, or where a group has no images to tell
-        return _of_tests(image_tests(view, weights, modalities), stimuli, confidence)
+        return image_tests(view, weights, modalities)
     samples = [x @ weights for x in moments.images]
-    tests = bounded_means(samples, (poles.min(), poles.max()), moments.texts @ weights, *attributes)
-    return _of_tests(tests, stimuli, confidence)
+    return bounded_means(samples, (poles.min(), poles.max()), moments.texts @ weights, *attributes)
 
 
 def image_tests(

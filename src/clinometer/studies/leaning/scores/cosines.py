@@ -135,6 +135,33 @@ def group_poles(embeddings: EncoderEmbeddings, layout: Layout) -> np.ndarray:
     return poles
 
 
+def group_scores(embeddings: EncoderEmbeddings, layout: Layout) -> tuple[np.ndarray, ...]:
+    """Mean cosines of each attribute image to the images and to the words of every group: per group (n × 2 × G).
+
+    As in :func:`group_poles`, no image is compared with itself: in its own group its mean cosine to the others of its
+    prompt stands for that, or to the others of the group where it is alone. NaN where a group has one image or none.
+    """
+    images, words = attribute_vectors(embeddings, layout)
+    groups = range(len(layout.groups))
+    scores = tuple(np.full((n, 2, len(groups)), np.nan) for n in layout.image_counts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for g in groups:
+            others = images[layout.image_slices[g]]
+            for h in groups:
+                scores[h][:, 0, g] = images[layout.image_slices[h]] @ others.sum(axis=0) / len(others)
+            first = layout.image_slices[g].start
+            for columns, at in zip(layout.prompt_slices, layout.prompt_groups, strict=True):
+                if at == g and columns.stop > columns.start:
+                    own, among = images[columns], images[columns] if columns.stop - columns.start > 1 else others
+                    without = (own @ among.sum(axis=0) - 1) / (len(among) - 1)
+                    rows = slice(columns.start - first, columns.stop - first)
+                    scores[g][rows, 0, g] += (without - 1) / len(others)
+            if words is not None:
+                for h in groups:
+                    scores[h][:, 1, g] = images[layout.image_slices[h]] @ words[layout.word_slices[g]].mean(axis=0)
+    return scores
+
+
 def average_cosines(cosines: Sequence[Cosines]) -> Cosines:
     """Cosines averaged over encoders.
 

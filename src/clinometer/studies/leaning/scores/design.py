@@ -15,11 +15,15 @@ from clinometer.stats.blocks import sizes_of
 
 @dataclass(frozen=True)
 class TargetDesign:
-    """A target: its name, its category and the group that the literature ties it to, where there is one."""
+    """A target: its name, its category and the group that the literature ties it to, where there is one.
+
+    ``missing`` : its images that were asked for and are not there.
+    """
 
     name: str
     category: str
     stereotype: str | None = None
+    missing: int = 0
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,12 @@ class Layout:
     prompt_sizes: tuple[tuple[int, ...], ...]
     word_counts: tuple[int, ...]
     target_copies: tuple[np.ndarray, ...] = field(default=(), compare=False)
+
+    def drawn_shift(self, t: int, scores: np.ndarray) -> float:
+        """How far the mean over a target's images lies from that over its different ones: 0 where none is repeated."""
+        if not self.repeated(t) or not len(scores):
+            return 0.0
+        return float(np.average(scores, weights=self.target_copies[t]) - scores.mean())
 
     def repeated(self, t: int) -> int:
         """How many pictures of a target are another one again, and were not counted."""

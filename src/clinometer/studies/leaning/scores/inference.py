@@ -23,6 +23,7 @@ from math import inf
 
 import numpy as np
 
+from clinometer.metrics.bounds import MISSING, REPEATS
 from clinometer.metrics.mcas import MODALITIES
 from clinometer.stats.bootstrap import welch_satterthwaite
 from clinometer.stats.bounded_means import TEST, BoundedMeans, bounded_means
@@ -116,6 +117,30 @@ def _bounds(view: EncoderView, used: np.ndarray) -> np.ndarray:
         total = [x[:, m].sum(axis=1).mean() if len(x) else np.nan for x in view.image_cosines]
         level = level + common[m] * np.array(total)
     return np.asarray(level[:, None] + [poles.min(), poles.max()])
+
+
+def filled_tests(
+    study: LeaningStudy, view: EncoderView, weights: np.ndarray, tests: ContrastTests
+) -> dict[str, list[ContrastTests]]:
+    """The tests of a contrast with the images filled in that are not there, or counted as often as they were drawn.
+
+    By what is filled in (:mod:`clinometer.metrics.bounds`); nothing of a contrast that no image of a target enters.
+    """
+    images, stimulus = tests.images, tests.stimulus
+    if not (isinstance(images, BoundedMeans) and isinstance(stimulus, BoundedMeans)):
+        return {}
+    fillings = {}
+    missing = [target.missing for target in study.design.targets]
+    if any(missing):
+        fillings[MISSING] = [
+            replace(tests, images=images.filled(missing, side), stimulus=stimulus.filled(missing, side))
+            for side in (0, 1)
+        ]
+    scores = [_image_scores(cosines, weights) for cosines in view.image_cosines]
+    shift = np.array([study.layout.drawn_shift(t, x) for t, x in enumerate(scores)])
+    if shift.any():
+        fillings[REPEATS] = [replace(tests, images=images.moved(shift), stimulus=stimulus.moved(shift))]
+    return fillings
 
 
 def text_tests(study: LeaningStudy, view: EncoderView, weights: np.ndarray) -> ContrastTests:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from clinometer.metrics.bounds import with_bounds
 from clinometer.metrics.families import corrected
 from clinometer.metrics.mcas import COMPONENTS, MODALITIES, TEXT_PART
 from clinometer.metrics.records import Score
@@ -19,6 +20,7 @@ from clinometer.studies.leaning.scores.contrasts import (
     Inference,
     JointInference,
     contrast_inference,
+    filled_inferences,
     joint_contrast_inference,
 )
 from clinometer.studies.leaning.scores.cooccurrence import Readings, excess_inference, readings_of
@@ -142,7 +144,8 @@ class _Maker:
             joint = joint_contrast_inference(self.view, effect.basis, confidence=self.confidence)
             yield self._joint(effect, joint, IMAGED)
         inferences = [contrast_inference(self.view, w, confidence=self.confidence) for w in effect.weights]
-        yield self._judged(effect, self._rows(effect, inferences, IMAGED), self.design.margin)
+        judged = self._judged(effect, self._rows(effect, inferences, IMAGED), self.design.margin)
+        yield with_bounds(judged, self._fillings(effect))
         if effect.kind == "axis":
             for name in (*(MODALITIES if effect.rank == 1 else ()), TEXT_PART, "mcas"):
                 modalities = COMPONENTS[name]
@@ -220,6 +223,19 @@ class _Maker:
             family, a=[row.group for row in family], b=sides, margin=reach, fewest=FEWEST_IMAGES
         )  # fmt: skip
 
+    def _fillings(self, effect: Effect) -> dict[str, list[list[Score]]]:
+        """The rows of a family with the images filled in that are not there, by what and in every way."""
+        missing = [target.missing for target in self.design.targets]
+        by_weights = [filled_inferences(self.view, w, missing, confidence=self.confidence) for w in effect.weights]
+        return {
+            kind: [
+                self._judged(effect, self._rows(effect, inferences, IMAGED), self.design.margin)
+                for inferences in zip(*(fillings[kind] for fillings in by_weights), strict=True)
+            ]
+            for kind in by_weights[0]
+            if all(kind in fillings for fillings in by_weights)
+        }
+
     def _family(self, name: str) -> str:
         return f"{METRIC}: {name} over {len(self.design.targets)} targets"
 
@@ -228,6 +244,7 @@ class _Maker:
         return {
             "concept": target.name, "category": target.category, "encoder": self.view.encoder,
             "n_target": self.layout.target_sizes[t], "n_repeated": self.layout.repeated(t),
+            "n_missing": target.missing,
             "n_a": int(counts[weights > 1e-12].sum()), "n_b": int(counts[weights < -1e-12].sum()),
         }  # fmt: skip
 
@@ -250,4 +267,5 @@ class _Maker:
 
 _NO_VERDICT: dict[str, Any] = {
     "verdict": "", "side": "", "reason_code": "", "p_equivalence": nan, "q_equivalence": nan, "n_decide": 0,
+    "depends_on": "",
 }  # fmt: skip

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, combinations
+from typing import NamedTuple
 
 import numpy as np
 
+from clinometer.metrics.bounds import with_bounds
 from clinometer.metrics.mcas import MODALITIES, group_similarity
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import FEWEST_IMAGES, OTHERS, judge_family
 from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, each_target, estimate_norm
-from clinometer.studies.leaning.scores.inference import contrast_tests, pair_weights
+from clinometer.studies.leaning.scores.inference import ContrastTests, contrast_tests, filled_tests, pair_weights
 from clinometer.studies.leaning.scores.rows import Basis, at_target, target_row, tested_fields, with_q_values
 from clinometer.studies.leaning.scores.views import EncoderView
 
@@ -46,13 +48,33 @@ def profile_rows(study: LeaningStudy, view: EncoderView) -> list[Score]:
         (of_groups, "groups", [(name, OTHERS) for name in groups]),
         (of_pairs, "pairs", [(groups[g], groups[h]) for g, h in pairs]),
     ):
-        named = [side for side, family in zip(sides, families, strict=True) for _ in family]
-        tested = with_q_values(list(chain(*families)), f"profile: {kind} over {len(named)} tests")
-        rows += judge_family(
-            tested, a=[a for a, _ in named], b=[b for _, b in named],
-            margin=study.design.margin if kind == "pairs" else None, fewest=FEWEST_IMAGES,
-        )  # fmt: skip
-    return rows + _norm_rows(study, view, of_pairs)
+        margin = study.design.margin if kind == "pairs" else None
+        fillings = {
+            filling: [
+                _judged(kind, sides, some, margin)
+                for some in zip(*(family.fillings[filling] for family in families), strict=True)
+            ]
+            for filling in families[0].fillings
+        }
+        rows += with_bounds(_judged(kind, sides, [family.rows for family in families], margin), fillings)
+    return rows + _norm_rows(study, view, [family.rows for family in of_pairs])
+
+
+class _Family(NamedTuple):
+    """A contrast of all targets, and the same with what is missing filled in, by what and in every way."""
+
+    rows: list[Score]
+    fillings: dict[str, list[list[Score]]]
+
+
+def _judged(
+    kind: str, sides: Sequence[tuple[str, str]], families: Sequence[Sequence[Score]], margin: float | None
+) -> list[Score]:
+    """The rows of all groups, or of all pairs, as one family, each contrast between its two sides."""
+    named = [side for side, rows in zip(sides, families, strict=True) for _ in rows]
+    tested = with_q_values(list(chain(*families)), f"profile: {kind} over {len(named)} tests")
+    a, b = ([side[at] for side in named] for at in (0, 1))
+    return judge_family(tested, a=a, b=b, margin=margin, fewest=FEWEST_IMAGES)
 
 
 def _group_weights(study: LeaningStudy, g: int) -> np.ndarray:
@@ -69,15 +91,17 @@ def _family(
     component: str,
     group: str,
     margin: float | None = None,
-) -> list[Score]:
+) -> _Family:
+    basis = Basis(MODALITIES, groups)
+
+    def rows(tests: ContrastTests) -> list[Score]:
+        numbers, fields = tests.estimate, tested_fields(tests, margin)
+        own = {"metric": "profile", "component": component, "group": group}
+        return [target_row(study, view, t, basis, numbers, **own, **at_target(fields, t)) for t in study.target_numbers]
+
     tests = contrast_tests(study, view, weights)
-    numbers, fields, basis = tests.estimate, tested_fields(tests, margin), Basis(MODALITIES, groups)
-    return [
-        target_row(
-            study, view, t, basis, numbers, metric="profile", component=component, group=group, **at_target(fields, t)
-        )
-        for t in study.target_numbers
-    ]
+    fillings = filled_tests(study, view, weights, tests)
+    return _Family(rows(tests), {kind: [rows(filled) for filled in some] for kind, some in fillings.items()})
 
 
 def _norm_rows(study: LeaningStudy, view: EncoderView, pairs: Sequence[Sequence[Score]]) -> list[Score]:

@@ -58,6 +58,7 @@ def _corrected(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score:
     reading = check.reading
     blank = replace(
         row, component="corrected_share", value=float("nan"), low=float("nan"), high=float("nan"), flag="",
+        bound_low=float("nan"), bound_high=float("nan"),
         n_a=reading.n_a, n_b=reading.n_b,
     )  # fmt: skip
     if not isfinite(row.value) or check.basis != "words":
@@ -68,7 +69,12 @@ def _corrected(study: LeaningStudy, row: Score, check: ReaderCheck) -> Score:
         return replace(blank, reason=f"attribute images: {share.reason}")
     clipped = share.estimate != share.value
     clipping = f"the estimate, {share.estimate:.2f}, is clipped to {share.value:.0f}; " if clipped else ""
-    return replace(blank, value=share.value, low=share.low, high=share.high, reason=clipping + NO_STIMULUS)
+    corrected = replace(blank, value=share.value, low=share.low, high=share.high, reason=clipping + NO_STIMULUS)
+    if not row.n_missing:
+        return corrected
+    n = row.n_target + row.n_missing
+    least, most = (corrected_share(count + more, n, reading, study.settings.confidence) for more in (0, row.n_missing))
+    return replace(corrected, bound_low=min(share.low, least.low), bound_high=max(share.high, most.high))
 
 
 def _rates(study: LeaningStudy, check: ReaderCheck) -> list[Score]:

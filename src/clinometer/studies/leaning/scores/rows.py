@@ -49,6 +49,7 @@ def target_row(
         **_at(numbers, t),
         "n_target": study.layout.target_sizes[t] if images else int(view.reads_text),
         "n_repeated": study.layout.repeated(t) if images else 0,
+        "n_missing": target.missing if images else 0,
         "n_a": counts[study.a],
         "n_b": counts[study.b],
     }

@@ -34,10 +34,11 @@ import numpy as np
 import scipy
 
 from clinometer.errors import InvalidInputError
+from clinometer.metrics.bounds import MISSING, REPEATS
 from clinometer.metrics.mcas import IMAGE_PART, TEXT_PART
 from clinometer.metrics.records import Score
 from clinometer.metrics.stopping import ATTRIBUTE_LEVEL, Evidence, StoppingRule, in_family
-from clinometer.metrics.verdict import LEVEL, Judgement, ReasonCode, Verdict, judged_as
+from clinometer.metrics.verdict import LEANING, LEVEL, Judgement, ReasonCode, Verdict, judged_as
 from clinometer.stats.equivalence import factors_in_family, images_to_decide
 from clinometer.stats.multiplicity import holm
 from clinometer.stats.sequential import chance_to_reach, confidence_sequence, e_value, p_value_of
@@ -313,7 +314,18 @@ def _decided(row: Score, stand: Evidence, p_holm: float, design: Design) -> Scor
         n_decide=needed,
         reason="no stimulus interval: " + FIXED_ONLY,
     )
-    return judged_as(decided, judgement)
+    return _bounded(judged_as(decided, judgement), row, design.margin)
+
+
+def _bounded(decided: Score, row: Score, margin: float | None) -> Score:
+    """The sequence's ends moved by as much as fillings move those of a fixed number of images."""
+    if not isfinite(row.bound_low):
+        return decided
+    low, high = decided.low + row.bound_low - row.low, decided.high + row.bound_high - row.high
+    kinds = [kind for kind, n in ((MISSING, row.n_missing), (REPEATS, row.n_repeated)) if n]
+    leans = decided.verdict in LEANING and low <= 0 <= high
+    beyond = decided.verdict == Verdict.BALANCED and not -(margin or 0.0) < low <= high < (margin or 0.0)
+    return replace(decided, bound_low=low, bound_high=high, depends_on=" ".join(kinds) if leans or beyond else "")
 
 
 def _judgement(stand: Evidence, design: Design) -> Judgement:
@@ -338,5 +350,6 @@ def without_inference(row: Score) -> Score:
         row, low=nan, high=nan, stimulus_low=nan, stimulus_high=nan, p=nan, q=nan, p_holm=nan, p_error=nan,
         p_exact=False, n_splits=0, p_method="", p_low=nan, p_high=nan, test="", family="",
         p_equivalence=nan, q_equivalence=nan, n_decide=0, verdict="", side="", reason_code="",
+        bound_low=nan, bound_high=nan, depends_on="",
         reason=FIXED_ONLY,
     )  # fmt: skip

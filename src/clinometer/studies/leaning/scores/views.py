@@ -17,6 +17,7 @@ from clinometer.studies.leaning.scores.cosines import (
     average_cosines,
     group_cosines,
     group_poles,
+    group_scores,
     mean_cosines,
     uniform_weights,
 )
@@ -39,6 +40,7 @@ class EncoderView:
     encoder_points : the tensors of mean cosines of the encoders that are averaged, (E × T × 4 × groups).
     tests : of permuted labels, per component.
     poles : what images drawn for each group score, see :func:`clinometer.studies.leaning.scores.cosines.group_poles`.
+    own : the same of each of them, see :func:`clinometer.studies.leaning.scores.cosines.group_scores`.
     """
 
     encoder: str
@@ -50,6 +52,7 @@ class EncoderView:
     encoder_points: np.ndarray
     tests: Mapping[str, PermutationTest | None]
     poles: np.ndarray
+    own: tuple[np.ndarray, ...]
 
 
 def views_of(
@@ -88,14 +91,18 @@ def views_of_gathered(
     averaged = [targets.encoders[i] for i in pooled]
     poles = [group_poles(encoder, study.layout) for encoder in encoders]
     mean_poles = np.mean([poles[i] for i in pooled], axis=0)
+    own = [group_scores(encoder, study.layout) for encoder in encoders]
+    mean_own = tuple(np.mean(of_group, axis=0) for of_group in zip(*(own[i] for i in pooled), strict=True))
     reads_text = any(e.reads_text for e in encoders)
-    views = [_view("mean", reads_text, targets.mean, mean_groups, averaged, mean_poles, study, labels)]
+    views = [_view("mean", reads_text, targets.mean, mean_groups, averaged, (mean_poles, mean_own), study, labels)]
     for i, (e, own_targets) in enumerate(zip(encoders, targets.encoders, strict=True)):
         if len(encoders) == 1:
             views.append(replace(views[0], encoder=e.encoder))
         else:
             places = groups[i] if groups else None
-            views.append(_view(e.encoder, e.reads_text, own_targets, places, [own_targets], poles[i], study, labels))
+            views.append(
+                _view(e.encoder, e.reads_text, own_targets, places, [own_targets], (poles[i], own[i]), study, labels)
+            )
     return tuple(views)
 
 
@@ -177,7 +184,7 @@ def _view(
     targets: ViewedTargets,
     groups: _Measured | None,
     averaged: Sequence[ViewedTargets],
-    poles: np.ndarray,
+    of_groups: tuple[np.ndarray, tuple[np.ndarray, ...]],
     study: LeaningStudy,
     labels: bool,
 ) -> EncoderView:
@@ -193,5 +200,6 @@ def _view(
         tests=label_tests(targets.items, study.pools, settings.n_permutations, settings.rng("labels"))
         if labels
         else {},
-        poles=poles,
+        poles=of_groups[0],
+        own=of_groups[1],
     )
