@@ -5,7 +5,7 @@
 Each experiment draws many studies from a population whose truth is known, runs the functions of the package on each,
 and counts. Every experiment has a seed of its own, so it gives the same numbers alone and among the others. ``--quick``
 draws a twentieth of the studies; ``--only verdict`` (or small, comparison, intersection, reader, downstream, ratings,
-picture) runs what stands in verdict_simulations.py alone; ``--write`` puts the tables and figures into docs/simulations.md.
+picture) runs what stands in that file alone; ``--write`` puts the tables and figures into docs/simulations.md.
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ def views_of_gathered(
     averaged = [targets.encoders[i] for i in pooled]
     poles = [group_poles(encoder, study.layout) for encoder in encoders]
     mean_poles = np.mean([poles[i] for i in pooled], axis=0)
-    own = [group_scores(encoder, study.layout) for encoder in encoders]
-    mean_own = tuple(np.mean(of_group, axis=0) for of_group in zip(*(own[i] for i in pooled), strict=True))
+    scores = [group_scores(encoder, study.layout) for encoder in encoders]
+    mean_own = tuple(np.mean(of_group, axis=0) for of_group in zip(*(scores[i] for i in pooled), strict=True))
     reads_text = any(e.reads_text for e in encoders)
     views = [_view("mean", reads_text, targets.mean, mean_groups, averaged, (mean_poles, mean_own), study, labels)]
     for i, (e, own_targets) in enumerate(zip(encoders, targets.encoders, strict=True)):
@@ -101,7 +101,7 @@ def views_of_gathered(
         else:
             places = groups[i] if groups else None
             views.append(
-                _view(e.encoder, e.reads_text, own_targets, places, [own_targets], (poles[i], own[i]), study, labels)
+                _view(e.encoder, e.reads_text, own_targets, places, [own_targets], (poles[i], scores[i]), study, labels)
             )
     return tuple(views)
 

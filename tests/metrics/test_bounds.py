@@ -1,0 +1,136 @@
+"""What missing and repeated pictures might change: fillings are worst cases, and only a change qualifies."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks import picture_simulations as sim
+from benchmarks.verdict_simulations import POPULATIONS, design_of
+from clinometer.metrics.bounds import MISSING, REPEATS, with_bounds
+from clinometer.metrics.records import Score
+from clinometer.metrics.verdict import Verdict
+from clinometer.studies.leaning import crossed_study, mcas_study
+from clinometer.studies.leaning.scores.cosines import group_poles, group_scores
+from clinometer.studies.leaning.scores.design import layout_of
+from tests.metrics.crossed import THREE, crossed_design, crossed_embeddings
+from tests.metrics.studies import design, embeddings
+
+OPTIONS = {"n_resamples": 50, "n_permutations": 0}
+IMAGED = ("ii", "ita", "image_part", "mcas")
+
+
+def missing(of, *counts):
+    return replace(of, targets=tuple(replace(t, missing=n) for t, n in zip(of.targets, counts, strict=True)))
+
+
+def rows_of(rows, *components, metric="mcas"):
+    return [row for row in rows if row.metric == metric and row.component in components]
+
+
+def test_bounds_hold_the_interval_and_nothing_else_of_a_row_changes():
+    encoder, of = embeddings("e", images=12), design(margin=0.2)
+    whole, part = (mcas_study([encoder], d, **OPTIONS) for d in (of, missing(of, 0, 1, 2, 4, 8, 16)))
+    bare = [replace(row, n_missing=0, bound_low=np.nan, bound_high=np.nan, depends_on="") for row in part]
+    assert [repr(row) for row in bare] == [repr(row) for row in whole]
+    for row in rows_of(part, *IMAGED):
+        assert np.isfinite([row.bound_low, row.bound_high]).all() == (row.n_missing > 0)
+        assert not row.n_missing or row.bound_low <= row.low <= row.high <= row.bound_high
+    assert not any(row.n_missing for row in rows_of(part, "itp", "tt", "text_part"))
+    assert any(row.depends_on == MISSING for row in part)
+
+
+def test_more_missing_never_leave_narrower_bounds():
+    encoder = embeddings("e", images=12)
+
+    def width(n):
+        rows = mcas_study([encoder], missing(design(), *[n] * 6), **OPTIONS)
+        return [row.bound_high - row.bound_low for row in rows_of(rows, "image_part")]
+
+    assert (np.diff([width(n) for n in (1, 3, 9, 27)], axis=0) > -1e-9).all()
+
+
+def test_bounds_are_mirrored_with_the_groups():
+    encoder, of = embeddings("e", images=12), missing(design(), *range(1, 7))
+    rows, mirrored = (
+        rows_of(mcas_study([encoder], d, **OPTIONS), "image_part") for d in (of, replace(of, a=of.b, b=of.a))
+    )
+    assert [row.bound_low for row in rows] == pytest.approx([-row.bound_high for row in mirrored], abs=1e-8)
+
+
+def test_shares_have_the_ends_of_all_missing_read_either_way():
+    of = missing(design(), 5, *[0] * 5)
+    rows = mcas_study([embeddings("e", images=12)], of, **OPTIONS)
+    for component in ("share", "corrected_share"):
+        first, second = rows_of(rows, component, metric="share")[:2]
+        assert first.bound_low <= first.low <= first.high <= first.bound_high
+        assert np.isnan(second.bound_low)
+
+
+def test_cells_and_axes_have_bounds():
+    of = crossed_design(THREE)
+    rows = crossed_study([crossed_embeddings(of)], missing(of, *[3] * len(of.targets)))
+    judged = [row for row in rows if row.verdict]
+    assert judged
+    assert any(np.isfinite(row.bound_low) and row.bound_low < row.low for row in judged)
+
+
+def row(verdict, side="", low=-1.0, high=1.0, **fields):
+    return Score(metric="mcas", component="mcas", value=0.5, low=low, high=high, verdict=verdict, side=side, **fields)
+
+
+@pytest.mark.parametrize(
+    ("own", "filled", "depends"),
+    [
+        (row(Verdict.LEANS, "a", n_missing=1), row(Verdict.LEANS_SLIGHTLY, "a"), ""),
+        (row(Verdict.LEANS, "a", n_missing=1), row(Verdict.LEANS, "b"), MISSING),
+        (row(Verdict.LEANS, "a", n_missing=1), row(Verdict.UNDECIDED), MISSING),
+        (row(Verdict.BALANCED, n_missing=1), row(Verdict.UNDECIDED), MISSING),
+        (row(Verdict.UNDECIDED, n_missing=1), row(Verdict.LEANS, "a"), ""),
+        (row(Verdict.TOO_FEW, n_missing=1), row(Verdict.LEANS, "a"), ""),
+        (row(Verdict.LEANS, "a"), row(Verdict.LEANS, "b"), ""),
+    ],
+)
+def test_a_verdict_depends_on_what_would_change_it(own, filled, depends):
+    (held,) = with_bounds([own], {MISSING: [[own], [filled]]})
+    assert held.depends_on == depends
+
+
+def test_a_filter_makes_no_verdict_without_a_qualifier():
+    some, bare = sim.a_filter(12, 0.4, 12, 60)
+    assert some.rate >= 0.5
+    assert bare.rate <= 0.1
+
+
+def test_a_model_that_knows_few_of_one_group_leans_only_if_each_counts_once():
+    each, once, bare = sim.few_known(6, (50, 5), 0.5, 60)
+    assert (each.rate, once.rate, bare.rate) == (0, 1, 0)
+
+
+def test_what_qualifies_a_verdict_of_repeats_is_the_mean_over_all_as_drawn():
+    encoder = embeddings("e", images=20, noise=0.05)
+    drawn = tuple(np.r_[200, np.ones(len(x) - 1, int)] for x in encoder.target_images)
+    rows = mcas_study([replace(encoder, target_copies=drawn)], design(), **OPTIONS)
+    assert {row.n_repeated for row in rows_of(rows, *IMAGED)} == {199}
+    assert all(np.isfinite(row.bound_low) for row in rows_of(rows, *IMAGED))
+    assert {row.depends_on for row in rows_of(rows, "image_part")} <= {"", REPEATS}
+
+
+def test_a_group_s_own_images_score_their_poles_on_average():
+    encoder, of = embeddings("e", attribute_images=7), design()
+    layout = layout_of([encoder], of)
+    means = np.stack([x.mean(axis=0) for x in group_scores(encoder, layout)])
+    assert means == pytest.approx(group_poles(encoder, layout))
+
+
+def test_pictures_halfway_are_told_and_two_clean_kinds_are_not():
+    clean, mixed = sim.third_kind(8, 0.0, 0, 20)[0], sim.third_kind(8, 0.4, 0, 20)[0]
+    assert clean.rate <= 0.03
+    assert mixed.rate >= 0.6
+
+
+def test_where_the_groups_overlap_nothing_is_told_to_lie_between():
+    rng = np.random.default_rng(0)
+    rows = sim.picture_rows(POPULATIONS[2].draw(rng, np.full(3, 0.5), 12), design_of(3))
+    between = [row for row in rows if row.component == "between"]
+    assert all(np.isnan(row.value) and "do not lie apart" in row.reason for row in between)
