@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clinometer.metrics.bounds import without_bounds
 from clinometer.studies.leaning import mcas_study
 from clinometer.studies.leaning.compare import compare_leanings
 from clinometer.studies.leaning.scores import crossed_study
@@ -35,7 +36,8 @@ def again(encoder, times=3):
 
 
 def without_counts(rows):
-    return [repr(replace(row, n_repeated=0)) for row in rows]
+    """The rows without what they say of repeats: how many there are, and what a verdict owes to them."""
+    return [repr(without_bounds(replace(row, n_repeated=0))) for row in rows]
 
 
 def test_a_study_of_pictures_that_repeat_is_that_of_the_different_ones():

@@ -222,7 +222,7 @@ def test_every_write_needs_the_token_of_its_session(writable):
     assert browser.post("/write", headers={"X-CSRF-Token": good}, json={}).status_code == 200
     assert len(written) == 2
     assert browser.post("/write").status_code == 403
-    assert browser.post("/write", data={"csrf_token": good[:-1] + "x"}).status_code == 403
+    assert browser.post("/write", data={"csrf_token": good + "x"}).status_code == 403
     assert browser.post("/write", json={"csrf_token": good}).status_code == 403
     browser.cookies.clear()
     assert browser.post("/write", data={"csrf_token": good}).status_code == 403
