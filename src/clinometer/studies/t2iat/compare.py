@@ -13,8 +13,7 @@ import numpy as np
 from clinometer.metrics.differences import METRIC, not_measured
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
-from clinometer.metrics.t2iat.draws import containing, freedom_of, interval_of
-from clinometer.metrics.t2iat.swaps import magnitude_test
+from clinometer.metrics.t2iat.draws import containing, freedom_of, interval_of, magnitude_test
 from clinometer.metrics.two_runs import Family, judged_families, magnitude_row, require_comparable
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
@@ -62,7 +61,7 @@ def compare_associations(
     (``magnitude_excess``).
 
     Both runs are asked the same prompts, so ΔS and Δ are always paired by prompt: p swaps the runs prompt by prompt
-    (:mod:`clinometer.metrics.t2iat.swaps`; the null is that the runs' images of a prompt might as well have changed
+    (:mod:`clinometer.metrics.t2iat.draws`; the null is that the runs' images of a prompt might as well have changed
     places), and the stimulus interval resamples prompts of both at once, as wide as Student's t. ``paired``: the i-th
     image of a prompt starts from the same noise in both runs; then the image interval resamples both by the same
     weights, and the test of a stimulus is the t test of pairs; otherwise each run is resampled for itself and the test

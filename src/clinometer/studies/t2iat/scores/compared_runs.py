@@ -8,9 +8,16 @@ from math import nan
 
 import numpy as np
 
-from clinometer.metrics.t2iat.draws import PairDraws, SetDraws, difference_draws, set_draws
+from clinometer.metrics.t2iat.draws import (
+    PairDraws,
+    PairSwaps,
+    SetDraws,
+    difference_draws,
+    places_of,
+    set_draws,
+    set_swaps,
+)
 from clinometer.metrics.t2iat.sets import PromptSet, average_sets, pooled_deviation, prompt_set
-from clinometer.metrics.t2iat.swaps import PairSwaps, places_of, set_swaps
 from clinometer.metrics.two_runs import cut_alike, image_seeds
 from clinometer.studies.t2iat.scores.design import AssociationDesign, AssociationEmbeddings, DesignedTest
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines, average_stimulus, images_only, stimulus_cosines
