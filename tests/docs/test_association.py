@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import clinometer as cm
-from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.stats.permutation import sign_flip_test
 from tests.docs.pages import blocks, numbers, page, table_rows
 from tests.toys import Eye, Painter, toy_association_suite
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clinometer.errors import InvalidInputError
 from clinometer.metrics.records import Score
-from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.editing.average_faces import average_face_angle
 from clinometer.studies.editing.compare import EditedPortraits, compare_edits
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings, PortraitGroup

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from clinometer.metrics import Score, verdict
 from clinometer.metrics.verdict import Judgement, ReasonCode, Source, Verdict, judge_family, source_of
 from clinometer.stats.multiplicity import benjamini_hochberg
-from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.stats.permutation import sign_flip_test
 
 
 def judge(value: float, low: float, high: float, q: float = 0.01, margin: float | None = 0.05, **more) -> Judgement:

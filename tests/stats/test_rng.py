@@ -5,8 +5,7 @@ import pytest
 
 from clinometer.metrics import histogram_overlap, jaccard_hallucination, stimulus_weat, weat
 from clinometer.stats.fixed_values import fixed_values_test
-from clinometer.stats.permutation import permute_labels, permute_statistic
-from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.stats.permutation import permute_labels, permute_statistic, sign_flip_test
 
 DATA = np.random.default_rng(0)
 LABELS, VALUES = np.arange(60) < 30, DATA.normal(size=60)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.stats.permutation import sign_flip_test
 
 RNG = np.random.default_rng(0)
 

@@ -28,8 +28,7 @@ import numpy as np
 from clinometer.metrics.t2iat.sets import AnySet, PromptSet, squared_deviations
 from clinometer.metrics.t2iat.welch import mean_part
 from clinometer.stats.bootstrap import percentile_interval, rao_wu_chunks, welch_satterthwaite
-from clinometer.stats.permutation import PermutationTest, sampled_p_value
-from clinometer.stats.sign_flips import SAMPLED_FLIPS
+from clinometer.stats.permutation import SAMPLED_FLIPS, PermutationTest, sampled_p_value
 
 _CHUNK = 1000  # replicates at a time, so that a large set takes no more memory than a small one
 

@@ -20,8 +20,7 @@ from clinometer.metrics.records import Score
 from clinometer.metrics.skin import without_wide_interval
 from clinometer.metrics.verdict import judge_family
 from clinometer.stats.clusters import ClusterEstimate, cluster_mean, cluster_share, contrast
-from clinometer.stats.permutation import PermutationTest, permute_labels
-from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.stats.permutation import PermutationTest, permute_labels, sign_flip_test
 from clinometer.studies.editing.average_faces import average_face_changes, mean_of_known
 from clinometer.studies.editing.design import EditingDesign, Faces, GenderReadings
 

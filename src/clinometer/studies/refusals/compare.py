@@ -22,8 +22,8 @@ from clinometer.metrics.records import Score, storable
 from clinometer.metrics.two_runs import Family, alone
 from clinometer.metrics.verdict import Judgement, Verdict, image_ends, judged_as, stimulus_ends
 from clinometer.stats.clusters import ClusterEstimate, cluster_share, contrast, share_difference
+from clinometer.stats.permutation import sign_flip_test
 from clinometer.stats.proportion import share_exchange, wilson_interval
-from clinometer.stats.sign_flips import sign_flip_test
 from clinometer.studies.refusals.scores import NO_ENCODER, ONE_PROMPT
 
 OWN_RATE = "own_refusal_rate"

@@ -17,8 +17,7 @@ from clinometer.metrics.t2iat.draws import containing, freedom_of, interval_of, 
 from clinometer.metrics.two_runs import Family, judged_families, magnitude_row, require_comparable
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
-from clinometer.stats.permutation import PermutationTest
-from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.stats.permutation import PermutationTest, sign_flip_test
 from clinometer.studies.t2iat.scores.compared_runs import (
     ComparedPair,
     ComparedRun,

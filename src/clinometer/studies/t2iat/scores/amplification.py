@@ -17,7 +17,7 @@ import scipy
 from clinometer.metrics.families import permuted
 from clinometer.metrics.records import Score
 from clinometer.metrics.t2iat.welch import WelchEstimate
-from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.t2iat.scores.stimulus_tests import StimulusTest
 
 FLIP_TEST = "sign flips of the change over stimuli, two-sided"

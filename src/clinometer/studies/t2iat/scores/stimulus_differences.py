@@ -15,7 +15,7 @@ from clinometer.metrics.t2iat.welch import WelchEstimate, bilinear_mean, mean_pa
 from clinometer.metrics.two_runs import magnitude_row
 from clinometer.metrics.verdict import stimulus_ends
 from clinometer.stats.bootstrap import magnitude_excess
-from clinometer.stats.sign_flips import sign_flip_test
+from clinometer.stats.permutation import sign_flip_test
 from clinometer.studies.t2iat.scores.design import AssociationDesign
 from clinometer.studies.t2iat.scores.stimuli import StimulusCosines
 
