@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.certified import certified_split_test
-from clinometer.stats.fixed_values import fixed_values_test
+from clinometer.stats.certified import certified_split_test, fixed_values_test
 from clinometer.stats.permutation import split_test
 
 ALTERNATIVES = ("two-sided", "greater", "less")

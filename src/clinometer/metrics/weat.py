@@ -26,7 +26,7 @@ from clinometer.stats.association import (
     unit_vectors,
 )
 from clinometer.stats.bootstrap import bca_interval, percentile_interval, rao_wu_weights, welch_satterthwaite
-from clinometer.stats.fixed_values import Method, fixed_values_test
+from clinometer.stats.certified import Method, fixed_values_test
 from clinometer.stats.permutation import PermutationMethod
 from clinometer.stats.splits import Alternative
 

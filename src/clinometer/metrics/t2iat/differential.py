@@ -18,7 +18,7 @@ from clinometer.metrics.t2iat.draws import PairDraws, bootstrap_draws, containin
 from clinometer.metrics.t2iat.sets import PromptSet, SetPair, pair_sets, pooled_deviation, prompt_set
 from clinometer.stats.arguments import generator, require_count
 from clinometer.stats.association import Array, as_numpy
-from clinometer.stats.fixed_values import fixed_values_test
+from clinometer.stats.certified import fixed_values_test
 from clinometer.stats.permutation import PermutationMethod
 from clinometer.stats.quadratic import quadratic_permutation_test
 from clinometer.stats.splits import Alternative
