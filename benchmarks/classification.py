@@ -26,8 +26,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 from clinometer.models import GenerationRequest, load_generator, reference
-from clinometer.models.diffusers.classifier import DiffusionClassifier, choose
-from clinometer.models.diffusers.trials import fractions, noise
+from clinometer.models.diffusers.classifier import DiffusionClassifier, choose, fractions, noise
 from clinometer.stats.clusters import cluster_share, contrast
 from clinometer.stats.racing import Elimination
 from clinometer.studies.classification.scores import wins_at

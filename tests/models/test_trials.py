@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clinometer._torch import torch
-from clinometer.models.diffusers.trials import fractions, noise
+from clinometer.models.diffusers.classifier import fractions, noise
 
 KEYS = st.tuples(st.integers(0, 2**40), st.text(max_size=8))
 
