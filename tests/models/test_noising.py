@@ -5,7 +5,7 @@ import pytest
 
 from clinometer._torch import torch
 from clinometer.errors import ModelError
-from clinometer.models.diffusers.noising import noising_of
+from clinometer.models.diffusers.denoiser import noising_of
 
 DISCRETE = ("epsilon", "v_prediction", "sample")
 
