@@ -2,12 +2,14 @@
 
 What a pipeline can do is read from what it takes and holds, never from its name. Three things are put right that its
 library leaves to its users: families that moved to its deprecated modules, text encoders that a repository leaves out,
-and pipelines whose prior is a repository of its own.
+and pipelines whose prior is a repository of its own. A low-rank adaptation (LoRA) is found, merged into the weights and
+recorded.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import json
 import logging
@@ -22,9 +24,21 @@ import diffusers
 from diffusers.utils import BaseOutput
 
 from clinometer._torch import torch
-from clinometer.errors import ModelError
+from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models.diffusers.completeness import require_values, require_vocabularies, whole_components
-from clinometer.models.weights import PICKLES, Source, cannot_load, locate, quiet_loading, weight_files
+from clinometer.models.weights import (
+    PICKLES,
+    Source,
+    cannot_load,
+    damage,
+    hash_files,
+    in_words,
+    locate,
+    named_by,
+    quiet_loading,
+    user_path,
+    weight_files,
+)
 
 MOVED = {
     "UnCLIPPipeline": "diffusers.pipelines.deprecated.unclip",
@@ -288,3 +302,71 @@ def _output_fields(pipeline: Any) -> set[str]:
 def images_of(output: Any) -> Any:
     """The images of a pipeline's output."""
     return next(getattr(output, name) for name in IMAGES if getattr(output, name, None) is not None)
+
+
+def apply_lora(pipeline: Any, spec: str, scale: float, *, offline: bool = False) -> dict[str, Any]:
+    """Merge a LoRA into a pipeline's weights, ``W + scale · B A``; return what a card records of it.
+
+    Parameters
+    ----------
+    spec : a safetensors file, a directory with one, or a hub id ``owner/name[@revision]``.
+    scale : how strongly; 1 is as it was trained, 0 leaves the pipeline as it is.
+
+    Raises
+    ------
+    ModelError
+        It is not there, is a pickle, does not fit the pipeline, or the package peft is missing.
+    """
+    if importlib.util.find_spec("peft") is None:
+        raise ModelError("lora: diffusers needs the package peft for it; install it with `pip install peft`")
+    if not hasattr(pipeline, "load_lora_weights"):
+        raise ModelError("lora: this model takes none; leave it out")
+    source, file = _lora_file(spec, offline)
+    try:
+        with quiet_loading():
+            pipeline.load_lora_weights(source.path, weight_name=file.name, adapter_name="lora", local_files_only=True)
+            if not pipeline.get_list_adapters():
+                raise ModelError(f"lora: none of the weights of {spec} belong to this model; name one made for it")
+            pipeline.fuse_lora(lora_scale=scale)
+            pipeline.unload_lora_weights()
+    except ModelError:
+        raise
+    except Exception as error:  # keys and shapes that do not fit, damaged files: many kinds
+        raise ModelError(
+            f"lora: {spec} does not fit this model: {in_words(error)}{damage(error)}; name one made for it"
+        ) from error
+    return {
+        "name": source.name,
+        "revision": source.revision,
+        "weights_sha256": hash_files([file], file.parent),
+        "scale": scale,
+    }
+
+
+def _lora_file(spec: str, offline: bool) -> tuple[Source, Path]:
+    """Find the file of a LoRA, and where it comes from."""
+    path = user_path(spec)
+    if path.is_file():
+        source = Source(name=path.name, path=path.parent)
+        files = [path]
+    else:
+        if path.suffix == ".safetensors" and not path.is_dir():
+            raise ModelNotFoundError(
+                f"lora: no file {spec}; give a safetensors file, a directory with one, or a hub id"
+            )
+        from huggingface_hub import snapshot_download
+
+        def fetched(repository: str, revision: str | None) -> str:
+            kinds = ["*.safetensors", "*.json"]
+            path: str = snapshot_download(repository, revision=revision, local_files_only=offline, allow_patterns=kinds)
+            return path
+
+        with named_by("lora"):
+            source = locate(spec, fetched)
+        files = sorted(source.path.glob("*.safetensors"))
+    if len(files) != 1 or files[0].suffix != ".safetensors":
+        names = ", ".join(file.name for file in files) or "none"
+        raise ModelNotFoundError(
+            f"lora: found {names} in {spec}, expected one safetensors file; name the file itself, as DIRECTORY/FILE"
+        )
+    return source, files[0]

@@ -19,12 +19,12 @@ from clinometer.models.diffusers.checkers import MARK, keep_pictures
 from clinometer.models.diffusers.conditioning import Conditioning
 from clinometer.models.diffusers.generator import DiffusersGenerator
 from clinometer.models.diffusers.loading import (
+    apply_lora,
     component_folders,
     connected_sources,
     download,
     open_pipeline,
 )
-from clinometer.models.diffusers.lora import apply_lora
 from clinometer.models.diffusers.settings import (
     CALL_NAMES,
     CallSettings,
