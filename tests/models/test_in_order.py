@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clinometer.models.in_order import in_order
+from clinometer.models.files.source import in_order
 
 
 @settings(deadline=None, max_examples=40)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeVar
 
 from clinometer._cores import available_cores
 from clinometer.models.files.folder import ManifestRow
@@ -24,7 +25,6 @@ from clinometer.models.images import (
     may_be_read,
     sha256,
 )
-from clinometer.models.in_order import in_order
 from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
 from clinometer.models.weights import file_hash, hash_of_hashes
 
@@ -146,3 +146,38 @@ def flags_of(rows: Iterable[ManifestRow]) -> dict[str, str]:
     flagged = sorted(row.file for row in rows if row.flagged)
     content = json.dumps(flagged).encode("utf-8", "surrogatepass")
     return {"flagged": hashlib.sha256(content).hexdigest()[:16]} if flagged else {}
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_order(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    weight: Callable[[Item], int],
+    most: int,
+    workers: int,
+) -> Iterator[Result]:
+    """Yield the work's result for each item, in the items' order, made ahead by some threads.
+
+    Parameters
+    ----------
+    weight : of an item, from before its work begins until its result is taken.
+    most : what the items at work or waiting weigh together; an item that weighs more is alone.
+    workers : threads; twice as many items are taken ahead at most.
+    """
+    pending: deque[tuple[Future[Result], int]] = deque()
+    total = 0
+    with ThreadPoolExecutor(workers) as pool:
+        for item in items:
+            item_weight = weight(item)
+            while pending and (total + item_weight > most or len(pending) >= 2 * workers):
+                future, first_weight = pending.popleft()
+                yield future.result()
+                total -= first_weight
+            pending.append((pool.submit(work, item), item_weight))
+            total += item_weight
+        while pending:
+            yield pending.popleft()[0].result()
