@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from clinometer.errors import InvalidInputError
-from clinometer.metrics.human import HumanStudy, MachineScores, RatedConcept, human_rows
-from clinometer.metrics.human.encoder_rows import majority
+from clinometer.metrics.human import HumanStudy, MachineScores, RatedConcept, human_rows, majority
 from clinometer.stats.agreement import kendall_tau_b
 
 ANSWERS = ("man", "woman", "cannot tell")

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from clinometer.metrics.human.agreement_rows import agreement_rows, correlation_rows
-from clinometer.metrics.human.design import HumanStudy, MachineScores, RatedConcept
-from clinometer.metrics.human.encoder_rows import encoder_rows
-from clinometer.metrics.human.names import HUMAN, SIMULATED
-from clinometer.metrics.human.share_rows import corrected_rows, fraction_rows, share_rows
+from collections.abc import Mapping
+from math import isfinite
+
+import numpy as np
+import scipy
+
+from clinometer.metrics.human.design import (
+    HUMAN,
+    SIMULATED,
+    HumanStudy,
+    MachineScores,
+    RatedConcept,
+    caution,
+    known_values,
+    rated_items,
+    raters_of,
+)
 from clinometer.metrics.records import Score
+from clinometer.stats.agreement import kendall_tau_b, krippendorff_alpha
+from clinometer.stats.prediction_powered import more_items_to_reach, rated_share, wilson_at
+from clinometer.stats.proportion import wilson_interval
 
 __all__ = ["HUMAN", "SIMULATED", "HumanStudy", "MachineScores", "RatedConcept", "human_rows"]
+
+RESAMPLES = 4_999
+
+NO_MORE = "a rating of every image would not reach it: more images or more raters are needed"
 
 
 def human_rows(study: HumanStudy) -> list[Score]:
@@ -30,3 +49,181 @@ def human_rows(study: HumanStudy) -> list[Score]:
         *encoder_rows(study),
         *correlation_rows(study, {row.concept: row.value for row in shares}),
     ]
+
+
+def fraction_rows(study: HumanStudy) -> list[Score]:
+    """``fraction``: of each concept, how often each answer was given, among all answers."""
+    return [
+        _people(study, concept, number, None, "fraction")
+        for concept in study.concepts
+        for number in range(len(study.answers))
+    ]
+
+
+def share_rows(study: HumanStudy) -> list[Score]:
+    """``share``: of each concept, how often a was chosen among the answers a and b."""
+    return [
+        _people(study, concept, study.a, concept.other_than(study.a, study.b), "share") for concept in study.concepts
+    ]
+
+
+def corrected_rows(study: HumanStudy) -> list[Score]:
+    """``corrected_share``: of the images that people would see as a or b, the share that they would see as a.
+
+    Of each concept and encoder, by :func:`clinometer.stats.prediction_powered.rated_share` of the encoder's readings of
+    all images and people's answers to some. ``n_target`` are all images, ``n_a`` the rated ones. ``more_ratings``:
+    rated images still needed for the margin.
+    """
+    return [
+        row
+        for concept in study.concepts
+        if not concept.whole
+        for encoder in concept.readings
+        for row in _corrected(study, concept, encoder)
+    ]
+
+
+def _people(study: HumanStudy, concept: RatedConcept, answer: int, outside: np.ndarray | None, component: str) -> Score:
+    chosen = concept.chosen(answer)
+    if concept.whole:  # raters are the units: each saw all images of the concept at once
+        share = rated_share(chosen.T, outside=None if outside is None else outside.T, confidence=study.confidence)
+    else:
+        strata, sizes = concept.strata, concept.sizes
+        share = rated_share(chosen, outside=outside, strata=strata, sizes=sizes, confidence=study.confidence)
+    return Score(
+        metric=HUMAN, component=component, concept=concept.name, category=concept.category,
+        group=study.answers[answer], encoder="", value=share.value, low=share.low, high=share.high, n_target=share.n,
+        n_a=int(np.isfinite(chosen).sum()), reason=share.reason or caution(chosen, share.value),
+    )  # fmt: skip
+
+
+def _corrected(study: HumanStudy, concept: RatedConcept, encoder: str) -> list[Score]:
+    chosen = concept.chosen(study.a)
+    estimate = rated_share(
+        chosen, concept.readings[encoder], concept.unrated[encoder], outside=concept.other_than(study.a, study.b),
+        strata=concept.strata, sizes=concept.sizes, confidence=study.confidence,
+    )  # fmt: skip
+    more = more_items_to_reach(study.margin, estimate, confidence=study.confidence)
+    about = {
+        "metric": HUMAN, "concept": concept.name, "category": concept.category, "group": study.answers[study.a],
+        "encoder": encoder, "n_target": estimate.n_all, "n_a": rated_items(chosen),
+    }  # fmt: skip
+    share = Score(
+        component="corrected_share", value=estimate.value, low=estimate.low, high=estimate.high,
+        reason=estimate.reason or caution(chosen, estimate.value), **about,  # type: ignore[arg-type]
+    )  # fmt: skip
+    needed = Score(
+        component="more_ratings", setting=f"± {study.margin:g}", value=more,
+        reason=estimate.reason or ("" if isfinite(more) else NO_MORE), **about,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return [share, needed]
+
+
+def agreement_rows(study: HumanStudy) -> list[Score]:
+    """``alpha`` (Krippendorff's, nominal, bootstrap over items), ``self_consistency`` and ``attention``.
+
+    ``n_target`` counts items that two or more rated, repeated items, and items with a known answer; ``n_a`` raters.
+    """
+    table = study.table
+    alpha = krippendorff_alpha(table, confidence=study.confidence, n_resamples=RESAMPLES)
+    return [
+        Score(
+            metric=HUMAN, component="alpha", encoder="", value=alpha.value, low=alpha.low, high=alpha.high,
+            n_target=alpha.n, n_a=raters_of(table), n_b=rated_items(table), reason=alpha.reason,
+        ),
+        _rate("self_consistency", study.same, study.repeats, "no item was asked twice", study),
+        _rate("attention", study.right, study.checks, "no item had a known answer", study),
+    ]  # fmt: skip
+
+
+def correlation_rows(study: HumanStudy, shares: Mapping[str, float]) -> list[Score]:
+    """``tau``: Kendall's τ-b over concepts of people's share of a against each score of the machine.
+
+    Interval by the jackknife over concepts; the scores' and the shares' own sampling error is part of what scatters.
+    """
+    return [_tau(machine, shares, study) for machine in study.machine]
+
+
+def _rate(component: str, count: int, n: int, nothing: str, study: HumanStudy) -> Score:
+    rate = wilson_interval(count, n, study.confidence)
+    return Score(
+        metric=HUMAN, component=component, encoder="", value=rate.value, low=rate.low, high=rate.high, n_target=n,
+        n_a=raters_of(study.table), reason=nothing if n == 0 else "",
+    )  # fmt: skip
+
+
+def _tau(machine: MachineScores, shares: Mapping[str, float], study: HumanStudy) -> Score:
+    people, scores = known_values(machine, shares)
+    tau = kendall_tau_b(np.asarray(people), np.asarray(scores), confidence=study.confidence)
+    return Score(
+        metric=HUMAN, component="tau", setting=machine.name, encoder=machine.encoder, value=tau.value, low=tau.low,
+        high=tau.high, p=tau.p, test="τ = 0, two-sided", n_target=tau.n, reason=tau.reason,
+        family="human: a test by itself", q=tau.p, p_holm=tau.p,
+    )  # fmt: skip
+
+
+def encoder_rows(study: HumanStudy) -> list[Score]:
+    """``confusion`` of every answer and reading, and with it ``sensitivity`` (a read as a), ``specificity`` (b as b).
+
+    An item counts for the answer that most of its raters gave; ties count for none. Items drawn within strata are
+    weighed by what they stand for; the interval is Wilson's at the effective number of items, (Σw)²/Σw² (Kish 1965).
+    """
+    encoders = dict.fromkeys(name for concept in study.concepts for name in concept.readings)
+    return [row for encoder in encoders for row in _encoder_rows(study, encoder)]
+
+
+def _encoder_rows(study: HumanStudy, encoder: str) -> list[Score]:
+    concepts = [concept for concept in study.concepts if encoder in concept.readings and not concept.whole]
+    majorities = np.concatenate([majority(concept.answers, len(study.answers)) for concept in concepts])
+    read = np.concatenate([concept.readings[encoder] for concept in concepts])
+    weights = np.concatenate([item_weights(concept) for concept in concepts])
+    named = (study.answers[study.a], study.answers[study.b])
+    rows = []
+    for number, answer in enumerate(study.answers):
+        of = majorities == number
+        for reading, as_read in zip(named, (read, 1 - read), strict=True):
+            rows.append(
+                _encoder_row(study, encoder, "confusion", answer, f"read as {reading}", as_read[of], weights[of])
+            )
+    right = (("sensitivity", study.a, read), ("specificity", study.b, 1 - read))
+    for component, number, as_read in right:
+        of = majorities == number
+        rows.append(_encoder_row(study, encoder, component, study.answers[number], "", as_read[of], weights[of]))
+    return rows
+
+
+def _encoder_row(
+    study: HumanStudy, encoder: str, component: str, group: str, setting: str, read: np.ndarray, weights: np.ndarray
+) -> Score:
+    value, low, high = weighted_share(read, weights, study.confidence)
+    return Score(
+        metric=HUMAN, component=component, group=group, setting=setting, encoder=encoder, value=value, low=low,
+        high=high, n_target=len(read), reason="" if isfinite(value) else f"people saw no image as {group}",
+    )  # fmt: skip
+
+
+def weighted_share(yes: np.ndarray, weights: np.ndarray, confidence: float) -> tuple[float, float, float]:
+    """Σ w y / Σ w with Wilson's interval at (Σ w)² / Σ w² answers; NaN of nothing."""
+    if not len(yes):
+        return np.nan, np.nan, np.nan
+    share = float(weights @ yes / weights.sum())
+    effective = float(weights.sum() ** 2 / (weights @ weights))
+    return share, *wilson_at(share, effective, float(scipy.stats.norm.ppf((1 + confidence) / 2)))
+
+
+def majority(answers: np.ndarray, number: int) -> np.ndarray:
+    """(items,) the answer that most raters gave, −1 where two answers tie or there is none."""
+    counts = np.stack([(answers == k).sum(axis=0) for k in range(number)])
+    most = counts.max(axis=0)
+    alone = (counts == most).sum(axis=0) == 1
+    return np.where(alone & (most > 0), counts.argmax(axis=0), -1)
+
+
+def item_weights(concept: RatedConcept) -> np.ndarray:
+    """(items,) how many images of the concept each rated item stands for."""
+    rated = np.isfinite(concept.answers).any(axis=0)
+    if concept.strata is None or concept.sizes is None:
+        others = len(next(iter(concept.unrated.values()), ()))
+        return np.full(len(rated), (rated.sum() + others) / max(rated.sum(), 1))
+    drawn = np.bincount(concept.strata[rated], minlength=len(concept.sizes))
+    return np.asarray((concept.sizes / np.maximum(drawn, 1))[concept.strata])

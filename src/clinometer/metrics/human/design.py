@@ -1,14 +1,22 @@
-"""What was rated, as arrays: answers by rater and item, readings by item."""
+"""What was rated, as arrays: answers by rater and item, readings by item; and the names its rows share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite, nan
+from typing import Final
 
 import numpy as np
 
 from clinometer.errors import InvalidInputError
+
+HUMAN: Final = "human"
+"""The metric of numbers that rest on answers of people."""
+SIMULATED: Final = "simulated"
+"""The metric of the same numbers where they rest on simulated raters, who are never pooled with people."""
+
+ONE_RATER: Final = "one rater: how raters differ is not known, so it is not in the interval"
 
 
 @dataclass(frozen=True)
@@ -111,3 +119,18 @@ def known_values(machine: MachineScores, fractions: Mapping[str, float]) -> tupl
     both = [pair for pair in pairs if isfinite(pair[0]) and isfinite(pair[1])]
     x, y = np.array(both).reshape(-1, 2).T
     return x, y
+
+
+def raters_of(answers: np.ndarray) -> int:
+    """Count the raters with at least one answer."""
+    return int(np.isfinite(answers).any(axis=1).sum())
+
+
+def rated_items(answers: np.ndarray) -> int:
+    """Count the items with at least one answer."""
+    return int(np.isfinite(answers).any(axis=0).sum())
+
+
+def caution(answers: np.ndarray, value: float) -> str:
+    """Return what the interval of an estimate does not hold."""
+    return ONE_RATER if isfinite(value) and raters_of(answers) == 1 else ""
