@@ -18,9 +18,8 @@ from typing import Any, Final, Literal, Protocol
 from clinometer.errors import InvalidInputError, ModelError, SuiteError
 from clinometer.models import reference
 from clinometer.models.abilities import Converts, DrawsAtOnce, offers, weights_of
-from clinometer.models.files.embedded import EmbeddedSource
 from clinometer.models.files.portraits import PortraitSource, choose_portraits, read_portraits
-from clinometer.models.files.source import FolderSource
+from clinometer.models.files.source import EmbeddedSource, FolderSource
 from clinometer.models.protocols import Encoder, Generator
 from clinometer.models.registry import stamps_of
 from clinometer.pipeline.encoders import require_texts

@@ -10,9 +10,8 @@ from uuid import uuid4
 
 from clinometer.errors import ModelError
 from clinometer.models import load_encoder, load_generator
-from clinometer.models.files.embedded import EmbeddedSource
 from clinometer.models.files.portraits import PortraitSource
-from clinometer.models.files.source import FolderSource
+from clinometer.models.files.source import EmbeddedSource, FolderSource
 from clinometer.models.protocols import Card
 from clinometer.models.residents import Residents
 

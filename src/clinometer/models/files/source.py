@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Final, TypeVar
 
 from clinometer._cores import available_cores
+from clinometer.models.abilities import Converts
 from clinometer.models.files.folder import ManifestRow
 from clinometer.models.images import (
     BYTES_A_PIXEL,
@@ -25,7 +26,7 @@ from clinometer.models.images import (
     may_be_read,
     sha256,
 )
-from clinometer.models.protocols import Card, GenerationRequest, GenerationResult
+from clinometer.models.protocols import Card, Encoder, GenerationRequest, GenerationResult
 from clinometer.models.weights import file_hash, hash_of_hashes
 
 MOST_THREADS = 16
@@ -181,3 +182,16 @@ def in_order(
             total += item_weight
         while pending:
             yield pending.popleft()[0].result()
+
+
+class EmbeddedSource:
+    """Finished images and their encoders as one generator, so that a worker has both at hand."""
+
+    def __init__(self, source: Converts, encoders: Sequence[Encoder]) -> None:
+        self.card, self.batch_size, self.conversions = source.card, source.batch_size, source.conversions
+        self.encoders, self.proven = tuple(encoders), set[str]()
+        self._source = source
+
+    def generate(self, requests: Iterable[GenerationRequest]) -> Iterator[GenerationResult]:
+        """Read images."""
+        return self._source.generate(requests)
