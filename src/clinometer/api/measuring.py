@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from clinometer.metrics.skin import Swatch, monk_self_test
 from clinometer.models import load_encoder
-from clinometer.models.files.listing import image_files
+from clinometer.models.files.folder import image_files
 from clinometer.models.weights import user_path
 from clinometer.pipeline.association_tests import AssociationSettings, association_tests
 from clinometer.pipeline.audits import plain_seed
