@@ -8,9 +8,8 @@ from PIL import Image
 
 from clinometer.errors import ModelError, ModelNotFoundError
 from clinometer.models import load_encoder, load_generator, registered
-from clinometer.models.presets import ENCODER_PRESETS, with_presets
 from clinometer.models.protocols import EditRequest
-from clinometer.models.registry import open_clip_architectures
+from clinometer.models.registry import ENCODER_PRESETS, open_clip_architectures, with_presets
 
 WISHES = {"steps": 3, "guidance_scale": 4.5, "height": 48, "width": 40}
 

@@ -21,15 +21,15 @@ import importlib.util
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, distributions, entry_points
 from pathlib import Path
-from typing import Any, TypeGuard, cast
+from types import MappingProxyType
+from typing import Any, Final, TypeGuard, cast
 
 from clinometer._messages import did_you_mean, nearest
 from clinometer.errors import ClinometerError, ModelError, ModelNotFoundError
 from clinometer.models import reference
-from clinometer.models.presets import ENCODER_PRESETS
 from clinometer.models.protocols import Card, Encoder, Generator
 from clinometer.models.weights import describe, is_single_file, user_path
 
@@ -269,3 +269,33 @@ def _unknown(group: str, spec: str) -> ModelNotFoundError:
         f"({', '.join(plugins) or 'none'}); {f'{hint} Else ' if hint else ''}"
         f"give a directory, a hub id{more} or a plug-in's name"
     )
+
+
+ENCODER_PRESETS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "openai-clip-six": (
+            "RN50/openai",
+            "RN101/openai",
+            "RN50x4/openai",
+            "RN50x16/openai",
+            "ViT-B-32/openai",
+            "ViT-B-16/openai",
+        ),
+    }
+)
+"""``openai-clip-six``: the image towers that the internal-bias paper lists (Mandal, Leavy and Little 2024, §5.2)."""
+
+
+def with_presets(encoders: Iterable[Any]) -> list[Any]:
+    """Encoders in order, each preset replaced by those of its encoders that are not named yet.
+
+    >>> with_presets(["RN50x4/openai", "openai-clip-six"])[:3]
+    ['RN50x4/openai', 'RN50/openai', 'RN101/openai']
+    """
+    all_encoders: list[Any] = []
+    for encoder in encoders:
+        if isinstance(encoder, str) and encoder in ENCODER_PRESETS:
+            all_encoders += [name for name in ENCODER_PRESETS[encoder] if name not in all_encoders]
+        else:
+            all_encoders.append(encoder)
+    return all_encoders

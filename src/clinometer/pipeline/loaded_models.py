@@ -10,8 +10,8 @@ from typing import Any
 
 from clinometer.errors import ModelError
 from clinometer.models.abilities import TakesSettings, offers
-from clinometer.models.presets import with_presets
 from clinometer.models.protocols import SETTINGS, Encoder, Generator
+from clinometer.models.registry import with_presets
 from clinometer.models.residents import Residents, release
 from clinometer.pipeline.encoders import require_images, require_names
 from clinometer.pipeline.recipes import AtSettings, Given, Loaded, Recipe
