@@ -41,9 +41,8 @@ from clinometer.stats.clusters import cluster_mean, cluster_share, contrast
 from clinometer.stats.equivalence import equivalence_p_value, standard_error_of
 from clinometer.stats.permutation import permute_labels
 from clinometer.stats.power import images_to_detect, images_to_show_balance
-from clinometer.stats.proportion import wilson_interval
+from clinometer.stats.proportion import fieller_interval, wilson_interval
 from clinometer.stats.quadratic import quadratic_permutation_test
-from clinometer.stats.ratio import fieller_interval
 from clinometer.stats.sequential import e_value, p_value_of
 from clinometer.studies.leaning import Design, EncoderEmbeddings, TargetDesign, mcas_study
 

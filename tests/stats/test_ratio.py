@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.ratio import fieller_interval
+from clinometer.stats.proportion import fieller_interval
 
 Z2 = 1.959963984540054**2
 

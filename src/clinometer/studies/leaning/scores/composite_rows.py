@@ -19,7 +19,7 @@ from clinometer.metrics.mcas import COMPONENTS, IMAGE_PART, TEXT_PART, component
 from clinometer.metrics.records import MEAN, Score
 from clinometer.metrics.verdict import FEWEST_IMAGES, judge_family
 from clinometer.stats.permutation import PermutationTest
-from clinometer.stats.ratio import fieller_interval
+from clinometer.stats.proportion import fieller_interval
 from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.estimates import Estimate, Replicates, null_expectation
 from clinometer.studies.leaning.scores.inference import (
