@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
-from clinometer.stats.rank_sums import rank_sum_p
+from clinometer.stats.permutation import rank_sum_p
 
 NUMBERS = st.lists(st.one_of(st.integers(-3, 3).map(float), st.floats(-1e6, 1e6)), min_size=1, max_size=40)
 

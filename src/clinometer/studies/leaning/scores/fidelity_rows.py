@@ -15,8 +15,8 @@ from clinometer.metrics.families import corrected
 from clinometer.metrics.records import Score
 from clinometer.metrics.verdict import FEWEST_IMAGES
 from clinometer.stats.clusters import contrast, share_difference
+from clinometer.stats.permutation import rank_sum_p
 from clinometer.stats.proportion import wilson_interval
-from clinometer.stats.rank_sums import rank_sum_p
 from clinometer.studies.leaning.scores.context import LeaningStudy
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings
 from clinometer.studies.leaning.scores.gathering import GatheredTargets, TextMatches
