@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from clinometer.stats.products import matmul
+from clinometer.stats.association import matmul
 
 
 @pytest.mark.parametrize("inner", [1, 3, 5, 8, 17])

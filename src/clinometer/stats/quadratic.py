@@ -29,6 +29,7 @@ import numpy as np
 from clinometer._cores import available_cores
 from clinometer.errors import InvalidInputError
 from clinometer.stats.arguments import generator
+from clinometer.stats.association import matmul
 from clinometer.stats.certified import certified_split_test, is_certifiable
 from clinometer.stats.permutation import (
     MEET_IN_THE_MIDDLE_LIMIT,
@@ -37,7 +38,6 @@ from clinometer.stats.permutation import (
     sampled_p_value,
     split_test,
 )
-from clinometer.stats.products import matmul
 from clinometer.stats.splits import Alternative, at_least_as_extreme
 
 EXACT_SPLITS = 1_000_000

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clinometer.stats.association import unit_vectors
+from clinometer.stats.association import matmul, unit_vectors
 from clinometer.stats.blocks import mapped
-from clinometer.stats.products import matmul
 from clinometer.studies.leaning.scores.design import EncoderEmbeddings, Layout
 
 

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from clinometer.errors import InvalidInputError
-from clinometer.stats.products import matmul
+from clinometer.stats.association import matmul
 from clinometer.stats.scratch import Kept, Scratch
 from clinometer.studies.leaning.scores.cosines import (
     attribute_vectors,

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from clinometer._cores import available_cores, mapped_by_threads
-from clinometer.stats.association import unit_vectors
+from clinometer.stats.association import matmul, unit_vectors
 from clinometer.stats.blocks import pieces_of, sizes_of
-from clinometer.stats.products import matmul
 from clinometer.studies.leaning.scores.cosines import (
     attribute_vectors,
     cosine,
