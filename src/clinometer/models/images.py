@@ -10,16 +10,46 @@ import hashlib
 import io
 import os
 import stat
+import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Final, Literal
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from clinometer.models.quiet_pillow import no_warnings
+
+class _NoWarnings:
+    """Keeps Pillow from warning while any thread decodes: our own limit is checked, and oddities change no pixel.
+
+    What is warned of is the whole process's. So the first thread that comes in says so and the last one that leaves
+    takes it back; two that did so side by side would leave it changed for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._filters = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._filters.__exit__(None, None, None)
+
+
+no_warnings: Final = _NoWarnings()
+
 
 MAX_PIXELS = 40_000_000
 """The largest image that is decoded by default, about 6300 x 6300. A small file can unfold to fill the memory; with
